@@ -1,0 +1,120 @@
+package ocfl
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+)
+
+// fileOps are the operations by which a storage root changes. All writing goes through them, so that a test can stop
+// the world before and after each one. Names are relative to the root, with slashes.
+type fileOps interface {
+	Mkdir(name string) error
+	Create(name string) (syncFile, error) // refuses an existing name
+	Rename(from, to string) error
+	Remove(name string) error
+	RemoveAll(name string) error
+	SyncDir(name string) error
+}
+
+// syncFile is a file that is being written.
+type syncFile interface {
+	io.Writer
+	Sync() error
+	Close() error
+}
+
+// diskOps are fileOps on the directory itself.
+type diskOps struct{ root *os.Root }
+
+func (d diskOps) Mkdir(name string) error { return d.root.Mkdir(name, 0o755) }
+
+func (d diskOps) Create(name string) (syncFile, error) {
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (d diskOps) Rename(from, to string) error { return d.root.Rename(from, to) }
+
+func (d diskOps) Remove(name string) error { return d.root.Remove(name) }
+
+func (d diskOps) RemoveAll(name string) error { return d.root.RemoveAll(name) }
+
+func (d diskOps) SyncDir(name string) error {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// writeSynced makes a new file whose bytes are on disk afterwards (its directory entry is not, until SyncDir).
+func writeSynced(ops fileOps, name string, data []byte) error {
+	f, err := ops.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := f.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return f.Close()
+}
+
+// mkdirSynced makes dir and what is missing above it; afterwards all their entries are on disk.
+func mkdirSynced(ops fileOps, dir string) error {
+	err := ops.Mkdir(dir)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist) && dir != ".":
+		if err := mkdirSynced(ops, path.Dir(dir)); err != nil {
+			return err
+		}
+		if err := ops.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	return ops.SyncDir(path.Dir(dir))
+}
+
+// readLimited reads a whole small file and refuses one that is larger than limit bytes.
+func readLimited(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("file is too large")}
+	}
+	return data, err
+}
+
+func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	return entries, err
+}

@@ -1,0 +1,102 @@
+package ocfl
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// byDigest is the directory for content whose logical path cannot serve as a file name everywhere.
+const byDigest = "_by-digest"
+
+// pathFault says why p is no path of elements joined by slashes; "" when it is one. The rules of logical and of
+// content paths are the same (OCFL 1.1 sections 3.5.2 and 3.5.3.1).
+type pathFault int
+
+const (
+	pathFine pathFault = iota
+	pathEdge           // empty, or begins or ends with a slash
+	pathDots           // an element is ., .. or empty
+)
+
+func checkPath(p string) pathFault {
+	if p == "" || p[0] == '/' || p[len(p)-1] == '/' {
+		return pathEdge
+	}
+	for e := range strings.SplitSeq(p, "/") {
+		if e == "" || e == "." || e == ".." {
+			return pathDots
+		}
+	}
+	return pathFine
+}
+
+// pathSet finds paths that occur twice or that are the beginning of another.
+type pathSet struct {
+	files map[string]bool
+	dirs  map[string]bool
+}
+
+func newPathSet(size int) *pathSet {
+	return &pathSet{files: make(map[string]bool, size), dirs: map[string]bool{}}
+}
+
+// add gives "" or what p conflicts with.
+func (s *pathSet) add(p string) string {
+	if s.files[p] {
+		return fmt.Sprintf("%q occurs twice", p)
+	}
+	if s.dirs[p] {
+		return fmt.Sprintf("%q is a file and also the directory of another", p)
+	}
+	for d := path.Dir(p); d != "." && d != "/"; d = path.Dir(d) {
+		if s.files[d] {
+			return fmt.Sprintf("%q is a file and also the directory of %q", d, p)
+		}
+		if s.dirs[d] {
+			break
+		}
+		s.dirs[d] = true
+	}
+	s.files[p] = true
+	return ""
+}
+
+// validLogical accepts what this package stores: the rules of OCFL, and text that JSON and a restore can carry.
+func validLogical(p string) error {
+	switch {
+	case checkPath(p) != pathFine:
+		return fmt.Errorf("%w logical path %q: no elements that are empty, \".\" or \"..\", no slash at either end", ErrInvalid, p)
+	case !utf8.ValidString(p):
+		return fmt.Errorf("%w logical path %q: not UTF-8", ErrInvalid, p)
+	case strings.ContainsRune(p, 0):
+		return fmt.Errorf("%w logical path %q: has a NUL", ErrInvalid, p)
+	}
+	return nil
+}
+
+// contentName gives the path below the content directory for a file: its logical path where every system can hold
+// that name, else a name made of the digest.
+func contentName(logical, digest string) string {
+	if portable(logical) {
+		return logical
+	}
+	return byDigest + "/" + digest
+}
+
+func portable(logical string) bool {
+	if len(logical) > 1024 || logical == byDigest || strings.HasPrefix(logical, byDigest+"/") {
+		return false
+	}
+	if strings.ContainsAny(logical, "\\<>:\"|?*") || strings.ContainsFunc(logical, unicode.IsControl) {
+		return false
+	}
+	for e := range strings.SplitSeq(logical, "/") {
+		if len(e) > 240 || strings.HasSuffix(e, ".") || strings.HasSuffix(e, " ") {
+			return false
+		}
+	}
+	return true
+}

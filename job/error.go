@@ -1,0 +1,71 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrorKind sorts errors by what the caller can do about them. Package server maps it to HTTP status, cmd to exit codes.
+type ErrorKind string
+
+// The kinds of error.
+const (
+	Invalid     ErrorKind = "invalid"     // the request makes no sense; it never will
+	NotFound    ErrorKind = "not-found"   // there is no such thing
+	Conflict    ErrorKind = "conflict"    // somebody else was faster: read again and decide anew
+	Refused     ErrorKind = "refused"     // the lifecycle, a hold or a rule says no
+	Stale       ErrorKind = "stale"       // the claim is over: an older epoch than the record's
+	Gone        ErrorKind = "gone"        // it was there and has been deleted
+	Unavailable ErrorKind = "unavailable" // later it may work
+	Internal    ErrorKind = "internal"    // a defect of Stagepost or damage to its data
+)
+
+// Retryable tells whether the same call may succeed later without anything being changed in it.
+func (k ErrorKind) Retryable() bool { return k == Conflict || k == Unavailable }
+
+// Error is the error type of engine, stores and API.
+type Error struct {
+	Op   string // what was tried: "commit", "claim", "create"
+	Kind ErrorKind
+	ID   ID // the job, if it is about one
+	Err  error
+}
+
+func (e *Error) Error() string {
+	parts := []string{}
+	if e.ID != "" {
+		parts = append(parts, string(e.ID))
+	}
+	if e.Err != nil {
+		parts = append(parts, e.Err.Error())
+	} else {
+		parts = append(parts, e.Op+": "+string(e.Kind))
+	}
+	return strings.Join(parts, ": ")
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, &Error{Kind: k}) match every error of kind k.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Kind == e.Kind && t.Op == "" && t.ID == "" && t.Err == nil
+}
+
+// Errorf makes an error of kind k about job id (which may be empty).
+func Errorf(k ErrorKind, op string, id ID, format string, args ...any) *Error {
+	return &Error{Op: op, Kind: k, ID: id, Err: fmt.Errorf(format, args...)}
+}
+
+// KindOf gives the kind of an error, Internal for one that carries none, and "" for nil.
+func KindOf(err error) ErrorKind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Internal
+}

@@ -1,0 +1,115 @@
+package job
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Create is the event of a history's first entry. It is in no table: it brings the job to the start.
+const Create lifecycle.Event = "create"
+
+// Hash is a SHA-256 sum; it reads and writes as 64 hexadecimal digits.
+type Hash [sha256.Size]byte
+
+// String gives the digits.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText writes the digits.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads the digits; an empty text is the zero hash.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*h = Hash{}
+		return nil
+	}
+	if n, err := hex.Decode(h[:], text); err != nil || n != len(h) || len(text) != 2*len(h) {
+		return fmt.Errorf("not a SHA-256 sum: %q", text)
+	}
+	return nil
+}
+
+// Event is one entry of a job's history. Entries are only ever added. Each carries a hash over itself and the hash before it,
+// so that an entry which is changed, lost or moved shows.
+type Event struct {
+	Job     ID                `json:"job"`
+	Seq     int64             `json:"seq"` // 1 for Create
+	Event   lifecycle.Event   `json:"event"`
+	From    lifecycle.State   `json:"from,omitempty"`
+	To      lifecycle.State   `json:"to"`
+	Outcome lifecycle.Outcome `json:"outcome,omitempty"` // after the event
+	By      lifecycle.Actor   `json:"by"`
+	Actor   string            `json:"actor,omitempty"` // which worker, which person
+	Cause   string            `json:"cause,omitempty"`
+	Note    string            `json:"note,omitempty"` // the reason a person gave, or the error
+	Epoch   int64             `json:"epoch"`
+	At      time.Time         `json:"at"` // to the microsecond
+	Prev    Hash              `json:"prev"`
+	Hash    Hash              `json:"hash"`
+}
+
+// Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above, texts as
+// length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
+func (e *Event) Seal(prev Hash) {
+	e.Prev = prev
+	var room [512]byte
+	b := append(room[:0], prev[:]...)
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	text(string(e.Job))
+	b = binary.AppendVarint(b, e.Seq)
+	text(string(e.Event))
+	text(string(e.From))
+	text(string(e.To))
+	text(string(e.Outcome))
+	b = append(b, byte(e.By))
+	text(e.Actor)
+	text(e.Cause)
+	text(e.Note)
+	b = binary.AppendVarint(b, e.Epoch)
+	b = binary.AppendVarint(b, e.At.UnixMicro())
+	e.Hash = sha256.Sum256(b)
+}
+
+// Verify checks a job's whole history against its record: the chain of hashes, that nothing is missing, and that the
+// replay ends where the record says. The error names the first entry that is wrong.
+func Verify(j Job, history []Event, life *lifecycle.Table) error {
+	var prev Hash
+	taken := make([]lifecycle.Taken, 0, len(history))
+	for i, e := range history {
+		if e.Seq != int64(i+1) {
+			return fmt.Errorf("entry %d is missing: the next one has number %d", i+1, e.Seq)
+		}
+		want := e
+		want.Seal(prev)
+		if want.Hash != e.Hash || e.Prev != prev {
+			return fmt.Errorf("entry %d (%s) does not match its hash: it was changed", e.Seq, e.Event)
+		}
+		prev = e.Hash
+		if i > 0 {
+			taken = append(taken, lifecycle.Taken{Event: e.Event, By: e.By})
+		}
+	}
+	if int64(len(history)) != j.Seq || prev != j.Head {
+		return fmt.Errorf("the record counts %d entries ending in %.8s, the history has %d ending in %.8s",
+			j.Seq, j.Head, len(history), prev)
+	}
+	if life.Hash() != j.Definition {
+		return nil // an older definition: its own table has to be replayed
+	}
+	end, err := life.Replay(taken)
+	if err != nil {
+		return fmt.Errorf("replay: %w", err)
+	}
+	if end != j.Position {
+		return fmt.Errorf("the replay ends in %+v, the record says %+v", end, j.Position)
+	}
+	return nil
+}

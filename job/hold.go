@@ -1,0 +1,62 @@
+package job
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Scope says which jobs a hold concerns: those that match every field that is set. The empty scope is everything.
+type Scope struct {
+	Kind  Kind            `json:"kind,omitempty"`
+	State lifecycle.State `json:"state,omitempty"`
+	Group string          `json:"group,omitempty"`
+	Owner string          `json:"owner,omitempty"`
+	Job   ID              `json:"job,omitempty"` // the job itself and the jobs of the batch
+}
+
+// Matches tells whether job j is in the scope.
+func (s Scope) Matches(j *Job) bool {
+	return (s.Kind == "" || s.Kind == j.Kind) && (s.State == "" || s.State == j.State) &&
+		(s.Group == "" || s.Group == j.Group) && (s.Owner == "" || s.Owner == j.Owner) &&
+		(s.Job == "" || s.Job == j.ID || s.Job == j.Parent)
+}
+
+// String gives the scope as words, "group=maps kind=ingest.job"; "everything" if it is empty. It identifies the hold.
+func (s Scope) String() string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	add("group", s.Group)
+	add("job", string(s.Job))
+	add("kind", string(s.Kind))
+	add("owner", s.Owner)
+	add("state", string(s.State))
+	if len(parts) == 0 {
+		return "everything"
+	}
+	return strings.Join(parts, " ")
+}
+
+// Hold keeps the jobs of its scope from being claimed. A scope has at most one hold.
+type Hold struct {
+	Scope
+	Who     string    `json:"who"`
+	Why     string    `json:"why"`
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until,omitzero"` // zero: until it is released
+	Version int64     `json:"version"`        // raised by every change of any hold
+}
+
+// On tells whether the hold is in force at the time.
+func (h Hold) On(at time.Time) bool { return h.Until.IsZero() || at.Before(h.Until) }
+
+// HoldChange puts a hold or releases the one of a scope. Releasing a scope that has none is an error of kind NotFound.
+type HoldChange struct {
+	Hold    Hold
+	Release bool
+}

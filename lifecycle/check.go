@@ -1,0 +1,304 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Rule names a rule that every table keeps.
+type Rule string
+
+// The rules of a table.
+const (
+	NoStages        Rule = "no-stages"         // a table has at least one state
+	Duplicate       Rule = "duplicate-state"   // a state is described once
+	MissingSentence Rule = "missing-sentence"  // every state and arrow has a sentence
+	TwoArrows       Rule = "two-arrows"        // an event has one arrow in a state
+	NoActor         Rule = "no-actor"          // somebody may cause each arrow
+	Unlisted        Rule = "unlisted-state"    // arrows lead to states of the table
+	Unreachable     Rule = "unreachable-state" // every state can be reached from the start
+	DeadEnd         Rule = "dead-end"          // a state without arrows is an end
+	NoFailure       Rule = "no-failure-exit"   // work can fail
+	NoTimeout       Rule = "no-timeout-exit"   // work can take too long
+	NoLost          Rule = "no-lost-exit"      // a worker can die
+	EndLeft         Rule = "end-left"          // an end is left only by an operator, by retention or by a restart
+	WrongOutcome    Rule = "wrong-outcome"     // a success end is reached with outcome ok only
+	NoBudget        Rule = "no-budget"         // a loop that runs by itself has a limit
+	NobodyWaits     Rule = "nobody-waits"      // a waiting state has an owner or a timer
+)
+
+// Fault is one breach of a rule.
+type Fault struct {
+	Rule   Rule   `json:"rule"`
+	State  State  `json:"state,omitempty"`
+	Event  Event  `json:"event,omitempty"` // empty when the fault is the state's
+	Detail string `json:"detail"`
+}
+
+func (f Fault) String() string {
+	place := string(f.State)
+	if f.Event != "" {
+		place += " -" + string(f.Event) + "->"
+	}
+	if place != "" {
+		place += ": "
+	}
+	return place + f.Detail + " [" + string(f.Rule) + "]"
+}
+
+// Faults is the error of a bad table: all its faults.
+type Faults []Fault
+
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, one := range f {
+		lines[i] = one.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Check gives every fault of the stages, in the order of the states, without making a table. Tools that read tables
+// from files use it to give the places of all faults at once.
+func Check(name string, stages ...Stage) Faults { return check(build(name, stages)) }
+
+func check(t *Table) Faults {
+	if len(t.stages) == 0 {
+		return Faults{{Rule: NoStages, Detail: "a lifecycle needs at least one state"}}
+	}
+	c := &checker{t: t}
+	seen := map[State]bool{}
+	reached := c.reach()
+	for _, s := range t.stages {
+		if seen[s.State] {
+			c.add(Duplicate, s, "", "the state is described twice")
+			continue
+		}
+		seen[s.State] = true
+		if strings.TrimSpace(s.Doc) == "" {
+			c.add(MissingSentence, s, "", "the state has no sentence")
+		}
+		if !reached[s.State] {
+			c.add(Unreachable, s, "", "no arrow leads here from "+string(t.stages[0].State))
+		}
+		c.arrows(s)
+		c.exits(s)
+	}
+	c.outcomes()
+	c.loops()
+	return c.faults
+}
+
+type checker struct {
+	t      *Table
+	faults Faults
+}
+
+func (c *checker) add(r Rule, s Stage, e Event, format string, args ...string) {
+	detail := format
+	for _, a := range args {
+		detail = strings.Replace(detail, "%", a, 1)
+	}
+	c.faults = append(c.faults, Fault{Rule: r, State: s.State, Event: e, Detail: detail})
+}
+
+// arrows checks what can be said of one arrow alone.
+func (c *checker) arrows(s Stage) {
+	seen := map[Event]bool{}
+	for _, a := range s.Arrows {
+		if seen[a.Event] {
+			c.add(TwoArrows, s, a.Event, "the event has two arrows here; a choice is an event of its own")
+		}
+		seen[a.Event] = true
+		if strings.TrimSpace(a.Doc) == "" {
+			c.add(MissingSentence, s, a.Event, "the arrow has no sentence")
+		}
+		if a.By == 0 {
+			c.add(NoActor, s, a.Event, "nobody may cause the arrow")
+		}
+		targets := a.Targets()
+		if len(targets) == 0 {
+			c.add(Unlisted, s, a.Event, "the arrow goes back to no state")
+		}
+		for _, to := range targets {
+			if _, ok := c.t.index[to]; !ok {
+				c.add(Unlisted, s, a.Event, "the arrow leads to %, which is not a state of the table", string(to))
+			}
+		}
+	}
+}
+
+// exits checks that a stage can be left by those who must be able to, and only by them.
+func (c *checker) exits(s Stage) {
+	out := slices.DeleteFunc(slices.Clone(s.Arrows), func(a Arrow) bool { return a.Class == Loop })
+	switch {
+	case s.Kind == End:
+		c.end(s, out)
+		return
+	case len(out) == 0:
+		c.add(DeadEnd, s, "", "nothing leaves the state and it is not an end")
+		return
+	}
+	has := func(match func(Arrow) bool) bool { return slices.ContainsFunc(s.Arrows, match) }
+	switch s.Kind {
+	case Work:
+		if s.Endures == "" {
+			if !has(func(a Arrow) bool { return a.Class == Fail && a.By&Worker != 0 }) {
+				c.add(NoFailure, s, "", "a step here can fail, and no arrow says what then")
+			}
+			if !has(func(a Arrow) bool { return a.Class != Loop && a.By&Timer != 0 }) {
+				c.add(NoTimeout, s, "", "a step here can take too long, and no timer takes the job away")
+			}
+		}
+		c.lost(s, has)
+	case Queue:
+		if !has(func(a Arrow) bool { return a.Class != Loop && a.By&Worker != 0 }) {
+			c.add(NobodyWaits, s, "", "it waits for a worker, and no arrow lets a worker take it")
+		}
+		c.lost(s, has)
+	case Wait:
+		if !has(func(a Arrow) bool { return a.Class != Loop && a.By&(Operator|Owner|Timer|Engine) != 0 }) {
+			c.add(NobodyWaits, s, "", "it waits, and neither a person nor a timer nor the engine can end that")
+		}
+	}
+}
+
+func (c *checker) lost(s Stage, has func(func(Arrow) bool) bool) {
+	if !has(func(a Arrow) bool { return a.Event == Lost && a.By&Timer != 0 }) {
+		c.add(NoLost, s, "", "a worker can die here, and no arrow says what then")
+	}
+}
+
+func (c *checker) end(s Stage, out []Arrow) {
+	for _, a := range out {
+		people := a.By&^(Operator|Owner) == 0
+		retention := a.By&^(Operator|Owner|Timer) == 0 && c.tombstones(a)
+		restart := a.Restart && s.Restartable
+		if (people && (a.By == Operator || a.Class == Reenter || a.Restart || c.tombstones(a))) || retention || restart {
+			continue
+		}
+		c.add(EndLeft, s, a.Event, "an end may be left only by an operator, by retention or by a restart, not by % to %",
+			a.By.String(), string(a.To))
+	}
+}
+
+func (c *checker) tombstones(a Arrow) bool {
+	for _, to := range a.Targets() {
+		if !c.t.Tombstone(to) {
+			return false
+		}
+	}
+	return true
+}
+
+// reach gives the states that arrows lead to from the start.
+func (c *checker) reach() map[State]bool {
+	reached := map[State]bool{c.t.stages[0].State: true}
+	for todo := []State{c.t.stages[0].State}; len(todo) > 0; todo = todo[1:] {
+		s, _ := c.t.Stage(todo[0])
+		for _, a := range s.Arrows {
+			for _, to := range a.Targets() {
+				if !reached[to] {
+					reached[to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+	}
+	return reached
+}
+
+// outcomes walks all pairs of state and outcome and reports success ends reached with another outcome than ok.
+func (c *checker) outcomes() {
+	type pair struct {
+		s State
+		o Outcome
+	}
+	seen := map[pair]bool{}
+	bad := map[State]bool{}
+	start := pair{c.t.stages[0].State, None}
+	for todo := []pair{start}; len(todo) > 0; todo = todo[1:] {
+		at := todo[0]
+		s, ok := c.t.Stage(at.s)
+		if !ok || seen[at] {
+			continue
+		}
+		seen[at] = true
+		if s.Kind == End && s.Outcome == OK && at.o != OK && !bad[at.s] {
+			bad[at.s] = true
+			c.add(WrongOutcome, s, "", "the end means success and can be reached with outcome %", string(at.o))
+		}
+		for _, a := range s.Arrows {
+			if a.Class == Loop || (a.Need != None && a.Need != at.o) {
+				continue
+			}
+			for _, to := range a.Targets() {
+				if _, ok := c.t.index[to]; !ok {
+					continue
+				}
+				from := Position{State: at.s, Origin: to, Outcome: at.o}
+				todo = append(todo, pair{to, c.t.follow(from, a).Outcome})
+			}
+		}
+	}
+}
+
+// loops finds circles that run without people and without a budget: those would go on for ever.
+func (c *checker) loops() {
+	free := func(a Arrow) bool {
+		return a.Class != Loop && a.Budget == "" && a.By&(Worker|Timer|Engine) != 0
+	}
+	for _, s := range c.t.stages {
+		for _, a := range s.Arrows {
+			if a.Class == Loop && a.Event == Backoff && a.Budget == "" {
+				c.add(NoBudget, s, a.Event, "retries here have no limit")
+			}
+		}
+		if circle := c.circle(s.State, free); circle != nil && first(c.t, circle) == s.State {
+			words := make([]string, len(circle))
+			for i, st := range circle {
+				words[i] = string(st)
+			}
+			c.add(NoBudget, s, "", fmt.Sprintf("the circle %s runs by itself and has no limit", strings.Join(words, " > ")))
+		}
+	}
+}
+
+// circle gives a shortest way from s back to s along the arrows that match, or nil.
+func (c *checker) circle(start State, match func(Arrow) bool) []State {
+	from := map[State]State{}
+	for todo := []State{start}; len(todo) > 0; todo = todo[1:] {
+		s, _ := c.t.Stage(todo[0])
+		for _, a := range s.Arrows {
+			if !match(a) {
+				continue
+			}
+			for _, to := range a.Targets() {
+				if to == start {
+					way := []State{start}
+					for at := todo[0]; at != start; at = from[at] {
+						way = append(way, at)
+					}
+					slices.Reverse(way[1:])
+					return append(way, start)
+				}
+				if _, seen := from[to]; !seen {
+					from[to] = todo[0]
+					todo = append(todo, to)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// first gives the state of the circle that the table lists first, so that a circle is reported once.
+func first(t *Table, circle []State) State {
+	best := circle[0]
+	for _, s := range circle {
+		if t.index[s] < t.index[best] {
+			best = s
+		}
+	}
+	return best
+}

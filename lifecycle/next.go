@@ -1,0 +1,171 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Position is where a job stands in its lifecycle.
+type Position struct {
+	State   State   `json:"state"`
+	LastOK  State   `json:"last_ok,omitempty"` // last state left by success; failure, hold and retry do not change it
+	Origin  State   `json:"origin,omitempty"`  // state that the last failure left; a retry goes back there
+	Outcome Outcome `json:"outcome,omitempty"`
+}
+
+// Illegal says that a table has no such move, and which moves there are.
+type Illegal struct {
+	Table    string
+	Position Position
+	Event    Event
+	By       Actor
+	Why      string  // which rule refused
+	Can      []Event // what the same actor may do instead
+}
+
+func (e *Illegal) Error() string {
+	can := "nothing"
+	if len(e.Can) > 0 {
+		words := make([]string, len(e.Can))
+		for i, c := range e.Can {
+			words[i] = string(c)
+		}
+		can = strings.Join(words, ", ")
+	}
+	return fmt.Sprintf("cannot %s while %s: %s (can: %s)", e.Event, e.Position.State, e.Why, can)
+}
+
+// Start is the position of a new job.
+func (t *Table) Start() Position { return Position{State: t.stages[0].State} }
+
+// Next gives the position after event e caused by one actor. The error is an *[Illegal].
+func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
+	a, ok := t.Arrow(p.State, e)
+	if !ok {
+		return p, t.illegal(p, e, by, "the lifecycle has no such arrow")
+	}
+	if why := t.refuse(p, a, by); why != "" {
+		return p, t.illegal(p, e, by, why)
+	}
+	return t.follow(p, a), nil
+}
+
+// refuse says why arrow a is not legal at p for the actor, or nothing.
+func (t *Table) refuse(p Position, a Arrow, by Actor) string {
+	if a.By&by == 0 {
+		return "only " + strings.ReplaceAll(a.By.String(), ",", " or ") + " may"
+	}
+	if a.Need != None && a.Need != p.Outcome {
+		return fmt.Sprintf("its outcome is %q, not %q", p.Outcome, a.Need)
+	}
+	if a.Class == Reenter {
+		for _, s := range a.States {
+			if s == p.Origin {
+				return ""
+			}
+		}
+		return fmt.Sprintf("it failed in %q, which is not one to go back to", p.Origin)
+	}
+	return ""
+}
+
+// follow computes the position after a legal arrow.
+func (t *Table) follow(p Position, a Arrow) Position {
+	from := t.stages[t.index[p.State]]
+	next := p
+	switch a.Class {
+	case Loop:
+		return p
+	case Reenter:
+		next.State = p.Origin
+	case Pass:
+		next.State, next.LastOK = a.To, p.State
+	case Fail:
+		next.State = a.To
+		if from.Kind != End && (from.Kind != Wait || t.isPhase(from)) {
+			next.Origin = p.State
+		}
+	default:
+		next.State = a.To
+	}
+	if a.Restart || (a.Class == Reenter && from.Kind == End) {
+		next.Outcome = None
+	}
+	if next.Outcome == None {
+		next.Outcome = a.Set
+	}
+	if to := t.stages[t.index[next.State]]; to.Kind == End && next.Outcome == None {
+		next.Outcome = to.Outcome
+	}
+	return next
+}
+
+// isPhase tells whether a waiting stage is itself something that a later arrow can go back to (a job that runs
+// elsewhere), and not a place where an earlier failure is judged.
+func (t *Table) isPhase(s Stage) bool {
+	for _, other := range t.stages {
+		for _, a := range other.Arrows {
+			for _, back := range a.States {
+				if back == s.State {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (t *Table) illegal(p Position, e Event, by Actor, why string) error {
+	return &Illegal{Table: t.name, Position: p, Event: e, By: by, Why: why, Can: t.Can(p, by)}
+}
+
+// Can lists the events that the actor may cause at p, loops left out, in the table's order.
+func (t *Table) Can(p Position, by Actor) []Event {
+	stage, ok := t.Stage(p.State)
+	if !ok {
+		return nil
+	}
+	var events []Event
+	for _, a := range stage.Arrows {
+		if a.Class != Loop && t.refuse(p, a, by) == "" {
+			events = append(events, a.Event)
+		}
+	}
+	return events
+}
+
+// Choose gives the one arrow of class c that actor by may take at p: the success event of a step that said nothing more,
+// the failure event of one that failed. ok is false when there is none or more than one.
+func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
+	stage, found := t.Stage(p.State)
+	if !found {
+		return "", false
+	}
+	n := 0
+	for _, a := range stage.Arrows {
+		if a.Class == c && t.refuse(p, a, by) == "" {
+			e, n = a.Event, n+1
+		}
+	}
+	return e, n == 1
+}
+
+// Taken is one arrow that a history says was taken.
+type Taken struct {
+	Event Event
+	By    Actor
+}
+
+// Replay follows a history from the start and gives the position it ends in. The error names the first move that the
+// table does not allow and its index.
+func (t *Table) Replay(moves []Taken) (Position, error) {
+	p := t.Start()
+	for i, m := range moves {
+		next, err := t.Next(p, m.Event, m.By)
+		if err != nil {
+			return p, fmt.Errorf("move %d: %w", i+1, err)
+		}
+		p = next
+	}
+	return p, nil
+}

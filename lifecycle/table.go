@@ -1,0 +1,346 @@
+package lifecycle
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// State names a state of a lifecycle, such as "Downloading".
+type State string
+
+// Event names what happens to a job: one word, the same in code, API, CLI, log and docs.
+type Event string
+
+// The events that every lifecycle shares. Queue and Work stages carry these loops, which stay in the state.
+const (
+	Lost    Event = "lost"    // the claim ran out; the start stays counted
+	Waiting Event = "wait"    // the step said what it waits for; no attempt is counted
+	Backoff Event = "backoff" // an error that a later attempt may not meet; an attempt is counted
+	Yield   Event = "yield"   // the worker stops and gives the job back; no attempt is counted
+)
+
+// Actor is a set of those who may cause an arrow.
+type Actor uint8
+
+// The five who act on jobs.
+const (
+	Worker   Actor = 1 << iota // the outcome of a step
+	Timer                      // a deadline, a sweep, retention
+	Operator                   // a person who runs the system
+	Owner                      // the depositor, or whom the job belongs to
+	Engine                     // roll-up and triage
+)
+
+// Actors lists the single actors in their order of declaration.
+func Actors() []Actor { return []Actor{Worker, Timer, Operator, Owner, Engine} }
+
+// String gives the names of the set, joined by commas: "worker,timer".
+func (a Actor) String() string {
+	names := []string{}
+	for i, name := range []string{"worker", "timer", "operator", "owner", "engine"} {
+		if a&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// ParseActor reads what String writes. It returns an error that names the unknown word.
+func ParseActor(s string) (Actor, error) {
+	var set Actor
+next:
+	for word := range strings.SplitSeq(s, ",") {
+		for _, a := range Actors() {
+			if a.String() == strings.TrimSpace(word) {
+				set |= a
+				continue next
+			}
+		}
+		return 0, fmt.Errorf("unknown actor %q (known: worker, timer, operator, owner, engine)", word)
+	}
+	return set, nil
+}
+
+// Outcome tells how a job ended, or will end once its cleanup is done. It is not a state.
+type Outcome string
+
+// The outcomes. The empty one means that nothing is decided yet.
+const (
+	None      Outcome = ""
+	OK        Outcome = "ok"
+	Failed    Outcome = "failed"
+	TimedOut  Outcome = "timed-out"
+	Cancelled Outcome = "cancelled"
+)
+
+// Kind says what a job in the state waits for.
+type Kind string
+
+// The kinds of stage; see the package documentation.
+const (
+	Queue Kind = "queue"
+	Work  Kind = "work"
+	Wait  Kind = "wait"
+	End   Kind = "end"
+)
+
+// Class says what an arrow means for the job's position.
+type Class string
+
+// The classes of arrow.
+const (
+	Pass    Class = "pass"    // success: the state left becomes LastOK
+	Fail    Class = "fail"    // failure or timeout: the state left becomes Origin, where a retry re-enters
+	Move    Class = "move"    // neither: hold, release, cancel, delete
+	Loop    Class = "loop"    // stays in the state
+	Reenter Class = "reenter" // goes to the position's Origin, if it is listed
+)
+
+// Arrow is one way out of a stage.
+type Arrow struct {
+	Event   Event   `json:"event"`
+	To      State   `json:"to,omitempty"`      // target; empty for Reenter
+	States  []State `json:"states,omitempty"`  // Reenter only: the states that may be re-entered
+	By      Actor   `json:"by"`                // who may cause it
+	Class   Class   `json:"class"`             //
+	Set     Outcome `json:"sets,omitempty"`    // outcome decided by this arrow, unless one is decided already
+	Need    Outcome `json:"when,omitempty"`    // legal only with this outcome
+	Restart bool    `json:"restart,omitempty"` // empties the outcome: the job runs again
+	Budget  string  `json:"budget,omitempty"`  // the limit that ends a loop without people in it
+	Doc     string  `json:"doc"`               // one sentence
+}
+
+// Sets returns the arrow with the outcome it decides.
+func (a Arrow) Sets(o Outcome) Arrow { a.Set = o; return a }
+
+// When returns the arrow, legal only for jobs with outcome o.
+func (a Arrow) When(o Outcome) Arrow { a.Need = o; return a }
+
+// Restarts returns the arrow as one that empties the outcome, so that an ended job runs again.
+func (a Arrow) Restarts() Arrow { a.Restart = true; return a }
+
+// Within returns the arrow with the name of the limit that ends the loop it closes.
+func (a Arrow) Within(budget string) Arrow { a.Budget = budget; return a }
+
+// Targets lists the states the arrow can lead to from stage s.
+func (a Arrow) Targets() []State {
+	if a.Class == Reenter {
+		return a.States
+	}
+	return []State{a.To}
+}
+
+// OnPass is an arrow of success.
+func OnPass(e Event, to State, by Actor, doc string) Arrow {
+	return Arrow{Event: e, To: to, By: by, Class: Pass, Doc: doc}
+}
+
+// OnFail is an arrow of failure or timeout.
+func OnFail(e Event, to State, by Actor, doc string) Arrow {
+	return Arrow{Event: e, To: to, By: by, Class: Fail, Doc: doc}
+}
+
+// On is an arrow that is neither success nor failure.
+func On(e Event, to State, by Actor, doc string) Arrow {
+	return Arrow{Event: e, To: to, By: by, Class: Move, Doc: doc}
+}
+
+// OnReenter is an arrow back to the state the last failure left, if it is one of states.
+func OnReenter(e Event, by Actor, doc string, states ...State) Arrow {
+	return Arrow{Event: e, By: by, Class: Reenter, States: states, Doc: doc}
+}
+
+// OnLoop is an arrow that stays in the state.
+func OnLoop(e Event, by Actor, doc string) Arrow {
+	return Arrow{Event: e, By: by, Class: Loop, Doc: doc}
+}
+
+// Stage is one state of a table with the arrows that leave it.
+type Stage struct {
+	State       State   `json:"state"`
+	Kind        Kind    `json:"kind"`
+	Outcome     Outcome `json:"outcome,omitempty"`     // End: the outcome of a job that ends here; empty keeps what was decided
+	Restartable bool    `json:"restartable,omitempty"` // End: may be run again by whoever its arrows name
+	Endures     string  `json:"endures,omitempty"`     // Work: why it has no failure exit but tries for ever
+	Doc         string  `json:"doc"`                   // who brings a job here and who takes it away
+	Arrows      []Arrow `json:"arrows,omitempty"`
+}
+
+// OnQueue is a stage that waits for a worker; it carries the four loops.
+func OnQueue(s State, doc string, arrows ...Arrow) Stage {
+	return Stage{State: s, Kind: Queue, Doc: doc, Arrows: append(arrows, loops(s)...)}
+}
+
+// OnWork is a stage that a worker works on; it carries the four loops.
+func OnWork(s State, doc string, arrows ...Arrow) Stage {
+	return Stage{State: s, Kind: Work, Doc: doc, Arrows: append(arrows, loops(s)...)}
+}
+
+// OnWait is a stage that waits for a person, a timer, the engine or something outside.
+func OnWait(s State, doc string, arrows ...Arrow) Stage {
+	return Stage{State: s, Kind: Wait, Doc: doc, Arrows: arrows}
+}
+
+// OnEnd is a stage in which jobs end with outcome o (None: with the outcome they have).
+func OnEnd(s State, o Outcome, doc string, arrows ...Arrow) Stage {
+	return Stage{State: s, Kind: End, Outcome: o, Doc: doc, Arrows: arrows}
+}
+
+// Again returns the stage as an end that can be run again.
+func (s Stage) Again() Stage { s.Restartable = true; return s }
+
+// Enduring returns the stage as one that has no failure exit, with the reason.
+func (s Stage) Enduring(why string) Stage { s.Endures = why; return s }
+
+func loops(s State) []Arrow {
+	loop := func(e Event, by Actor, budget, doc string) Arrow {
+		return Arrow{Event: e, To: s, By: by, Class: Loop, Budget: budget, Doc: doc}
+	}
+	return []Arrow{
+		loop(Waiting, Worker, "the state's timeout", "the step says what it waits for; no attempt is counted"),
+		loop(Backoff, Worker, "max_attempts", "an error that may pass; tried again after a pause"),
+		loop(Yield, Worker, "the worker's stop", "its worker stops and gives it back; no attempt is counted"),
+		loop(Lost, Timer, "max_starts", "its worker fell silent and the claim ran out; another takes it over"),
+	}
+}
+
+// Table is a checked lifecycle. It is immutable and safe for concurrent use.
+type Table struct {
+	name   string
+	stages []Stage
+	index  map[State]int
+	hash   string
+}
+
+// New checks the stages and makes a table of them. The error is a [Faults] that lists every fault found.
+func New(name string, stages ...Stage) (*Table, error) {
+	t := build(name, stages)
+	if faults := check(t); len(faults) > 0 {
+		return nil, faults
+	}
+	return t, nil
+}
+
+// Must is New for tables written in code: a faulty one is a program that could never work, so it panics.
+func Must(name string, stages ...Stage) *Table {
+	t, err := New(name, stages...)
+	if err != nil {
+		panic("lifecycle " + name + ":\n" + err.Error())
+	}
+	return t
+}
+
+func build(name string, stages []Stage) *Table {
+	t := &Table{name: name, index: make(map[State]int, len(stages))}
+	for _, s := range stages {
+		s.Arrows = slices.Clone(s.Arrows)
+		for i := range s.Arrows {
+			if s.Arrows[i].Class == Loop {
+				s.Arrows[i].To = s.State
+			}
+		}
+		if _, dup := t.index[s.State]; !dup {
+			t.index[s.State] = len(t.stages)
+		}
+		t.stages = append(t.stages, s)
+	}
+	t.hash = digest(t)
+	return t
+}
+
+// digest covers what decides moves, not the sentences: a better wording is not another lifecycle.
+func digest(t *Table) string {
+	stages := make([]Stage, len(t.stages))
+	for i, s := range t.stages {
+		s.Doc, s.Endures = "", ""
+		s.Arrows = slices.Clone(s.Arrows)
+		for j := range s.Arrows {
+			s.Arrows[j].Doc, s.Arrows[j].Budget = "", ""
+		}
+		stages[i] = s
+	}
+	text, _ := json.Marshal(stages) // plain strings and numbers: cannot fail
+	sum := sha256.Sum256(append([]byte(t.name+"\n"), text...))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Name is the kind of job that lives by the table, such as "ingest.job".
+func (t *Table) Name() string { return t.name }
+
+// Hash identifies the table's states and arrows: 16 hexadecimal digits. Jobs are pinned to it.
+func (t *Table) Hash() string { return t.hash }
+
+// Stages gives the stages in order; the first is the start.
+func (t *Table) Stages() []Stage { return slices.Clone(t.stages) }
+
+// Stage gives the stage of a state, and whether the table has it.
+func (t *Table) Stage(s State) (Stage, bool) {
+	i, ok := t.index[s]
+	if !ok {
+		return Stage{}, false
+	}
+	return t.stages[i], true
+}
+
+// Arrow gives the arrow that event e takes from state s, and whether there is one.
+func (t *Table) Arrow(s State, e Event) (Arrow, bool) {
+	i, ok := t.index[s]
+	if !ok {
+		return Arrow{}, false
+	}
+	for _, a := range t.stages[i].Arrows {
+		if a.Event == e {
+			return a, true
+		}
+	}
+	return Arrow{}, false
+}
+
+// Ended tells whether s is an end.
+func (t *Table) Ended(s State) bool {
+	i, ok := t.index[s]
+	return ok && t.stages[i].Kind == End
+}
+
+// Tombstone tells whether s is an end that nothing leaves and that says nothing of the work: Deleted, Cleaned.
+func (t *Table) Tombstone(s State) bool {
+	i, ok := t.index[s]
+	return ok && t.stages[i].Kind == End && t.stages[i].Outcome == None && len(t.stages[i].Arrows) == 0
+}
+
+// Events lists all events of the table, each once, in order of appearance.
+func (t *Table) Events() []Event {
+	var events []Event
+	for _, s := range t.stages {
+		for _, a := range s.Arrows {
+			if !slices.Contains(events, a.Event) {
+				events = append(events, a.Event)
+			}
+		}
+	}
+	return events
+}
+
+// MarshalJSON writes name, hash and stages.
+func (t *Table) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name   string  `json:"name"`
+		Hash   string  `json:"hash"`
+		Stages []Stage `json:"stages"`
+	}{t.name, t.hash, t.stages})
+}
+
+// MarshalJSON writes the set as a list of names.
+func (a Actor) MarshalJSON() ([]byte, error) {
+	names := []string{}
+	for _, one := range Actors() {
+		if a&one != 0 {
+			names = append(names, one.String())
+		}
+	}
+	return json.Marshal(names)
+}

@@ -1,0 +1,33 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Records is a place where records are kept, inside one write transaction: a ledger reads what it needs first and writes only
+// when nothing can refuse any more. An error of a write means that the place as a whole failed (disk, corruption); the caller
+// then undoes the transaction and loads the ledger anew.
+type Records interface {
+	// Job gives the record as the transaction sees it, or kind NotFound.
+	Job(id job.ID) (job.Job, error)
+	// Keyed gives the job that was created with the key; "" if there is none. The key is not empty.
+	Keyed(kind job.Kind, owner, key string) (job.ID, error)
+
+	Insert(j *job.Job) error
+	// Update writes the record after; before is what Job gave.
+	Update(before, after *job.Job) error
+	Append(e *job.Event) error
+	PutTask(id job.ID, t *job.Task) error
+
+	PutHold(h *job.Hold) error
+	DropHold(scope job.Scope) error
+
+	// Message gives a message by key, or nil.
+	Message(key string) (*job.Message, error)
+	// Messages gives unsettled messages that are due, oldest first; or, if id is set, all of that job.
+	Messages(due time.Time, n int, id job.ID) ([]job.Message, error)
+	// PutMessage adds or replaces a message by key.
+	PutMessage(m *job.Message) error
+}
