@@ -40,9 +40,10 @@ type Change struct {
 
 // Require is what else must be true in the moment of the commit.
 type Require struct {
-	ParentIn []lifecycle.State // the parent is in one of these; ignored without a parent
-	Settled  bool              // all expected children exist and have ended
-	Idle     bool              // no child is open
+	ParentIn  []lifecycle.State // the parent is in one of these; ignored without a parent
+	Settled   bool              // all expected children exist and have ended
+	Idle      bool              // no child is open
+	Unsettled bool              // some expected child has not ended or does not exist: whoever waits for children cannot miss the last
 }
 
 // Chain asks to go on with the job in the state it comes to. The store grants it as it would grant a [Claim]: no hold, room
@@ -167,6 +168,8 @@ func (r Require) Holds(j, parent *Job) error {
 	case r.Settled && !j.Children.Settled():
 		return Errorf(Refused, "commit", j.ID, "%d of its %d jobs have not ended",
 			j.Children.Expected-j.Children.Created()+j.Children.Open, j.Children.Expected)
+	case r.Unsettled && j.Children.Settled():
+		return Errorf(Conflict, "commit", j.ID, "all its jobs have ended meanwhile")
 	case r.Idle && j.Children.Open > 0:
 		return Errorf(Refused, "commit", j.ID, "%d of its jobs are still running", j.Children.Open)
 	}

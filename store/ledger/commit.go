@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Commit is job.Store's, for one change.
+func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
+	before, err := r.Job(c.Job)
+	if err != nil {
+		return job.Job{}, err
+	}
+	after, event, err := job.Apply(before, c)
+	if err != nil {
+		return before, err
+	}
+	parent, err := l.parent(r, &before, &after, c)
+	if err != nil {
+		return before, err
+	}
+	children, err := l.spawn(r, &after, c)
+	if err != nil {
+		return before, err
+	}
+	if err := l.write(r, c, &before, &after, event, children); err != nil {
+		return before, err
+	}
+	if parent != nil {
+		if err := l.update(r, &parent.before, &parent.after); err != nil {
+			return before, err
+		}
+	}
+	return after, nil
+}
+
+// parent checks what the change requires and gives the parent with its new counts, or nil if they do not change. A parent whose
+// last child ended is due at once: it may be waiting for that.
+func (l *Ledger) parent(r Records, before, after *job.Job, c *job.Change) (*family, error) {
+	if before.Parent == "" {
+		return nil, c.Require.Holds(before, nil)
+	}
+	moved := before.Ended != after.Ended || before.Gone != after.Gone || (after.Ended && before.Outcome != after.Outcome)
+	if !moved && len(c.Require.ParentIn) == 0 {
+		return nil, c.Require.Holds(before, nil)
+	}
+	p, err := r.Job(before.Parent)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Require.Holds(before, &p); err != nil || !moved {
+		return nil, err
+	}
+	f := &family{before: p, after: p}
+	f.after.Version++
+	f.after.Changed = c.At
+	f.after.Children.Add(before, -1)
+	f.after.Children.Add(after, 1)
+	if !p.Ended && f.after.Children.Settled() {
+		f.after.Due = time.Time{}
+	}
+	return f, nil
+}
+
+// spawn plans the children of the change and counts them with their parent.
+func (l *Ledger) spawn(r Records, after *job.Job, c *job.Change) (*plan, error) {
+	if len(c.Spawn) == 0 {
+		return nil, nil
+	}
+	f := &family{before: *after, after: *after}
+	p, err := l.plan(r, c.Spawn, map[job.ID]*family{after.ID: f})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	after.Children = f.after.Children
+	return p, nil
+}
+
+func (l *Ledger) write(r Records, c *job.Change, before, after *job.Job, event *job.Event, children *plan) error {
+	if event != nil {
+		if err := r.Append(event); err != nil {
+			return err
+		}
+	}
+	for i := range c.Tasks {
+		if err := r.PutTask(c.Job, &c.Tasks[i]); err != nil {
+			return err
+		}
+	}
+	if err := post(r, c.Outbox); err != nil {
+		return err
+	}
+	if children != nil {
+		if err := l.carryOut(r, children); err != nil {
+			return err
+		}
+	}
+	l.queue.Put(before, after)
+	if c.Chain != nil && !after.Ended && l.queue.CanChain(after.ID, c.Chain.Limits, l.holds, c.At) {
+		waiting := *after
+		take(after, c.Chain.Worker, c.Chain.Until)
+		l.queue.Put(&waiting, after)
+	}
+	if err := r.Update(before, after); err != nil {
+		return err
+	}
+	l.touched = append(l.touched, *after)
+	return nil
+}
+
+func take(j *job.Job, worker string, until time.Time) {
+	j.Worker, j.Until = worker, until
+	j.Epoch++
+	j.Starts++
+}
+
+// Claim is job.Store's.
+func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
+	if c.Worker == "" {
+		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs the name of its worker")
+	}
+	ids := l.queue.Claim(c, l.holds)
+	claimed := make([]job.Job, 0, len(ids))
+	for _, id := range ids {
+		before, err := r.Job(id)
+		if err != nil {
+			return nil, err
+		}
+		after := before
+		after.Version++
+		after.Due = time.Time{}
+		take(&after, c.Worker, c.Until)
+		if err := l.update(r, &before, &after); err != nil {
+			return nil, err
+		}
+		claimed = append(claimed, after)
+	}
+	return claimed, nil
+}
+
+// Renew is job.Store's.
+func (l *Ledger) Renew(r Records, c *job.Renewal) ([]job.Lease, error) {
+	var lost []job.Lease
+	for _, lease := range c.Leases {
+		before, err := r.Job(lease.Job)
+		if err != nil && job.KindOf(err) != job.NotFound {
+			return nil, err
+		}
+		if err != nil || before.Epoch != lease.Epoch || before.Worker != c.Worker || before.Worker == "" {
+			lost = append(lost, lease)
+			continue
+		}
+		after := before
+		after.Until = c.Until
+		if err := l.update(r, &before, &after); err != nil {
+			return nil, err
+		}
+	}
+	return lost, nil
+}

@@ -1,0 +1,245 @@
+// Package ledger is what every store that keeps its queue in memory does with a create, a claim or a commit: which records it
+// reads, what it checks, what it writes. The stores differ in where records lie ([Records]) and in how they make a commit atomic
+// and durable.
+//
+// A ledger checks everything before it writes, so an operation that is refused has written nothing. It is not safe for concurrent
+// use: it belongs to the store's commit loop.
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/queue"
+)
+
+// Ledger holds the derived state: queue, counts, holds, numbers.
+type Ledger struct {
+	queue   *queue.Queue
+	holds   []job.Hold // by Since
+	revised int64      // version of the holds
+	numbers map[job.Kind]int64
+	touched []job.Job
+}
+
+// New makes a ledger that knows no jobs yet.
+func New() *Ledger {
+	return &Ledger{queue: queue.New(), numbers: map[job.Kind]int64{}}
+}
+
+// Load takes in a record at the start.
+func (l *Ledger) Load(j *job.Job) {
+	l.numbers[j.Kind] = max(l.numbers[j.Kind], j.Number)
+	l.queue.Put(nil, j)
+}
+
+// LoadTally takes in ended jobs that need only be counted; lastNumber is the highest number of their kind.
+func (l *Ledger) LoadTally(t job.Tally, lastNumber int64) {
+	l.numbers[t.Kind] = max(l.numbers[t.Kind], lastNumber)
+	l.queue.AddEnded(job.Place{Kind: t.Kind, State: t.State}, t.Group, t.Jobs)
+}
+
+// LoadHold takes in a hold at the start.
+func (l *Ledger) LoadHold(h job.Hold) {
+	l.revised = max(l.revised, h.Version)
+	l.holds = append(l.holds, h)
+	l.sortHolds()
+}
+
+// Tally counts all jobs.
+func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
+
+// Overdue gives jobs whose claim, state or life has run out.
+func (l *Ledger) Overdue(now time.Time, n int) []job.ID { return l.queue.Overdue(now, n) }
+
+// Holds gives the holds, oldest first.
+func (l *Ledger) Holds() []job.Hold { return slices.Clone(l.holds) }
+
+// Touched gives the records that changed since the last call. The slice is valid until the next operation.
+func (l *Ledger) Touched() []job.Job {
+	t := l.touched
+	l.touched = l.touched[:0]
+	return t
+}
+
+// insert and update write a record and everything derived from it.
+func (l *Ledger) insert(r Records, j *job.Job, e *job.Event) error {
+	if err := r.Insert(j); err != nil {
+		return err
+	}
+	if err := r.Append(e); err != nil {
+		return err
+	}
+	l.queue.Put(nil, j)
+	l.touched = append(l.touched, *j)
+	return nil
+}
+
+func (l *Ledger) update(r Records, before, after *job.Job) error {
+	if err := r.Update(before, after); err != nil {
+		return err
+	}
+	l.queue.Put(before, after)
+	l.touched = append(l.touched, *after)
+	return nil
+}
+
+// Create is job.Store's.
+func (l *Ledger) Create(r Records, jobs []job.Created) ([]job.Job, error) {
+	parents := map[job.ID]*family{}
+	p, err := l.plan(r, jobs, parents)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range parents {
+		if err := f.check(); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.carryOut(r, p); err != nil {
+		return nil, err
+	}
+	for _, f := range parents {
+		if f.after.Children != f.before.Children {
+			if err := l.update(r, &f.before, &f.after); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p.answer, nil
+}
+
+// family is a parent whose counts change by a creation or by a child's move.
+type family struct{ before, after job.Job }
+
+func (f *family) check() error {
+	if c := f.after.Children; c != f.before.Children && c.Created() > c.Expected {
+		return job.Errorf(job.Refused, "create", f.after.ID, "it expects %d jobs, %d would be too many", c.Expected, c.Created())
+	}
+	return nil
+}
+
+// plan of a creation: which jobs are new and what is answered for each.
+type plan struct {
+	fresh  []job.Created
+	answer []job.Job
+	places []int // index in answer of each fresh one
+}
+
+// plan decides which jobs exist already. parents collects the parents of new ones with their new counts.
+func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family) (*plan, error) {
+	type key struct {
+		kind       job.Kind
+		owner, key string
+	}
+	p := &plan{}
+	ids, keys := map[job.ID]int{}, map[key]int{}
+	for i := range jobs {
+		j := &jobs[i].Job
+		k := key{j.Kind, j.Owner, j.Key}
+		at, twice := ids[j.ID]
+		if !twice && j.Key != "" {
+			at, twice = keys[k]
+		}
+		if twice {
+			p.answer = append(p.answer, p.answer[at])
+			continue
+		}
+		ids[j.ID] = len(p.answer)
+		if j.Key != "" {
+			keys[k] = len(p.answer)
+		}
+		old, err := existing(r, j)
+		if err != nil {
+			return nil, err
+		}
+		if old != nil {
+			p.answer = append(p.answer, *old)
+			continue
+		}
+		if err := join(r, j, parents); err != nil {
+			return nil, err
+		}
+		p.places = append(p.places, len(p.answer))
+		p.answer = append(p.answer, *j)
+		p.fresh = append(p.fresh, jobs[i])
+	}
+	return p, nil
+}
+
+// existing gives the job that has the ID or the key, or nil.
+func existing(r Records, j *job.Job) (*job.Job, error) {
+	id := j.ID
+	if j.Key != "" {
+		keyed, err := r.Keyed(j.Kind, j.Owner, j.Key)
+		if err != nil {
+			return nil, err
+		}
+		if keyed != "" {
+			id = keyed
+		}
+	}
+	old, err := r.Job(id)
+	if job.KindOf(err) == job.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &old, nil
+}
+
+// join counts a new child with its parent.
+func join(r Records, j *job.Job, parents map[job.ID]*family) error {
+	if j.Parent == "" {
+		return nil
+	}
+	f := parents[j.Parent]
+	if f == nil {
+		parent, err := r.Job(j.Parent)
+		if err != nil {
+			return err
+		}
+		if parent.Ended {
+			return job.Errorf(job.Refused, "create", j.Parent, "it has ended (%s) and takes no more jobs", parent.State)
+		}
+		f = &family{before: parent, after: parent}
+		f.after.Version++
+		parents[j.Parent] = f
+	}
+	f.after.Children.Add(j, 1)
+	return nil
+}
+
+func (l *Ledger) carryOut(r Records, p *plan) error {
+	for i := range p.fresh {
+		c := &p.fresh[i]
+		l.numbers[c.Job.Kind]++
+		c.Job.Number = l.numbers[c.Job.Kind]
+		if err := l.insert(r, &c.Job, &c.Event); err != nil {
+			return err
+		}
+		if err := post(r, c.Outbox); err != nil {
+			return err
+		}
+		p.answer[p.places[i]] = c.Job
+	}
+	return nil
+}
+
+// post adds messages; one whose key exists is left as it is.
+func post(r Records, messages []job.Message) error {
+	for i := range messages {
+		old, err := r.Message(messages[i].Key)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			if err := r.PutMessage(&messages[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

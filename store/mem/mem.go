@@ -1,0 +1,252 @@
+// Package mem is a store in memory: complete by the contract, gone with the process. Tests use it as the fake for everything
+// above, small embedded uses as it is. It is the simplest reading of what the other stores do.
+package mem
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+)
+
+// Store is a job.Store in memory. Call New.
+type Store struct {
+	mu       sync.Mutex // guards all below
+	ledger   *ledger.Ledger
+	jobs     map[job.ID]job.Job
+	order    []job.ID // by creation
+	place    map[job.ID]int
+	keys     map[key]job.ID
+	history  map[job.ID][]job.Event
+	tasks    map[job.ID][]job.Task // by name
+	messages map[string]*job.Message
+	posted   []string // keys of messages, oldest first
+	watchers map[int]func([]job.Hint)
+	nextID   int
+}
+
+type key struct {
+	kind  job.Kind
+	owner string
+	key   string
+}
+
+// New makes an empty store.
+func New() *Store {
+	return &Store{
+		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
+		history: map[job.ID][]job.Event{}, tasks: map[job.ID][]job.Task{}, messages: map[string]*job.Message{},
+		watchers: map[int]func([]job.Hint){},
+	}
+}
+
+var _ job.Store = (*Store)(nil)
+
+// do runs one operation under the lock and then tells the watchers.
+func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
+	}
+	s.mu.Lock()
+	answer, err := op()
+	var hints []job.Hint
+	for _, j := range s.ledger.Touched() {
+		hints = append(hints, job.Hint{Job: j.ID, Kind: j.Kind, State: j.State, Ended: j.Ended})
+	}
+	var wake []func([]job.Hint)
+	if len(hints) > 0 {
+		for _, w := range s.watchers {
+			wake = append(wake, w)
+		}
+	}
+	s.mu.Unlock()
+	for _, w := range wake {
+		w(hints)
+	}
+	return answer, err
+}
+
+// Create is part of job.Store.
+func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
+	return do(s, ctx, func() ([]job.Job, error) { return s.ledger.Create((*records)(s), jobs) })
+}
+
+// Get is part of job.Store.
+func (s *Store) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	return do(s, ctx, func() (job.Job, error) { return (*records)(s).Job(id) })
+}
+
+// Count is part of job.Store.
+func (s *Store) Count(ctx context.Context) ([]job.Tally, error) {
+	return do(s, ctx, func() ([]job.Tally, error) { return s.ledger.Tally(), nil })
+}
+
+// History is part of job.Store.
+func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) ([]job.Event, error) {
+	return do(s, ctx, func() ([]job.Event, error) {
+		if _, err := (*records)(s).Job(id); err != nil {
+			return nil, err
+		}
+		all := s.history[id]
+		if seq < 0 || seq >= int64(len(all)) {
+			return nil, nil
+		}
+		all = all[seq:]
+		if n > 0 && n < len(all) {
+			all = all[:n]
+		}
+		return slices.Clone(all), nil
+	})
+}
+
+// Tasks is part of job.Store.
+func (s *Store) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
+	return do(s, ctx, func() ([]job.Task, error) { return slices.Clone(s.tasks[id]), nil })
+}
+
+// Claim is part of job.Store.
+func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	return do(s, ctx, func() ([]job.Job, error) { return s.ledger.Claim((*records)(s), &c) })
+}
+
+// Renew is part of job.Store.
+func (s *Store) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
+	return do(s, ctx, func() ([]job.Lease, error) { return s.ledger.Renew((*records)(s), &c) })
+}
+
+// Commit is part of job.Store.
+func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	return do(s, ctx, func() ([]job.Result, error) {
+		results := make([]job.Result, len(changes))
+		for i := range changes {
+			results[i].Job, results[i].Err = s.ledger.Commit((*records)(s), &changes[i])
+		}
+		return results, nil
+	})
+}
+
+// Hold is part of job.Store.
+func (s *Store) Hold(ctx context.Context, c *job.HoldChange) ([]job.Hold, error) {
+	return do(s, ctx, func() ([]job.Hold, error) { return s.ledger.Hold((*records)(s), c) })
+}
+
+// Outbox is part of job.Store.
+func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) ([]job.Message, error) {
+	return do(s, ctx, func() ([]job.Message, error) { return s.ledger.Outbox((*records)(s), &call) })
+}
+
+// Watch is part of job.Store.
+func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
+	s.mu.Lock()
+	id := s.nextID
+	s.nextID++
+	s.watchers[id] = wake
+	s.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		delete(s.watchers, id)
+		s.mu.Unlock()
+	})
+}
+
+// Properties is part of job.Store.
+func (s *Store) Properties() job.Properties {
+	return job.Properties{Name: "mem", Exclusive: true}
+}
+
+// records is the store as its ledger sees it. All methods are called under the lock.
+type records Store
+
+func (r *records) Job(id job.ID) (job.Job, error) {
+	j, ok := r.jobs[id]
+	if !ok {
+		return j, job.Errorf(job.NotFound, "get", id, "there is no such job")
+	}
+	return j, nil
+}
+
+func (r *records) Keyed(kind job.Kind, owner, k string) (job.ID, error) {
+	return r.keys[key{kind, owner, k}], nil
+}
+
+func (r *records) Insert(j *job.Job) error {
+	r.jobs[j.ID] = *j
+	r.place[j.ID] = len(r.order)
+	r.order = append(r.order, j.ID)
+	if j.Key != "" {
+		r.keys[key{j.Kind, j.Owner, j.Key}] = j.ID
+	}
+	return nil
+}
+
+func (r *records) Update(_, after *job.Job) error { r.jobs[after.ID] = *after; return nil }
+
+func (r *records) Append(e *job.Event) error {
+	r.history[e.Job] = append(r.history[e.Job], *e)
+	return nil
+}
+
+func (r *records) PutTask(id job.ID, t *job.Task) error {
+	tasks := r.tasks[id]
+	at, found := slices.BinarySearchFunc(tasks, t.Name, func(a job.Task, name string) int {
+		return compare(a.Name, name)
+	})
+	if found {
+		tasks = slices.Clone(tasks)
+		tasks[at] = *t
+		r.tasks[id] = tasks
+	} else {
+		r.tasks[id] = slices.Insert(slices.Clone(tasks), at, *t)
+	}
+	return nil
+}
+
+func compare(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+func (r *records) PutHold(*job.Hold) error  { return nil } // the ledger has them
+func (r *records) DropHold(job.Scope) error { return nil }
+
+func (r *records) Message(k string) (*job.Message, error) {
+	m := r.messages[k]
+	if m == nil {
+		return nil, nil
+	}
+	copied := *m
+	return &copied, nil
+}
+
+func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, error) {
+	var found []job.Message
+	for _, k := range r.posted {
+		m := r.messages[k]
+		wanted := m.Job == id
+		if id == "" {
+			wanted = m.Settled == job.Pending && !m.Due.After(due) && len(found) < n
+		}
+		if wanted {
+			found = append(found, *m)
+		}
+	}
+	return found, nil
+}
+
+func (r *records) PutMessage(m *job.Message) error {
+	if r.messages[m.Key] == nil {
+		r.posted = append(r.posted, m.Key)
+	}
+	copied := *m
+	r.messages[m.Key] = &copied
+	return nil
+}

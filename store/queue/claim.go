@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Claim picks up to c.N jobs by the rules of [job.Store]. It takes them out of their lanes; the caller must Put the claimed
+// records afterwards, which it can only fail to do by giving up the whole index.
+func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
+	q.promote(micro(c.Now))
+	s := &selection{q: q, holds: inForce(holds, c.Now), limits: c.Limits}
+	var ids []job.ID
+	for len(ids) < c.N {
+		e := s.next(c.From)
+		if e == nil {
+			break
+		}
+		q.serve(e)
+		ids = append(ids, e.id)
+		s.picked = append(s.picked, e)
+	}
+	s.putBack()
+	return ids
+}
+
+// CanChain tells whether the job, which waits in its lane, may be claimed out of turn by the worker that brought it there: nothing
+// holds or limits it and nobody of better priority waits.
+func (q *Queue) CanChain(id job.ID, limits []job.Limit, holds []job.Hold, now time.Time) bool {
+	e := q.entries[id]
+	if e == nil || e.claimed || e.slot < 0 {
+		return false
+	}
+	s := &selection{q: q, holds: inForce(holds, now), limits: limits}
+	if s.held(e) || s.full(e.lane) {
+		return false
+	}
+	first := e.lane.place.first()
+	return first == nil || first.ready[0].priority >= e.priority
+}
+
+// serve notes that the owner had its turn and takes the entry out of its lane.
+func (q *Queue) serve(e *entry) {
+	q.turn++
+	q.served[e.lane.owner] = q.turn
+	e.lane.remove(e, q)
+	if len(q.served) > 2*len(q.lanes)+1024 {
+		q.forget()
+	}
+}
+
+// forget drops the turns of owners that have no jobs.
+func (q *Queue) forget() {
+	known := make(map[string]int64, len(q.lanes))
+	for k := range q.lanes {
+		if turn, ok := q.served[k.owner]; ok {
+			known[k.owner] = turn
+		}
+	}
+	q.served = known
+}
+
+// selection is the state of one pick: what was put aside because it is held or over a limit.
+type selection struct {
+	q      *Queue
+	holds  []job.Hold
+	limits []job.Limit
+	lanes  []*lane  // put aside: full or held as a whole
+	single []*entry // put aside: held one by one
+	picked []*entry
+}
+
+// next gives the entry whose turn it is in any of the places, or nil.
+func (s *selection) next(from []job.Place) *entry {
+	for {
+		var best *lane
+		for _, p := range from {
+			pl := s.q.places[p]
+			if pl == nil {
+				continue
+			}
+			if l := pl.first(); l != nil && (best == nil || l.key.less(best.key)) {
+				best = l
+			}
+		}
+		if best == nil {
+			return nil
+		}
+		e := best.ready[0]
+		switch {
+		case s.full(best) || s.heldLane(e):
+			heap.Remove(best.place, best.slot)
+			s.lanes = append(s.lanes, best)
+		case s.held(e):
+			best.remove(e, s.q)
+			s.single = append(s.single, e)
+		default:
+			return e
+		}
+	}
+}
+
+func (s *selection) putBack() {
+	for _, e := range s.single {
+		heap.Push(e.lane, e)
+	}
+	for _, l := range s.lanes {
+		l.settle(s.q)
+	}
+	for _, e := range s.single {
+		e.lane.settle(s.q)
+	}
+}
+
+func (s *selection) held(e *entry) bool {
+	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return e.matches(&h) })
+}
+
+// heldLane tells whether a hold concerns all jobs of the entry's lane.
+func (s *selection) heldLane(e *entry) bool {
+	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return h.Job == "" && e.matches(&h) })
+}
+
+// full tells whether a limit forbids to take one more from the lane.
+func (s *selection) full(l *lane) bool {
+	for i := range s.limits {
+		if m := &s.limits[i]; guards(m, l) && s.under(m, l) >= m.Max {
+			return true
+		}
+	}
+	return false
+}
+
+func guards(m *job.Limit, l *lane) bool {
+	return m.Kind == l.Kind && (len(m.Guard) == 0 || slices.Contains(m.Guard, l.State)) && concerns(m, l)
+}
+
+func concerns(m *job.Limit, l *lane) bool {
+	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner)
+}
+
+// under counts what is under way by the limit, as far as it is counted together with lane l.
+func (s *selection) under(m *job.Limit, l *lane) int {
+	n := 0
+	for _, other := range s.q.lanes {
+		if other.Kind != m.Kind || !concerns(m, other) || !together(m, l, other) {
+			continue
+		}
+		if slices.Contains(m.Occupy, other.State) {
+			n += other.size
+		} else if len(m.Guard) == 0 || slices.Contains(m.Guard, other.State) {
+			n += other.claimed
+		}
+	}
+	for _, e := range s.picked { // not yet put as claimed
+		if guards(m, e.lane) && together(m, l, e.lane) && !slices.Contains(m.Occupy, e.lane.State) {
+			n++
+		}
+	}
+	return n
+}
+
+func together(m *job.Limit, a, b *lane) bool {
+	return (!m.PerGroup || a.group == b.group) && (!m.PerOwner || a.owner == b.owner)
+}
+
+func inForce(holds []job.Hold, now time.Time) []job.Hold {
+	if len(holds) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(holds), func(h job.Hold) bool { return !h.On(now) })
+}

@@ -1,0 +1,250 @@
+// Package queue is the index of jobs that a store keeps in memory: who is next, how many stand where, whose time ran out.
+// It is derived from the records; a store loads it at the start and tells it of every change.
+//
+// Jobs that stand alike (kind, state, group, owner) wait in one lane, ordered by priority and number. Lanes of a place take turns:
+// best priority first, then the owner that was served longest ago. Picking a job costs O(log n) with n waiting.
+//
+// A Queue is not safe for concurrent use: it belongs to the store's commit loop.
+package queue
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Queue is the index. The zero value is not usable; call New.
+type Queue struct {
+	entries map[job.ID]*entry // jobs that have not ended
+	places  map[job.Place]*place
+	lanes   map[laneKey]*lane
+	delayed byTime // unclaimed, not due yet
+	timers  byTime // by the earlier of Expires and Deadline
+	claimed map[job.ID]*entry
+	served  map[string]int64 // per owner: the turn in which it was last served
+	turn    int64
+	tally   map[tallyKey]*tally
+}
+
+type laneKey struct {
+	job.Place
+	group, owner string
+}
+
+type tallyKey struct {
+	job.Place
+	group string
+}
+
+type tally struct{ jobs, claimed int64 }
+
+// entry is one waiting, claimed or delayed job.
+type entry struct {
+	id       job.ID
+	parent   job.ID
+	number   int64
+	due      int64 // microseconds since 1970; 0: at once
+	timer    int64 // 0: none
+	until    int64 // of the claim
+	lane     *lane
+	priority int
+	claimed  bool
+	slot     int // index in the lane's heap, or -1
+	late     int // index in delayed, or -1
+	tick     int // index in timers, or -1
+}
+
+// New makes an empty index.
+func New() *Queue {
+	return &Queue{
+		entries: map[job.ID]*entry{}, places: map[job.Place]*place{}, lanes: map[laneKey]*lane{},
+		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
+		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
+		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
+	}
+}
+
+// Put takes a change of a record into the index. before is nil for a new job.
+func (q *Queue) Put(before, after *job.Job) {
+	if before != nil {
+		q.count(before, -1)
+	}
+	q.count(after, 1)
+	e := q.entries[after.ID]
+	if e != nil {
+		q.leave(e)
+	}
+	if after.Ended {
+		if e != nil {
+			delete(q.entries, after.ID)
+		}
+		return
+	}
+	if e == nil {
+		e = &entry{id: after.ID, parent: after.Parent, number: after.Number, slot: -1, late: -1, tick: -1}
+		q.entries[after.ID] = e
+	}
+	q.enter(e, after)
+}
+
+// AddEnded counts n ended jobs that are not loaded one by one.
+func (q *Queue) AddEnded(p job.Place, group string, n int64) {
+	q.tallied(tallyKey{p, group}).jobs += n
+}
+
+func (q *Queue) enter(e *entry, j *job.Job) {
+	key := laneKey{job.Place{Kind: j.Kind, State: j.State}, j.Group, j.Owner}
+	l := q.lanes[key]
+	if l == nil {
+		l = &lane{laneKey: key, place: q.place(key.Place), slot: -1}
+		q.lanes[key] = l
+	}
+	l.size++
+	e.lane, e.priority, e.due, e.until = l, j.Priority, micro(j.Due), micro(j.Until)
+	e.timer = earlier(micro(j.Expires), micro(j.Deadline))
+	e.claimed = j.Claimed()
+	switch {
+	case e.claimed:
+		l.claimed++
+		q.claimed[e.id] = e
+	case e.due != 0:
+		heap.Push(&q.delayed, e)
+	default:
+		l.push(e, q)
+	}
+	if e.timer != 0 {
+		heap.Push(&q.timers, e)
+	}
+}
+
+// leave takes the entry out of everything but the map of entries.
+func (q *Queue) leave(e *entry) {
+	l := e.lane
+	l.size--
+	if e.claimed {
+		l.claimed--
+		delete(q.claimed, e.id)
+	}
+	if e.slot >= 0 {
+		l.remove(e, q)
+	}
+	if e.late >= 0 {
+		heap.Remove(&q.delayed, e.late)
+	}
+	if e.tick >= 0 {
+		heap.Remove(&q.timers, e.tick)
+	}
+	if l.size == 0 {
+		delete(q.lanes, l.laneKey)
+	}
+}
+
+func (q *Queue) place(p job.Place) *place {
+	pl := q.places[p]
+	if pl == nil {
+		pl = &place{q: q}
+		q.places[p] = pl
+	}
+	return pl
+}
+
+// promote moves jobs that have become due into their lanes.
+func (q *Queue) promote(now int64) {
+	for len(q.delayed.entries) > 0 && q.delayed.entries[0].due <= now {
+		e := heap.Pop(&q.delayed).(*entry)
+		e.due = 0
+		e.lane.push(e, q)
+	}
+}
+
+// NextDue gives the time at which the next delayed job becomes due or the next timer runs out; zero if there is none.
+func (q *Queue) NextDue() time.Time {
+	var at int64
+	if len(q.delayed.entries) > 0 {
+		at = q.delayed.entries[0].due
+	}
+	if len(q.timers.entries) > 0 {
+		at = earlier(at, q.timers.entries[0].timer)
+	}
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(at)
+}
+
+// Overdue gives up to n jobs whose claim, state or whole life has run out by now.
+func (q *Queue) Overdue(now time.Time, n int) []job.ID {
+	at := micro(now)
+	var ids []job.ID
+	for _, e := range q.claimed {
+		if e.until <= at && len(ids) < n {
+			ids = append(ids, e.id)
+		}
+	}
+	q.timers.each(at, func(e *entry) bool {
+		if !(e.claimed && e.until <= at) {
+			ids = append(ids, e.id)
+		}
+		return len(ids) < n
+	})
+	return ids[:min(len(ids), n)]
+}
+
+func (q *Queue) tallied(k tallyKey) *tally {
+	t := q.tally[k]
+	if t == nil {
+		t = &tally{}
+		q.tally[k] = t
+	}
+	return t
+}
+
+func (q *Queue) count(j *job.Job, n int64) {
+	k := tallyKey{job.Place{Kind: j.Kind, State: j.State}, j.Group}
+	t := q.tallied(k)
+	t.jobs += n
+	if j.Claimed() {
+		t.claimed += n
+	}
+	if t.jobs == 0 {
+		delete(q.tally, k)
+	}
+}
+
+// Tally counts all jobs by kind, state and group, in no particular order.
+func (q *Queue) Tally() []job.Tally {
+	all := make([]job.Tally, 0, len(q.tally))
+	for k, t := range q.tally {
+		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed})
+	}
+	return all
+}
+
+// Live gives the number of jobs that have not ended.
+func (q *Queue) Live() int { return len(q.entries) }
+
+func micro(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// earlier gives the smaller of two times of which 0 means none.
+func earlier(a, b int64) int64 {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
+}
+
+// matches tells whether a hold concerns the entry.
+func (e *entry) matches(h *job.Hold) bool {
+	k := e.lane.laneKey
+	return h.Scope.Matches(&job.Job{
+		ID: e.id, Parent: e.parent, Kind: k.Kind, Group: k.group, Owner: k.owner,
+		Position: lifecycle.Position{State: k.State},
+	})
+}
