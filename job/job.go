@@ -45,8 +45,8 @@ type Job struct {
 	Retries  int `json:"retries,omitempty"`  // times it was sent back to where it failed
 
 	Due      time.Time `json:"due,omitzero"`      // not claimed before
-	Deadline time.Time `json:"deadline,omitzero"` // the whole job must have ended
-	Expires  time.Time `json:"expires,omitzero"`  // the state must have been left
+	Deadline time.Time `json:"deadline,omitzero"` // the whole job must have ended; the engine makes Expires of it
+	Expires  time.Time `json:"expires,omitzero"`  // the state must have been left, or a timer moves the job
 	Entered  time.Time `json:"entered,omitzero"`  // when it came into the state
 	Created  time.Time `json:"created"`
 	Changed  time.Time `json:"changed"`

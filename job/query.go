@@ -17,7 +17,8 @@ type Query struct {
 	Key      string
 	Ended    *bool
 	Before   time.Time // Changed before
-	Overdue  time.Time // claim, Expires or Deadline ran out by then; ended jobs are never overdue
+	Overdue  time.Time // claim or Expires ran out by then; ended jobs are never overdue. In no order, one page
+	Worker   string    // claimed by a worker whose name starts so. In no order, one page
 	Oldest   bool      // oldest first; the default is newest first
 	After    string    // cursor: Page.Next of the page before
 	Limit    int       // page size; 0 means 50, at most 1000

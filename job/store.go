@@ -75,7 +75,14 @@ type Hint struct {
 	Job   ID
 	Kind  Kind
 	State lifecycle.State
+	Epoch int64
 	Ended bool
+	Free  bool // neither ended nor claimed
+}
+
+// HintOf makes the hint of a record.
+func HintOf(j *Job) Hint {
+	return Hint{Job: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Ended: j.Ended, Free: !j.Ended && !j.Claimed()}
 }
 
 // Properties are facts about a store, so that nobody has to ask for its type.

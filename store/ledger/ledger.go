@@ -50,7 +50,10 @@ func (l *Ledger) LoadHold(h job.Hold) {
 // Tally counts all jobs.
 func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
 
-// Overdue gives jobs whose claim, state or life has run out.
+// Claimed gives jobs that workers hold whose names start with prefix.
+func (l *Ledger) Claimed(prefix string, n int) []job.ID { return l.queue.Claimed(prefix, n) }
+
+// Overdue gives jobs whose claim or time in their state has run out.
 func (l *Ledger) Overdue(now time.Time, n int) []job.ID { return l.queue.Overdue(now, n) }
 
 // Holds gives the holds, oldest first.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -13,7 +14,10 @@ import (
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(s, ctx, func() (job.Page, error) {
 		if !q.Overdue.IsZero() {
-			return s.overdue(q)
+			return s.those(s.ledger.Overdue(q.Overdue, pageSize(q.Limit)), q), nil
+		}
+		if q.Worker != "" {
+			return s.those(s.ledger.Claimed(q.Worker, pageSize(q.Limit)), q), nil
 		}
 		step, at := -1, len(s.order)-1
 		if q.Oldest {
@@ -43,15 +47,14 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	})
 }
 
-func (s *Store) overdue(q job.Query) (job.Page, error) {
+func (s *Store) those(ids []job.ID, q job.Query) job.Page {
 	var page job.Page
-	for _, id := range s.ledger.Overdue(q.Overdue, pageSize(q.Limit)) {
-		j := s.jobs[id]
-		if matches(&q, &j) {
+	for _, id := range ids {
+		if j := s.jobs[id]; matches(&q, &j) {
 			page.Jobs = append(page.Jobs, j)
 		}
 	}
-	return page, nil
+	return page
 }
 
 func pageSize(n int) int {
@@ -68,14 +71,16 @@ func matches(q *job.Query, j *job.Job) bool {
 	return in(q.Kinds, j.Kind) && in(q.States, j.State) && in(q.Outcomes, j.Outcome) &&
 		is(q.Group, j.Group) && is(q.Owner, j.Owner) && is(q.Parent, j.Parent) && is(q.Key, j.Key) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
-		(q.Overdue.IsZero() || overdue(j, q.Overdue))
+		(q.Overdue.IsZero() || overdue(j, q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
 }
 
 func overdue(j *job.Job, now time.Time) bool {
 	past := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
-	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires) || past(j.Deadline))
+	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
 }
 
-func in[T comparable](wanted []T, got T) bool { return len(wanted) == 0 || slices.Contains(wanted, got) }
+func in[T comparable](wanted []T, got T) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, got)
+}
 
 func is[T ~string](wanted, got T) bool { return wanted == "" || wanted == got }

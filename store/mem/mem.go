@@ -55,7 +55,7 @@ func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
 	answer, err := op()
 	var hints []job.Hint
 	for _, j := range s.ledger.Touched() {
-		hints = append(hints, job.Hint{Job: j.ID, Kind: j.Kind, State: j.State, Ended: j.Ended})
+		hints = append(hints, job.HintOf(&j))
 	}
 	var wake []func([]job.Hint)
 	if len(hints) > 0 {

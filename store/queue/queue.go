@@ -9,6 +9,7 @@ package queue
 
 import (
 	"container/heap"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -21,7 +22,7 @@ type Queue struct {
 	places  map[job.Place]*place
 	lanes   map[laneKey]*lane
 	delayed byTime // unclaimed, not due yet
-	timers  byTime // by the earlier of Expires and Deadline
+	timers  byTime // by Expires
 	claimed map[job.ID]*entry
 	served  map[string]int64 // per owner: the turn in which it was last served
 	turn    int64
@@ -48,6 +49,7 @@ type entry struct {
 	due      int64 // microseconds since 1970; 0: at once
 	timer    int64 // 0: none
 	until    int64 // of the claim
+	worker   string
 	lane     *lane
 	priority int
 	claimed  bool
@@ -103,8 +105,8 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 	}
 	l.size++
 	e.lane, e.priority, e.due, e.until = l, j.Priority, micro(j.Due), micro(j.Until)
-	e.timer = earlier(micro(j.Expires), micro(j.Deadline))
-	e.claimed = j.Claimed()
+	e.timer = micro(j.Expires)
+	e.claimed, e.worker = j.Claimed(), j.Worker
 	switch {
 	case e.claimed:
 		l.claimed++
@@ -174,7 +176,18 @@ func (q *Queue) NextDue() time.Time {
 	return time.UnixMicro(at)
 }
 
-// Overdue gives up to n jobs whose claim, state or whole life has run out by now.
+// Claimed gives up to n jobs that workers hold whose names start with prefix.
+func (q *Queue) Claimed(prefix string, n int) []job.ID {
+	var ids []job.ID
+	for _, e := range q.claimed {
+		if len(ids) < n && strings.HasPrefix(e.worker, prefix) {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
+}
+
+// Overdue gives up to n jobs whose claim or time in their state has run out by now.
 func (q *Queue) Overdue(now time.Time, n int) []job.ID {
 	at := micro(now)
 	var ids []job.ID

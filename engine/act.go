@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Act is what a person does to a job. It takes the same way as a worker's outcome: lifecycle, version, one commit.
+type Act struct {
+	Job     job.ID
+	Event   lifecycle.Event
+	By      lifecycle.Actor // Operator or Owner
+	Actor   string          // who
+	Note    string          // why
+	Version int64           // of the record the person saw; 0: whatever it is now
+	Confirm bool            // the person was told what the event loses, and means it
+}
+
+// Do lets a person cause an event. Errors: NotFound, Refused (with the legal moves), Conflict if the version is no longer current.
+func (e *Engine) Do(ctx context.Context, a Act) (job.Job, error) {
+	for try := 1; ; try++ {
+		j, err := e.do(ctx, &a)
+		if job.KindOf(err) != job.Conflict || a.Version != 0 || try == 5 {
+			return j, err
+		}
+	}
+}
+
+func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
+	j, err := e.store.Get(ctx, a.Job)
+	if err != nil {
+		return j, err
+	}
+	w := e.works[j.Kind]
+	if w == nil {
+		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "this engine does not know the kind %s", j.Kind)
+	}
+	if a.Version != 0 && a.Version != j.Version {
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+	}
+	if !w.knows(&j) {
+		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", definitionBlocker(w, &j).Sentence)
+	}
+	c, err := move(w, &j, a.Event, a.By, e.clock.Now())
+	if err != nil {
+		return j, err
+	}
+	if w.Allow != nil {
+		if c.Require, err = w.Allow(ctx, &j, a); err != nil {
+			return j, err
+		}
+	}
+	c.Version, c.Actor, c.Note = j.Version, a.Actor, a.Note
+	if arrow, _ := w.Life.Arrow(j.State, a.Event); arrow.Class == lifecycle.Reenter || arrow.Restart {
+		n, zero := j.Retries+1, 0
+		c.Set.Retries, c.Set.Attempts = &n, &zero
+	}
+	return e.one(ctx, c)
+}
+
+// SetPriority moves a job in its queue at once.
+func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int) (job.Job, error) {
+	j, err := e.store.Get(ctx, id)
+	if err != nil {
+		return j, err
+	}
+	if version != 0 && version != j.Version {
+		return j, job.Errorf(job.Conflict, "priority", j.ID, "it changed meanwhile")
+	}
+	if j.Ended {
+		return j, job.Errorf(job.Refused, "priority", j.ID, "it has ended (%s): nothing waits for its turn", j.State)
+	}
+	return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
+}
+
+// Hold keeps the jobs of a scope from being worked on.
+func (e *Engine) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
+	if why == "" {
+		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
+	}
+	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until}
+	return e.store.Hold(ctx, &job.HoldChange{Hold: h})
+}
+
+// Release ends the hold of a scope.
+func (e *Engine) Release(ctx context.Context, s job.Scope) ([]job.Hold, error) {
+	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+	if err == nil {
+		e.stir()
+	}
+	return holds, err
+}

@@ -1,0 +1,274 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// dispatch claims jobs for free slots until ctx ends. It sleeps while there is nothing to claim or no slot is free.
+func (e *Engine) dispatch(ctx, work context.Context) {
+	for {
+		e.mu.Lock()
+		n := 0
+		if e.hungry {
+			n = e.free
+		}
+		if n > 0 {
+			e.hungry = false
+		}
+		e.mu.Unlock()
+		if n > 0 {
+			e.claim(ctx, work, n)
+			if ctx.Err() == nil {
+				continue
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.wake:
+		}
+	}
+}
+
+// claim takes up to n jobs and starts them.
+func (e *Engine) claim(ctx, work context.Context, n int) {
+	now := e.clock.Now()
+	jobs, err := e.store.Claim(ctx, job.Claim{
+		Worker: e.name, From: e.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits,
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			e.log.Error("claim", "error", err) // the sweep tries again
+		}
+		return
+	}
+	e.mu.Lock()
+	if len(jobs) == n {
+		e.hungry = true
+	}
+	e.free -= len(jobs)
+	e.mu.Unlock()
+	for _, j := range jobs {
+		e.steps.Go(func() {
+			e.carry(work, j)
+			e.mu.Lock()
+			e.free++
+			e.mu.Unlock()
+			signal(e.wake)
+		})
+	}
+}
+
+// carry works on a claimed job, stage after stage, as long as the store lets it keep the claim.
+func (e *Engine) carry(ctx context.Context, j job.Job) {
+	for held := true; held; {
+		step, cancel := context.WithCancelCause(ctx)
+		e.mu.Lock()
+		r := &running{epoch: j.Epoch, state: j.State, cancel: cancel, since: e.clock.Now()}
+		e.running[j.ID] = r
+		e.mu.Unlock()
+		j, held = e.stage(step, j)
+		cancel(nil)
+		e.mu.Lock()
+		if e.running[j.ID] == r {
+			delete(e.running, j.ID)
+		}
+		e.mu.Unlock()
+		e.progress.drop(j.ID)
+	}
+}
+
+// stage does one attempt at one state and commits what follows. held tells whether the job goes on in these hands.
+func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool) {
+	w := e.works[j.Kind]
+	for tries := 0; ; tries++ {
+		r := &Run{job: j, engine: e, work: w, log: e.jobLog(&j)}
+		o := e.attempt(ctx, r)
+		if o == nil || errors.Is(context.Cause(ctx), errLost) {
+			e.log.Info("claim lost", "job", j.ID, "state", j.State, "epoch", j.Epoch)
+			return r.job, false
+		}
+		next, err := e.conclude(ctx, r, o)
+		switch {
+		case err == nil:
+			return next, next.Worker == e.name && !next.Ended && next.Epoch > j.Epoch
+		case job.KindOf(err) == job.Conflict && tries < 3:
+			if err := r.Fresh(ctx); err != nil {
+				return r.job, false
+			}
+			j = r.job // what it waited for has happened: look again
+		case job.KindOf(err) == job.Stale:
+			e.log.Info("claim lost", "job", j.ID, "state", j.State, "error", err)
+			return r.job, false
+		default:
+			e.log.Error("commit", "job", j.ID, "state", j.State, "error", err)
+			e.giveUp(ctx, r, err)
+			return r.job, false
+		}
+	}
+}
+
+func (e *Engine) jobLog(j *job.Job) *slog.Logger {
+	if e.options.JobLogs == nil {
+		return e.log
+	}
+	return e.options.JobLogs.Logger(j.ID, j.Epoch, j.State)
+}
+
+// attempt asks the gate and runs the step. nil means that the claim was lost.
+func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
+	j := &r.job
+	if !r.work.knows(j) {
+		b := definitionBlocker(r.work, j)
+		b.Until = e.clock.Now().Add(time.Minute)
+		return judge(Wait(*b))
+	}
+	if gate := r.work.Gates[j.State]; gate != nil {
+		if b := gate(ctx, j); b != nil {
+			if b.Until.IsZero() {
+				b.Until = e.clock.Now().Add(5 * time.Second)
+			}
+			return judge(Wait(*b))
+		}
+	}
+	if !j.Expires.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, j.Expires.Sub(e.clock.Now()), errExpired)
+		defer cancel()
+	}
+	err := e.step(ctx, r)
+	if err != nil && ctx.Err() != nil {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errLost):
+			return nil
+		case errors.Is(cause, errStopping):
+			return &outcome{verdict: yields}
+		case errors.Is(cause, errExpired):
+			return &outcome{verdict: fails, cause: CauseTimeout, err: errExpired}
+		}
+	}
+	return judge(err)
+}
+
+// step runs the step and makes an error of a panic: the first is tried again, the second fails the job.
+func (e *Engine) step(ctx context.Context, r *Run) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack", string(debug.Stack()))
+			r.log.Error("the step is defective", "panic", fmt.Sprint(p))
+			err = &outcome{verdict: retries, cause: CausePanic, err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
+			if r.job.Attempts > 0 && r.job.Cause == CausePanic {
+				err = Fail(CausePanic, errors.Unwrap(err))
+			}
+		}
+	}()
+	return r.work.Steps[r.job.State](ctx, r)
+}
+
+// conclude commits the outcome of an attempt together with what the step set.
+func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, error) {
+	now := e.clock.Now()
+	var c job.Change
+	var err error
+	if e1, ok := r.work.timerEvent(r.job.Position); ok && o.cause == CauseTimeout && errors.Is(o.err, errExpired) {
+		c, err = move(r.work, &r.job, e1, lifecycle.Timer, now)
+		explain(&c, o)
+	} else {
+		c, err = settle(r.work, &r.job, o, now, e.chance())
+	}
+	if err != nil {
+		return r.job, err
+	}
+	merge(&c, r.take())
+	e.chain(&c, r.work, now)
+	if c.Set.Due != nil && !c.Set.Due.IsZero() {
+		defer e.alarm(*c.Set.Due)
+	}
+	return e.commit(context.WithoutCancel(ctx), r, c)
+}
+
+// merge takes what the step set into the change that the engine made of its outcome. The engine's message and cause stand if the attempt
+// did not succeed.
+func merge(c *job.Change, set job.Change) {
+	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
+	c.Set.Data, c.Set.Priority = set.Set.Data, set.Set.Priority
+	if set.Set.Message != nil && (c.Set.Message == nil || *c.Set.Message == "") {
+		c.Set.Message = set.Set.Message
+	}
+	if c.Note == "" && c.Set.Message != nil {
+		c.Note = *c.Set.Message
+	}
+}
+
+// chain asks to go straight on if this engine has a step for what comes next.
+func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
+	if c.Event == "" || c.Ended || c.To.State == c.From || w.Steps[c.To.State] == nil || w.policy(c.To.State).Serial {
+		return
+	}
+	e.mu.Lock()
+	open := e.open
+	e.mu.Unlock()
+	if open {
+		c.Chain = &job.Chain{Worker: e.name, Until: now.Add(e.options.Lease), Limits: e.limits}
+	}
+}
+
+// commit hands the change to the store. When its fate is unknown the record tells: as long as the claim's epoch stands and the history did
+// not grow, it was not applied and is handed in again (reliability rule R5).
+func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (job.Job, error) {
+	for try := 1; ; try++ {
+		results, err := e.store.Commit(ctx, c)
+		if err == nil {
+			return results[0].Job, results[0].Err
+		}
+		if try > 5 {
+			return r.job, err
+		}
+		pause := time.NewTimer(Backoff{First: 50 * time.Millisecond}.Pause(try, e.chance()))
+		<-pause.C
+		now, err := e.store.Get(ctx, r.job.ID)
+		if err != nil {
+			continue
+		}
+		if now.Epoch != c.Epoch || now.Seq != r.job.Seq || !now.Claimed() {
+			if now.Seq > r.job.Seq && now.State == c.To.State {
+				return now, nil
+			}
+			return now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
+		}
+	}
+}
+
+// giveUp sends a job back whose outcome the store refused, as a counted error.
+func (e *Engine) giveUp(ctx context.Context, r *Run, refusal error) {
+	o := &outcome{verdict: retries, cause: cause(refusal), err: refusal}
+	c, err := settle(r.work, &r.job, o, e.clock.Now(), e.chance())
+	if err != nil {
+		return // the claim runs out and the job is found by the sweep
+	}
+	c.Epoch, c.Actor = r.job.Epoch, e.name
+	_, _ = e.commit(context.WithoutCancel(ctx), r, c)
+}
+
+// alarm wakes the dispatcher when a job becomes due. Only the earliest is kept; the sweep finds the others.
+func (e *Engine) alarm(due time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.clock.Now()
+	if !e.open || (!e.nextDue.IsZero() && e.nextDue.After(now) && !due.Before(e.nextDue)) {
+		return
+	}
+	e.nextDue = due
+	if e.dueTimer != nil {
+		e.dueTimer.Stop()
+	}
+	e.dueTimer = time.AfterFunc(max(due.Sub(now), 0), e.stir)
+}

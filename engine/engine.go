@@ -1,0 +1,325 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Options of an engine. The zero Options work.
+type Options struct {
+	Name     string             // of this engine among those on the store; defaults to "engine"
+	Slots    int                // steps that run at once; defaults to 16
+	Lease    time.Duration      // of a claim; defaults to 15 s
+	Renew    time.Duration      // between renewals; defaults to a third of Lease
+	Sweep    time.Duration      // between looks for what no event told; defaults to 1 s
+	Grace    time.Duration      // that running steps get when the engine stops; defaults to 10 s
+	Clock    Clock              // defaults to SystemClock
+	Rand     *mathrand.Rand     // for jitter; defaults to a random seed
+	Entropy  io.Reader          // for ids; defaults to crypto/rand
+	Log      *slog.Logger       // of the engine itself; defaults to none
+	JobLogs  JobLogs            // of the jobs; defaults to none
+	Deliver  map[string]Deliver // by topic of outbox messages
+	Attempts int                // deliveries of a message before it is given up; defaults to 8
+	Retain   Retention
+}
+
+// JobLogs keeps what steps log, by job. Package joblog has one in files.
+type JobLogs interface {
+	Logger(id job.ID, epoch int64, state lifecycle.State) *slog.Logger
+}
+
+// Engine moves the jobs of one store. Any number of engines may share a store that allows it.
+type Engine struct {
+	store   job.Store
+	clock   Clock
+	options Options
+	name    string // with an instance part, so that a restarted engine is another worker
+	log     *slog.Logger
+	entropy *lockedEntropy
+	works   map[job.Kind]*Work
+	places  []job.Place
+	limits  []job.Limit
+
+	mu       sync.Mutex // guards the rest
+	random   *mathrand.Rand
+	running  map[job.ID]*running
+	waiters  map[job.ID][]chan struct{}
+	free     int
+	hungry   bool // there may be jobs to claim
+	open     bool // Run is under way and not stopping
+	nextDue  time.Time
+	dueTimer *time.Timer
+
+	wake     chan struct{} // to the dispatcher
+	post     chan struct{} // to the outbox
+	steps    sync.WaitGroup
+	progress progressBoard
+	retain   *retention
+}
+
+// running is a job in the hands of this engine.
+type running struct {
+	epoch  int64
+	state  lifecycle.State
+	cancel context.CancelCauseFunc
+	since  time.Time
+}
+
+type lockedEntropy struct {
+	sync.Mutex
+	*ulid.MonotonicEntropy
+}
+
+// Reasons for which a step's context ends.
+var (
+	errLost     = errors.New("the claim is over")
+	errStopping = errors.New("the engine stops")
+	errExpired  = errors.New("the time for this state is up")
+)
+
+// New makes an engine for the works. The error names every mistake in them.
+func New(store job.Store, works []Work, o Options) (*Engine, error) {
+	if o.Name == "" {
+		o.Name = "engine"
+	}
+	if o.Slots <= 0 {
+		o.Slots = 16
+	}
+	if o.Lease <= 0 {
+		o.Lease = 15 * time.Second
+	}
+	if o.Renew <= 0 {
+		o.Renew = o.Lease / 3
+	}
+	if o.Sweep <= 0 {
+		o.Sweep = time.Second
+	}
+	if o.Grace <= 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.Clock == nil {
+		o.Clock = SystemClock()
+	}
+	if o.Rand == nil {
+		o.Rand = mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64()))
+	}
+	if o.Entropy == nil {
+		o.Entropy = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Attempts <= 0 {
+		o.Attempts = 8
+	}
+	e := &Engine{
+		store: store, clock: o.Clock, options: o, log: o.Log, works: map[job.Kind]*Work{}, random: o.Rand,
+		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
+		running: map[job.ID]*running{}, waiters: map[job.ID][]chan struct{}{}, free: o.Slots, hungry: true,
+		wake: make(chan struct{}, 1), post: make(chan struct{}, 1),
+	}
+	e.progress.now = map[job.ID]Progress{}
+	e.retain = newRetention(o.Retain, o.Clock)
+	e.name = o.Name + "/" + strings.ToLower(e.ulid(o.Clock.Now())[16:])
+	var mistakes []error
+	for i := range works {
+		mistakes = append(mistakes, e.register(&works[i]))
+	}
+	if err := errors.Join(mistakes...); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) register(w *Work) error {
+	if err := w.validate(); err != nil {
+		return err
+	}
+	if e.works[w.kind()] != nil {
+		return errors.New(w.Life.Name() + " is registered twice")
+	}
+	e.works[w.kind()] = w
+	for _, s := range w.Life.Stages() {
+		if w.Steps[s.State] != nil {
+			e.places = append(e.places, job.Place{Kind: w.kind(), State: s.State})
+		}
+	}
+	e.limits = append(e.limits, w.Limits...)
+	return nil
+}
+
+// Kinds lists the registered kinds, sorted.
+func (e *Engine) Kinds() []job.Kind {
+	kinds := make([]job.Kind, 0, len(e.works))
+	for k := range e.works {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+func (e *Engine) kinds() string {
+	words := []string{}
+	for _, k := range e.Kinds() {
+		words = append(words, string(k))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Life gives the lifecycle of a kind, or nil.
+func (e *Engine) Life(k job.Kind) *lifecycle.Table {
+	if w := e.works[k]; w != nil {
+		return w.Life
+	}
+	return nil
+}
+
+// Store gives the store, for reading.
+func (e *Engine) Store() job.Store { return e.store }
+
+// Clock gives the engine's clock.
+func (e *Engine) Clock() Clock { return e.clock }
+
+// Name is the worker name under which this engine claims.
+func (e *Engine) Name() string { return e.name }
+
+// Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back with the event yield.
+func (e *Engine) Run(ctx context.Context) error {
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	watch, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer unwatch()
+	e.store.Watch(watch, e.hear)
+	if err := e.reclaim(ctx); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.open, e.hungry = true, true
+	e.mu.Unlock()
+
+	var loops sync.WaitGroup
+	loops.Go(func() { e.renewals(watch) })
+	var rest sync.WaitGroup
+	rest.Go(func() { e.sweeps(ctx) })
+	rest.Go(func() { e.deliveries(ctx) })
+	e.dispatch(ctx, work)
+
+	e.mu.Lock()
+	e.open = false
+	e.mu.Unlock()
+	done := make(chan struct{})
+	go func() { e.steps.Wait(); close(done) }()
+	grace := time.NewTimer(e.options.Grace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+		cancel(errStopping)
+		<-done
+	}
+	rest.Wait()
+	unwatch()
+	loops.Wait()
+	e.mu.Lock()
+	if e.dueTimer != nil {
+		e.dueTimer.Stop()
+	}
+	e.mu.Unlock()
+	return nil
+}
+
+// hear takes the store's hints: wakes the dispatcher, ends steps whose job was taken away, tells those who await.
+func (e *Engine) hear(hints []job.Hint) {
+	work := false
+	e.mu.Lock()
+	for _, h := range hints {
+		work = work || (h.Free && e.works[h.Kind] != nil)
+		if r := e.running[h.Job]; r != nil && h.Epoch > r.epoch && (h.Ended || h.Free) {
+			r.cancel(errLost)
+		}
+		for _, w := range e.waiters[h.Job] {
+			select {
+			case w <- struct{}{}:
+			default:
+			}
+		}
+	}
+	e.mu.Unlock()
+	if work {
+		e.stir()
+	}
+	signal(e.post)
+}
+
+// stir makes the dispatcher look for jobs.
+func (e *Engine) stir() {
+	e.mu.Lock()
+	e.hungry = true
+	e.mu.Unlock()
+	signal(e.wake)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Await waits until done says yes of the job, and gives the record. It is woken by every change of the job.
+func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
+	woken := make(chan struct{}, 1)
+	e.mu.Lock()
+	e.waiters[id] = append(e.waiters[id], woken)
+	e.mu.Unlock()
+	defer e.unwait(id, woken)
+	watch, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	e.mu.Lock()
+	open := e.open
+	e.mu.Unlock()
+	if !open { // nobody hears for us
+		e.store.Watch(watch, e.hear)
+	}
+	for {
+		j, err := e.store.Get(ctx, id)
+		if err != nil || done(&j) {
+			return j, err
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			return j, &job.Error{Op: "await", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+		}
+	}
+}
+
+func (e *Engine) unwait(id job.ID, woken chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	left := slices.DeleteFunc(e.waiters[id], func(c chan struct{}) bool { return c == woken })
+	if len(left) == 0 {
+		delete(e.waiters, id)
+	} else {
+		e.waiters[id] = left
+	}
+}
+
+func (e *Engine) chance() float64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.random.Float64()
+}

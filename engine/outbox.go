@@ -1,0 +1,82 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the same key. An error
+// that is not worth a retry ([Classify]) gives the message up at once.
+type Deliver func(ctx context.Context, m job.Message) error
+
+// deliveries takes due messages and delivers them until ctx ends.
+func (e *Engine) deliveries(ctx context.Context) {
+	if len(e.options.Deliver) == 0 {
+		return
+	}
+	for {
+		n, err := e.deliver(ctx)
+		if err != nil && ctx.Err() == nil {
+			e.log.Error("outbox", "error", err)
+		}
+		if n > 0 {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.post:
+		}
+	}
+}
+
+// deliver handles one handful of messages and gives their number.
+func (e *Engine) deliver(ctx context.Context) (int, error) {
+	const handful = 16
+	lease := 2 * time.Minute
+	messages, err := e.store.Outbox(ctx, job.OutboxCall{Take: handful, Lease: lease, Now: e.clock.Now()})
+	if err != nil || len(messages) == 0 {
+		return 0, err
+	}
+	var wg sync.WaitGroup
+	for i := range messages {
+		wg.Go(func() { e.hand(ctx, &messages[i], lease/2) })
+	}
+	wg.Wait()
+	_, err = e.store.Outbox(context.WithoutCancel(ctx), job.OutboxCall{Settle: messages, Now: e.clock.Now()})
+	return len(messages), err
+}
+
+// hand delivers one message and notes in it what became of it.
+func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := e.handTo(ctx, m)
+	now := e.clock.Now()
+	switch {
+	case err == nil:
+		m.Settled, m.Error = job.Delivered, ""
+	case ctx.Err() == nil && !Classify(err), m.Attempts >= e.options.Attempts:
+		m.Settled, m.Error = job.GivenUp, err.Error()
+		e.log.Error("message given up", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
+	default:
+		m.Error, m.Due = err.Error(), now.Add(Backoff{First: 5 * time.Second, Max: time.Hour}.Pause(m.Attempts, e.chance()))
+	}
+}
+
+func (e *Engine) handTo(ctx context.Context, m *job.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the delivery of %s panicked: %v", m.Topic, p)
+		}
+	}()
+	deliver := e.options.Deliver[m.Topic]
+	if deliver == nil {
+		return fmt.Errorf("nobody here delivers %q", m.Topic)
+	}
+	return deliver(ctx, *m)
+}

@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// verdict is how a step ended.
+type verdict int
+
+const (
+	passed  verdict = iota
+	chose           // a named event
+	waits           // Wait
+	retries         // Retry
+	fails           // Fail
+	yields          // the engine stops
+)
+
+// outcome is what a step returns when it is not nil.
+type outcome struct {
+	verdict verdict
+	event   lifecycle.Event
+	blocker Blocker
+	after   time.Duration // retries: at least this pause
+	cause   string
+	err     error
+}
+
+func (o *outcome) Error() string {
+	switch {
+	case o.err != nil:
+		return o.err.Error()
+	case o.verdict == waits:
+		return "waits: " + o.blocker.Sentence
+	}
+	return "goes on by " + string(o.event)
+}
+
+func (o *outcome) Unwrap() error { return o.err }
+
+// Go lets the job take the named event, where a state has more than one exit.
+func Go(e lifecycle.Event) error { return &outcome{verdict: chose, event: e} }
+
+// Wait lets the job stay where it is until b.Until, without counting an attempt. The blocker is what `why` answers meanwhile.
+func Wait(b Blocker) error { return &outcome{verdict: waits, blocker: b} }
+
+// Retry lets the job stay and try again after the state's backoff, or fail when its attempts are used up.
+func Retry(err error) error { return &outcome{verdict: retries, cause: cause(err), err: err} }
+
+// RetryAfter is Retry with a pause of at least d, as a server may ask for.
+func RetryAfter(d time.Duration, err error) error {
+	return &outcome{verdict: retries, after: d, cause: cause(err), err: err}
+}
+
+// Fail lets the job fail at once. The cause is one word for programs and filters, the error a sentence for people.
+func Fail(cause string, err error) error { return &outcome{verdict: fails, cause: cause, err: err} }
+
+// Causes that the engine itself gives.
+const (
+	CausePoison   = "poison"    // its workers died without a word, again and again
+	CausePanic    = "panic"     // the step is defective
+	CauseTimeout  = "timeout"   // the state or the job took too long
+	CauseChildren = "children"  // waits for the jobs of the batch
+	CauseError    = "error"     // an error that says no more of itself
+	CauseNetwork  = "network"   //
+	CauseDisk     = "disk-full" //
+)
+
+// caused is an error that names its cause in one word.
+type caused interface{ Cause() string }
+
+// temporary is an error that knows whether a later attempt may succeed.
+type temporary interface{ Temporary() bool }
+
+func cause(err error) string {
+	var c caused
+	var n net.Error
+	switch {
+	case errors.As(err, &c):
+		return c.Cause()
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return CauseDisk
+	case errors.As(err, &n):
+		return CauseNetwork
+	}
+	return CauseError
+}
+
+// Classify tells whether a later attempt may succeed where this one failed. Errors that know it themselves (a method Temporary) are
+// asked; the network, a full disk, an end of time and errors of unknown kind may pass; what says that the request was wrong stays wrong.
+func Classify(err error) (again bool) {
+	var t temporary
+	var e *job.Error
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	case errors.As(err, &t):
+		return t.Temporary()
+	case errors.As(err, &e):
+		return e.Kind.Retryable() || e.Kind == job.Internal
+	}
+	return true
+}
+
+// judge makes an outcome of whatever a step returned.
+func judge(err error) *outcome {
+	if err == nil {
+		return &outcome{verdict: passed}
+	}
+	var o *outcome
+	if errors.As(err, &o) {
+		return o
+	}
+	o = &outcome{verdict: fails, cause: cause(err), err: err}
+	if Classify(err) {
+		o.verdict = retries
+	}
+	return o
+}
+
+// settle makes the change that follows from a step's outcome. It is a pure function of its arguments.
+func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job.Change, error) {
+	p := w.policy(j.State)
+	stage, _ := w.Life.Stage(j.State)
+	switch o.verdict {
+	case passed:
+		for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
+			if e, ok := w.Life.Choose(j.Position, lifecycle.Pass, by); ok {
+				return move(w, j, e, by, now)
+			}
+		}
+		return job.Change{}, job.Errorf(job.Internal, "settle", j.ID, "the step for %s must name its event", j.State)
+	case chose:
+		by := lifecycle.Worker
+		if a, ok := w.Life.Arrow(j.State, o.event); ok && a.By&by == 0 {
+			by = lifecycle.Engine
+		}
+		return move(w, j, o.event, by, now)
+	case waits:
+		return stay(w, j, lifecycle.Waiting, o, now, o.blocker.Until)
+	case yields:
+		return stay(w, j, lifecycle.Yield, o, now, time.Time{})
+	case retries:
+		n := j.Attempts + 1
+		if n < p.MaxAttempts || stage.Endures != "" {
+			c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(max(o.after, p.Backoff.Pause(n, chance))))
+			c.Set.Attempts = &n
+			return c, err
+		}
+	}
+	return failure(w, j, o, now)
+}
+
+// failure takes the state's failure exit.
+func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error) {
+	for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
+		e, ok := w.Life.Choose(j.Position, lifecycle.Fail, by)
+		if !ok {
+			continue
+		}
+		c, err := move(w, j, e, by, now)
+		explain(&c, o)
+		return c, err
+	}
+	n := j.Attempts + 1 // it endures: there is no exit to take
+	c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(w.policy(j.State).Backoff.Pause(n, 0.5)))
+	c.Set.Attempts = &n
+	return c, err
+}
+
+// explain takes the outcome's cause and message into the change.
+func explain(c *job.Change, o *outcome) {
+	text := ""
+	if o.err != nil {
+		text = o.err.Error()
+	}
+	c.Set.Cause, c.Set.Message, c.Note = &o.cause, &text, text
+}
+
+// move makes the change of one arrow.
+func move(w *Work, j *job.Job, e lifecycle.Event, by lifecycle.Actor, now time.Time) (job.Change, error) {
+	to, err := w.Life.Next(j.Position, e, by)
+	if err != nil {
+		return job.Change{}, &job.Error{Op: string(e), Kind: job.Refused, ID: j.ID, Err: err}
+	}
+	empty := ""
+	c := job.Change{
+		Job: j.ID, From: j.State, Event: e, To: to, By: by, At: now,
+		Ended: w.Life.Ended(to.State), Gone: w.Life.Tombstone(to.State),
+	}
+	if to.State != j.State {
+		expires := w.expires(to, now, j.Deadline)
+		c.Set.Expires = &expires
+		if !c.Gone {
+			c.Set.Cause, c.Set.Message = &empty, &empty
+		}
+	}
+	return c, nil
+}
+
+// stay makes the change of a loop, or the same news without an event where nothing new is to be told.
+func stay(w *Work, j *job.Job, e lifecycle.Event, o *outcome, now, due time.Time) (job.Change, error) {
+	c, err := move(w, j, e, lifecycle.Worker, now)
+	if err != nil { // a state that is not a worker's has no loops
+		c, err = job.Change{Job: j.ID, From: j.State, At: now}, nil
+	}
+	if e == lifecycle.Waiting {
+		o.cause, o.err = o.blocker.Code, errors.New(o.blocker.Sentence)
+		if j.Cause == o.cause {
+			c.Event = "" // the history need not repeat the reason
+		}
+		if o.cause == CauseChildren {
+			c.Require.Unsettled = true
+		}
+	}
+	if o.err != nil {
+		explain(&c, o)
+	}
+	c.Set.Due = &due
+	return c, err
+}

@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Report is what a worker outside this process says of a job it claimed: the same outcomes that a step returns.
+type Report struct {
+	Job   job.ID          `json:"job"`
+	Epoch int64           `json:"epoch"`
+	Event lifecycle.Event `json:"event,omitempty"` // a named event; empty: the state's success event, or one of the below
+	Wait  *Blocker        `json:"wait,omitempty"`
+	Retry string          `json:"retry,omitempty"` // the error
+	Fail  string          `json:"fail,omitempty"`  // the error
+	Cause string          `json:"cause,omitempty"` // of Retry or Fail
+	Data  json.RawMessage `json:"data,omitempty"`
+	Again bool            `json:"again,omitempty"` // go straight on with the next state, if nothing speaks against it
+}
+
+// Acquire claims jobs for a worker outside this process, in the states it names. It has the same limits as the engine's own claims.
+func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n int, lease time.Duration) ([]job.Job, error) {
+	if worker == "" || len(from) == 0 || n <= 0 {
+		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, places and a number")
+	}
+	if lease <= 0 {
+		lease = e.options.Lease
+	}
+	now := e.clock.Now()
+	return e.store.Claim(ctx, job.Claim{Worker: worker, From: from, N: n, Until: now.Add(lease), Now: now, Limits: e.limits})
+}
+
+// Renew prolongs the claims of a worker outside this process and gives those that are over.
+func (e *Engine) Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error) {
+	if lease <= 0 {
+		lease = e.options.Lease
+	}
+	return e.store.Renew(ctx, job.Renewal{Worker: worker, Leases: leases, Until: e.clock.Now().Add(lease)})
+}
+
+// Conclude commits what a worker outside this process reports. Each report stands or falls alone.
+func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error) {
+	results := make([]job.Result, len(reports))
+	changes := make([]job.Change, 0, len(reports))
+	places := make([]int, 0, len(reports))
+	now := e.clock.Now()
+	for i := range reports {
+		c, err := e.reported(worker, &records[i], &reports[i], now)
+		if err != nil {
+			results[i] = job.Result{Job: records[i], Err: err}
+			continue
+		}
+		changes, places = append(changes, c), append(places, i)
+	}
+	done, err := e.store.Commit(ctx, changes...)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range places {
+		results[i] = done[k]
+	}
+	return results, nil
+}
+
+// reported makes the change of one report for the record as the worker knows it.
+func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (job.Change, error) {
+	w := e.works[j.Kind]
+	if w == nil {
+		return job.Change{}, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
+	}
+	o := &outcome{verdict: passed, cause: r.Cause}
+	switch {
+	case r.Event != "":
+		o.verdict, o.event = chose, r.Event
+	case r.Wait != nil:
+		o.verdict, o.blocker = waits, *r.Wait
+	case r.Retry != "":
+		o.verdict, o.err = retries, errors.New(r.Retry)
+	case r.Fail != "":
+		o.verdict, o.err = fails, errors.New(r.Fail)
+	}
+	c, err := settle(w, j, o, now, e.chance())
+	if err != nil {
+		return c, err
+	}
+	c.Epoch, c.Actor, c.Set.Data = r.Epoch, worker, r.Data
+	if r.Again && c.Event != "" && !c.Ended && c.To.State != c.From {
+		c.Chain = &job.Chain{Worker: worker, Until: now.Add(e.options.Lease), Limits: e.limits}
+	}
+	return c, nil
+}

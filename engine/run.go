@@ -1,0 +1,196 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Run is one attempt at the work of a state: what a step sees of its job and what it may do besides returning. It belongs to the goroutine
+// of the step; only Log and Progress may be called from others.
+type Run struct {
+	job    job.Job
+	engine *Engine
+	work   *Work
+	set    job.Fields
+	tasks  []job.Task
+	outbox []job.Message
+	log    *slog.Logger
+}
+
+// Job gives the record as of the claim or the last Save.
+func (r *Run) Job() job.Job { return r.job }
+
+// Key names the work: the same for every attempt at this state of the job. Whoever is asked to do something under the key does it once.
+func (r *Run) Key() string { return fmt.Sprintf("%s/%s", r.job.ID, r.job.State) }
+
+// Fence names this attempt: the job and the epoch of its claim. Directories and uploads that must not be shared with an earlier attempt
+// carry it.
+func (r *Run) Fence() string { return fmt.Sprintf("%s-e%d", r.job.ID, r.job.Epoch) }
+
+// Epoch is the fencing token of the claim.
+func (r *Run) Epoch() int64 { return r.job.Epoch }
+
+// Now is the engine's time.
+func (r *Run) Now() time.Time { return r.engine.clock.Now() }
+
+// Last tells whether a retry of this attempt would be refused because the attempts are used up.
+func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.policy(r.job.State).MaxAttempts }
+
+// Spec decodes what the job was created with.
+func (r *Run) Spec(into any) error { return decode(r.job, r.job.Spec, "spec", into) }
+
+// Data decodes what steps have found out so far. Empty data leaves into as it is.
+func (r *Run) Data(into any) error { return decode(r.job, r.job.Data, "data", into) }
+
+func decode(j job.Job, text json.RawMessage, what string, into any) error {
+	if len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return job.Errorf(job.Internal, "decode", j.ID, "%s: %w", what, err)
+	}
+	return nil
+}
+
+// SetData sets the job's data in the commit that ends the attempt.
+func (r *Run) SetData(data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return job.Errorf(job.Internal, "encode", r.job.ID, "data: %w", err)
+	}
+	r.set.Data = text
+	return nil
+}
+
+// SetMessage leaves a sentence for the user in the commit that ends the attempt.
+func (r *Run) SetMessage(text string) { r.set.Message = &text }
+
+// SetPriority changes the priority in the commit that ends the attempt, kept within 0..99.
+func (r *Run) SetPriority(p int) {
+	p = min(max(p, job.FirstPriority), job.LastPriority)
+	r.set.Priority = &p
+}
+
+// PutTask records a task's state in the next commit.
+func (r *Run) PutTask(t job.Task) {
+	t.Epoch, t.Changed = r.job.Epoch, r.Now()
+	r.tasks = append(r.tasks, t)
+}
+
+// Tasks gives the recorded tasks of the job.
+func (r *Run) Tasks(ctx context.Context) ([]job.Task, error) {
+	return r.engine.store.Tasks(ctx, r.job.ID)
+}
+
+// Send puts a message into the outbox in the commit that ends the attempt. Its key must follow from the work alone.
+func (r *Run) Send(topic, key string, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return job.Errorf(job.Internal, "encode", r.job.ID, "message %s: %w", key, err)
+	}
+	now := r.Now()
+	r.outbox = append(r.outbox, job.Message{Key: key, Job: r.job.ID, Topic: topic, Body: text, Created: now, Due: now})
+	return nil
+}
+
+// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is over: stop.
+func (r *Run) Save(ctx context.Context) error {
+	c := r.take()
+	c.Keep = true
+	return r.commit(ctx, c)
+}
+
+// take empties the run into a change without an event.
+func (r *Run) take() job.Change {
+	c := job.Change{
+		Job: r.job.ID, Epoch: r.job.Epoch, From: r.job.State, At: r.Now(), Actor: r.engine.name,
+		Set: r.set, Tasks: r.tasks, Outbox: r.outbox,
+	}
+	r.set, r.tasks, r.outbox = job.Fields{}, nil, nil
+	return c
+}
+
+func (r *Run) commit(ctx context.Context, c job.Change) error {
+	results, err := r.engine.store.Commit(ctx, c)
+	if err != nil {
+		return err
+	}
+	if results[0].Err != nil {
+		return results[0].Err
+	}
+	r.job = results[0].Job
+	return nil
+}
+
+// Spawn creates the n children that next gives, in chunks and under ids that follow from parent and number, so that a second attempt creates
+// only those that are missing (reliability rule R8). The parent's Expected is set first. Children ended by then do not run again.
+func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error)) error {
+	if r.job.Children.Expected != n {
+		r.set.Expected = &n
+		if err := r.Save(ctx); err != nil {
+			return err
+		}
+	}
+	const chunk = 500
+	var spawn []job.Created
+	for i := range n {
+		one, err := next(i)
+		if err != nil {
+			return err
+		}
+		one.Parent, one.ID = r.job.ID, ""
+		made, err := r.engine.prepare(one, i+1, r.job.Created)
+		if err != nil {
+			return err
+		}
+		spawn = append(spawn, made)
+		if len(spawn) == chunk || i == n-1 {
+			c := r.take()
+			c.Keep, c.Spawn = true, spawn
+			if err := r.commit(ctx, c); err != nil {
+				return err
+			}
+			spawn = nil
+		}
+	}
+	return nil
+}
+
+// WaitChildren is what a step returns to wait until all its children have ended; the engine runs it again then. When they have, it gives
+// nil.
+func (r *Run) WaitChildren() error {
+	c := r.job.Children
+	if c.Settled() {
+		return nil
+	}
+	return Wait(Blocker{
+		Code: CauseChildren, Sentence: fmt.Sprintf("%d of %d jobs have not ended", c.Expected-c.Created()+c.Open, c.Expected),
+		Until: r.Now().Add(24 * time.Hour), Remedy: "nothing: it goes on by itself when they have ended",
+	})
+}
+
+// Fresh reads the record again, for its children's counts.
+func (r *Run) Fresh(ctx context.Context) error {
+	j, err := r.engine.store.Get(ctx, r.job.ID)
+	if err != nil {
+		return err
+	}
+	if j.Epoch != r.job.Epoch {
+		return job.Errorf(job.Stale, "read", j.ID, "claim %d is over, the record is at %d", r.job.Epoch, j.Epoch)
+	}
+	r.job = j
+	return nil
+}
+
+// Log is the job's log: it survives the worker and is shown to the user.
+func (r *Run) Log() *slog.Logger { return r.log }
+
+// Progress tells how far the work of this state has come. It is shown, not stored.
+func (r *Run) Progress(done, total int64, unit string) {
+	r.engine.progress.set(r.job.ID, Progress{Done: done, Total: total, Unit: unit, State: r.job.State, At: r.Now()})
+}

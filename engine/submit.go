@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Order asks for a job to be created.
+type Order struct {
+	ID       job.ID // empty: made by the engine
+	Kind     job.Kind
+	Priority int // 0..99; nil-like zero is the highest: use job.DefaultPriority when there is no reason
+	Group    string
+	Owner    string
+	Key      string // idempotency key
+	Parent   job.ID
+	Due      time.Time
+	Deadline time.Time
+	Spec     any // encoded as JSON
+	Actor    string
+	Outbox   []job.Message
+}
+
+// Submit creates a job. A second submission with the same key gives the job that the first one made.
+func (e *Engine) Submit(ctx context.Context, n Order) (job.Job, error) {
+	jobs, err := e.SubmitAll(ctx, n)
+	if err != nil {
+		return job.Job{}, err
+	}
+	return jobs[0], nil
+}
+
+// SubmitAll creates jobs in one commit: all or none.
+func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error) {
+	made := make([]job.Created, len(all))
+	for i, n := range all {
+		var err error
+		if made[i], err = e.prepare(n, 0, time.Time{}); err != nil {
+			return nil, err
+		}
+	}
+	return e.store.Create(ctx, made...)
+}
+
+// prepare makes the record of a new job; nth is its number among its siblings, 0 for one that gets an id by chance.
+func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created, error) {
+	w := e.works[n.Kind]
+	if w == nil {
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind, e.kinds())
+	}
+	if n.Priority < job.FirstPriority || n.Priority > job.LastPriority {
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "priority %d is not within 0..99", n.Priority)
+	}
+	spec, err := json.Marshal(n.Spec)
+	if err != nil {
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "spec: %w", err)
+	}
+	now := e.clock.Now()
+	id := n.ID
+	switch {
+	case id != "":
+	case nth > 0:
+		id = childID(w.Prefix, n.Parent, nth, parentCreated)
+	default:
+		id = job.ID(w.Prefix + "_" + e.ulid(now))
+	}
+	start := w.Life.Start()
+	j, event := job.New(job.Job{
+		ID: id, Kind: n.Kind, Position: start, Priority: n.Priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent,
+		Due: n.Due, Deadline: n.Deadline, Expires: w.expires(start, now, n.Deadline), Definition: w.Life.Hash(), Spec: spec,
+	}, lifecycle.Owner, n.Actor, now)
+	return job.Created{Job: j, Event: event, Outbox: n.Outbox}, nil
+}
+
+func (e *Engine) ulid(now time.Time) string {
+	e.entropy.Lock()
+	defer e.entropy.Unlock()
+	return ulid.MustNew(ulid.Timestamp(now), e.entropy).String()
+}
+
+// childID gives the same id for the same parent and number at every attempt, sorting by number within the parent's time.
+func childID(prefix string, parent job.ID, nth int, created time.Time) job.ID {
+	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(parent), uint64(nth)))
+	var id ulid.ULID
+	_ = id.SetTime(ulid.Timestamp(created)) // a time after 1970 and before 10889
+	binary.BigEndian.PutUint32(id[6:10], uint32(nth))
+	copy(id[10:], sum[:6])
+	return job.ID(prefix + "_" + id.String())
+}

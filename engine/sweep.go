@@ -1,0 +1,195 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// renewals prolongs the claims of all running steps until ctx ends, and ends the steps whose claims are over.
+func (e *Engine) renewals(ctx context.Context) {
+	tick := time.NewTicker(e.options.Renew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			e.renew(ctx)
+		}
+	}
+}
+
+func (e *Engine) renew(ctx context.Context) {
+	r := job.Renewal{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease)}
+	e.mu.Lock()
+	for id, one := range e.running {
+		r.Leases = append(r.Leases, job.Lease{Job: id, Epoch: one.epoch})
+	}
+	e.mu.Unlock()
+	if len(r.Leases) == 0 {
+		return
+	}
+	lost, err := e.store.Renew(ctx, r)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.log.Error("renew", "error", err)
+		}
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range lost {
+		if one := e.running[l.Job]; one != nil && one.epoch == l.Epoch {
+			one.cancel(errLost)
+		}
+	}
+}
+
+// reclaim ends the claims of earlier lives of this engine: on a store for one process they are all dead.
+func (e *Engine) reclaim(ctx context.Context) error {
+	if !e.store.Properties().Exclusive {
+		return nil
+	}
+	for {
+		page, err := e.store.List(ctx, job.Query{Worker: e.options.Name + "/", Limit: 1000})
+		if err != nil {
+			return err
+		}
+		moved := 0
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			if strings.HasPrefix(j.Worker, e.name) {
+				continue
+			}
+			if err := e.lost(ctx, j); err != nil {
+				return err
+			}
+			moved++
+		}
+		if moved == 0 {
+			return nil
+		}
+	}
+}
+
+// sweeps finds, every so often, what no event told: claims and times that ran out, jobs that became due, retention.
+func (e *Engine) sweeps(ctx context.Context) {
+	tick := time.NewTicker(e.options.Sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
+			e.log.Error("sweep", "error", err)
+		}
+		e.stir()
+		signal(e.post)
+		e.retain.sweep(ctx, e)
+	}
+}
+
+// overdue moves the jobs whose claim or time ran out.
+func (e *Engine) overdue(ctx context.Context) error {
+	for {
+		now := e.clock.Now()
+		page, err := e.store.List(ctx, job.Query{Overdue: now, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		moved := 0
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			if j.Claimed() && !j.Until.After(now) {
+				err = e.lost(ctx, j)
+			} else {
+				err = e.expire(ctx, j)
+			}
+			switch job.KindOf(err) {
+			case "":
+				moved++
+			case job.Conflict, job.Stale: // somebody was faster
+			default:
+				return err
+			}
+		}
+		if moved == 0 || len(page.Jobs) < 1000 {
+			return nil
+		}
+	}
+}
+
+// lost ends a claim whose worker fell silent. The start stays counted; too many of them fail the job.
+func (e *Engine) lost(ctx context.Context, j *job.Job) error {
+	w := e.works[j.Kind]
+	if w == nil {
+		return nil
+	}
+	now := e.clock.Now()
+	note := fmt.Sprintf("worker %s fell silent", j.Worker)
+	if p := w.policy(j.State); j.Starts >= p.MaxStarts {
+		stage, _ := w.Life.Stage(j.State)
+		if ev, ok := w.timerEvent(j.Position); ok && stage.Endures == "" {
+			o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
+			return e.byTimer(ctx, w, j, ev, now, func(c *job.Change) { explain(c, o) })
+		}
+	}
+	due := now
+	if j.Starts > 1 { // do not let a job that kills its workers take them all
+		due = now.Add(w.policy(j.State).Backoff.Pause(j.Starts-1, e.chance()))
+		defer e.alarm(due)
+	}
+	return e.byTimer(ctx, w, j, lifecycle.Lost, now, func(c *job.Change) { c.Note, c.Set.Due = note, &due })
+}
+
+// expire takes a job out of a state whose time is up.
+func (e *Engine) expire(ctx context.Context, j *job.Job) error {
+	w := e.works[j.Kind]
+	if w == nil {
+		return nil
+	}
+	now := e.clock.Now()
+	ev, ok := w.timerEvent(j.Position)
+	if !ok { // the definition has changed: nothing to do by time
+		never := time.Time{}
+		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &never}})
+		return err
+	}
+	why := fmt.Sprintf("more than %s in %s", now.Sub(j.Entered).Round(time.Second), j.State)
+	if !j.Deadline.IsZero() && !now.Before(j.Deadline) {
+		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
+	}
+	return e.byTimer(ctx, w, j, ev, now, func(c *job.Change) {
+		if a, _ := w.Life.Arrow(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout {
+			explain(c, &outcome{cause: CauseTimeout, err: fmt.Errorf("%s", why)})
+		}
+	})
+}
+
+// byTimer commits an arrow that time causes, for the record as it was read.
+func (e *Engine) byTimer(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, now time.Time, more func(*job.Change)) error {
+	c, err := move(w, j, ev, lifecycle.Timer, now)
+	if err != nil {
+		return err
+	}
+	c.Version, c.Actor = j.Version, e.name
+	more(&c)
+	_, err = e.one(ctx, c)
+	return err
+}
+
+// one commits a single change.
+func (e *Engine) one(ctx context.Context, c job.Change) (job.Job, error) {
+	results, err := e.store.Commit(ctx, c)
+	if err != nil {
+		return job.Job{}, err
+	}
+	return results[0].Job, results[0].Err
+}

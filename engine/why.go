@@ -1,0 +1,363 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Blocker is one thing that keeps a job from moving.
+type Blocker struct {
+	Code     string    `json:"code"`
+	Sentence string    `json:"sentence"`
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"`   // when it ends by itself or is looked at again
+	Holder   string    `json:"holder,omitempty"` // who or what can end it
+	Remedy   string    `json:"remedy,omitempty"` // what the reader can do
+}
+
+// Codes of the engine's own blockers. Gates and steps add theirs.
+const (
+	BlockHold       = "hold"       // a hold on something the job belongs to
+	BlockDue        = "due"        // its time has not come: a backoff or a wish
+	BlockClaim      = "claim"      // a worker has it
+	BlockLimit      = "limit"      // as many as allowed are under way
+	BlockBusy       = "busy"       // every slot is taken
+	BlockStopped    = "stopped"    // no worker takes jobs
+	BlockPerson     = "person"     // somebody has to decide
+	BlockTimer      = "timer"      // a timer will move it
+	BlockOutside    = "outside"    // something outside has to happen
+	BlockDefinition = "definition" // created under another definition of its lifecycle
+	BlockEnded      = "ended"      // it has ended
+)
+
+// Explanation answers why a job stands where it does.
+type Explanation struct {
+	Job      job.ID             `json:"job"`
+	Kind     job.Kind           `json:"kind"`
+	At       time.Time          `json:"at"`
+	Position lifecycle.Position `json:"position"`
+	Blockers []Blocker          `json:"blockers"`        // empty exactly when the job moves in the next tick
+	Not      []string           `json:"not"`             // what was looked at and is no reason
+	Moves    []Exit             `json:"moves"`           // what would move it, and who may
+	Chain    []job.Event        `json:"chain,omitempty"` // of an ended job: how it came to its end
+	Rule     string             `json:"rule,omitempty"`  // of an ended job: the arrow that ended it
+	Attempts string             `json:"attempts"`        // used and left
+}
+
+// Exit is one legal event with those who may cause it.
+type Exit struct {
+	Event lifecycle.Event `json:"event"`
+	To    lifecycle.State `json:"to"`
+	By    lifecycle.Actor `json:"by"`
+	Doc   string          `json:"doc"`
+}
+
+// Why tells what a job waits for: every reason, not the first. A zero time asks about now.
+func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation, error) {
+	j, err := e.store.Get(ctx, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	w := e.works[j.Kind]
+	if w == nil {
+		return Explanation{}, job.Errorf(job.Refused, "why", id, "this engine does not know the kind %s", j.Kind)
+	}
+	if !at.IsZero() {
+		return e.whyThen(ctx, w, j, at)
+	}
+	x := Explanation{Job: id, Kind: j.Kind, At: e.clock.Now(), Position: j.Position, Moves: Exits(w.Life, j.Position)}
+	p := w.policy(j.State)
+	x.Attempts = fmt.Sprintf("%d of %d attempts and %d of %d starts used in this state, %d retries",
+		j.Attempts, p.MaxAttempts, j.Starts, p.MaxStarts, j.Retries)
+	if j.Ended {
+		return x, e.whyEnded(ctx, w, &j, &x)
+	}
+	x.ask(knownDefinition(w, &j), "its definition is current")
+	x.ask(e.whyOutside(w, &j), "the state is one that workers take")
+	if err := e.whyHeld(ctx, &j, &x); err != nil {
+		return x, err
+	}
+	x.ask(e.whyClaimed(&j), "no worker has it")
+	x.ask(whyDue(&j, x.At), "it is due")
+	if gate := w.Gates[j.State]; gate != nil && !j.Claimed() {
+		x.ask(gate(ctx, &j), "its gate is open")
+	}
+	if err := e.whyCapacity(ctx, w, &j, &x); err != nil {
+		return x, err
+	}
+	return x, nil
+}
+
+// ask adds a blocker, or what was no reason.
+func (x *Explanation) ask(b *Blocker, not string) {
+	if b != nil {
+		x.Blockers = append(x.Blockers, *b)
+	} else {
+		x.Not = append(x.Not, not)
+	}
+}
+
+// Exits lists the legal events at p with all who may cause them, loops left out.
+func Exits(life *lifecycle.Table, p lifecycle.Position) []Exit {
+	var exits []Exit
+	stage, _ := life.Stage(p.State)
+	for _, a := range stage.Arrows {
+		if a.Class == lifecycle.Loop {
+			continue
+		}
+		for _, by := range lifecycle.Actors() {
+			if to, err := life.Next(p, a.Event, by); err == nil {
+				exits = append(exits, Exit{Event: a.Event, To: to.State, By: a.By, Doc: a.Doc})
+				break
+			}
+		}
+	}
+	return exits
+}
+
+func knownDefinition(w *Work, j *job.Job) *Blocker {
+	if w.knows(j) {
+		return nil
+	}
+	return definitionBlocker(w, j)
+}
+
+func definitionBlocker(w *Work, j *job.Job) *Blocker {
+	return &Blocker{
+		Code: BlockDefinition, Since: j.Changed, Holder: "whoever runs the new version",
+		Sentence: fmt.Sprintf("it was created under definition %s of %s, this version has %s", j.Definition, j.Kind, w.Life.Hash()),
+		Remedy:   "let a version that knows the old definition finish it, or add the hash to Adopts after checking that the states mean the same",
+	}
+}
+
+// whyOutside explains states that no worker takes: somebody or something else has to act.
+func (e *Engine) whyOutside(w *Work, j *job.Job) *Blocker {
+	if w.Steps[j.State] != nil {
+		return nil
+	}
+	b := &Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
+	people := lifecycle.Actor(0)
+	for _, x := range Exits(w.Life, j.Position) {
+		people |= x.By & (lifecycle.Operator | lifecycle.Owner)
+	}
+	stage, _ := w.Life.Stage(j.State)
+	switch {
+	case !j.Expires.IsZero():
+		b.Code, b.Holder, b.Sentence = BlockTimer, "a timer", fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
+	case people != 0:
+		b.Code, b.Holder = BlockPerson, people.String()
+		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
+	}
+	b.Remedy = "see the moves: one of them takes it away"
+	return b
+}
+
+func (e *Engine) whyHeld(ctx context.Context, j *job.Job, x *Explanation) error {
+	holds, err := e.store.Hold(ctx, nil)
+	if err != nil {
+		return err
+	}
+	held := false
+	for _, h := range holds {
+		if h.Matches(j) && h.On(x.At) {
+			held = true
+			x.Blockers = append(x.Blockers, Blocker{
+				Code: BlockHold, Since: h.Since, Until: h.Until, Holder: h.Who,
+				Sentence: fmt.Sprintf("%s is on hold: %s", h.Scope, h.Why), Remedy: "release the hold on " + h.Scope.String(),
+			})
+		}
+	}
+	if !held {
+		x.Not = append(x.Not, "no hold concerns it")
+	}
+	return nil
+}
+
+func (e *Engine) whyClaimed(j *job.Job) *Blocker {
+	if !j.Claimed() {
+		return nil
+	}
+	b := &Blocker{
+		Code: BlockClaim, Since: j.Changed, Until: j.Until, Holder: j.Worker,
+		Sentence: fmt.Sprintf("worker %s is at work on %s", j.Worker, j.State),
+		Remedy:   "nothing: if the worker dies, another takes over when the claim ends",
+	}
+	if p, ok := e.Progress(j.ID); ok && p.Total > 0 {
+		b.Sentence += fmt.Sprintf(", %d of %d %s done", p.Done, p.Total, p.Unit)
+	}
+	return b
+}
+
+func whyDue(j *job.Job, now time.Time) *Blocker {
+	if j.Claimed() || !j.Due.After(now) {
+		return nil
+	}
+	b := &Blocker{Code: BlockDue, Since: j.Changed, Until: j.Due, Holder: "a timer"}
+	b.Sentence = "it is not due before " + j.Due.UTC().Format(time.RFC3339)
+	switch {
+	case j.Cause == CauseChildren:
+		b.Code, b.Sentence, b.Holder = CauseChildren, j.Message, "the jobs of the batch"
+		b.Remedy = "look at the jobs that have not ended"
+	case j.Attempts > 0:
+		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)
+		b.Remedy = "mend the reason, or wait"
+	case j.Cause != "":
+		b.Code, b.Sentence = j.Cause, j.Message
+	}
+	return b
+}
+
+// whyCapacity asks the limits and the slots.
+func (e *Engine) whyCapacity(ctx context.Context, w *Work, j *job.Job, x *Explanation) error {
+	if j.Claimed() || w.Steps[j.State] == nil {
+		return nil
+	}
+	full := false
+	for i := range w.Limits {
+		l := &w.Limits[i]
+		n, err := e.under(ctx, l, j)
+		if err != nil {
+			return err
+		}
+		if n >= l.Max {
+			full = true
+			x.Blockers = append(x.Blockers, Blocker{
+				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
+				Remedy: "wait for one of them to end, or raise the limit",
+			})
+		}
+	}
+	if !full {
+		x.Not = append(x.Not, "no limit is reached")
+	}
+	e.mu.Lock()
+	free, open := e.free, e.open
+	e.mu.Unlock()
+	switch {
+	case !open:
+		x.Blockers = append(x.Blockers, Blocker{Code: BlockStopped, Holder: e.name, Sentence: "no worker takes jobs here", Remedy: "start the engine"})
+	case free == 0:
+		x.Blockers = append(x.Blockers, Blocker{Code: BlockBusy, Holder: e.name, Remedy: "wait, or give it more slots",
+			Sentence: fmt.Sprintf("all %d slots are taken", e.options.Slots)})
+	default:
+		x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, e.options.Slots))
+	}
+	return nil
+}
+
+// under counts what limit l counts together with job j; -1 if the limit does not guard the job. It reads pages of the limit's jobs: for
+// explanations, not for claims.
+func (e *Engine) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
+	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner {
+		return -1, nil
+	}
+	live := false
+	q := job.Query{Kinds: []job.Kind{l.Kind}, Group: l.Group, Owner: l.Owner, Ended: &live, Limit: 1000}
+	if l.PerGroup {
+		q.Group = j.Group
+	}
+	if l.PerOwner {
+		q.Owner = j.Owner
+	}
+	n := 0
+	for {
+		page, err := e.store.List(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		for i := range page.Jobs {
+			o := &page.Jobs[i]
+			same := (!l.PerGroup || o.Group == j.Group) && (!l.PerOwner || o.Owner == j.Owner)
+			guarded := len(l.Guard) == 0 || slices.Contains(l.Guard, o.State)
+			if same && (slices.Contains(l.Occupy, o.State) || guarded && o.Claimed()) {
+				n++
+			}
+		}
+		if page.Next == "" {
+			return n, nil
+		}
+		q.After = page.Next
+	}
+}
+
+// whyEnded tells how a job came to its end.
+func (e *Engine) whyEnded(ctx context.Context, w *Work, j *job.Job, x *Explanation) error {
+	history, err := e.store.History(ctx, j.ID, 0, 0)
+	if err != nil {
+		return err
+	}
+	x.Chain = causes(w.Life, history)
+	if len(history) > 0 {
+		last := history[len(history)-1]
+		if a, ok := w.Life.Arrow(last.From, last.Event); ok {
+			x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, a.Doc)
+		}
+	}
+	b := Blocker{Code: BlockEnded, Since: j.Entered, Sentence: fmt.Sprintf("it has ended: %s, outcome %s", j.State, j.Outcome)}
+	if j.Message != "" {
+		b.Sentence += " (" + j.Message + ")"
+	}
+	if len(x.Moves) > 0 {
+		b.Remedy = "see the moves"
+	}
+	x.Blockers = append(x.Blockers, b)
+	return nil
+}
+
+// causes picks from a history what led to its end: the last success and everything after it.
+func causes(life *lifecycle.Table, history []job.Event) []job.Event {
+	from := 0
+	for i, h := range history {
+		if a, ok := life.Arrow(h.From, h.Event); ok && a.Class == lifecycle.Pass && !life.Ended(h.To) {
+			from = i
+		}
+	}
+	return history[from:]
+}
+
+// whyThen answers for a past moment from the history.
+func (e *Engine) whyThen(ctx context.Context, w *Work, j job.Job, at time.Time) (Explanation, error) {
+	history, err := e.store.History(ctx, j.ID, 0, 0)
+	if err != nil {
+		return Explanation{}, err
+	}
+	n := 0
+	var taken []lifecycle.Taken
+	for n < len(history) && !history[n].At.After(at) {
+		if n > 0 {
+			taken = append(taken, lifecycle.Taken{Event: history[n].Event, By: history[n].By})
+		}
+		n++
+	}
+	if n == 0 {
+		return Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s", j.Created.UTC().Format(time.RFC3339))
+	}
+	p, err := w.Life.Replay(taken)
+	if err != nil {
+		return Explanation{}, job.Errorf(job.Internal, "why", j.ID, "replay: %w", err)
+	}
+	x := Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: Exits(w.Life, p)}
+	last := history[n-1]
+	if w.Life.Ended(p.State) {
+		x.Chain = causes(w.Life, history[:n])
+	}
+	b := Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
+	if last.Note != "" {
+		b.Sentence += " (" + last.Note + ")"
+	}
+	if b.Code == "" {
+		b.Code = string(last.Event)
+	}
+	if n < len(history) {
+		next := history[n]
+		b.Until, b.Holder = next.At, next.Actor
+		b.Sentence += fmt.Sprintf("; %s by %s moved it to %s", next.Event, next.By, next.To)
+	}
+	x.Blockers = append(x.Blockers, b)
+	return x, nil
+}

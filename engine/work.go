@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Step does the work of one state. What it returns decides how the job goes on:
+//
+//	nil                   the state's success event
+//	[Go](event)           this event, where a state has several exits
+//	[Wait](blocker)       stays; no attempt is counted
+//	[Retry](err)          tried again after a backoff; counted
+//	[Fail](cause, err)    fails at once
+//	any other error       as [Classify] says
+//
+// A panic is a retry once, then a failure. The context ends when the claim is lost, the state's time is up or the engine stops.
+type Step func(ctx context.Context, r *Run) error
+
+// Gate is a condition outside the lifecycle that can keep a job from being worked on, such as room on the disk. It is asked before each
+// step and by [Engine.Why]; nil means that the way is free. It must be quick and must change nothing.
+type Gate func(ctx context.Context, j *job.Job) *Blocker
+
+// Work is what an application registers for one kind of job.
+type Work struct {
+	Life     *lifecycle.Table
+	Prefix   string // of the ids, "ing"
+	Steps    map[lifecycle.State]Step
+	Gates    map[lifecycle.State]Gate
+	Policies map[lifecycle.State]Policy // of single states; Policy is for the rest
+	Policy   Policy
+	Limits   []job.Limit
+
+	// Allow says what a person's event needs beyond the lifecycle. The error, of kind Refused, tells the person why not.
+	// Nil allows all.
+	Allow func(ctx context.Context, j *job.Job, a *Act) (job.Require, error)
+
+	// Keep is how long an ended job stays before the timer's arrow out of its end is taken (delete, clean). Zero keeps it for ever.
+	Keep time.Duration
+
+	// Adopts lists hashes of older definitions whose states all mean the same in Life (reliability rule R13).
+	Adopts []string
+}
+
+// Policy says how patient the engine is with a state. Zero fields take the defaults.
+type Policy struct {
+	Timeout     time.Duration // in the state, waiting included; zero: none
+	MaxAttempts int           // failed attempts before the job fails; defaults to 5
+	MaxStarts   int           // claims without a word from their worker before the job fails as poison; defaults to 5
+	Backoff     Backoff
+	Serial      bool // never go straight on into this state after the one before: it waits its turn
+}
+
+// Backoff is the pause before attempt n: First doubled n-1 times, at most Max, plus or minus a fifth by chance.
+type Backoff struct {
+	First time.Duration // defaults to 1 s
+	Max   time.Duration // defaults to 5 min
+}
+
+// Pause gives the pause after attempt n (1 for the first); chance is in [0,1).
+func (b Backoff) Pause(n int, chance float64) time.Duration {
+	first, most := b.First, b.Max
+	if first <= 0 {
+		first = time.Second
+	}
+	if most <= 0 {
+		most = 5 * time.Minute
+	}
+	pause := first
+	for i := 1; i < n && pause < most; i++ {
+		pause *= 2
+	}
+	pause = min(pause, most)
+	return time.Duration(float64(pause) * (0.8 + 0.4*chance))
+}
+
+func (w *Work) policy(s lifecycle.State) Policy {
+	p, ok := w.Policies[s]
+	if !ok {
+		p = w.Policy
+	}
+	if p.MaxAttempts <= 0 {
+		p.MaxAttempts = 5
+	}
+	if p.MaxStarts <= 0 {
+		p.MaxStarts = 5
+	}
+	return p
+}
+
+// kind is the name under which jobs of the work are stored.
+func (w *Work) kind() job.Kind { return job.Kind(w.Life.Name()) }
+
+// knows tells whether the job was created under a definition that the work can go on with.
+func (w *Work) knows(j *job.Job) bool {
+	return j.Definition == w.Life.Hash() || slices.Contains(w.Adopts, j.Definition)
+}
+
+// validate gives all mistakes of a registration at once.
+func (w *Work) validate() error {
+	if w.Life == nil {
+		return errors.New("a work needs a lifecycle")
+	}
+	var mistakes []error
+	wrong := func(format string, args ...any) {
+		mistakes = append(mistakes, fmt.Errorf(w.Life.Name()+": "+format, args...))
+	}
+	if w.Prefix == "" {
+		wrong("a work needs a prefix for its ids")
+	}
+	for s := range w.Steps {
+		if st, ok := w.Life.Stage(s); !ok || st.Kind == lifecycle.End {
+			wrong("there is a step for %s, which is not a state to work on", s)
+		}
+	}
+	for s := range w.Gates {
+		if w.Steps[s] == nil {
+			wrong("there is a gate for %s, which has no step", s)
+		}
+	}
+	for _, st := range w.Life.Stages() {
+		if (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Steps[st.State] == nil {
+			wrong("%s has no step", st.State)
+		}
+	}
+	for _, l := range w.Limits {
+		if l.Kind != w.kind() {
+			wrong("limit %s is for kind %s", l.Name, l.Kind)
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// timerEvent gives the event by which time takes a job out of a state that it must leave.
+func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
+	stage, ok := w.Life.Stage(p.State)
+	if !ok || stage.Kind == lifecycle.End {
+		return "", false
+	}
+	if a, ok := w.Life.Arrow(p.State, Timeout); ok && a.By&lifecycle.Timer != 0 {
+		return Timeout, true
+	}
+	for _, c := range []lifecycle.Class{lifecycle.Fail, lifecycle.Reenter, lifecycle.Move, lifecycle.Pass} {
+		if e, ok := w.Life.Choose(p, c, lifecycle.Timer); ok {
+			return e, true
+		}
+	}
+	return "", false
+}
+
+// Timeout is the event that a timer prefers where a state has it.
+const Timeout lifecycle.Event = "timeout"
+
+// expires gives when a timer takes the job out of the state it comes to; zero for never.
+func (w *Work) expires(p lifecycle.Position, now, deadline time.Time) time.Time {
+	if _, ok := w.timerEvent(p); !ok {
+		return time.Time{}
+	}
+	at := deadline
+	if d := w.policy(p.State).Timeout; d > 0 {
+		if t := now.Add(d); at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}
