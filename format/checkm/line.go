@@ -1,0 +1,102 @@
+package checkm
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// lines gives the lines of a manifest one at a time from a buffer of fixed size.
+type lines struct {
+	in     *bufio.Reader
+	max    int
+	number int  // of the line given last
+	ended  bool // that line had a line end
+}
+
+// The buffer holds a line of the greatest length and its CRLF.
+func newLines(r io.Reader, limit int) *lines {
+	return &lines{in: bufio.NewReaderSize(r, limit+2), max: limit}
+}
+
+// next gives a line without its end; the bytes are valid until the next call. At the end of the file it gives io.EOF. No
+// more than the greatest length is read of a line that is too long.
+func (l *lines) next() ([]byte, error) {
+	line, err := l.in.ReadSlice('\n')
+	if len(line) == 0 && errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	l.number++
+	l.ended = err == nil
+	if l.ended {
+		line = line[:len(line)-1]
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+	}
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull) || (len(line) > l.max && (err == nil || errors.Is(err, io.EOF))):
+		return nil, &Error{Line: l.number, Column: utf8.RuneCount(line[:l.max]) + 1,
+			Expected: "a line end", Got: "a line of more than " + byteCount(l.max)}
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, &Error{Line: l.number, Err: err}
+	}
+	return line, l.check(line)
+}
+
+var byteOrderMark = []byte("\uFEFF")
+
+// check refuses the bytes that no line may hold.
+func (l *lines) check(line []byte) error {
+	if i := bytes.IndexByte(line, 0); i >= 0 {
+		return l.fault(line, i, "text", "a NUL byte")
+	}
+	if i := bytes.IndexByte(line, '\r'); i >= 0 {
+		return l.fault(line, i, "LF or CRLF as line end", "a lone CR")
+	}
+	if l.number == 1 && bytes.HasPrefix(line, byteOrderMark) {
+		return l.fault(line, 0, "UTF-8 without byte order mark", "a byte order mark")
+	}
+	return nil
+}
+
+func (l *lines) fault(line []byte, at int, expected, got string) error {
+	return &Error{Line: l.number, Column: utf8.RuneCount(line[:at]) + 1, Expected: expected, Got: got}
+}
+
+// end returns nil if nothing follows the line given last.
+func (l *lines) end() error {
+	line, err := l.next()
+	if err == io.EOF {
+		return nil
+	}
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	got := "an empty line"
+	if len(line) > 0 {
+		got = quoteURL(string(line))
+	}
+	return &Error{Line: l.number, Column: 1, Expected: "the end of the file after #%eof", Got: got}
+}
+
+// text makes a string of a line. Each byte that is not UTF-8 becomes U+FFFD; bad is the place of the first, -1 if none.
+func text(line []byte) (s string, bad int) {
+	if utf8.Valid(line) {
+		return string(line), -1
+	}
+	var b strings.Builder
+	bad = -1
+	for i, c := range string(line) {
+		if bad < 0 && c == utf8.RuneError {
+			if _, size := utf8.DecodeRune(line[i:]); size == 1 {
+				bad = b.Len()
+			}
+		}
+		b.WriteRune(c)
+	}
+	return b.String(), bad
+}

@@ -1,0 +1,253 @@
+package checkm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// DefaultMaxLine is the length in bytes up to which a Reader accepts lines and a Writer makes them.
+const DefaultMaxLine = 64 << 10
+
+// warningLimit is the number of warnings that a Reader keeps.
+const warningLimit = 100
+
+// Options of a Reader.
+type Options struct {
+	Strict  bool       // refuse what the validator of the California Digital Library refuses
+	Allow   []*Profile // profiles that the manifest may have. Defaults to all
+	MaxLine int        // length of a line in bytes, line end not counted. Defaults to DefaultMaxLine
+}
+
+// Reader reads a manifest row by row. It is for one goroutine.
+type Reader struct {
+	name     string
+	options  Options
+	lines    *lines
+	profile  *Profile
+	rows     bool                   // a row has been seen: headers are over
+	late     *Error                 // header after the first row: an error if another row follows
+	first    string                 // line of the first row, read ahead by Profile
+	ahead    bool                   // first is waiting
+	err      error                  // sticky; io.EOF after a valid end
+	fields   [columnCount + 1]field // of the row; one more than a profile has, to point at it
+	strict   *strict                // nil by default
+	warnings []*Error
+}
+
+// NewReader reads a manifest from r; name is for messages. Nothing is read before the first call.
+func NewReader(name string, r io.Reader, options Options) *Reader {
+	if options.MaxLine <= 0 {
+		options.MaxLine = DefaultMaxLine
+	}
+	if len(options.Allow) == 0 {
+		options.Allow = profiles
+	}
+	reader := &Reader{name: name, options: options, lines: newLines(r, options.MaxLine)}
+	if options.Strict {
+		reader.strict = newStrict()
+	}
+	return reader
+}
+
+// Profile reads the header, if no row has been read yet, and gives the profile. It may be called at any time; rows are not
+// lost. The error is that of the header or of the first line after it; a manifest of no rows is no error here.
+func (r *Reader) Profile() (*Profile, error) {
+	if !r.rows && r.err == nil {
+		line, err := r.row()
+		if err != nil {
+			r.err = err
+		} else {
+			r.first, r.ahead = line, true
+		}
+	}
+	if r.rows || r.err == io.EOF {
+		return r.profile, nil
+	}
+	return nil, r.err
+}
+
+// Read gives the next row. It gives io.EOF after the last one if the manifest ends as it should; any other error is an
+// *Error. Once it has given an error it gives the same one again.
+func (r *Reader) Read() (Row, error) {
+	if r.err != nil {
+		return Row{}, r.err
+	}
+	line := r.first
+	if !r.ahead {
+		if line, r.err = r.row(); r.err != nil {
+			return Row{}, r.err
+		}
+	}
+	r.first, r.ahead = "", false
+	row, err := r.parse(line)
+	if err != nil {
+		r.err = err
+		return Row{}, err
+	}
+	return row, nil
+}
+
+// Warnings gives what was odd so far but no reason to refuse the manifest: bytes that are not UTF-8, dates that are none, and
+// in strict mode missing headers. Only the first hundred are kept.
+func (r *Reader) Warnings() []*Error { return slices.Clone(r.warnings) }
+
+// row gives the line of the next row, or io.EOF after a valid end.
+func (r *Reader) row() (string, error) {
+	for {
+		line, err := r.lines.next()
+		switch {
+		case err == io.EOF:
+			return "", r.unfinished()
+		case err != nil:
+			return "", r.named(err)
+		case isEOF(line):
+			return "", r.finish(line)
+		case bytes.HasPrefix(line, []byte("#%")):
+			if err := r.header(line); err != nil {
+				return "", err
+			}
+		case len(bytes.TrimLeft(line, " \t\v\f")) == 0 || line[0] == '#':
+		default:
+			return r.accept(line)
+		}
+	}
+}
+
+// accept takes a line as a row.
+func (r *Reader) accept(line []byte) (string, error) {
+	s, bad := text(line)
+	switch {
+	case r.late != nil:
+		return "", r.late
+	case r.profile == nil:
+		return "", r.fault(s, 0, "#%profile | URL before the first row", quoteURL(s))
+	}
+	if err := r.checkUTF8(s, bad); err != nil {
+		return "", err
+	}
+	if !r.rows {
+		r.rows = true
+		r.strictHeaderEnd()
+	}
+	return s, nil
+}
+
+func (r *Reader) checkUTF8(s string, bad int) error {
+	if bad < 0 {
+		return nil
+	}
+	e := r.fault(s, bad, "UTF-8", "a byte that is not UTF-8")
+	if r.strict != nil {
+		return e
+	}
+	r.warn(e)
+	return nil
+}
+
+// header takes a line that starts with #%. Only #%profile means something, and the first one counts.
+func (r *Reader) header(line []byte) error {
+	s, bad := text(line)
+	if r.rows {
+		if r.late == nil {
+			r.late = r.fault(s, 0, "headers only before the first row", quote(s))
+		}
+		if r.strict != nil {
+			return r.late
+		}
+		return nil
+	}
+	if err := r.checkUTF8(s, bad); err != nil {
+		return err
+	}
+	if r.strict != nil {
+		if err := r.strictHeader(s); err != nil {
+			return err
+		}
+	}
+	rest, ok := strings.CutPrefix(s, "#%profile")
+	if !ok || r.profile != nil || rest == "" || !isBlank(rest[0]) {
+		return nil
+	}
+	var parts [2]field
+	if n := split(s, parts[:]); n < 2 || parts[0].text != "#%profile" {
+		return r.fault(s, len("#%profile "), "| and the URL of a profile", quote(strings.TrimSpace(rest)))
+	}
+	url := parts[1]
+	p, ok := Lookup(url.text)
+	if !ok || !slices.Contains(r.options.Allow, p) {
+		return r.fault(s, url.at, "the URL of "+profileNames(r.options.Allow), quote(url.text))
+	}
+	r.profile = p
+	return nil
+}
+
+func profileNames(allowed []*Profile) string {
+	names := make([]string, len(allowed))
+	for i, p := range allowed {
+		names[i] = p.name
+	}
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " or " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+func isEOF(line []byte) bool {
+	const mark = "#%eof"
+	return len(line) >= len(mark) && bytes.EqualFold(line[:len(mark)], []byte(mark))
+}
+
+// finish takes the closing line.
+func (r *Reader) finish(line []byte) error {
+	if err := r.strictEnd(string(line)); err != nil {
+		return err
+	}
+	if r.profile == nil {
+		return r.fault("", 0, "#%profile | URL before #%eof", "no profile")
+	}
+	if r.lines.ended {
+		if err := r.lines.end(); err != nil {
+			return r.named(err)
+		}
+	}
+	return io.EOF
+}
+
+// unfinished is the error of a file that ends without #%eof.
+func (r *Reader) unfinished() error {
+	expected := "#%eof"
+	if r.profile == nil {
+		expected = "#%profile | URL"
+	}
+	return &Error{File: r.name, Line: r.lines.number + 1, Column: 1, Expected: expected, Got: "end of file"}
+}
+
+func (r *Reader) fault(line string, at int, expected, got string) *Error {
+	return &Error{File: r.name, Line: r.lines.number, Column: column(line, at), Expected: expected, Got: got}
+}
+
+// named puts the name of the file into an error of lines.
+func (r *Reader) named(err error) error {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		e.File = r.name
+	}
+	return err
+}
+
+func (r *Reader) warn(e *Error) {
+	if len(r.warnings) < warningLimit {
+		r.warnings = append(r.warnings, e)
+	}
+}
+
+func byteCount(n int) string {
+	if n >= 1<<10 && n%(1<<10) == 0 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return strconv.Itoa(n) + " bytes"
+}
