@@ -27,6 +27,7 @@ const (
 	BlockClaim      = "claim"      // a worker has it
 	BlockLimit      = "limit"      // as many as allowed are under way
 	BlockBusy       = "busy"       // every slot is taken
+	BlockBehind     = "behind"     // others go first
 	BlockStopped    = "stopped"    // no worker takes jobs
 	BlockPerson     = "person"     // somebody has to decide
 	BlockTimer      = "timer"      // a timer will move it
@@ -76,6 +77,10 @@ func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 		j.Attempts, p.MaxAttempts, j.Starts, p.MaxStarts, j.Retries)
 	if j.Ended {
 		return x, e.whyEnded(ctx, w, &j, &x)
+	}
+	if !j.Expires.IsZero() && !j.Expires.After(x.At) || j.Claimed() && !j.Until.After(x.At) {
+		x.ask(e.whyStopped(), "its time is up: the next sweep moves it, whatever else keeps it")
+		return x, nil
 	}
 	x.ask(knownDefinition(w, &j), "its definition is current")
 	x.ask(e.whyOutside(w, &j), "the state is one that workers take")
@@ -235,18 +240,50 @@ func (e *Engine) whyCapacity(ctx context.Context, w *Work, j *job.Job, x *Explan
 	if !full {
 		x.Not = append(x.Not, "no limit is reached")
 	}
+	if b := e.whyStopped(); b != nil {
+		x.Blockers = append(x.Blockers, *b)
+		return nil
+	}
 	e.mu.Lock()
-	free, open := e.free, e.open
+	free := e.free
 	e.mu.Unlock()
 	switch {
-	case !open:
-		x.Blockers = append(x.Blockers, Blocker{Code: BlockStopped, Holder: e.name, Sentence: "no worker takes jobs here", Remedy: "start the engine"})
 	case free == 0:
 		x.Blockers = append(x.Blockers, Blocker{Code: BlockBusy, Holder: e.name, Remedy: "wait, or give it more slots",
 			Sentence: fmt.Sprintf("all %d slots are taken", e.options.Slots)})
 	default:
 		x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, e.options.Slots))
+		return e.whyBehind(ctx, j, x, free)
 	}
+	return nil
+}
+
+func (e *Engine) whyStopped() *Blocker {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open {
+		return nil
+	}
+	return &Blocker{Code: BlockStopped, Holder: e.name, Sentence: "no worker takes jobs here", Remedy: "start the engine"}
+}
+
+// whyBehind asks the store who would be next, if nothing else was found to keep the job.
+func (e *Engine) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free int) error {
+	if len(x.Blockers) > 0 {
+		return nil
+	}
+	next, err := e.store.Claim(ctx, job.Claim{Worker: e.name, From: e.places, N: free, Now: x.At, Limits: e.limits, Dry: true})
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(next, func(o job.Job) bool { return o.ID == j.ID }) {
+		x.Not = append(x.Not, "it is among the next that are taken")
+		return nil
+	}
+	x.Blockers = append(x.Blockers, Blocker{
+		Code: BlockBehind, Holder: e.name, Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, or it is their owner's turn", len(next)),
+		Remedy: "wait, or give it a better priority",
+	})
 	return nil
 }
 

@@ -20,6 +20,7 @@ type Claim struct {
 	Until  time.Time
 	Now    time.Time // jobs with a later Due are not due
 	Limits []Limit
+	Dry    bool // only tell which jobs would be given, claiming none
 }
 
 // Limit bounds how many jobs are under way. It guards claims from its Kind in the states Guard (all states if empty). Under way

@@ -130,6 +130,10 @@ func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 		if err != nil {
 			return nil, err
 		}
+		if c.Dry {
+			claimed = append(claimed, before)
+			continue
+		}
 		after := before
 		after.Version++
 		after.Due = time.Time{}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 	"time"
 
@@ -9,9 +10,13 @@ import (
 )
 
 // Claim picks up to c.N jobs by the rules of [job.Store]. It takes them out of their lanes; the caller must Put the claimed
-// records afterwards, which it can only fail to do by giving up the whole index.
+// records afterwards, which it can only fail to do by giving up the whole index. A dry claim leaves everything as it was.
 func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 	q.promote(micro(c.Now))
+	if c.Dry {
+		turn, served := q.turn, maps.Clone(q.served)
+		defer func() { q.turn, q.served = turn, served; q.reorder(c.From) }()
+	}
 	s := &selection{q: q, holds: inForce(holds, c.Now), limits: c.Limits}
 	var ids []job.ID
 	for len(ids) < c.N {
@@ -22,6 +27,9 @@ func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 		q.serve(e)
 		ids = append(ids, e.id)
 		s.picked = append(s.picked, e)
+	}
+	if c.Dry {
+		s.single = append(s.single, s.picked...)
 	}
 	s.putBack()
 	return ids
@@ -49,6 +57,18 @@ func (q *Queue) serve(e *entry) {
 	e.lane.remove(e, q)
 	if len(q.served) > 2*len(q.lanes)+1024 {
 		q.forget()
+	}
+}
+
+// reorder sorts the lanes of the places anew, after turns were taken back.
+func (q *Queue) reorder(from []job.Place) {
+	for _, p := range from {
+		if pl := q.places[p]; pl != nil {
+			for _, l := range pl.lanes {
+				l.key = l.now(q)
+			}
+			heap.Init(pl)
+		}
 	}
 }
 

@@ -1,0 +1,88 @@
+package joblog
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Line is one line of a log.
+type Line struct {
+	Time  time.Time       `json:"time"`
+	Level string          `json:"level"`
+	Msg   string          `json:"msg"`
+	Epoch int64           `json:"epoch,omitempty"` // of the claim under which it was logged; 0: by the log itself
+	State lifecycle.State `json:"state,omitempty"`
+	Attrs json.RawMessage `json:"attrs,omitempty"`
+}
+
+// Chunk is a part of a log.
+type Chunk struct {
+	Lines []Line `json:"lines"`
+	Next  int64  `json:"next"` // the offset to go on from
+	More  bool   `json:"more"` // there is more to read at once
+}
+
+// Most lines and bytes of one chunk.
+const (
+	maxLines = 10_000
+	maxChunk = 4 << 20
+)
+
+// Read gives up to n lines (0: 1000) from a byte offset that an earlier Next gave (0: the beginning). A job that never logged has an empty
+// log. A line that is not finished yet is left for the next call; one that a crash cut off is given as a warning.
+func (l *Logs) Read(id job.ID, offset int64, n int) (Chunk, error) {
+	c := Chunk{Lines: []Line{}, Next: max(offset, 0)}
+	path, err := l.path(id)
+	if err != nil {
+		return c, err
+	}
+	if n <= 0 {
+		n = 1000
+	}
+	n = min(n, maxLines)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, &job.Error{Op: "log", Kind: job.Internal, ID: id, Err: err}
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(io.NewSectionReader(f, c.Next, maxChunk), 64<<10)
+	for len(c.Lines) < n {
+		text, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if len(text) > 0 && c.Next < offset+maxChunk && len(c.Lines) > 0 {
+				c.More = c.Next+int64(len(text)) == offset+maxChunk
+			}
+			return c, nil
+		}
+		if err != nil {
+			return c, &job.Error{Op: "log", Kind: job.Internal, ID: id, Err: err}
+		}
+		c.Next += int64(len(text))
+		if len(text) > 1 {
+			c.Lines = append(c.Lines, parse(text))
+		}
+	}
+	_, err = r.Peek(1)
+	c.More = err == nil
+	return c, nil
+}
+
+func parse(text []byte) Line {
+	var line Line
+	if err := json.Unmarshal(text, &line); err != nil {
+		return Line{Level: "WARN", Msg: fmt.Sprintf("a line of %d bytes was cut off or damaged", len(text))}
+	}
+	return line
+}
