@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -69,28 +68,31 @@ func (e *Engine) claim(ctx, work context.Context, n int) {
 
 // carry works on a claimed job, stage after stage, as long as the store lets it keep the claim.
 func (e *Engine) carry(ctx context.Context, j job.Job) {
+	step, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &running{epoch: j.Epoch, cancel: cancel}
+	e.mu.Lock()
+	e.running[j.ID] = r
+	e.mu.Unlock()
 	for held := true; held; {
-		step, cancel := context.WithCancelCause(ctx)
 		e.mu.Lock()
-		r := &running{epoch: j.Epoch, state: j.State, cancel: cancel, since: e.clock.Now()}
-		e.running[j.ID] = r
+		r.epoch = j.Epoch
 		e.mu.Unlock()
 		j, held = e.stage(step, j)
-		cancel(nil)
-		e.mu.Lock()
-		if e.running[j.ID] == r {
-			delete(e.running, j.ID)
-		}
-		e.mu.Unlock()
 		e.progress.drop(j.ID)
 	}
+	e.mu.Lock()
+	if e.running[j.ID] == r {
+		delete(e.running, j.ID)
+	}
+	e.mu.Unlock()
 }
 
 // stage does one attempt at one state and commits what follows. held tells whether the job goes on in these hands.
 func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool) {
 	w := e.works[j.Kind]
 	for tries := 0; ; tries++ {
-		r := &Run{job: j, engine: e, work: w, log: e.jobLog(&j)}
+		r := &Run{job: j, engine: e, work: w}
 		o := e.attempt(ctx, r)
 		if o == nil || errors.Is(context.Cause(ctx), errLost) {
 			e.log.Info("claim lost", "job", j.ID, "state", j.State, "epoch", j.Epoch)
@@ -114,13 +116,6 @@ func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool)
 			return r.job, false
 		}
 	}
-}
-
-func (e *Engine) jobLog(j *job.Job) *slog.Logger {
-	if e.options.JobLogs == nil {
-		return e.log
-	}
-	return e.options.JobLogs.Logger(j.ID, j.Epoch, j.State)
 }
 
 // attempt asks the gate and runs the step. nil means that the claim was lost.
@@ -163,7 +158,7 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack", string(debug.Stack()))
-			r.log.Error("the step is defective", "panic", fmt.Sprint(p))
+			r.Log().Error("the step is defective", "panic", fmt.Sprint(p))
 			err = &outcome{verdict: retries, cause: CausePanic, err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
 			if r.job.Attempts > 0 && r.job.Cause == CausePanic {
 				err = Fail(CausePanic, errors.Unwrap(err))

@@ -56,7 +56,7 @@ type Engine struct {
 	mu       sync.Mutex // guards the rest
 	random   *mathrand.Rand
 	running  map[job.ID]*running
-	waiters  map[job.ID][]chan struct{}
+	waiters  map[job.ID][]*waiter
 	free     int
 	hungry   bool // there may be jobs to claim
 	open     bool // Run is under way and not stopping
@@ -73,9 +73,7 @@ type Engine struct {
 // running is a job in the hands of this engine.
 type running struct {
 	epoch  int64
-	state  lifecycle.State
 	cancel context.CancelCauseFunc
-	since  time.Time
 }
 
 type lockedEntropy struct {
@@ -128,7 +126,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	e := &Engine{
 		store: store, clock: o.Clock, options: o, log: o.Log, works: map[job.Kind]*Work{}, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
-		running: map[job.ID]*running{}, waiters: map[job.ID][]chan struct{}{}, free: o.Slots, hungry: true,
+		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, free: o.Slots, hungry: true,
 		wake: make(chan struct{}, 1), post: make(chan struct{}, 1),
 	}
 	e.progress.now = map[job.ID]Progress{}
@@ -245,16 +243,14 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) hear(hints []job.Hint) {
 	work := false
 	e.mu.Lock()
-	for _, h := range hints {
+	for i := range hints {
+		h := &hints[i]
 		work = work || (h.Free && e.works[h.Kind] != nil)
 		if r := e.running[h.Job]; r != nil && h.Epoch > r.epoch && (h.Ended || h.Free) {
 			r.cancel(errLost)
 		}
 		for _, w := range e.waiters[h.Job] {
-			select {
-			case w <- struct{}{}:
-			default:
-			}
+			w.tell(h)
 		}
 	}
 	e.mu.Unlock()
@@ -276,45 +272,6 @@ func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-// Await waits until done says yes of the job, and gives the record. It is woken by every change of the job.
-func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
-	woken := make(chan struct{}, 1)
-	e.mu.Lock()
-	e.waiters[id] = append(e.waiters[id], woken)
-	e.mu.Unlock()
-	defer e.unwait(id, woken)
-	watch, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	e.mu.Lock()
-	open := e.open
-	e.mu.Unlock()
-	if !open { // nobody hears for us
-		e.store.Watch(watch, e.hear)
-	}
-	for {
-		j, err := e.store.Get(ctx, id)
-		if err != nil || done(&j) {
-			return j, err
-		}
-		select {
-		case <-woken:
-		case <-ctx.Done():
-			return j, &job.Error{Op: "await", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
-		}
-	}
-}
-
-func (e *Engine) unwait(id job.ID, woken chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	left := slices.DeleteFunc(e.waiters[id], func(c chan struct{}) bool { return c == woken })
-	if len(left) == 0 {
-		delete(e.waiters, id)
-	} else {
-		e.waiters[id] = left
 	}
 }
 

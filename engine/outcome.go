@@ -129,8 +129,6 @@ func judge(err error) *outcome {
 
 // settle makes the change that follows from a step's outcome. It is a pure function of its arguments.
 func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job.Change, error) {
-	p := w.policy(j.State)
-	stage, _ := w.Life.Stage(j.State)
 	switch o.verdict {
 	case passed:
 		for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
@@ -150,8 +148,8 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	case yields:
 		return stay(w, j, lifecycle.Yield, o, now, time.Time{})
 	case retries:
-		n := j.Attempts + 1
-		if n < p.MaxAttempts || stage.Endures != "" {
+		n, p := j.Attempts+1, w.policy(j.State)
+		if stage, _ := w.Life.Stage(j.State); n < p.MaxAttempts || stage.Endures != "" {
 			c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(max(o.after, p.Backoff.Pause(n, chance))))
 			c.Set.Attempts = &n
 			return c, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -19,6 +20,7 @@ type Run struct {
 	set    job.Fields
 	tasks  []job.Task
 	outbox []job.Message
+	once   sync.Once // guards log
 	log    *slog.Logger
 }
 
@@ -188,7 +190,15 @@ func (r *Run) Fresh(ctx context.Context) error {
 }
 
 // Log is the job's log: it survives the worker and is shown to the user.
-func (r *Run) Log() *slog.Logger { return r.log }
+func (r *Run) Log() *slog.Logger {
+	r.once.Do(func() {
+		r.log = r.engine.log
+		if logs := r.engine.options.JobLogs; logs != nil {
+			r.log = logs.Logger(r.job.ID, r.job.Epoch, r.job.State)
+		}
+	})
+	return r.log
+}
 
 // Progress tells how far the work of this state has come. It is shown, not stored.
 func (r *Run) Progress(done, total int64, unit string) {

@@ -159,14 +159,17 @@ const Timeout lifecycle.Event = "timeout"
 
 // expires gives when a timer takes the job out of the state it comes to; zero for never.
 func (w *Work) expires(p lifecycle.Position, now, deadline time.Time) time.Time {
-	if _, ok := w.timerEvent(p); !ok {
-		return time.Time{}
-	}
 	at := deadline
 	if d := w.policy(p.State).Timeout; d > 0 {
 		if t := now.Add(d); at.IsZero() || t.Before(at) {
 			at = t
 		}
+	}
+	if at.IsZero() {
+		return at
+	}
+	if _, ok := w.timerEvent(p); !ok {
+		return time.Time{}
 	}
 	return at
 }

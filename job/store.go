@@ -72,17 +72,18 @@ type Renewal struct {
 
 // Hint says that a job changed.
 type Hint struct {
-	Job   ID
-	Kind  Kind
-	State lifecycle.State
-	Epoch int64
-	Ended bool
-	Free  bool // neither ended nor claimed
+	Job    ID
+	Kind   Kind
+	State  lifecycle.State
+	Epoch  int64
+	Ended  bool
+	Free   bool // neither ended nor claimed
+	Record *Job // as committed, where the store has it at hand; valid during the call, not to be changed
 }
 
 // HintOf makes the hint of a record.
 func HintOf(j *Job) Hint {
-	return Hint{Job: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Ended: j.Ended, Free: !j.Ended && !j.Claimed()}
+	return Hint{Record: j, Job: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Ended: j.Ended, Free: !j.Ended && !j.Claimed()}
 }
 
 // Properties are facts about a store, so that nobody has to ask for its type.

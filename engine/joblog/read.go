@@ -57,13 +57,12 @@ func (l *Logs) Read(id job.ID, offset int64, n int) (Chunk, error) {
 		return c, &job.Error{Op: "log", Kind: job.Internal, ID: id, Err: err}
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(io.NewSectionReader(f, c.Next, maxChunk), 64<<10)
+	start := c.Next
+	r := bufio.NewReaderSize(io.NewSectionReader(f, start, maxChunk), 64<<10)
 	for len(c.Lines) < n {
 		text, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			if len(text) > 0 && c.Next < offset+maxChunk && len(c.Lines) > 0 {
-				c.More = c.Next+int64(len(text)) == offset+maxChunk
-			}
+			c.More = len(c.Lines) > 0 && c.Next+int64(len(text)) == start+maxChunk
 			return c, nil
 		}
 		if err != nil {

@@ -54,7 +54,7 @@ func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
 	s.mu.Lock()
 	answer, err := op()
 	var hints []job.Hint
-	for _, j := range s.ledger.Touched() {
+	for _, j := range slices.Clone(s.ledger.Touched()) {
 		hints = append(hints, job.HintOf(&j))
 	}
 	var wake []func([]job.Hint)

@@ -1,0 +1,55 @@
+# make            this help
+# make demo       run the main job on real input, with the embedded store
+# make check      everything that CI runs; installs what it lacks
+SHELL := /bin/bash
+GO ?= go
+# What the long tests are given here; the plain `go test ./...` takes less.
+HOURS ?= 1000
+KILLS ?= 1000
+
+.PHONY: help build demo check fast long race fuzz generate bench tools
+
+help:
+	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
+	@echo "make build      bin/stagepost"
+	@echo "make generate   write the generated documents anew"
+	@echo "make bench      measure (see bench/README.md)"
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stagepost ./cmd/stagepost
+
+demo: build
+	bin/stagepost demo
+
+tools:
+	@scripts/tools
+
+# Fast things first: what fails should fail soon.
+check: tools fast race long fuzz
+	@echo "everything passed"
+
+fast: build
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt the files above"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	$(GO) test . ./docs ./lifecycle/... ./job/...
+	$(GO) test ./...
+	$(GO) run ./examples/embed
+	rm -rf bin/demo-data && bin/stagepost demo --data bin/demo-data
+
+race:
+	$(GO) test -race ./engine/... ./store/... ./server/... ./client/...
+
+long:
+	$(GO) test ./engine -run 'Simulation|Why' -hours $(HOURS) -rapid.checks 20000 -v -timeout 20m | grep -v '^=== '
+	$(GO) test ./cmd/stagepost -run Kill -kills $(KILLS) -v -timeout 20m | grep -v '^=== '
+
+# Fifteen seconds for each fuzz target.
+fuzz:
+	@scripts/fuzz 15s
+
+generate:
+	$(GO) test ./docs ./cmd/stagepost -run Docs -update
+
+bench:
+	$(GO) test ./bench -run xxx -bench . -benchtime 20000x -timeout 60m

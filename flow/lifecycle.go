@@ -1,0 +1,165 @@
+package flow
+
+import "github.com/stagepost/stagepost/lifecycle"
+
+// The states of flows, tasks and retries, in capitals as TaskFlow writes them.
+const (
+	Pending       lifecycle.State = "PENDING"
+	Running       lifecycle.State = "RUNNING"
+	Success       lifecycle.State = "SUCCESS"
+	Failure       lifecycle.State = "FAILURE"
+	Reverting     lifecycle.State = "REVERTING" // tasks and retries only
+	Reverted      lifecycle.State = "REVERTED"
+	RevertFailure lifecycle.State = "REVERT_FAILURE" // tasks and retries only
+	Ignore        lifecycle.State = "IGNORE"         // tasks and retries only
+	Retrying      lifecycle.State = "RETRYING"       // retries only
+	Suspending    lifecycle.State = "SUSPENDING"     // flows only
+	Suspended     lifecycle.State = "SUSPENDED"      // flows only
+	Resuming      lifecycle.State = "RESUMING"       // flows only
+)
+
+// The events of the three lifecycles. Where a state has the same word, the event's constant ends in Event.
+const (
+	Run     lifecycle.Event = "run"
+	Finish  lifecycle.Event = "finish"
+	Fail    lifecycle.Event = "fail"
+	Revert  lifecycle.Event = "revert"
+	Suspend lifecycle.Event = "suspend"
+	Park    lifecycle.Event = "park"
+	Resume  lifecycle.Event = "resume"
+	Reset   lifecycle.Event = "reset"
+
+	Start         lifecycle.Event = "start"
+	IgnoreEvent   lifecycle.Event = "ignore"
+	RevertedEvent lifecycle.Event = "reverted"
+	Retry         lifecycle.Event = "retry"
+)
+
+// Short words for the tables below.
+const (
+	byWorker = lifecycle.Worker
+	byTimer  = lifecycle.Timer
+	byPerson = lifecycle.Operator | lifecycle.Owner
+	byEngine = lifecycle.Engine
+
+	controllerAttempts = "the retry controller's attempts"
+)
+
+var (
+	onPass = lifecycle.OnPass
+	onFail = lifecycle.OnFail
+	on     = lifecycle.On
+)
+
+// Life is the whole life of a flow: TaskFlow's table of 17 changes. Its ends can be run again. A flow that reverts is
+// RUNNING; there is no state for it, because some of its parts may still go forward.
+var Life = lifecycle.Must("flow",
+	lifecycle.OnQueue(Pending, "A new flow stands here, or one that was reset; a worker takes it.",
+		onPass(Run, Running, byWorker, "Its graph is sound and everything its tasks need is provided."),
+	),
+	lifecycle.OnWork(Running, "A worker executes its tasks, reverts them, or both.",
+		onPass(Finish, Success, byWorker, "Every task succeeded or was ignored."),
+		onFail(Fail, Failure, byWorker|byTimer, "A task failed and not everything could be reverted, or its time is up."),
+		on(Revert, Reverted, byWorker, "A task failed, and what had to be reverted was."),
+		on(Suspend, Suspending, byPerson, "Somebody wants it to pause; nothing new is started."),
+		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
+	),
+	lifecycle.OnEnd(Success, lifecycle.OK, "Everything it had to do is done; it can be run again, or reset and run from the beginning.",
+		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
+		on(Run, Running, byPerson, "Run again, so that tasks added meanwhile get their turn.").Restarts(),
+	).Again(),
+	lifecycle.OnEnd(Failure, lifecycle.Failed, "It failed and is not fully reverted; it can be run again.",
+		on(Run, Running, byPerson, "Run again, from where it stands.").Restarts(),
+	).Again(),
+	lifecycle.OnEnd(Reverted, lifecycle.Failed, "It failed, and its effects are taken back; a reset makes it ready to run again.",
+		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
+	).Again(),
+	lifecycle.OnWork(Suspending, "A request to pause brings it here; its worker waits for the tasks that are active.",
+		onPass(Finish, Success, byWorker, "The tasks that were active were the last, and all succeeded."),
+		onFail(Fail, Failure, byWorker|byTimer, "A task failed meanwhile and not everything could be reverted, or its time is up."),
+		on(Revert, Reverted, byWorker, "It was reverting, and the last task was reverted meanwhile."),
+		onPass(Park, Suspended, byWorker, "Nothing is active any more and every result is saved."),
+		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
+	),
+	lifecycle.OnWait(Suspended, "It pauses with every result saved, until somebody runs it or the worker that just loaded it goes on.",
+		onPass(Run, Running, byWorker|byPerson, "It goes on from where it stands."),
+	),
+	lifecycle.OnWork(Resuming, "A worker brings it here while it loads what a dead program left.",
+		onPass(Park, Suspended, byWorker, "Storage is ready, and what was active is marked to be done again."),
+	).Enduring("loading reads the store only, and is repeated until the store answers"),
+)
+
+// Change is a change of state, whatever the event.
+type Change struct{ From, To lifecycle.State }
+
+// ignored are the changes of a flow that are asked for by late or repeated requests and change nothing.
+var ignored = []Change{
+	{Pending, Suspending}, {Pending, Suspended}, {Pending, Resuming},
+	{Failure, Suspending}, {Failure, Suspended}, {Failure, Resuming},
+	{Success, Suspending}, {Success, Suspended}, {Success, Resuming},
+	{Suspended, Suspending}, {Suspended, Resuming},
+	{Reverted, Suspending}, {Reverted, Suspended}, {Reverted, Resuming},
+}
+
+// Ignored tells whether a flow asked to change so quietly stays as it is: no error, nothing saved, nobody notified. A
+// change to the same state is always one. Every other change that [Life] does not have is an error.
+func (c Change) Ignored() bool {
+	if c.From == c.To {
+		_, known := Life.Stage(c.From)
+		return known
+	}
+	for _, one := range ignored {
+		if one == c {
+			return true
+		}
+	}
+	return false
+}
+
+// TaskLife is the life of a task in a flow: 10 changes. What a flow does not need stays ignored; what was done can be
+// reverted; what was reverted can be done again.
+var TaskLife = lifecycle.Must("flow.task", atom()...)
+
+// RetryLife is the life of a retry controller: a task's, with RETRYING between one attempt and the next; 12 changes.
+var RetryLife = lifecycle.Must("flow.retry", atom(
+	lifecycle.OnQueue(Retrying, "Its part of the flow was reverted; the controller is about to be run again.",
+		onPass(Start, Running, byWorker, "Everything it governs is ready for another attempt."),
+	),
+)...)
+
+// atom makes the stages of a task, or of a retry when it is given the stage that only retries have.
+func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
+	succeeded := []lifecycle.Arrow{
+		on(Revert, Reverting, byEngine, "Something in the flow failed, and this is to be taken back.").Restarts(),
+	}
+	if len(retrying) > 0 {
+		succeeded = append(succeeded,
+			on(Retry, Retrying, byEngine, "Its part of the flow failed, was reverted and is to run again.").
+				Restarts().Within(controllerAttempts))
+	}
+	return append([]lifecycle.Stage{
+		lifecycle.OnQueue(Pending, "The flow brings it here and starts it once everything before it is done.",
+			onPass(Start, Running, byWorker, "All that it depends on has succeeded or is ignored."),
+			on(IgnoreEvent, Ignore, byWorker|byEngine, "A decider before it says that it is not needed."),
+		),
+		lifecycle.OnWork(Running, "A worker executes it; after a crash it is executed once more.",
+			onPass(Finish, Success, byWorker, "It returned, and its result is saved."),
+			onFail(Fail, Failure, byWorker|byTimer, "It failed or took too long; the failure is saved."),
+		),
+		lifecycle.OnEnd(Success, lifecycle.OK, "Executed; reverted only if something else in the flow fails.", succeeded...).Again(),
+		lifecycle.OnEnd(Failure, lifecycle.Failed, "Execution failed; the flow reverts it to tidy up.",
+			on(Revert, Reverting, byEngine, "What it did before it failed is to be taken back.").Restarts(),
+		).Again(),
+		lifecycle.OnWork(Reverting, "A worker takes its effects back; after a crash once more.",
+			onPass(RevertedEvent, Reverted, byWorker, "Its effects are taken back."),
+			onFail(Fail, RevertFailure, byWorker|byTimer, "Its effects could not be taken back, or that took too long."),
+		),
+		lifecycle.OnEnd(Reverted, lifecycle.Failed, "Taken back; done again only when the flow is run again or its part retried.", onReset()).Again(),
+		lifecycle.OnEnd(RevertFailure, lifecycle.Failed, "Could not be taken back; nothing before it is reverted, and a person has to look."),
+		lifecycle.OnEnd(Ignore, lifecycle.None, "Not needed in this run.", onReset()).Again(),
+	}, retrying...)
+}
+
+func onReset() lifecycle.Arrow {
+	return on(Reset, Pending, byPerson|byEngine, "The flow, or its part of it, is to run again.").Restarts().Within(controllerAttempts)
+}

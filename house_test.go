@@ -1,0 +1,170 @@
+package stagepost_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/stagepost/stagepost"
+
+// rule says what the packages below a folder may import of this module. A path stands for itself and all below it.
+type rule struct {
+	from string
+	may  []string
+	why  string
+}
+
+// rules is the import rule of the house. The first rule that fits a package holds.
+var rules = []rule{
+	{"lifecycle/notation", []string{"lifecycle"}, "notations are read and written; the tables know nothing of them"},
+	{"lifecycle", nil, "the judge depends on nobody"},
+	{"job", []string{"lifecycle"}, "the words that all share"},
+	{"store/queue", []string{"job", "lifecycle"}, "an index over records"},
+	{"store/ledger", []string{"job", "lifecycle", "store/queue"}, "what stores with a queue in memory share"},
+	{"store/mem", []string{"job", "lifecycle", "store/ledger"}, "stores know no engine and not each other"},
+	{"store/sqlite", []string{"job", "lifecycle", "store/ledger", "store/sqlite"}, "stores know no engine and not each other"},
+	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
+	{"store/crash", []string{"job", "lifecycle"}, "crashes are the same for every store"},
+	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
+	{"flow", []string{"job", "lifecycle", "engine", "flow"}, "flows run on the engine"},
+	{"format", []string{"format"}, "files and bytes know no job"},
+	{"edge", []string{"edge"}, "the hostile outside knows no job"},
+	{"app/ingest", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
+	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
+	{"app/compute", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/compute"}, "applications do not see each other"},
+	{"client", []string{"job", "lifecycle"}, "the API in Go; it knows the words, not the machine"},
+	{"server", []string{"job", "lifecycle", "engine", "app", "server"}, "the API over engine and applications"},
+	{"docs", []string{"lifecycle", "app", "flow", "docs"}, "documents that are made from the tables"},
+	{"bench", []string{""}, "measures everything"},
+	{"examples", []string{""}, "uses everything as a stranger would"},
+	{"cmd", []string{""}, "the wiring"},
+}
+
+// std lists the folders that use the standard library only.
+var std = []string{"lifecycle", "job"}
+
+func TestImports(t *testing.T) {
+	for file, imports := range sources(t) {
+		dir := filepath.ToSlash(filepath.Dir(file))
+		if dir == "." || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		r := fits(dir)
+		if r == nil {
+			t.Errorf("%s: no rule says what %s may import: add one with its reason", file, dir)
+			continue
+		}
+		for _, path := range imports {
+			inner, own := strings.CutPrefix(path, module+"/")
+			switch {
+			case own && !slices.ContainsFunc(r.may, func(m string) bool { return m == "" || below(inner, m) }):
+				t.Errorf("%s imports %s: %s", file, inner, r.why)
+			case !own && slices.Contains(std, dir) && strings.Contains(path, "."):
+				t.Errorf("%s imports %s: %s uses the standard library only", file, path, dir)
+			}
+		}
+	}
+}
+
+// TestImportRuleSees is the control: a forbidden import is found.
+func TestImportRuleSees(t *testing.T) {
+	if r := fits("store/sqlite"); slices.ContainsFunc(r.may, func(m string) bool { return below("engine", m) }) {
+		t.Error("a store that imports the engine must be refused")
+	}
+	if fits("somewhere/else") != nil {
+		t.Error("a folder without a rule must be noticed")
+	}
+}
+
+// TestDependencies compares the direct dependencies with docs/dependencies.md, where each is argued for.
+func TestDependencies(t *testing.T) {
+	text, err := os.ReadFile("docs/dependencies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, imports := range sources(t) {
+		for _, path := range imports {
+			if strings.Contains(strings.Split(path, "/")[0], ".") && !strings.HasPrefix(path, module) {
+				used[path] = true
+			}
+		}
+	}
+	argued := 0
+	for line := range strings.Lines(string(text)) {
+		mod, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			continue
+		}
+		argued++
+		mod, _, _ = strings.Cut(mod, "`")
+		found := false
+		for path := range used {
+			if below(path, mod) {
+				delete(used, path)
+				found = true
+			}
+		}
+		if !found {
+			t.Errorf("docs/dependencies.md argues for %s, which nothing imports", mod)
+		}
+	}
+	for path := range used {
+		t.Errorf("%s is imported and docs/dependencies.md does not argue for it", path)
+	}
+	if argued == 0 {
+		t.Error("docs/dependencies.md lists nothing: its form has changed")
+	}
+}
+
+func fits(dir string) *rule {
+	for i := range rules {
+		if below(dir, rules[i].from) {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+func below(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+
+// sources parses the imports of every Go file of the module.
+func sources(t *testing.T) map[string][]string {
+	t.Helper()
+	files := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || (d.IsDir() && path != "." && strings.HasPrefix(d.Name(), ".")) || d.Name() == "testdata" {
+			if d != nil && d.IsDir() {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		files[path] = []string{}
+		for _, i := range f.Imports {
+			p, _ := strconv.Unquote(i.Path.Value)
+			files[path] = append(files[path], p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 20 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(files))
+	}
+	return files
+}
