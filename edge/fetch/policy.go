@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"net/netip"
 	"time"
@@ -42,6 +43,8 @@ type Policy struct {
 	MaxWait time.Duration
 	// UserAgent defaults to "stagepost".
 	UserAgent string
+	// RootCAs are the authorities that https servers are checked against. Defaults to the system's.
+	RootCAs *x509.CertPool
 
 	// Lookup resolves a host name. Defaults to the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)

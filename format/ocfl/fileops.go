@@ -88,20 +88,26 @@ func mkdirSynced(ops fileOps, dir string) error {
 	return ops.SyncDir(path.Dir(dir))
 }
 
-// readLimited reads a whole small file and refuses one that is larger than limit bytes.
-func readLimited(root *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+// openRegular opens a file and refuses everything else before it is opened: a named pipe would wait for ever, and symbolic
+// links have no place in a storage root (E090).
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
 	}
+	return root.Open(name)
+}
+
+// readLimited reads a whole small file and refuses one that is larger than limit bytes.
+func readLimited(root *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := openRegular(root, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = &fs.PathError{Op: "read", Path: name, Err: errors.New("file is too large")}

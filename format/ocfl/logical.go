@@ -11,7 +11,7 @@ import (
 // byDigest is the directory for content whose logical path cannot serve as a file name everywhere.
 const byDigest = "_by-digest"
 
-// pathFault says why p is no path of elements joined by slashes; "" when it is one. The rules of logical and of
+// pathFault says why a text is no path of elements joined by slashes. The rules of logical and of
 // content paths are the same (OCFL 1.1 sections 3.5.2 and 3.5.3.1).
 type pathFault int
 
@@ -19,11 +19,18 @@ const (
 	pathFine pathFault = iota
 	pathEdge           // empty, or begins or ends with a slash
 	pathDots           // an element is ., .. or empty
+	pathLong           // longer than maxPath
 )
+
+// maxPath bounds the work on a hostile inventory; no file system takes a path of this length.
+const maxPath = 32 << 10
 
 func checkPath(p string) pathFault {
 	if p == "" || p[0] == '/' || p[len(p)-1] == '/' {
 		return pathEdge
+	}
+	if len(p) > maxPath {
+		return pathLong
 	}
 	for e := range strings.SplitSeq(p, "/") {
 		if e == "" || e == "." || e == ".." {
@@ -67,6 +74,8 @@ func (s *pathSet) add(p string) string {
 // validLogical accepts what this package stores: the rules of OCFL, and text that JSON and a restore can carry.
 func validLogical(p string) error {
 	switch {
+	case len(p) > maxPath:
+		return fmt.Errorf("%w logical path of %d bytes: at most %d", ErrInvalid, len(p), maxPath)
 	case checkPath(p) != pathFine:
 		return fmt.Errorf("%w logical path %q: no elements that are empty, \".\" or \"..\", no slash at either end", ErrInvalid, p)
 	case !utf8.ValidString(p):

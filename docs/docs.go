@@ -1,0 +1,20 @@
+// Package docs holds what is generated from the program: the list of all lifecycles, and lifecycles.md made from it.
+package docs
+
+import (
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// All lists every lifecycle of the program, in the order of the document.
+func All() []*lifecycle.Table {
+	return []*lifecycle.Table{
+		ingest.BatchLife, ingest.JobLife, ingest.AccessLife,
+		archive.JobLife, archive.TaskLife,
+		flow.Life, flow.TaskLife, flow.RetryLife,
+		compute.JobLife, compute.PayloadLife,
+	}
+}

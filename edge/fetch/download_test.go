@@ -1,0 +1,569 @@
+package fetch
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestDownloadVerifiesEveryAlgorithm(t *testing.T) {
+	data := payload(300_000)
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"one"`)
+		w.Header().Set("Content-Type", "text/x-test")
+		w.Write(data)
+	})
+	sum1, sum384, sum512, sum5 := sha1.Sum(data), sha512.Sum384(data), sha512.Sum512(data), md5.Sum(data)
+	digests := map[string]string{
+		"md5": hex.EncodeToString(sum5[:]), "SHA-1": hex.EncodeToString(sum1[:]), "sha256": strings.ToUpper(sha(data)), "SHA384": hex.EncodeToString(sum384[:]),
+		"sha-512": hex.EncodeToString(sum512[:]), "CRC-32": fmt.Sprintf("%x", crc32.ChecksumIEEE(data)), "adler32": fmt.Sprintf("%x", adler32.Checksum(data)),
+	}
+	c := newClient(t, local())
+	for algorithm, digest := range digests {
+		root := newRoot(t)
+		got, err := c.Download(context.Background(), url, root, "f", Want{Algorithm: algorithm, Digest: digest, Size: int64(len(data))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := Got{Size: int64(len(data)), SHA256: sha(data), SHA512: hex.EncodeToString(sum512[:]), ETag: `"one"`, ContentType: "text/x-test"}
+		if want.Digest = strings.ToLower(digest); len(want.Digest) < 8 {
+			want.Digest = strings.Repeat("0", 8-len(want.Digest)) + want.Digest
+		}
+		if got != want {
+			t.Errorf("%s: got %+v, want %+v", algorithm, got, want)
+		}
+		wantFile(t, root, "f", data)
+		wantNames(t, root, "f")
+		// The control: one digit changed.
+		wrong := "0" + digest[1:]
+		if wrong == digest {
+			wrong = "1" + digest[1:]
+		}
+		root = newRoot(t)
+		_, err = c.Download(context.Background(), url, root, "f", Want{Algorithm: algorithm, Digest: wrong, Size: UnknownSize})
+		wantKind(t, err, BadDigest)
+		wantNames(t, root)
+	}
+}
+
+func TestInvalidWants(t *testing.T) {
+	c := newClient(t, local())
+	for _, want := range []Want{
+		{Algorithm: "md4", Digest: "00", Size: -1}, {Algorithm: "", Digest: "00", Size: -1}, {Algorithm: "md5", Digest: "", Size: -1},
+		{Algorithm: "md5", Digest: strings.Repeat("g", 32), Size: -1}, {Algorithm: "sha256", Digest: strings.Repeat("0", 63), Size: -1},
+		{Algorithm: "crc32", Digest: "", Size: -1}, {Size: -2}, {Size: -1, Scratch: "../x"},
+	} {
+		_, err := c.Download(context.Background(), "http://127.0.0.1:9999/", newRoot(t), "f", want)
+		if got := kindOf(t, err); got != Invalid {
+			t.Errorf("%+v: kind %q, want invalid", want, got)
+		}
+	}
+	for _, name := range []string{"", "../f", "/f", "a/../../f", "f.part", "d/f.part.json"} {
+		_, err := c.Download(context.Background(), "http://127.0.0.1:9999/", newRoot(t), name, Want{Size: -1})
+		if got := kindOf(t, err); got != Invalid {
+			t.Errorf("name %q: kind %q, want invalid", name, got)
+		}
+	}
+}
+
+// Cut at every 4 KiB of a 1 MiB file and called again, with servers that can and cannot continue.
+func TestCutAnywhereAndCalledAgain(t *testing.T) {
+	const size = 1 << 20
+	data := payload(size)
+	digest := Want{Algorithm: "sha256", Digest: sha(data), Size: size}
+	c := newClient(t, local())
+	for _, world := range []struct {
+		name   string
+		origin *origin
+		want   Want
+		keeps  bool
+		step   int
+	}{
+		{"etag and digest", &origin{etag: `"v1"`, ranges: true}, digest, true, 4096},
+		{"etag only", &origin{etag: `"v1"`, ranges: true}, Want{Size: UnknownSize}, true, 4096},
+		{"digest only", &origin{ranges: true}, digest, true, 65536},
+		{"weak etag, no digest", &origin{etag: `W/"v1"`, ranges: true}, Want{Size: UnknownSize}, false, 65536},
+		{"no ranges", &origin{etag: `"v1"`}, digest, false, 65536},
+	} {
+		t.Run(world.name, func(t *testing.T) {
+			o := world.origin
+			o.data = data
+			url := serve(t, o.ServeHTTP)
+			for cut := 0; cut < size; cut += world.step {
+				root := newRoot(t)
+				o.cut = cut
+				_, err := c.Download(context.Background(), url, root, "f", world.want)
+				if got := kindOf(t, err); got != Network || !errors.Is(err, io.ErrUnexpectedEOF) && cut > 0 {
+					t.Fatalf("cut at %d: kind %q (%v), want network and a cut", cut, got, err)
+				}
+				got, err := c.Download(context.Background(), url, root, "f", world.want)
+				if err != nil {
+					t.Fatalf("cut at %d: %v", cut, err)
+				}
+				kept := int64(0)
+				if world.keeps {
+					kept = int64(cut)
+				}
+				if got.SHA256 != sha(data) || got.Size != size || got.Resumed != kept {
+					t.Fatalf("cut at %d: got %+v, want %d bytes kept", cut, got, kept)
+				}
+				wantFile(t, root, "f", data)
+				wantNames(t, root, "f")
+			}
+		})
+	}
+}
+
+// Bytes of a process that was killed: the record may be older than the bytes, torn, or of something else.
+func TestResumeAfterAKill(t *testing.T) {
+	data := payload(100_000)
+	o := &origin{data: data, etag: `"v1"`, ranges: true, cut: -1}
+	url := serve(t, o.ServeHTTP)
+	c := newClient(t, local())
+	good := Want{Algorithm: "sha256", Digest: sha(data), Size: UnknownSize}
+	plain := Want{Size: UnknownSize}
+	for _, world := range []struct {
+		name   string
+		want   Want
+		part   []byte
+		record func(string) string
+		kept   int64
+	}{
+		{"digest judges unsynced bytes", good, data[:70_000], func(s string) string { return s }, 70_000},
+		{"without one only synced bytes count", plain, data[:70_000], func(s string) string { return s }, 50_000},
+		{"torn record", good, data[:70_000], func(s string) string { return s[:len(s)-3] }, 0},
+		{"empty record", plain, data[:70_000], func(string) string { return "" }, 0},
+		{"negative", plain, data[:70_000], func(s string) string { return strings.Replace(s, `"synced":`, `"synced":-`, 1) }, 0},
+		{"record of another URL", good, data[:70_000], func(s string) string { return strings.Replace(s, `"source":"`, `"source":"0`, 1) }, 0},
+		{"garbage in the bytes", good, bytes.Repeat([]byte("x"), 70_000), func(s string) string { return s }, 0},
+		{"garbage after the synced bytes", plain, append(data[:50_000:50_000], "garbage"...), func(s string) string { return s }, 50_000},
+		{"longer than the file", good, append(data[:100_000:100_000], "more"...), func(s string) string { return s }, 0},
+		{"complete but not renamed", good, data, func(s string) string { return s }, 100_000},
+	} {
+		t.Run(world.name, func(t *testing.T) {
+			root := newRoot(t)
+			o.cut = 50_000
+			_, err := c.Download(context.Background(), url, root, "f", world.want)
+			wantKind(t, err, Network)
+			record, err := root.ReadFile("f.part.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := root.WriteFile("f.part", world.part, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := root.WriteFile("f.part.json", []byte(world.record(string(record))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			o.requests = nil
+			got, err := c.Download(context.Background(), url, root, "f", world.want)
+			if err != nil || got.Resumed != world.kept || got.SHA256 != sha(data) {
+				t.Fatalf("got %+v, %v; want %d bytes kept", got, err, world.kept)
+			}
+			wantFile(t, root, "f", data)
+			if complete := world.kept == int64(len(data)); complete != (len(o.requests) == 0) {
+				t.Errorf("requests %q", o.requests)
+			}
+		})
+	}
+}
+
+func TestCompleteByTotalWithoutDigest(t *testing.T) {
+	data := payload(5000)
+	o := &origin{data: data, etag: `"v1"`, ranges: true, cut: 4999}
+	url := serve(t, o.ServeHTTP)
+	c := newClient(t, local())
+	root := newRoot(t)
+	_, err := c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+	wantKind(t, err, Network)
+	record, _ := root.ReadFile("f.part.json")
+	root.WriteFile("f.part", data, 0o600)
+	root.WriteFile("f.part.json", bytes.Replace(record, []byte(`"synced":4999`), []byte(`"synced":5000`), 1), 0o600)
+	o.requests = nil
+	got, err := c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+	if err != nil || got.Resumed != 5000 || len(o.requests) != 0 {
+		t.Errorf("got %+v, %v, requests %q", got, err, o.requests)
+	}
+}
+
+func TestChangedETagStartsAgain(t *testing.T) {
+	one, two := payload(200_000), bytes.Repeat([]byte("two"), 60_000)
+	for _, obeys := range []bool{true, false} {
+		o := &origin{data: one, etag: `"v1"`, ranges: true, cut: 100_000}
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if !obeys {
+				r.Header.Del("If-Range") // a server that continues with other bytes
+			}
+			o.ServeHTTP(w, r)
+		})
+		c := newClient(t, local())
+		root := newRoot(t)
+		_, err := c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+		wantKind(t, err, Network)
+		o.data, o.etag = two, `"v2"`
+		got, err := c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+		if err != nil || got.Resumed != 0 || got.ETag != `"v2"` {
+			t.Fatalf("obeys %v: got %+v, %v", obeys, got, err)
+		}
+		wantFile(t, root, "f", two)
+	}
+}
+
+// lie answers the second request, which asks for the bytes from 1000 on, with a partial answer that is wrong.
+func TestWrongPartialAnswersStartAgain(t *testing.T) {
+	data := payload(5000)
+	for name, lie := range map[string]func(w http.ResponseWriter){
+		"from the first byte": func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 0-4999/5000") },
+		"another place":       func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1001-4999/5000") },
+		"no content range":    func(w http.ResponseWriter) { w.Header().Set("Content-Type", "multipart/byteranges; boundary=x") },
+		"garbage":             func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-999/5000") },
+		"another total":       func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-5999/6000") },
+		"only some":           func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-1999/5000") },
+	} {
+		o := &origin{data: data, etag: `"v1"`, ranges: true, cut: 1000}
+		lies := 0
+		url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Range") == "" {
+				o.ServeHTTP(w, r)
+				return
+			}
+			lies++
+			lie(w)
+			w.WriteHeader(http.StatusPartialContent)
+			w.Write(bytes.Repeat([]byte("x"), 4000))
+		})
+		c := newClient(t, local())
+		root := newRoot(t)
+		_, err := c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+		wantKind(t, err, Network)
+		_, err = c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+		if err != nil || lies != 1 {
+			t.Fatalf("%s: %v after %d lies", name, err, lies)
+		}
+		wantFile(t, root, "f", data)
+	}
+}
+
+func TestRangeNotSatisfiableStartsAgain(t *testing.T) {
+	data := payload(500)
+	o := &origin{data: payload(5000), etag: `"v1"`, ranges: true, cut: 1000}
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Range") != "" {
+			w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+			return
+		}
+		o.ServeHTTP(w, r)
+	})
+	c := newClient(t, local())
+	root := newRoot(t)
+	_, err := c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+	wantKind(t, err, Network)
+	o.data = data
+	_, err = c.Download(context.Background(), url, root, "f", Want{Size: UnknownSize})
+	wantKind(t, err, "")
+	wantFile(t, root, "f", data)
+}
+
+func TestExistingFile(t *testing.T) {
+	data := payload(5000)
+	o := &origin{data: data, cut: -1}
+	url := serve(t, o.ServeHTTP)
+	c := newClient(t, local())
+	good := Want{Algorithm: "sha256", Digest: sha(data), Size: 5000}
+	for _, world := range []struct {
+		name   string
+		have   []byte
+		want   Want
+		reused bool
+	}{
+		{"digest matches", data, good, true},
+		{"size matches, no digest wanted", data, Want{Size: 5000}, true},
+		{"other bytes", payload(5001)[1:], good, false},
+		{"shorter", data[:10], good, false},
+		{"nothing to compare with", data, Want{Size: UnknownSize}, false},
+	} {
+		root := newRoot(t)
+		root.WriteFile("f", world.have, 0o600)
+		o.requests = nil
+		got, err := c.Download(context.Background(), url, root, "f", world.want)
+		if err != nil || got.Reused != world.reused || got.SHA256 != sha(data) || (len(o.requests) == 0) != world.reused {
+			t.Errorf("%s: got %+v, %v, %d requests", world.name, got, err, len(o.requests))
+		}
+		wantFile(t, root, "f", data)
+	}
+	root := newRoot(t)
+	root.WriteFile("f", []byte("old"), 0o600)
+	o.cut = 10
+	_, err := c.Download(context.Background(), url, root, "f", good)
+	wantKind(t, err, Network)
+	wantFile(t, root, "f", []byte("old"))
+}
+
+func TestPlantedLinksAreNotWrittenThrough(t *testing.T) {
+	data := payload(100)
+	url := serve(t, (&origin{data: data, cut: -1}).ServeHTTP)
+	c := newClient(t, local())
+	root := newRoot(t)
+	root.WriteFile("victim", []byte("victim"), 0o600)
+	root.Symlink("victim", "f.part")
+	_, err := c.Download(context.Background(), url, root, "f", Want{Size: 100})
+	wantKind(t, err, Storage)
+	root.Remove("f.part")
+	root.Symlink("victim", "f")
+	_, err = c.Download(context.Background(), url, root, "f", Want{Size: 100})
+	wantKind(t, err, Storage)
+	wantFile(t, root, "victim", []byte("victim"))
+	root.Remove("f")
+	_, err = c.Download(context.Background(), url, root, "f", Want{Size: 100})
+	wantKind(t, err, "")
+}
+
+func TestScratchDirectory(t *testing.T) {
+	data := payload(5000)
+	o := &origin{data: data, etag: `"v1"`, ranges: true, cut: 1000}
+	url := serve(t, o.ServeHTTP)
+	c := newClient(t, local())
+	root := newRoot(t)
+	want := Want{Size: 5000, Scratch: "unfinished"}
+	_, err := c.Download(context.Background(), url, root, "f.part", want)
+	wantKind(t, err, Network)
+	wantNames(t, root, "unfinished")
+	got, err := c.Download(context.Background(), url, root, "f.part", want)
+	if err != nil || got.Resumed != 1000 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	wantFile(t, root, "f.part", data)
+	_, err = c.Download(context.Background(), url, root, "unfinished/x", want)
+	wantKind(t, err, Invalid)
+}
+
+func TestLongNames(t *testing.T) {
+	data := payload(50)
+	url := serve(t, (&origin{data: data, cut: -1}).ServeHTTP)
+	c := newClient(t, local())
+	root := newRoot(t)
+	name := strings.Repeat("n", 255)
+	_, err := c.Download(context.Background(), url, root, name, Want{Size: 50})
+	wantKind(t, err, "")
+	wantFile(t, root, name, data)
+	_, err = c.Download(context.Background(), url, root, name+"n", Want{Size: 50})
+	wantKind(t, err, Storage)
+	if _, err := root.Stat(path.Join("missing", "f")); err == nil {
+		t.Error("missing/f exists")
+	}
+}
+
+func TestSizesAndLies(t *testing.T) {
+	data := payload(10_000)
+	hijack := func(w http.ResponseWriter, text string) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err == nil {
+			io.WriteString(conn, text)
+			conn.Close()
+		}
+	}
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(data); err != nil {
+				return
+			}
+		}
+	}
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	z.Write(make([]byte, 10<<20))
+	z.Close()
+	policy := local()
+	policy.MaxBytes = 1 << 20
+	c := newClient(t, policy)
+	for _, world := range []struct {
+		name  string
+		serve http.HandlerFunc
+		want  Want
+		kind  Kind
+		size  int64
+	}{
+		{"control", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 10_000}, "", 10_000},
+		{"empty file", func(w http.ResponseWriter, r *http.Request) {}, Want{Size: 0}, "", 0},
+		{"empty file wanted, bytes come", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 0}, BadSize, 0},
+		{"endless body", endless, Want{Size: -1}, TooLarge, 0},
+		{"endless body, own limit", endless, Want{Size: -1, MaxBytes: 5000}, TooLarge, 0},
+		{"endless body, size wanted", endless, Want{Size: 10_001}, BadSize, 0},
+		{"exactly the limit", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: -1, MaxBytes: 10_000}, "", 10_000},
+		{"one above the limit", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: -1, MaxBytes: 9_999}, TooLarge, 0},
+		{"announces too much", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "999999999999") }, Want{Size: -1}, TooLarge, 0},
+		{"announces another size", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 9_999}, BadSize, 0},
+		{"wanted more than allowed", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 2 << 20}, TooLarge, 0},
+		{"chunked and short", func(w http.ResponseWriter, r *http.Request) {
+			w.Write(data[:5000])
+			http.NewResponseController(w).Flush()
+			w.Write(data[5000:9000])
+		}, Want{Size: 10_000}, BadSize, 0},
+		{"length says more than comes", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+		}, Want{Size: -1}, Network, 0},
+		{"length says less than comes", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nshort and more")
+		}, Want{Size: -1}, "", 5},
+		{"no framing, cut", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.0 200 OK\r\n\r\nshort")
+		}, Want{Size: 100}, Network, 0},
+		{"chunk cut", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nshort")
+		}, Want{Size: -1}, Network, 0},
+		{"two lengths", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nshort.")
+		}, Want{Size: -1}, Network, 0},
+		{"negative length", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nshort")
+		}, Want{Size: -1}, Network, 0},
+		{"no HTTP at all", func(w http.ResponseWriter, r *http.Request) { hijack(w, "SSH-2.0-x\r\n") }, Want{Size: -1}, Network, 0},
+		{"endless header", func(w http.ResponseWriter, r *http.Request) {
+			hijack(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*headerBytes)+"\r\n\r\n")
+		}, Want{Size: -1}, Network, 0},
+		{"gzip bomb as a coding is not unpacked", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Write(bomb.Bytes())
+		}, Want{Size: int64(bomb.Len())}, "", int64(bomb.Len())},
+		{"partial answer to a plain request", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Range", "bytes 0-4/10000")
+			w.WriteHeader(http.StatusPartialContent)
+			w.Write(data[:5])
+		}, Want{Size: -1}, Status, 0},
+		{"204", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) }, Want{Size: -1}, Status, 0},
+		{"404", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) }, Want{Size: -1}, NotFound, 0},
+		{"410", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(410) }, Want{Size: -1}, NotFound, 0},
+		{"401", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }, Want{Size: -1}, Status, 0},
+		{"408", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(408) }, Want{Size: -1}, Server, 0},
+		{"425", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(425) }, Want{Size: -1}, Server, 0},
+		{"429", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429) }, Want{Size: -1}, Server, 0},
+		{"503", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, Want{Size: -1}, Server, 0},
+	} {
+		t.Run(world.name, func(t *testing.T) {
+			root := newRoot(t)
+			got, err := c.Download(context.Background(), serve(t, world.serve), root, "f", world.want)
+			wantKind(t, err, world.kind)
+			if err == nil && got.Size != world.size {
+				t.Errorf("size %d, want %d", got.Size, world.size)
+			}
+			if err != nil && world.kind != Network {
+				wantNames(t, root)
+			}
+		})
+	}
+}
+
+// A sync that fails leaves no final name: what is not on the disk must not be called complete.
+func TestSync(t *testing.T) {
+	data := payload(5000)
+	url := serve(t, (&origin{data: data, cut: -1}).ServeHTTP)
+	root := newRoot(t)
+	c := newClient(t, local())
+	c.sync = func(*os.File) error { return syscall.EIO }
+	_, err := c.Download(context.Background(), url, root, "f", Want{Size: 5000})
+	wantKind(t, err, Storage)
+	if _, err := root.Stat("f"); err == nil {
+		t.Error("f exists")
+	}
+	var names []string
+	c.sync = func(f *os.File) error {
+		names = append(names, path.Base(f.Name()))
+		return f.Sync()
+	}
+	_, err = c.Download(context.Background(), url, root, "f", Want{Size: 5000})
+	if err != nil || len(names) != 2 || names[0] != "f.part" {
+		t.Errorf("%v, synced %q, want the bytes and the directory", err, names)
+	}
+	wantFile(t, root, "f", data)
+}
+
+func TestProgress(t *testing.T) {
+	data := payload(400_000)
+	url := serve(t, (&origin{data: data, cut: -1}).ServeHTTP)
+	var last, size int64
+	calls := 0
+	_, err := newClient(t, local()).Download(context.Background(), url, newRoot(t), "f", Want{Size: -1, Progress: func(have, of int64) {
+		if have <= last {
+			t.Errorf("progress went from %d to %d", last, have)
+		}
+		last, size, calls = have, of, calls+1
+	}})
+	if err != nil || last != 400_000 || size != 400_000 || calls < 4 {
+		t.Errorf("%v, progress %d of %d in %d calls", err, last, size, calls)
+	}
+}
+
+func TestCancelKeepsBytes(t *testing.T) {
+	data := payload(400_000)
+	o := &origin{data: data, etag: `"v1"`, ranges: true, cut: -1}
+	stall := true
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if !stall {
+			o.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("ETag", o.etag)
+		w.Header().Set("Content-Length", "400000")
+		w.Write(data[:1000])
+		http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	c := newClient(t, local())
+	root := newRoot(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := c.Download(ctx, url, root, "f", Want{Size: -1, Progress: func(int64, int64) { cancel() }})
+	wantKind(t, err, Network)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	stall = false
+	got, err := c.Download(context.Background(), url, root, "f", Want{Size: -1})
+	if err != nil || got.Resumed != 1000 {
+		t.Errorf("got %+v, %v; want 1000 bytes kept", got, err)
+	}
+	wantFile(t, root, "f", data)
+}
+
+func TestTemporary(t *testing.T) {
+	for _, c := range []struct {
+		err  *Error
+		want bool
+	}{
+		{&Error{Kind: Server}, true}, {&Error{Kind: Network, Err: ErrSlow}, true}, {&Error{Kind: Network, Err: &net.DNSError{IsNotFound: true}}, true},
+		{&Error{Kind: Storage, Err: &os.PathError{Err: syscall.ENOSPC}}, true}, {&Error{Kind: Storage, Err: syscall.EIO}, false},
+		{&Error{Kind: Refused}, false}, {&Error{Kind: BadDigest}, false}, {&Error{Kind: TooLarge}, false}, {&Error{Kind: NotFound}, false},
+	} {
+		if got := c.err.Temporary(); got != c.want {
+			t.Errorf("%v: temporary %v, want %v", c.err, got, c.want)
+		}
+	}
+}
+
+func TestRetryAfterHeader(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "99999999": 24 * time.Hour, "99999999999999999999": 0,
+		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second, "Fri, 02 Jan 2026 03:04:00 GMT": 0, "Fri, 02 Jan 2099 03:04:00 GMT": 24 * time.Hour,
+	} {
+		if got := retryAfter(value, now); got != want {
+			t.Errorf("%q: %v, want %v", value, got, want)
+		}
+	}
+}

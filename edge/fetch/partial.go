@@ -1,0 +1,222 @@
+package fetch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// checkpoint is how many bytes are written between two syncs, and so what a power loss can cost.
+const checkpoint = 64 << 20
+
+// version is what a server said about the bytes that lie in a .part file. It is stored beside it.
+type version struct {
+	Source       string `json:"source"` // SHA-256 of the URL: a URL may hold secrets
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"lastModified,omitempty"` // only where RFC 9110 section 8.8.2.2 counts it as strong
+	Total        int64  `json:"total"`                  // bytes of the whole file, or UnknownSize
+	Synced       int64  `json:"synced"`                 // bytes that were on the disk when this was written
+}
+
+func versionOf(source string, resp *http.Response, total int64) version {
+	v := version{Source: source, ETag: resp.Header.Get("ETag"), Total: total}
+	modified, err1 := http.ParseTime(resp.Header.Get("Last-Modified"))
+	date, err2 := http.ParseTime(resp.Header.Get("Date"))
+	if err1 == nil && err2 == nil && !modified.Add(time.Second).After(date) {
+		v.LastModified = resp.Header.Get("Last-Modified")
+	}
+	return v
+}
+
+// validator is what If-Range may carry: a strong entity tag or a strong date, else "".
+func (v version) validator() string {
+	if v.ETag != "" && !strings.HasPrefix(v.ETag, "W/") {
+		return v.ETag
+	}
+	return v.LastModified
+}
+
+// same reports whether a partial answer continues the version that v describes.
+func (v version) same(resp *http.Response, r contentRange) bool {
+	if tag := resp.Header.Get("ETag"); tag != "" && v.ETag != "" && tag != v.ETag {
+		return false
+	}
+	return v.Total < 0 || r.total < 0 || v.Total == r.total
+}
+
+// partial is the .part file of one download and its record. Only one download may work on a name at a time.
+type partial struct {
+	root    *os.Root
+	name    string // final name
+	stem    string // names of the two files without ".part" and ".part.json"
+	file    *os.File
+	sync    func(*os.File) error
+	version version
+	size    int64 // bytes in the file that may be kept
+	kept    int64 // how many of them are from before the running attempt
+}
+
+func (p *partial) dataName() string   { return p.stem + ".part" }
+func (p *partial) recordName() string { return p.stem + ".part.json" }
+
+// partialStem is the name itself, or a digest of it where ".part.json" would make it too long for a file system or a
+// directory for unfinished files is given.
+func partialStem(scratch, name string) string {
+	dir, base := path.Split(name)
+	sum := sha256.Sum256([]byte(name))
+	switch {
+	case scratch != "":
+		return path.Join(scratch, hex.EncodeToString(sum[:]))
+	case len(base) > 240:
+		return path.Join(dir, hex.EncodeToString(sum[:]))
+	}
+	return name
+}
+
+// clashes reports whether name could be the unfinished file of another download.
+func clashes(scratch, name string) bool {
+	if scratch != "" {
+		return name == scratch || strings.HasPrefix(name, scratch+"/")
+	}
+	return strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".part.json")
+}
+
+// openPartial opens or creates the .part file. size is what can be built on: everything when a digest will judge it, else
+// what was known to be synced; nothing when the record is missing, unreadable or of another URL.
+func openPartial(root *os.Root, name, stem, rawURL string, digestJudges bool) (*partial, error) {
+	sum := sha256.Sum256([]byte(rawURL))
+	p := &partial{root: root, name: name, stem: stem}
+	if err := root.MkdirAll(path.Dir(stem), 0o750); err != nil {
+		return nil, err
+	}
+	if err := regular(root, p.dataName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := root.OpenFile(p.dataName(), os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	p.file = f
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	source := hex.EncodeToString(sum[:])
+	record, err := root.ReadFile(p.recordName())
+	known := err == nil && json.Unmarshal(record, &p.version) == nil && p.version.Source == source && p.version.Synced >= 0
+	switch {
+	case !known:
+		p.version = version{Source: source, Total: UnknownSize}
+	case digestJudges:
+		p.size = info.Size()
+	case p.version.validator() != "":
+		p.size = min(info.Size(), p.version.Synced)
+	}
+	p.kept = p.size
+	return p, nil
+}
+
+// regular gives an error when name exists and is no regular file: a link or a pipe must never be written through.
+func regular(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", name)
+	}
+	return err
+}
+
+// hash feeds the bytes that are kept to the digests.
+func (p *partial) hash(s *sums) error {
+	n, err := io.Copy(s, io.NewSectionReader(p.file, 0, p.size))
+	if err == nil && n != p.size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// begin cuts the file to the bytes that are kept and records the version, before the first new byte is written.
+func (p *partial) begin(v version) error {
+	if err := p.file.Truncate(p.size); err != nil {
+		return err
+	}
+	if _, err := p.file.Seek(p.size, io.SeekStart); err != nil {
+		return err
+	}
+	v.Synced = min(p.version.Synced, p.size)
+	p.version = v
+	return p.record()
+}
+
+// record stores the version. It is not replaced atomically: a torn record cannot be read, and then nothing is kept.
+func (p *partial) record() error {
+	data, err := json.Marshal(p.version)
+	if err != nil {
+		return err
+	}
+	return p.root.WriteFile(p.recordName(), data, 0o640)
+}
+
+// save syncs the bytes first and the record of them after.
+func (p *partial) save() error {
+	if err := p.sync(p.file); err != nil {
+		return err
+	}
+	p.version.Synced = p.size
+	return p.record()
+}
+
+func (p *partial) write(data []byte) error {
+	n, err := p.file.Write(data)
+	p.size += int64(n)
+	if err == nil && p.size-p.version.Synced >= checkpoint {
+		err = p.save()
+	}
+	return err
+}
+
+// reset forgets all bytes, so that the next attempt starts at the first.
+func (p *partial) reset() {
+	p.size, p.kept = 0, 0
+	p.version = version{Source: p.version.Source, Total: UnknownSize}
+}
+
+// finish gives the synced file its final name, replacing what stood there.
+func (p *partial) finish() error {
+	if err := p.sync(p.file); err != nil {
+		return err
+	}
+	if err := p.root.Rename(p.dataName(), p.name); err != nil {
+		return err
+	}
+	if err := p.root.Remove(p.recordName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	dir, err := p.root.Open(path.Dir(p.name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.sync(dir), dir.Close())
+}
+
+// discard removes bytes that nobody will want.
+func (p *partial) discard() error {
+	var errs []error
+	for _, name := range []string{p.dataName(), p.recordName()} {
+		if err := p.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *partial) close() error { return p.file.Close() }

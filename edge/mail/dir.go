@@ -1,0 +1,96 @@
+package mail
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Dir gives a sender that writes each message as one .eml file into a directory that must exist: for installations without
+// a mail server, and for tests. The name comes from the Message-ID, so sending again changes nothing. The file begins
+// with the Bcc line that SMTP would keep to itself; a file appears complete or not at all.
+func Dir(path string) Sender { return dir(path) }
+
+type dir string
+
+func (d dir) Send(ctx context.Context, m Message) error {
+	if err := m.Validate(); err != nil {
+		return &Error{Err: err}
+	}
+	if err := ctx.Err(); err != nil {
+		return &Error{Temp: true, Err: context.Cause(ctx)}
+	}
+	name := filepath.Join(string(d), fileName(m.MessageID))
+	if _, err := os.Lstat(name); err == nil {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return &Error{Temp: true, Err: err}
+	}
+	if err := d.write(name, &m); err != nil {
+		return &Error{Temp: true, Err: err}
+	}
+	return nil
+}
+
+func (d dir) write(name string, m *Message) (err error) {
+	msg, err := m.compose()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(string(d), ".unfinished-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if len(m.Bcc) > 0 {
+		bcc, err := addresses(m.Bcc)
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		for i, a := range bcc {
+			lead := map[bool]string{true: "Bcc: ", false: ",\r\n "}[i == 0]
+			if _, err := io.WriteString(f, lead+a.String()); err != nil {
+				return errors.Join(err, f.Close())
+			}
+		}
+		if _, err := io.WriteString(f, "\r\n"); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	if _, err := msg.WriteTo(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return err
+	}
+	parent, err := os.Open(string(d))
+	if err != nil {
+		return nil // the file is there; only its survival of a power loss is less sure
+	}
+	return errors.Join(parent.Sync(), parent.Close())
+}
+
+// fileName keeps what is readable of an id and adds a digest of all of it, so that two ids never share a file.
+func fileName(id string) string {
+	safe := strings.Map(func(r rune) rune {
+		if r|0x20 >= 'a' && r|0x20 <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("@.-_", r) {
+			return r
+		}
+		return '_'
+	}, id)
+	sum := sha256.Sum256([]byte(id))
+	return strings.TrimLeft(safe[:min(len(safe), 100)], ".-") + "-" + hex.EncodeToString(sum[:8]) + ".eml"
+}

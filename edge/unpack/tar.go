@@ -1,0 +1,134 @@
+package unpack
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const block = 512
+
+// tar unpacks a tar stream. The end must be marked by a block of zeros, without which a truncated archive would pass as a
+// shorter one, and nothing but zeros may follow.
+func (w *writer) tar(stream io.Reader) error {
+	in := &tarInput{w: w, r: stream}
+	tr := tar.NewReader(in)
+	var end int64 // where the next header is due
+	for headers := 0; ; headers++ {
+		hdr, err := tr.Next()
+		if err == io.EOF {
+			return w.tarEnd(in, end)
+		}
+		if errors.Is(err, tar.ErrInsecurePath) && hdr != nil {
+			return refuse(Name, hdr.Name, err)
+		}
+		if err != nil {
+			return damaged("", err)
+		}
+		if headers >= 2*w.limits.Files {
+			return refuse(TooMany, "", nil)
+		}
+		if err := w.tarEntry(tr, hdr); err != nil {
+			return err
+		}
+		end = (in.n + block - 1) / block * block
+	}
+}
+
+func (w *writer) tarEntry(tr *tar.Reader, hdr *tar.Header) error {
+	if rule := tarRule(hdr); rule != "" {
+		return refuse(rule, hdr.Name, fmt.Errorf("type %q", hdr.Typeflag))
+	}
+	switch hdr.Typeflag {
+	case tar.TypeXGlobalHeader:
+		return nil // a comment; git writes its commit there
+	case tar.TypeDir:
+		if name := strings.TrimSuffix(hdr.Name, "/"); name != "." {
+			return w.dir(name)
+		}
+		return nil
+	}
+	return w.file(hdr.Name, tr, hdr.Size, w.packed)
+}
+
+func tarRule(hdr *tar.Header) Rule {
+	switch hdr.Typeflag {
+	case tar.TypeXGlobalHeader:
+		for key := range hdr.PAXRecords {
+			if key != "comment" {
+				return Special // a name or size for all entries to come
+			}
+		}
+		return ""
+	case tar.TypeReg:
+		if hdr.Mode&0o6000 != 0 {
+			return SetID
+		}
+		for key := range hdr.PAXRecords {
+			if strings.HasPrefix(key, "GNU.sparse.") {
+				return Special
+			}
+		}
+		return ""
+	case tar.TypeDir:
+		if hdr.Size != 0 {
+			return Special
+		}
+		return ""
+	case tar.TypeLink, tar.TypeSymlink:
+		return Link
+	}
+	return Special
+}
+
+// tarEnd judges what stands after the last entry, and reads on to the end of the stream so that the checksum of a
+// compressed one is verified.
+func (w *writer) tarEnd(in *tarInput, end int64) error {
+	if in.n < end+block || in.last != [block]byte{} {
+		return refuse(Corrupt, "", fmt.Errorf("no end of archive: %w", io.ErrUnexpectedEOF))
+	}
+	buf := w.buffer[:]
+	for {
+		n, err := in.Read(buf)
+		for _, b := range buf[:n] {
+			if b != 0 {
+				return refuse(Trailing, "", nil)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return damaged("", err)
+		}
+	}
+}
+
+// tarInput counts the unpacked stream, headers and padding included, and knows the last block of it.
+type tarInput struct {
+	w    *writer
+	r    io.Reader
+	n    int64
+	last [block]byte
+}
+
+func (t *tarInput) Read(p []byte) (int, error) {
+	if t.w.ctx.Err() != nil {
+		return 0, refuse(Cancelled, "", context.Cause(t.w.ctx))
+	}
+	n, err := t.r.Read(p)
+	t.n += int64(n)
+	if n >= block {
+		copy(t.last[:], p[n-block:n])
+	} else {
+		copy(t.last[:], t.last[n:])
+		copy(t.last[block-n:], p[:n])
+	}
+	if t.w.steep(t.n, t.w.packed) {
+		return n, refuse(Ratio, "", fmt.Errorf("more than %d to 1", t.w.limits.Ratio))
+	}
+	return n, err
+}

@@ -1,0 +1,181 @@
+package unpack
+
+import (
+	"compress/bzip2"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+)
+
+// Limits bound what an archive may become. The zero Limits are safe.
+type Limits struct {
+	// Files bounds files and directories together, with directories that only names imply. Defaults to 100,000.
+	Files int
+	// Bytes bounds the sum of all files. Defaults to 1 TiB.
+	Bytes int64
+	// Ratio bounds unpacked to packed bytes, of the whole and of each zip entry; the first MiB is free, since small
+	// files of zeros are harmless. Defaults to 100.
+	Ratio int64
+	// Depth bounds the components of a name. Defaults to 100.
+	Depth int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Files <= 0 {
+		l.Files = 100_000
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 1 << 40
+	}
+	if l.Ratio <= 0 {
+		l.Ratio = 100
+	}
+	if l.Depth <= 0 {
+		l.Depth = 100
+	}
+	return l
+}
+
+// Report says what came out.
+type Report struct {
+	Files  int
+	Dirs   int // with those that only names imply
+	Bytes  int64
+	Latin1 int // zip names that were not UTF-8 and were read as ISO-8859-1
+}
+
+// Kind is a format, as the archive's name tells it.
+type Kind string
+
+// Kinds.
+const (
+	Zip      Kind = "zip"
+	Tar      Kind = "tar"
+	TarGzip  Kind = "tar.gz"
+	TarBzip2 Kind = "tar.bz2"
+	Gzip     Kind = "gz"
+	Bzip2    Kind = "bz2"
+)
+
+var suffixes = []struct {
+	suffix string
+	kind   Kind
+}{
+	{".tar.gz", TarGzip}, {".tgz", TarGzip}, {".tar.bz2", TarBzip2}, {".tbz2", TarBzip2},
+	{".zip", Zip}, {".tar", Tar}, {".gz", Gzip}, {".bz2", Bzip2},
+}
+
+// KindOf gives the kind of an archive and its name without the suffix; false if the name is none of an archive. Case does
+// not matter.
+func KindOf(name string) (kind Kind, stem string, ok bool) {
+	lower := strings.ToLower(name)
+	for _, s := range suffixes {
+		if strings.HasSuffix(lower, s.suffix) {
+			return s.kind, name[:len(name)-len(s.suffix)], true
+		}
+	}
+	return "", name, false
+}
+
+// Unpack writes the content of the archive to the new directory dir below root. The archive has size bytes; its name decides
+// the kind and, for .gz and .bz2, the name of the one file. The tree grows in dir+".unpacking" and gets its name when
+// it is complete and synced; after an error neither exists, and what a killed process left there is removed by the next call.
+// The error is an *Error.
+func Unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits) (Report, error) {
+	return unpackWith(ctx, archive, size, name, root, dir, limits, syncTree)
+}
+
+// unpackWith lets tests that unpack thousands of archives go without the disk.
+func unpackWith(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits, sync func(*os.Root) error) (Report, error) {
+	report, err := unpack(ctx, archive, size, name, root, path.Clean(dir), limits.withDefaults(), sync)
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Rule: Storage, Err: err}
+		}
+		e.Archive = path.Base(name)
+		return Report{}, e
+	}
+	return report, nil
+}
+
+func unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits, sync func(*os.Root) error) (report Report, err error) {
+	kind, stem, ok := KindOf(path.Base(name))
+	if !ok {
+		return report, refuse(Format, "", nil)
+	}
+	if _, err := root.Lstat(dir); err == nil {
+		return report, refuse(Exists, "", fs.ErrExist)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return report, err
+	}
+	growing := dir + ".unpacking"
+	if err := root.RemoveAll(growing); err != nil {
+		return report, err
+	}
+	defer func() {
+		if err != nil {
+			if left := root.RemoveAll(growing); left != nil {
+				err = refuse(Storage, "", errors.Join(left, err)) // worse than what the archive did
+			}
+		}
+	}()
+	if err := root.Mkdir(growing, 0o750); err != nil {
+		return report, err
+	}
+	tree, err := root.OpenRoot(growing)
+	if err != nil {
+		return report, err
+	}
+	defer tree.Close()
+	w := &writer{ctx: ctx, root: tree, limits: limits, packed: size}
+	if err := w.unpack(kind, stem, archive, size); err != nil {
+		return report, err
+	}
+	if err := sync(tree); err != nil {
+		return report, err
+	}
+	if err := root.Rename(growing, dir); err != nil {
+		return report, err
+	}
+	w.report.Dirs = w.names.Len() - w.report.Files
+	return w.report, syncDir(root, path.Dir(dir))
+}
+
+func (w *writer) unpack(kind Kind, stem string, archive io.ReaderAt, size int64) error {
+	if kind == Zip {
+		return w.zip(archive, size)
+	}
+	stream, err := w.decompress(kind, io.NewSectionReader(archive, 0, size))
+	if err != nil {
+		return refuse(Corrupt, "", err)
+	}
+	switch kind {
+	case Gzip, Bzip2:
+		return w.file(stem, stream, -1, size)
+	}
+	return w.tar(stream)
+}
+
+func (w *writer) decompress(kind Kind, packed io.Reader) (io.Reader, error) {
+	switch kind {
+	case TarGzip, Gzip:
+		return gzip.NewReader(packed)
+	case TarBzip2, Bzip2:
+		return bzip2.NewReader(packed), nil
+	}
+	return packed, nil
+}
+
+func syncDir(root *os.Root, name string) error {
+	dir, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

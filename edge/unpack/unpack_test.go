@@ -1,0 +1,445 @@
+package unpack
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stagepost/stagepost/edge/safename"
+)
+
+var good = []entry{{name: "a.txt", data: "alpha"}, {name: "d/", kind: '5'}, {name: "d/b.txt", data: "beta"}, {name: "./e/c.txt", data: "gamma"}, {name: "empty"}}
+
+const goodTree = "inside/out/ inside/out/a.txt=alpha inside/out/d/ inside/out/d/b.txt=beta inside/out/e/ inside/out/e/c.txt=gamma inside/out/empty="
+
+func TestGoodArchives(t *testing.T) {
+	tarball := makeTar(good...)
+	for name, data := range map[string][]byte{
+		"x.zip": makeZip(t, good...), "X.ZIP": makeZip(t, good...), "x.tar": tarball, "x.tar.gz": gz(tarball), "dir/x.tgz": gz(tarball),
+	} {
+		p := newPlace(t)
+		report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out", Limits{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := p.tree(t); got != goodTree {
+			t.Errorf("%s: tree %q, want %q", name, got, goodTree)
+		}
+		if want := (Report{Files: 4, Dirs: 2, Bytes: 14}); report != want {
+			t.Errorf("%s: report %+v, want %+v", name, report, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"x.tar.bz2":   {unbase64(t, bzipTar), "inside/out/ inside/out/d/ inside/out/d/f.txt=hello\n"},
+		"x.tbz2":      {unbase64(t, bzipTar), "inside/out/ inside/out/d/ inside/out/d/f.txt=hello\n"},
+		"a.txt.bz2":   {unbase64(t, bzipHello), "inside/out/ inside/out/a.txt=hello\n"},
+		"b/a.txt.gz":  {gz([]byte("hello\n")), "inside/out/ inside/out/a.txt=hello\n"},
+		"two.txt.gz":  {append(gz([]byte("one ")), gz([]byte("two"))...), "inside/out/ inside/out/two.txt=one two"},
+		"in.zip.gz":   {gz([]byte("PK")), "inside/out/ inside/out/in.zip=PK"},
+		"empty.zip":   {makeZip(t), "inside/out/"},
+		"empty.tar":   {makeTar(), "inside/out/"},
+		"padded.tar":  {append(makeTar(good[0]), make([]byte, 8192)...), "inside/out/ inside/out/a.txt=alpha"},
+		"pax.tar":     {makeTar(entry{name: "päx", data: "x", kind: 'P'}), "inside/out/ inside/out/päx=x"},
+		"dot.tar":     {makeTar(entry{name: "./", kind: '5'}, good[0]), "inside/out/ inside/out/a.txt=alpha"},
+		"latin1.zip":  {makeZip(t, entry{name: "caf\xe9", data: "x"}), "inside/out/ inside/out/café=x"},
+		"setgid.tar":  {makeTar(entry{name: "d/", kind: '5', mode: 0o2775}), "inside/out/ inside/out/d/"},
+		"comment.zip": {commented(makeZip(t, good[0])), "inside/out/ inside/out/a.txt=alpha"},
+	} {
+		p := newPlace(t)
+		if _, err := p.unpack(name, c.data, Limits{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := p.tree(t); got != c.want {
+			t.Errorf("%s: tree %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// commented gives a zip a comment that itself contains the signature of an end record.
+func commented(data []byte) []byte {
+	comment := "PK\x05\x06 is no end"
+	data = append(bytes.Clone(data), comment...)
+	binary.LittleEndian.PutUint16(data[len(data)-len(comment)-2:], uint16(len(comment)))
+	return data
+}
+
+// hostileNames are what has been tried against unpackers; each is used in every format and place.
+func hostileNames() []string {
+	names := []string{"", ".", "/", "//", "/x", "/etc/cron.d/x", "//host/x", "..", "../x", "../../x", "../../../../../../../../tmp/x", "a/..", "a/../x", "a/../../x",
+		"./../x", "a/b/../../../x", "..\\x", "..\\..\\x", "a\\..\\x", "C:\\x", "C:/x", "C:x", "\\\\host\\share\\x", "\\x", "a//x", "x//", "...", ". .", " ", "a/ /b",
+		"CON", "nul", "aux.txt", "COM1", "lpt9.log", "d/NUL/x", "con .txt", "a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "a\x7f", "x\u202egnp.exe", "x\u2066y", "x\u200f",
+		"\u2024\u2024/x", "．．/x", "／x", "a\u2028b", "a\ufeff", "\u0085", "\u061c"}
+	for depth := 1; depth <= 10; depth++ {
+		names = append(names, strings.Repeat("../", depth)+"x", "d/"+strings.Repeat("../", depth+1)+"x", "."+"/"+strings.Repeat("../", depth)+"inside2/x")
+	}
+	return names
+}
+
+func TestMaliciousNames(t *testing.T) {
+	p := newPlace(t)
+	count := 0
+	for _, name := range hostileNames() {
+		for place, entries := range map[string][]entry{
+			"alone":       {{name: name, data: "evil"}},
+			"after":       {good[0], {name: name, data: "evil"}},
+			"a directory": {good[0], {name: name + "/", kind: '5'}},
+		} {
+			if place == "a directory" && (name == "." || name == "") {
+				continue // "./" is the top of the tree, "/" is above
+			}
+			tarball := makeTar(entries...)
+			pax := append([]entry(nil), entries...)
+			pax[len(pax)-1].kind = 'P'
+			archives := map[string][]byte{"x.zip": makeZip(t, entries...), "x.tar": tarball, "x.tar.gz": gz(tarball)}
+			if name != "" && place != "a directory" { // an empty record takes the name back
+				archives["pax.tar"] = makeTar(pax...)
+			}
+			for file, data := range archives {
+				refused(t, p, fmt.Sprintf("%s: %q %s", file, name, place), file, data, Limits{}, Name)
+				count++
+			}
+		}
+	}
+	for _, latin := range []string{"..\xff/../x", "a\x80b", "/\xe9", "\xe9/../../x", "C:\xe9", "\xff/"} {
+		if latin != "\xff/" {
+			refused(t, p, latin, "x.zip", makeZip(t, entry{name: latin}), Limits{}, Name)
+		}
+		refused(t, p, latin, "x.tar", makeTar(entry{name: latin}), Limits{}, Name)
+		count += 2
+	}
+	if t.Logf("%d archives", count); count < 500 {
+		t.Errorf("%d archives, want at least 500", count)
+	}
+}
+
+func TestNamesThatMeet(t *testing.T) {
+	p := newPlace(t)
+	for _, names := range [][2]string{{"a", "a"}, {"a", "A"}, {"a", "./a"}, {"é", "e\u0301"}, {"a", "a/b"}, {"a/b", "a"}, {"d/x", "D/y"}, {"ﬁ", "fi"}, {"a", "a."}} {
+		entries := []entry{{name: names[0], data: "1"}, {name: names[1], data: "2"}}
+		for file, data := range map[string][]byte{"x.zip": makeZip(t, entries...), "x.tar": makeTar(entries...), "x.tgz": gz(makeTar(entries...))} {
+			refused(t, p, fmt.Sprintf("%s %q", file, names), file, data, Limits{}, Name)
+		}
+	}
+	_, err := p.unpack("x.tar", makeTar(entry{name: "a"}, entry{name: "A"}), Limits{})
+	var e *safename.Error
+	if !errors.As(err, &e) || e.Rule != safename.Collision {
+		t.Errorf("error %v, want a collision inside", err)
+	}
+}
+
+func TestMaliciousTypes(t *testing.T) {
+	p := newPlace(t)
+	for _, kind := range []byte("12346s7SDMNVAKL") {
+		for _, link := range []string{"/etc", "..", "a.txt", "../../x", ""} {
+			want := Special
+			if kind == '1' || kind == '2' {
+				want = Link
+			}
+			entries := []entry{good[0], {name: "l", kind: kind, link: link}, {name: "l/x", data: "evil"}}
+			tarball := makeTar(entries...)
+			if kind != 'K' && kind != 'L' { // those two are consumed as long names
+				refused(t, p, fmt.Sprintf("tar %c %s", kind, link), "x.tar", tarball, Limits{}, want)
+				refused(t, p, fmt.Sprintf("tgz %c %s", kind, link), "x.tgz", gz(tarball), Limits{}, want)
+			}
+			if mode := zipModes[kind]; mode != 0 && kind != '5' {
+				if want = Special; kind == '2' {
+					want = Link
+				}
+				refused(t, p, fmt.Sprintf("zip %c %s", kind, link), "x.zip", makeZip(t, entries...), Limits{}, want)
+			}
+		}
+	}
+	for _, mode := range []int64{0o4755, 0o2755, 0o6755} {
+		refused(t, p, "set-id tar", "x.tar", makeTar(entry{name: "a", mode: mode}), Limits{}, SetID)
+		refused(t, p, "set-id zip", "x.zip", makeZip(t, entry{name: "a", mode: mode}), Limits{}, SetID)
+	}
+	refused(t, p, "directory with data", "x.tar", makeTar(entry{name: "d", kind: '5', data: "x"}), Limits{}, Special)
+	refused(t, p, "sparse by PAX", "x.tar", paxRecord("GNU.sparse.realsize=999999999999", 'x'), Limits{}, Special)
+	refused(t, p, "sparse by PAX, odd", "x.tar", paxRecord("GNU.sparse.whatever=1", 'x'), Limits{}, Special)
+	refused(t, p, "global path", "x.tar", paxRecord("path=../x", 'g'), Limits{}, Special)
+	refused(t, p, "encrypted", "x.zip", patch(makeZip(t, good[0]), 8, 6, 1), Limits{}, Encrypted)
+	refused(t, p, "encrypted by its own header", "x.zip", patch(makeZip(t, good[0]), -1, 6, 9), Limits{}, Mismatch)
+	refused(t, p, "method", "x.zip", patch(makeZip(t, good[0]), 10, 8, 12), Limits{}, Method)
+}
+
+// paxRecord puts a record in front of a harmless file.
+func paxRecord(record string, kind byte) []byte {
+	record = fmt.Sprintf("%d %s\n", len(record)+4, record)
+	return makeTar(entry{name: "pax", kind: kind, data: record}, entry{name: "a", data: "alpha"})
+}
+
+// patch sets the 16 bits at an offset of the first directory entry and of the first local header; negative leaves one alone.
+func patch(data []byte, dir, local int, value uint16) []byte {
+	data = bytes.Clone(data)
+	if dir >= 0 {
+		binary.LittleEndian.PutUint16(data[bytes.Index(data, []byte("PK\x01\x02"))+dir:], value)
+	}
+	if local >= 0 {
+		binary.LittleEndian.PutUint16(data[local:], value)
+	}
+	return data
+}
+
+func TestLimits(t *testing.T) {
+	p := newPlace(t)
+	many := make([]entry, 101)
+	for i := range many {
+		many[i] = entry{name: fmt.Sprintf("f%d", i), data: strings.Repeat("x", 100)}
+	}
+	deep := []entry{{name: strings.Repeat("d/", 100) + "f", kind: 'P'}}
+	zeros := []entry{{name: "zeros", data: strings.Repeat("\x00", 8<<20)}}
+	spread := make([]entry, 80)
+	for i := range spread {
+		spread[i] = entry{name: fmt.Sprintf("z%d", i), data: strings.Repeat("\x00", 100<<10)}
+	}
+	for file, pack := range map[string]func(...entry) []byte{
+		"x.zip": func(e ...entry) []byte { return makeZip(t, e...) }, "x.tar": makeTar, "x.tar.gz": func(e ...entry) []byte { return gz(makeTar(e...)) },
+	} {
+		refused(t, p, file+" many", file, pack(many...), Limits{Files: 100}, TooMany)
+		refused(t, p, file+" directories count", file, pack(deep...), Limits{Files: 50, Depth: 1000}, TooMany)
+		refused(t, p, file+" deep", file, pack(deep...), Limits{}, TooDeep)
+		refused(t, p, file+" large", file, pack(many...), Limits{Bytes: 10_099}, TooLarge)
+		if file != "x.tar" {
+			refused(t, p, file+" bomb", file, pack(zeros...), Limits{}, Ratio)
+			refused(t, p, file+" spread bomb", file, pack(spread...), Limits{}, Ratio)
+		}
+		for what, c := range map[string]struct {
+			entries []entry
+			limits  Limits
+		}{
+			"many":  {many, Limits{Files: 101, Bytes: 10_100}},
+			"deep":  {deep, Limits{Depth: 101}},
+			"zeros": {zeros, Limits{Ratio: 2000}},
+		} {
+			if _, err := newPlace(t).unpack(file, pack(c.entries...), c.limits); err != nil {
+				t.Errorf("control %s %s: %v", file, what, err)
+			}
+		}
+	}
+	refused(t, p, "gz bomb", "x.gz", gz(make([]byte, 16<<20)), Limits{}, Ratio)
+	refused(t, p, "bz2 bomb", "x.bz2", unbase64(t, bzipBomb), Limits{}, Ratio)
+	refused(t, p, "tar.bz2 bomb", "x.tar.bz2", unbase64(t, bzipBomb), Limits{}, Ratio)
+	refused(t, p, "evil tar.bz2", "x.tbz2", unbase64(t, bzipEvil), Limits{}, Name)
+	refused(t, p, "gz of 1 MiB, limit", "x.gz", gz(make([]byte, 1<<20)), Limits{Bytes: 1<<20 - 1}, TooLarge)
+	refused(t, p, "headers only", "x.tar.gz", gz(bytes.Repeat(header(entry{name: "g", kind: 'g'}, 0), 50_000)), Limits{}, Ratio)
+	refused(t, p, "endless headers", "x.tar", bytes.Repeat(header(entry{name: "./", kind: '5'}, 0), 500), Limits{Files: 100}, TooMany)
+}
+
+func TestZipTricks(t *testing.T) {
+	p := newPlace(t)
+	two := makeZip(t, entry{name: "a", data: strings.Repeat("alpha", 100)}, entry{name: "b", data: strings.Repeat("alpha", 100)})
+	dir := bytes.Index(two, []byte("PK\x01\x02"))
+	second := dir + 4 + bytes.Index(two[dir+4:], []byte("PK\x01\x02"))
+	set32 := func(data []byte, at int, value uint32) []byte {
+		data = bytes.Clone(data)
+		binary.LittleEndian.PutUint32(data[at:], value)
+		return data
+	}
+	le := binary.LittleEndian
+	packed := le.Uint32(two[dir+20:])
+
+	shared := set32(two, second+42, 0) // the second entry points to the first one's data
+	shared[second+46] = 'a'
+	refused(t, p, "full overlap", "x.zip", shared, Limits{}, Overlap)
+
+	quoted := makeZip(t, entry{name: "b", data: "beta", zip: func(h *zip.FileHeader) { h.Method = zip.Store }})
+	whole := makeZip(t, entry{name: "a", data: string(quoted), zip: func(h *zip.FileHeader) { h.Method = zip.Store }})
+	refused(t, p, "quoted overlap", "x.zip", quote(whole, quoted), Limits{}, Overlap)
+
+	refused(t, p, "data in the directory", "x.zip", set32(two, dir+20, uint32(dir)), Limits{}, Overlap)
+	refused(t, p, "less than it has", "x.zip", set32(two, dir+24, 10), Limits{}, Corrupt)
+	refused(t, p, "more than it has", "x.zip", set32(two, dir+24, 501), Limits{}, Corrupt)
+	refused(t, p, "huge by the header", "x.zip", set32(two, dir+24, 1<<31), Limits{}, Ratio)
+	refused(t, p, "offset beyond", "x.zip", set32(two, dir+42, 1<<30), Limits{}, Corrupt)
+	refused(t, p, "offset nowhere", "x.zip", set32(two, dir+42, 3), Limits{}, Corrupt)
+	refused(t, p, "wrong checksum", "x.zip", set32(two, dir+16, 7), Limits{}, Corrupt)
+	refused(t, p, "packed size cut", "x.zip", set32(two, dir+20, packed-5), Limits{}, Corrupt)
+	other := bytes.Clone(two)
+	other[30] = 'z'
+	refused(t, p, "other name in front", "x.zip", other, Limits{}, Mismatch)
+	refused(t, p, "count too low", "x.zip", set32(two, len(two)-14, 1<<16|1), Limits{}, Mismatch)
+	refused(t, p, "prefix", "x.zip", append([]byte("#!/bin/sh\n"), two...), Limits{}, Corrupt)
+	refused(t, p, "suffix", "x.zip", append(bytes.Clone(two), "tail"...), Limits{}, Corrupt)
+	refused(t, p, "zip64 locator to nowhere", "x.zip", zip64(two, uint64(len(two))+1000), Limits{}, Corrupt)
+	if _, err := newPlace(t).unpack("x.zip", zip64(two, uint64(len(two)-22)), Limits{}); err != nil {
+		t.Errorf("zip64 control: %v", err)
+	}
+	if _, err := newPlace(t).unpack("x.zip", two, Limits{}); err != nil {
+		t.Errorf("control: %v", err)
+	}
+}
+
+// quote gives the outer zip a second entry that lies inside the data of the first.
+func quote(outer, inner []byte) []byte {
+	le := binary.LittleEndian
+	innerDir, outerDir := bytes.Index(inner, []byte("PK\x01\x02")), bytes.LastIndex(outer, []byte("PK\x01\x02"))
+	innerEntry := bytes.Clone(inner[innerDir : len(inner)-22])
+	le.PutUint32(innerEntry[42:], uint32(bytes.Index(outer, inner)))
+	end := bytes.Clone(outer[len(outer)-22:])
+	data := append(bytes.Clone(outer[:len(outer)-22]), innerEntry...)
+	le.PutUint16(end[8:], 2)
+	le.PutUint16(end[10:], 2)
+	le.PutUint32(end[12:], uint32(len(data)-outerDir))
+	return append(data, end...)
+}
+
+// zip64 puts a zip64 end record and a locator that says at in front of the end.
+func zip64(data []byte, at uint64) []byte {
+	le := binary.LittleEndian
+	end := bytes.Clone(data[len(data)-22:])
+	var record [56]byte
+	le.PutUint32(record[:], end64Signature)
+	le.PutUint64(record[4:], 44)
+	le.PutUint64(record[24:], uint64(le.Uint16(end[8:])))
+	le.PutUint64(record[32:], uint64(le.Uint16(end[10:])))
+	le.PutUint64(record[40:], uint64(le.Uint32(end[12:])))
+	le.PutUint64(record[48:], uint64(le.Uint32(end[16:])))
+	var locator [20]byte
+	le.PutUint32(locator[:], locator64Signature)
+	le.PutUint64(locator[8:], at)
+	le.PutUint32(locator[16:], 1)
+	le.PutUint16(end[8:], 1<<16-1)
+	le.PutUint16(end[10:], 1<<16-1)
+	le.PutUint32(end[12:], 1<<32-1)
+	le.PutUint32(end[16:], 1<<32-1)
+	out := append(bytes.Clone(data[:len(data)-22]), record[:]...)
+	return append(append(out, locator[:]...), end...)
+}
+
+// Every truncation of every format is refused: a shorter archive must not pass as a complete one.
+func TestTruncated(t *testing.T) {
+	p := newPlace(t)
+	tarball := makeTar(good...)
+	tarball = tarball[:len(tarball)-512] // one block of zeros is the least that marks the end
+	archives := map[string][]byte{
+		"x.zip": makeZip(t, good...), "x.tar": tarball, "x.tar.gz": gz(tarball), "x.gz": gz([]byte("hello, hello, hello")),
+		"x.bz2": unbase64(t, bzipHello), "x.tar.bz2": unbase64(t, bzipTar),
+	}
+	for file, data := range archives {
+		if _, err := newPlace(t).unpack(file, data, Limits{}); err != nil {
+			t.Errorf("control %s: %v", file, err)
+		}
+		for cut := 0; cut < len(data); cut += 1 + len(data)/700 {
+			refused(t, p, fmt.Sprintf("%s cut to %d of %d", file, cut, len(data)), file, data[:cut], Limits{}, Corrupt)
+		}
+	}
+	hidden := append(makeTar(good[0]), makeTar(entry{name: "hidden"})...)
+	refused(t, p, "second tar behind the end", "x.tar", hidden, Limits{}, Trailing)
+	refused(t, p, "garbage behind gzip", "x.tar.gz", append(gz(makeTar(good[0])), "garbage"...), Limits{}, Corrupt)
+	broken := gz(makeTar(good[0]))
+	broken[len(broken)-6] ^= 1
+	refused(t, p, "gzip checksum", "x.tar.gz", broken, Limits{}, Corrupt)
+	for _, name := range []string{"x", "x.rar", "x.7z", "x.tar.Z", "zip", ""} {
+		refused(t, p, name, name, makeZip(t), Limits{}, Format)
+	}
+	refused(t, p, "no stem", "dir/.gz", gz(nil), Limits{}, Name)
+}
+
+func TestTargetExists(t *testing.T) {
+	p := newPlace(t)
+	if err := p.root.Mkdir("out", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.unpack("x.tar", makeTar(good...), Limits{})
+	wantRule(t, "existing directory", err, Exists)
+	p.root.Remove("out")
+	p.root.Mkdir("out.unpacking", 0o755)
+	p.root.WriteFile("out.unpacking/a.txt", []byte("of a killed process"), 0o600)
+	if _, err := p.unpack("x.tar", makeTar(good...), Limits{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.tree(t); got != goodTree {
+		t.Errorf("tree %q, want %q", got, goodTree)
+	}
+	data := makeTar(good...)
+	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "../out", Limits{})
+	wantRule(t, "outside", err, Storage)
+	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "missing/out", Limits{})
+	wantRule(t, "no parent", err, Storage)
+}
+
+// The standard library holds zip data against the header's size itself; the writer does not rely on it.
+func TestMoreBytesThanPromised(t *testing.T) {
+	p := newPlace(t)
+	w := &writer{ctx: context.Background(), root: p.root, limits: Limits{}.withDefaults(), packed: 10}
+	wantRule(t, "five of four", w.file("a", strings.NewReader("12345"), 4, 5), Size)
+	wantRule(t, "five of six", w.file("b", strings.NewReader("12345"), 6, 5), Corrupt)
+	if err := w.file("c", strings.NewReader("12345"), 5, 5); err != nil {
+		t.Errorf("control: %v", err)
+	}
+}
+
+func TestSyncFails(t *testing.T) {
+	p := newPlace(t)
+	data := makeTar(good...)
+	_, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out", Limits{},
+		func(*os.Root) error { return syscall.EIO })
+	wantRule(t, "sync", err, Storage)
+	if left := p.tree(t); left != "" || !errors.Is(err, syscall.EIO) {
+		t.Errorf("%v, left %q", err, left)
+	}
+}
+
+// stopper ends the context after some reads.
+type stopper struct {
+	io.ReaderAt
+	left int
+	stop context.CancelFunc
+}
+
+func (s *stopper) ReadAt(b []byte, at int64) (int, error) {
+	if s.left--; s.left == 0 {
+		s.stop()
+	}
+	return s.ReaderAt.ReadAt(b, at)
+}
+
+func TestCancelled(t *testing.T) {
+	for file, data := range map[string][]byte{"x.zip": makeZip(t, good...), "x.tar": makeTar(good...), "x.tgz": gz(makeTar(good...)), "x.gz": gz([]byte("x"))} {
+		p := newPlace(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		_, err := Unpack(ctx, &stopper{bytes.NewReader(data), 1, cancel}, int64(len(data)), file, p.root, "out", Limits{})
+		wantRule(t, file, err, Cancelled)
+		if !errors.Is(err, context.Canceled) || p.tree(t) != "" {
+			t.Errorf("%s: %v, left %q", file, err, p.tree(t))
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	names := []string{"x.zip", "x.tar", "x.tar.gz", "x.tar.bz2", "x.gz", "x.bz2"}
+	for i, data := range [][]byte{makeZip(f, good...), makeTar(good...), gz(makeTar(good...)), unbase64(f, bzipTar), gz([]byte("x")), unbase64(f, bzipHello)} {
+		f.Add(uint8(i), data)
+	}
+	f.Add(uint8(0), zip64(makeZip(f, good...), 0))
+	f.Add(uint8(1), makeTar(entry{name: "l", kind: '2', link: ".."}, entry{name: "l/x"}))
+	f.Add(uint8(1), makeTar(entry{name: "../x", kind: 'P'}))
+	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
+		p := newPlace(t)
+		report, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), names[int(kind)%len(names)], p.root, "out",
+			Limits{Files: 100, Bytes: 4 << 20}, func(*os.Root) error { return nil })
+		left := p.tree(t)
+		if err != nil && left != "" {
+			t.Fatalf("%v, left %q", err, left)
+		}
+		if strings.Count(left, "\x00inside/") > 0 || report.Bytes > 4<<20 || report.Files > 100 {
+			t.Fatalf("%+v, %q", report, left)
+		}
+		for _, name := range strings.Fields(left)[:min(1, len(strings.Fields(left)))] {
+			if !strings.HasPrefix(name, "inside/out") {
+				t.Fatalf("%q is outside", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package erc
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// DataCite is what this package takes of a DataCite record (kernel 2 to 4): enough to say who, what and when.
+type DataCite struct {
+	Identifier      string
+	IdentifierType  string // DOI, ARK, ...
+	Creators        []string
+	Titles          []string
+	PublicationYear string
+}
+
+// ERC gives who, what, when and where of the record.
+func (d DataCite) ERC() Record {
+	r := Record{Who: strings.Join(d.Creators, "; "), When: d.PublicationYear, Where: d.Identifier}
+	if len(d.Titles) > 0 {
+		r.What = d.Titles[0]
+	}
+	return r
+}
+
+// dataciteNamespace begins the namespaces of all kernels.
+const dataciteNamespace = "http://datacite.org/schema/kernel-"
+
+// ReadDataCite reads a DataCite document; its root element is resource in one of the kernels' namespaces.
+func ReadDataCite(in io.Reader) (DataCite, error) {
+	r := &dataciteReader{}
+	err := eachText(in, func(path []xml.Name, attrs []xml.Attr, value string) {
+		if strings.HasPrefix(path[0].Space, dataciteNamespace) && path[0].Local == "resource" {
+			r.isDataCite = true
+			r.take(localPath(path), attrs, value)
+		}
+	})
+	if err == nil && !r.isDataCite {
+		err = fmt.Errorf("%w: the root element is no DataCite resource", ErrFormat)
+	}
+	if err != nil {
+		return DataCite{}, err
+	}
+	r.record.Titles = append(r.main, r.other...)
+	return r.record, nil
+}
+
+type dataciteReader struct {
+	record     DataCite
+	isDataCite bool
+	main       []string // titles without a type: the titles proper
+	other      []string // subtitles, translated titles and so on
+}
+
+func localPath(path []xml.Name) string {
+	names := make([]string, 0, len(path))
+	for _, n := range path[1:] {
+		names = append(names, n.Local)
+	}
+	return strings.Join(names, "/")
+}
+
+func (r *dataciteReader) take(path string, attrs []xml.Attr, value string) {
+	if value == "" {
+		return
+	}
+	switch path {
+	case "identifier":
+		r.record.Identifier = value
+		r.record.IdentifierType = attribute(attrs, "identifierType")
+	case "creators/creator/creatorName":
+		r.record.Creators = append(r.record.Creators, value)
+	case "titles/title":
+		if attribute(attrs, "titleType") == "" {
+			r.main = append(r.main, value)
+		} else {
+			r.other = append(r.other, value)
+		}
+	case "publicationYear":
+		r.record.PublicationYear = value
+	}
+}
+
+func attribute(attrs []xml.Attr, name string) string {
+	for _, a := range attrs {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}

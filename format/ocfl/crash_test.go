@@ -1,0 +1,479 @@
+package ocfl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var errCrash = errors.New("the process is dead")
+
+// crashKind says how an operation meets the end.
+type crashKind int
+
+const (
+	crashBefore crashKind = iota // it was not done
+	crashAfter                   // it was done, and nothing after it
+	crashTorn                    // a write was half done
+)
+
+// powerLoss says what the disk forgets after the crash, beside the process.
+type powerLoss int
+
+const (
+	powerStays      powerLoss = iota
+	losesUnsynced             // files that were not synced are empty; renames whose directory was not synced did not happen
+	losesOldestMove           // the same, but only the oldest such rename did not happen: a disk may reorder them
+)
+
+// world is a fileOps that counts its operations, ends at one of them, and remembers what was not synced.
+type world struct {
+	disk diskOps
+	dir  string
+	stop int // number of the operation that ends the world; 0: never
+	kind crashKind
+
+	ops   []string
+	dead  bool
+	files map[string]*bool // created file -> was it synced
+	moves []move           // renames whose directory was not synced, oldest first
+
+	ignoreSync    bool // controls: as if the code had forgotten to sync
+	ignoreSyncDir bool
+}
+
+type move struct {
+	from, to string
+	replaced []byte // content of the file that was at to
+	hadFile  bool
+}
+
+func (w *world) op(name string, do func() error) error {
+	if w.dead {
+		return errCrash
+	}
+	w.ops = append(w.ops, name)
+	if len(w.ops) == w.stop {
+		w.dead = true
+		if w.kind == crashBefore || (w.kind == crashTorn && !strings.HasPrefix(name, "write")) {
+			return errCrash
+		}
+		if err := do(); err != nil {
+			return err
+		}
+		return errCrash
+	}
+	return do()
+}
+
+func (w *world) Mkdir(name string) error {
+	return w.op("mkdir "+name, func() error { return w.disk.Mkdir(name) })
+}
+
+func (w *world) Create(name string) (syncFile, error) {
+	var f syncFile
+	err := w.op("create "+name, func() (err error) { f, err = w.disk.Create(name); return err })
+	if err != nil {
+		if f != nil {
+			f.Close()
+		}
+		return nil, err
+	}
+	synced := new(bool)
+	w.files[name] = synced
+	return &worldFile{w, f, name, synced}, nil
+}
+
+func (w *world) Rename(from, to string) error {
+	return w.op("rename "+from+" "+to, func() error {
+		m := move{from: from, to: to}
+		if data, err := os.ReadFile(filepath.Join(w.dir, to)); err == nil {
+			m.replaced, m.hadFile = data, true
+		}
+		if err := w.disk.Rename(from, to); err != nil {
+			return err
+		}
+		moved := map[string]*bool{}
+		for name, synced := range w.files {
+			if name == from || strings.HasPrefix(name, from+"/") {
+				name = to + strings.TrimPrefix(name, from)
+			}
+			moved[name] = synced
+		}
+		w.files = moved
+		for i, earlier := range w.moves {
+			if strings.HasPrefix(earlier.to, from+"/") {
+				w.moves[i].to = to + strings.TrimPrefix(earlier.to, from)
+			}
+		}
+		w.moves = append(w.moves, m)
+		return nil
+	})
+}
+
+func (w *world) Remove(name string) error {
+	return w.op("remove "+name, func() error { return w.disk.Remove(name) })
+}
+
+func (w *world) RemoveAll(name string) error {
+	return w.op("removeall "+name, func() error { return w.disk.RemoveAll(name) })
+}
+
+func (w *world) SyncDir(name string) error {
+	return w.op("syncdir "+name, func() error {
+		if !w.ignoreSyncDir {
+			w.moves = slices.DeleteFunc(w.moves, func(m move) bool { return path.Dir(m.to) == name })
+		}
+		return nil
+	})
+}
+
+type worldFile struct {
+	w      *world
+	f      syncFile
+	name   string
+	synced *bool
+}
+
+func (f *worldFile) Write(p []byte) (int, error) {
+	n := len(p)
+	err := f.w.op("write "+f.name, func() error {
+		part := p
+		if f.w.dead && f.w.kind == crashTorn {
+			part = p[:len(p)/2]
+		}
+		_, err := f.f.Write(part)
+		return err
+	})
+	if err != nil {
+		n = 0
+	}
+	return n, err
+}
+
+func (f *worldFile) Sync() error {
+	return f.w.op("sync "+f.name, func() error { *f.synced = !f.w.ignoreSync; return nil })
+}
+
+func (f *worldFile) Close() error {
+	f.f.Close()
+	return nil
+}
+
+// lose makes the directory look as after a loss of power.
+func (w *world) lose(t *testing.T, loss powerLoss) {
+	t.Helper()
+	if loss == powerStays {
+		return
+	}
+	for name, synced := range w.files {
+		full := filepath.Join(w.dir, name)
+		if _, err := os.Stat(full); err == nil && !*synced {
+			if err := os.Truncate(full, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	undo := slices.Clone(w.moves)
+	slices.Reverse(undo)
+	if loss == losesOldestMove && len(undo) > 1 {
+		undo = undo[len(undo)-1:]
+	}
+	for _, m := range undo {
+		from, to := filepath.Join(w.dir, m.from), filepath.Join(w.dir, m.to)
+		if os.Rename(to, from) != nil {
+			os.RemoveAll(to) // its old directory is gone: then nothing names it
+		}
+		if m.hadFile {
+			if err := os.WriteFile(to, m.replaced, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// scenario is what happens before the crash and what is done again after it.
+type scenario struct {
+	name  string
+	exist bool // the object has a v1 already
+}
+
+var scenarios = []scenario{{"new object", false}, {"second version", true}}
+
+var (
+	crashFirst  = version("first", text("a", "A"), text("dir/b", "B"))
+	crashSecond = version("second", text("a", "A"), text("dir/c", "C"), text("dir/deep/d", "D"), text("copy", "C"))
+	crashKey    = Options{Stage: "job7.1", Key: "job7", Fixity: []string{MD5}}
+)
+
+// crash runs AddVersion in a world that ends, loses what loss says, and gives a fresh root on the same directory.
+func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, prepare func(*Root, *world)) (*Root, *world) {
+	t.Helper()
+	dir := memoryDir(t)
+	write(t, dir, "0=ocfl_1.1", "ocfl_1.1\n")
+	write(t, dir, layoutFile, `{"extension":"`+LayoutExtension+`","description":"`+layoutDescription+`"}`)
+	write(t, dir, extensionsDir+"/"+LayoutExtension+"/config.json", `{"extensionName":"`+LayoutExtension+`"}`)
+	r, err := OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	if s.exist {
+		r.ops, r.syncers = quiet(r, dir), 0
+		add(t, r, testID, crashFirst, Options{Stage: "earlier"})
+	}
+	w := quiet(r, dir)
+	w.stop, w.kind = stop, kind
+	r.ops, r.syncers = w, 0
+	if prepare != nil {
+		prepare(r, w)
+	}
+	_, err = r.AddVersion(t.Context(), testID, crashSecond, crashKey)
+	if stop == 0 && err != nil {
+		t.Fatalf("without a crash: %v", err)
+	}
+	w.lose(t, loss)
+	after, err := OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { after.Close() })
+	after.ops, after.syncers = quiet(r, dir), 0
+	return after, w
+}
+
+// memoryDir is in memory where the system has a place for that: these tests bring their own idea of a disk, and a real
+// one makes them wait.
+func memoryDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "ocfl")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// quiet gives a world that goes on for ever and does not wait for the disk.
+func quiet(r *Root, dir string) *world {
+	return &world{disk: diskOps{r.dir}, dir: dir, files: map[string]*bool{}}
+}
+
+// settle does the same again and gives what is wrong then.
+func settle(t *testing.T, r *Root, s scenario, stage string) error {
+	t.Helper()
+	want := "v1"
+	if s.exist {
+		want = "v2"
+	}
+	// At once after the crash a reader finds the object as before or with the version complete.
+	o, err := r.Object(testID)
+	switch {
+	case errors.Is(err, ErrNotFound) && !s.exist:
+	case err != nil:
+		return fmt.Errorf("reader after the crash: %w", err)
+	default:
+		if _, err := r.VerifyVersion(t.Context(), testID, o.Head()); err != nil {
+			return fmt.Errorf("reader after the crash: %w", err)
+		}
+	}
+	o2 := crashKey
+	o2.Stage = stage
+	added, err := r.AddVersion(t.Context(), testID, crashSecond, o2)
+	if err != nil {
+		return fmt.Errorf("again: %w", err)
+	}
+	if added.Version != want {
+		return fmt.Errorf("again: version %s, want %s", added.Version, want)
+	}
+	if _, err := r.Sweep(); err != nil {
+		return err
+	}
+	if _, err := r.VerifyVersion(t.Context(), testID, want); err != nil {
+		return err
+	}
+	report, err := Validate(t.Context(), r.dir.Name())
+	if err != nil {
+		return err
+	}
+	for _, p := range append(report.Errors, report.Warnings...) {
+		return fmt.Errorf("%s (of %d)", p, len(report.Errors)+len(report.Warnings))
+	}
+	o, err = r.Object(testID)
+	if err != nil || o.Head() != want {
+		return fmt.Errorf("head %v, want %s", o, want)
+	}
+	if left, err := r.Stages(); err != nil || len(left) > 0 {
+		return fmt.Errorf("stages %v, %v", left, err)
+	}
+	if _, err := os.Lstat(filepath.Join(r.dir.Name(), stagingDir)); err == nil {
+		return errors.New("the directory of stages is left")
+	}
+	return nil
+}
+
+func TestCrashEverywhere(t *testing.T) {
+	runs := 0
+	for _, s := range scenarios {
+		_, w := crash(t, s, 0, crashBefore, powerStays, nil)
+		for stop := 1; stop <= len(w.ops); stop++ {
+			for _, kind := range []crashKind{crashBefore, crashAfter, crashTorn} {
+				if kind == crashTorn && !strings.HasPrefix(w.ops[stop-1], "write") {
+					continue
+				}
+				for _, loss := range []powerLoss{powerStays, losesUnsynced, losesOldestMove} {
+					if kind == crashBefore && loss != powerStays {
+						continue // the disk is as after the operation before
+					}
+					stage := crashKey.Stage
+					if stop%2 == 0 {
+						stage = "job7.2" // the next attempt has a stage of its own
+					}
+					r, _ := crash(t, s, stop, kind, loss, nil)
+					if err := settle(t, r, s, stage); err != nil {
+						t.Errorf("%s, crash %d at %q (%d/%d): %v", s.name, kind, w.ops[stop-1], stop, loss, err)
+					}
+					runs++
+				}
+			}
+		}
+		t.Logf("%s: %d operations", s.name, len(w.ops))
+	}
+	t.Logf("%d crashes", runs)
+}
+
+// TestCrashControls breaks the code on purpose: the enumeration above must notice.
+func TestCrashControls(t *testing.T) {
+	second := scenarios[1]
+	inventoryFirst := func(r *Root, _ *world) {
+		r.reorder = func(s []step) []step { return []step{s[1], s[0], s[2]} }
+	}
+	for _, test := range []struct {
+		name    string
+		loss    powerLoss
+		prepare func(*Root, *world)
+	}{
+		{"inventory before the version directory", powerStays, inventoryFirst},
+		{"files are not synced", losesUnsynced, func(_ *Root, w *world) { w.ignoreSync = true }},
+		{"directories are not synced", losesOldestMove, func(_ *Root, w *world) { w.ignoreSyncDir = true }},
+	} {
+		_, w := crash(t, second, 0, crashBefore, powerStays, test.prepare)
+		stop, noticed := len(w.ops), error(nil)
+		for ; stop > 0 && noticed == nil; stop-- { // the end is where the promotion is
+			r, _ := crash(t, second, stop, crashAfter, test.loss, test.prepare)
+			noticed = settle(t, r, second, crashKey.Stage)
+		}
+		if noticed == nil {
+			t.Errorf("%s: not noticed", test.name)
+		}
+		t.Logf("%s: noticed at operation %d of %d: %v", test.name, stop+1, len(w.ops), noticed)
+	}
+}
+
+// TestFailureLeavesNothing fails each operation once while the process lives on: the call returns an error or has
+// done its work, and cleans up behind itself.
+func TestFailureLeavesNothing(t *testing.T) {
+	for _, s := range scenarios {
+		_, w := crash(t, s, 0, crashBefore, powerStays, nil)
+		for stop := 1; stop <= len(w.ops); stop++ {
+			r, _ := crash(t, s, 0x7fffffff, crashBefore, powerStays, func(r *Root, w *world) { r.ops = &flaky{world: w, at: stop} })
+			if err := settle(t, r, s, crashKey.Stage); err != nil {
+				t.Errorf("%s, failure at %q: %v", s.name, w.ops[stop-1], err)
+			}
+		}
+	}
+}
+
+// flaky is a world in which one operation fails and life goes on.
+type flaky struct {
+	*world
+	at, n int
+}
+
+var errDisk = errors.New("no space left on device")
+
+func (f *flaky) hit() bool { f.n++; return f.n == f.at }
+
+func (f *flaky) Mkdir(name string) error {
+	if f.hit() {
+		return errDisk
+	}
+	return f.world.Mkdir(name)
+}
+
+func (f *flaky) Create(name string) (syncFile, error) {
+	if f.hit() {
+		return nil, errDisk
+	}
+	file, err := f.world.Create(name)
+	return &flakyFile{f, file}, err
+}
+
+func (f *flaky) Rename(from, to string) error {
+	if f.hit() {
+		return errDisk
+	}
+	return f.world.Rename(from, to)
+}
+
+func (f *flaky) SyncDir(name string) error {
+	if f.hit() {
+		return errDisk
+	}
+	return f.world.SyncDir(name)
+}
+
+type flakyFile struct {
+	f *flaky
+	syncFile
+}
+
+func (f *flakyFile) Write(p []byte) (int, error) {
+	if f.f.hit() {
+		return 0, errDisk
+	}
+	return f.syncFile.Write(p)
+}
+
+func (f *flakyFile) Sync() error {
+	if f.f.hit() {
+		return errDisk
+	}
+	return f.syncFile.Sync()
+}
+
+func TestRecover(t *testing.T) {
+	r, dir := newRoot(t)
+	add(t, r, testID, crashFirst, Options{})
+	add(t, r, testID, crashSecond, Options{Stage: "s"})
+	home := filepath.Join(dir, r.Path(testID))
+	write(t, home, "v3/content/x", "left over")
+	v1, err := os.ReadFile(filepath.Join(home, "v1/inventory.json.sha512"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, home, "inventory.json.sha512", string(v1))
+	got, err := r.Recover(t.Context(), testID, "s")
+	if err != nil || !got.Sidecar || !slices.Equal(got.Removed, []string{"v3"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	mustValidate(t, dir)
+
+	// Without the proof in the head's own directory nothing is repaired.
+	write(t, home, "inventory.json.sha512", string(v1))
+	write(t, home, "v2/inventory.json.sha512", string(v1))
+	if _, err := r.Recover(t.Context(), testID, "s"); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("without proof: got %v, want ErrCorrupt", err)
+	}
+	if _, err := r.AddVersion(t.Context(), testID, crashFirst, Options{Stage: "s"}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("add to a corrupt object: got %v, want ErrCorrupt", err)
+	}
+	if _, err := r.Recover(t.Context(), "none", "s"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no object: %v", err)
+	}
+}

@@ -1,0 +1,291 @@
+package ocfl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// objectCheck validates one object: its root directory here, its versions in validate_version.go.
+type objectCheck struct {
+	root     *os.Root
+	dir      string
+	rootSpec string // the version of OCFL that the storage root declares
+	spec     string // the version that the object declares
+	report   *Report
+	buf      []byte
+
+	raw   []byte // root inventory
+	inv   *Inventory
+	names []string // version directories on disk
+	want  map[string][]expected
+	seen  map[string]bool // content files on disk
+	last  string          // type of the inventory in the version directory before
+}
+
+// expected is what some inventory says of a content file, and the code to report when it is not so.
+type expected struct {
+	stated
+	code string
+	from string // inventory
+}
+
+// checkObject gives the object's id, or "" when it has none. The error is the context's.
+func checkObject(ctx context.Context, root *os.Root, dir, rootSpec string, report *Report, buf []byte) (string, error) {
+	c := &objectCheck{root: root, dir: dir, rootSpec: rootSpec, report: report, buf: buf,
+		want: map[string][]expected{}, seen: map[string]bool{}}
+	report.Objects++
+	entries, err := readDir(root, dir)
+	if err != nil {
+		c.found("E001", "", "cannot be read: %v", err)
+		return "", nil
+	}
+	c.declaration(entries)
+	if c.readInventory() {
+		c.entries(entries)
+		c.content()
+		for _, version := range c.inv.VersionNames() {
+			c.version(version)
+		}
+		if err := c.digests(ctx); err != nil {
+			return c.inv.ID, err
+		}
+	}
+	if c.inv == nil {
+		return "", nil
+	}
+	return c.inv.ID, nil
+}
+
+func (c *objectCheck) found(code, name, format string, args ...any) {
+	c.report.add(Problem{Code: code, Object: c.dir, Path: name, Detail: detail(format, args...)})
+}
+
+func (c *objectCheck) path(elements ...string) string {
+	return path.Join(append([]string{c.dir}, elements...)...)
+}
+
+func (c *objectCheck) declaration(entries []fs.DirEntry) {
+	var names []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "0=") || strings.Contains(e.Name(), "=ocfl_object") {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) != 1 {
+		c.found("E003", "", "%d declarations, not one", len(names))
+	}
+	for _, name := range names {
+		spec, ok := strings.CutPrefix(name, objectDeclaration)
+		switch {
+		case !strings.HasPrefix(name, "0="):
+			c.found("E005", name, "declaration does not begin with 0=")
+		case !ok || !slices.Contains(knownSpecs, spec):
+			c.found("E006", name, "declaration names no known version of OCFL")
+		default:
+			c.spec = max(c.spec, spec)
+			if data, err := readLimited(c.root, c.path(name), maxSmallFile); err != nil || string(data) != "ocfl_object_"+spec+"\n" {
+				c.found("E007", name, "content is not ocfl_object_%s and a newline", spec)
+			}
+		}
+	}
+	if c.spec == "" {
+		c.spec = specVersion
+	}
+	if c.spec > c.rootSpec {
+		c.found("E081", "", "object of OCFL %s in a storage root of %s", c.spec, c.rootSpec)
+	}
+}
+
+// readInventory says whether there is an inventory to hold the rest against.
+func (c *objectCheck) readInventory() bool {
+	raw, err := readLimited(c.root, c.path(inventoryFile), maxInventory)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			c.found("E033", inventoryFile, "cannot be read: %v", err)
+		} else {
+			c.found("E063", inventoryFile, "no inventory")
+			c.found("E034", inventoryFile, "no file of that name")
+		}
+		return false
+	}
+	inv, problems := parseInventory(raw)
+	c.addAll("", problems)
+	if inv == nil {
+		return false
+	}
+	c.raw, c.inv = raw, inv
+	if inv.Type != "" && inv.Type != inventoryType(c.spec) {
+		c.found("E038", inventoryFile, "type %q in an object of OCFL %s", inv.Type, c.spec)
+	}
+	c.sidecar("", inv, raw)
+	c.expect(inventoryFile, inv)
+	return true
+}
+
+func (c *objectCheck) addAll(version string, problems []Problem) {
+	for _, p := range problems {
+		p.Object, p.Path = c.dir, path.Join(version, p.Path)
+		c.report.add(p)
+	}
+}
+
+// sidecar checks the digest file beside the inventory in the object root ("") or in a version directory.
+func (c *objectCheck) sidecar(version string, inv *Inventory, raw []byte) {
+	if inv.DigestAlgorithm == "" {
+		return // the name of the sidecar cannot be known; E025 or E036 was reported
+	}
+	name := path.Join(version, sidecarName(inv.DigestAlgorithm))
+	data, err := readLimited(c.root, c.path(name), maxSmallFile)
+	if err != nil {
+		c.found("E058", name, "no sidecar: %v", err)
+		return
+	}
+	digest, ok := parseSidecar(data)
+	switch {
+	case !ok || !validDigest(inv.DigestAlgorithm, digest):
+		c.found("E061", name, "form is not DIGEST inventory.json")
+	case !sameDigest(digest, digestOf(inv.DigestAlgorithm, raw)):
+		c.found("E060", name, "is not the digest of the inventory")
+	}
+}
+
+// entries checks the names in the object's root directory.
+func (c *objectCheck) entries(entries []fs.DirEntry) {
+	onDisk := map[string]bool{}
+	for _, e := range entries {
+		name := e.Name()
+		_, isVersion := parseVersionName(name)
+		switch {
+		case !e.IsDir() && !e.Type().IsRegular():
+			c.found("E090", name, "is neither a file nor a directory")
+		case e.IsDir() && name == extensionsDir:
+			c.extensions()
+		case e.IsDir() && name == "logs":
+		case e.IsDir() && isVersion:
+			onDisk[name] = true
+			if _, ok := c.inv.Versions[name]; !ok {
+				c.found("E046", name, "version directory that the inventory does not know")
+				c.found("E001", name, "version directory that the inventory does not know")
+			}
+		case e.IsDir():
+			c.found("E001", name, "unexpected directory")
+		case name == inventoryFile || strings.Contains(name, "=ocfl_object") || strings.HasPrefix(name, "0="):
+		case name == sidecarName(c.inv.DigestAlgorithm):
+		default:
+			c.found("E001", name, "unexpected file")
+		}
+	}
+	for _, version := range c.inv.VersionNames() {
+		if onDisk[version] {
+			c.names = append(c.names, version)
+		} else {
+			c.found("E010", version, "version directory is missing")
+			c.found("E046", version, "version directory is missing")
+		}
+	}
+}
+
+func (c *objectCheck) extensions() {
+	entries, err := readDir(c.root, c.path(extensionsDir))
+	if err != nil {
+		c.found("E067", extensionsDir, "cannot be read: %v", err)
+	}
+	for _, e := range entries {
+		name := path.Join(extensionsDir, e.Name())
+		if !e.IsDir() {
+			c.found("E067", name, "is not a directory")
+		} else if !slices.Contains(registeredExtensions, e.Name()) {
+			c.found("W013", name, "is not the name of a registered extension")
+		}
+	}
+}
+
+// expect notes what an inventory says of content files; digests looks.
+func (c *objectCheck) expect(from string, inv *Inventory) {
+	add := func(code, algorithm, digest string, paths []string) {
+		for _, p := range paths {
+			if checkPath(p) != pathFine {
+				continue
+			}
+			e := expected{stated{algorithm, strings.ToLower(digest)}, code, from}
+			if !slices.ContainsFunc(c.want[p], func(o expected) bool { return o.stated == e.stated }) {
+				c.want[p] = append(c.want[p], e)
+			}
+		}
+	}
+	if inv.DigestAlgorithm != "" {
+		for digest, paths := range inv.Manifest {
+			add("E092", inv.DigestAlgorithm, digest, paths)
+		}
+	}
+	for algorithm, block := range inv.Fixity {
+		if newHash(algorithm) == nil {
+			continue // section 3.4: algorithms that a client does not support are ignored
+		}
+		for digest, paths := range block {
+			add("E093", algorithm, digest, paths)
+		}
+	}
+}
+
+// digests reads every content file once and compares it with all that was said of it.
+func (c *objectCheck) digests(ctx context.Context) error {
+	paths := make([]string, 0, len(c.want))
+	for p := range c.want {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !c.seen[p] {
+			c.found("E092", p, "content file is missing")
+			c.found("E023", p, "content file is missing")
+			continue
+		}
+		if err := c.compare(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *objectCheck) compare(ctx context.Context, p string) error {
+	f, err := openRegular(c.root, c.path(p))
+	if err != nil {
+		c.found("E092", p, "cannot be read: %v", err)
+		return nil
+	}
+	defer f.Close()
+	algorithms := make([]string, 0, 2)
+	for _, e := range c.want[p] {
+		algorithms = append(algorithms, e.algorithm)
+	}
+	got := newSums(algorithms...)
+	n, err := copyContext(ctx, got, f, c.buf)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		c.found("E092", p, "cannot be read: %v", err)
+		return nil
+	}
+	c.report.Files++
+	c.report.Bytes += n
+	for _, e := range c.want[p] {
+		if sum := got.hex(e.algorithm); sum != e.digest {
+			c.found(e.code, p, "%s is %s, but %s says %s", e.algorithm, sum, e.from, e.digest)
+		}
+	}
+	return nil
+}
+
+// sameInventory says whether a version's inventory is byte by byte that of the object root (E064).
+func (c *objectCheck) sameInventory(raw []byte) bool { return bytes.Equal(raw, c.raw) }

@@ -1,0 +1,117 @@
+package ocfl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+)
+
+// Verified counts what VerifyVersion read.
+type Verified struct {
+	Files int   // logical files of the version
+	Read  int   // content files, each read once however many logical files it serves
+	Bytes int64 // of the content files
+}
+
+// VerifyVersion reads back all content of a version ("" stands for the head) and compares digests and fixity values.
+// Its error is ErrDigest for other bytes, ErrCorrupt for a missing file; all such faults are joined.
+func (r *Root) VerifyVersion(ctx context.Context, id, version string) (Verified, error) {
+	o, err := r.Object(id)
+	if err != nil {
+		return Verified{}, err
+	}
+	files, err := o.Files(version)
+	if err != nil {
+		return Verified{}, err
+	}
+	fixity := fixityByPath(o.inv)
+	done := Verified{Files: len(files)}
+	seen := make(map[string]bool, len(files))
+	buf := make([]byte, copyBuffer)
+	var faults []error
+	for _, f := range files {
+		if seen[f.Digest] {
+			continue
+		}
+		seen[f.Digest] = true
+		want := append([]stated{{o.inv.DigestAlgorithm, f.Digest}}, fixity[f.Content]...)
+		n, err := r.verifyContent(ctx, path.Join(o.dir, f.Content), want, buf)
+		if ctx.Err() != nil {
+			return done, ctx.Err()
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("object %q: file %q: %w", id, f.Path, err))
+		}
+		done.Read++
+		done.Bytes += n
+	}
+	return done, errors.Join(faults...)
+}
+
+// stated is a digest that something says of a file.
+type stated struct{ algorithm, digest string }
+
+func fixityByPath(inv *Inventory) map[string][]stated {
+	byPath := map[string][]stated{}
+	for algorithm, block := range inv.Fixity {
+		if newHash(algorithm) == nil {
+			continue
+		}
+		for digest, paths := range block {
+			for _, p := range paths {
+				byPath[p] = append(byPath[p], stated{algorithm, digest})
+			}
+		}
+	}
+	return byPath
+}
+
+func (r *Root) verifyContent(ctx context.Context, name string, want []stated, buf []byte) (int64, error) {
+	f, err := openRegular(r.dir, name)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	defer f.Close()
+	algorithms := make([]string, 0, len(want))
+	for _, w := range want {
+		algorithms = append(algorithms, w.algorithm)
+	}
+	got := newSums(algorithms...)
+	n, err := copyContext(ctx, got, f, buf)
+	if err != nil {
+		return n, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	for _, w := range want {
+		if sum := got.hex(w.algorithm); !sameDigest(sum, w.digest) {
+			return n, fmt.Errorf("%w: %s is %s, not %s", ErrDigest, w.algorithm, sum, w.digest)
+		}
+	}
+	return n, nil
+}
+
+const copyBuffer = 256 << 10
+
+// copyContext is io.CopyBuffer that ends with the context and uses buf always.
+func copyContext(ctx context.Context, w io.Writer, r io.Reader, buf []byte) (int64, error) {
+	var total int64
+	for {
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
+		n, err := r.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return total, werr
+			}
+			total += int64(n)
+		}
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,292 @@
+package ocfl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Version is what AddVersion stores: the complete list of the version's files, not the changes.
+type Version struct {
+	Created time.Time
+	User    User // left out of the inventory when Name is empty
+	Message string
+	Files   []File
+}
+
+// File is one file of a version.
+type File struct {
+	Path   string // logical path: elements joined by slashes
+	Digest string // sha512 in hex when it is known. If the object has such content, Open is not called
+	Size   int64  // bytes that Open must give; negative when not known
+	Open   func() (io.ReadCloser, error)
+}
+
+// Options of AddVersion.
+type Options struct {
+	// Stage names the attempt, such as job and epoch: no two live attempts may share it (the second gets ErrBusy).
+	Stage string
+	// Fixity lists further algorithms (md5, sha1, sha256, blake2b-512) to record for content that is new.
+	Fixity []string
+	// ExpectHead, when not nil, is the head that the object must have: "" for an object that must not exist. Another head
+	// gives ErrConflict.
+	ExpectHead *string
+	// Key makes the call idempotent: when a version of the object has this key, that version is the result.
+	// It is kept in the last line of the version's message.
+	Key string
+}
+
+// Added is the result of AddVersion.
+type Added struct {
+	Version string
+	Created bool  // false when an earlier call with the same key had made the version
+	Stored  int   // files that were written; the others were there already
+	Bytes   int64 // of the files written
+}
+
+// AddVersion stores a new version of object id, and the object when there is none. When it returns without an error, the version
+// is on disk (synced). After any error or crash the object is as before or has the version complete; the same
+// call again ends with one version and nothing left over (see the package's overview).
+// Errors: ErrInvalid, ErrConflict, ErrBusy, ErrDigest, ErrCorrupt, those of the sources and of the file system.
+func (r *Root) AddVersion(ctx context.Context, id string, v Version, o Options) (Added, error) {
+	if err := r.checkVersion(id, v, o); err != nil {
+		return Added{}, fmt.Errorf("add version to %q: %w", id, err)
+	}
+	s, err := r.openStage(o.Stage)
+	if err != nil {
+		return Added{}, fmt.Errorf("add version to %q: %w", id, err)
+	}
+	a := &addition{root: r, stage: s, id: id, dir: r.Path(id), version: v, options: o}
+	added, err := a.run(ctx)
+	closed := s.close()
+	if err != nil {
+		return Added{}, fmt.Errorf("add version to %q: %w", id, errors.Join(err, closed))
+	}
+	// The version is committed; a stage that could not be removed is no reason to deny it. Sweep will find it.
+	return added, nil
+}
+
+func (r *Root) checkVersion(id string, v Version, o Options) error {
+	if err := validID(id); err != nil {
+		return err
+	}
+	if r.spec != specVersion {
+		return fmt.Errorf("%w: the storage root is of OCFL %s; versions are added to %s only", ErrInvalid, r.spec, specVersion)
+	}
+	if strings.ContainsAny(o.Key, "\r\n") || strings.TrimSpace(o.Key) != o.Key {
+		return fmt.Errorf("%w key %q: must be one line without blanks around it", ErrInvalid, o.Key)
+	}
+	if v.Created.IsZero() || v.Created.Year() < 0 || v.Created.Year() > 9999 {
+		return fmt.Errorf("%w created: %v", ErrInvalid, v.Created)
+	}
+	for _, text := range []string{v.Message, v.User.Name, v.User.Address, o.Key} {
+		if strings.ToValidUTF8(text, "") != text {
+			return fmt.Errorf("%w message, user or key: not UTF-8", ErrInvalid)
+		}
+	}
+	for _, algorithm := range o.Fixity {
+		if newHash(algorithm) == nil || algorithm == SHA512 {
+			return fmt.Errorf("%w fixity algorithm %q", ErrInvalid, algorithm)
+		}
+	}
+	set := newPathSet(len(v.Files))
+	for _, f := range v.Files {
+		if err := validLogical(f.Path); err != nil {
+			return err
+		}
+		if conflict := set.add(f.Path); conflict != "" {
+			return fmt.Errorf("%w logical path: %s", ErrInvalid, conflict)
+		}
+		if f.Digest != "" && !validDigest(SHA512, f.Digest) {
+			return fmt.Errorf("%w digest of %q: not a sha512 in hex", ErrInvalid, f.Path)
+		}
+		if f.Open == nil {
+			return fmt.Errorf("%w file %q: no Open", ErrInvalid, f.Path)
+		}
+	}
+	return nil
+}
+
+// addition is one run of AddVersion.
+type addition struct {
+	root    *Root
+	stage   *stage
+	id      string
+	dir     string // of the object
+	version Version
+	options Options
+
+	base *Object    // as it was when the content was taken in; nil for a new object
+	next *Inventory // with the new version
+}
+
+func (a *addition) run(ctx context.Context) (Added, error) {
+	base, err := a.current(ctx)
+	if err != nil {
+		return Added{}, err
+	}
+	if made, err := a.judge(base); made != "" || err != nil {
+		return Added{Version: made}, err
+	}
+	if err := a.begin(base); err != nil {
+		return Added{}, err
+	}
+	in := newIntake(a.root, a.stage, a.home(), a.next, a.next.Head, slices.Compact(slices.Sorted(slices.Values(a.options.Fixity))))
+	if err := a.takeFiles(ctx, in); err != nil {
+		return Added{}, err
+	}
+	if err := a.writeInventory(); err != nil {
+		return Added{}, err
+	}
+	made, err := a.promote(ctx)
+	if err != nil {
+		return Added{}, err
+	}
+	if made != "" {
+		return Added{Version: made}, nil
+	}
+	return Added{Version: a.next.Head, Created: true, Stored: in.stored, Bytes: in.bytes}, nil
+}
+
+// current gives the object after it was freed from what a crash left; nil when there is none.
+func (a *addition) current(ctx context.Context) (*Object, error) {
+	lock, err := a.root.lockObject(ctx, a.dir)
+	if err != nil || lock == nil {
+		return nil, err
+	}
+	defer lock.Close()
+	return a.reload()
+}
+
+// reload needs the object's lock.
+func (a *addition) reload() (*Object, error) {
+	o, _, err := a.root.recoverLocked(a.stage, a.dir)
+	if err != nil {
+		return nil, err
+	}
+	return o, o.checkID(a.id)
+}
+
+// judge decides from the object as it is: the version that an earlier call made, or a refusal, or neither.
+func (a *addition) judge(o *Object) (string, error) {
+	head := ""
+	if o != nil {
+		head = o.inv.Head
+		if made := o.inv.findKey(a.options.Key); made != "" {
+			return made, a.sameFiles(o, made)
+		}
+	}
+	if want := a.options.ExpectHead; want != nil && *want != head {
+		return "", fmt.Errorf("%w: head is %q, expected %q", ErrConflict, head, *want)
+	}
+	return "", nil
+}
+
+// sameFiles refuses a key that was used for other files: paths always, digests where the caller knows them.
+func (a *addition) sameFiles(o *Object, made string) error {
+	files, err := o.Files(made)
+	if err != nil {
+		return err
+	}
+	stored := make(map[string]string, len(files))
+	for _, f := range files {
+		stored[f.Path] = f.Digest
+	}
+	same := len(stored) == len(a.version.Files)
+	for _, f := range a.version.Files {
+		digest, ok := stored[f.Path]
+		same = same && ok && (f.Digest == "" || o.inv.DigestAlgorithm != SHA512 || sameDigest(f.Digest, digest))
+	}
+	if !same {
+		return fmt.Errorf("%w: key %q belongs to %s, which has other files", ErrConflict, a.options.Key, made)
+	}
+	return nil
+}
+
+// begin makes the inventory to which the files are added, and the directory in the stage.
+func (a *addition) begin(base *Object) error {
+	a.base = base
+	if base == nil {
+		a.next = newInventory(a.id)
+		a.next.Head = "v1"
+	} else {
+		if base.inv.Type != inventoryType(specVersion) || base.inv.DigestAlgorithm != SHA512 {
+			return fmt.Errorf("%w: the object is of type %s with %s; only OCFL %s with sha512 is extended", ErrInvalid,
+				base.inv.Type, base.inv.DigestAlgorithm, specVersion)
+		}
+		head, err := base.inv.nextVersion()
+		if err != nil {
+			return err
+		}
+		a.next = base.inv.next()
+		a.next.Head = head
+	}
+	if err := a.root.ops.Mkdir(a.home()); err != nil {
+		return err
+	}
+	return a.root.ops.Mkdir(path.Join(a.home(), a.next.Head))
+}
+
+// home is the staged directory that stands for the object's directory.
+func (a *addition) home() string { return a.stage.path("object") }
+
+func (a *addition) takeFiles(ctx context.Context, in *intake) error {
+	in.made[path.Join(a.home(), a.next.Head)] = true
+	state := make(map[string][]string, len(a.version.Files))
+	for _, f := range a.version.Files {
+		digest, err := in.take(ctx, f)
+		if err != nil {
+			return errors.Join(fmt.Errorf("file %q: %w", f.Path, err), in.sync.wait())
+		}
+		state[digest] = append(state[digest], f.Path)
+	}
+	if err := in.settle(); err != nil {
+		return err
+	}
+	block := &VersionBlock{
+		Created: formatCreated(a.version.Created),
+		Message: messageWithKey(a.version.Message, a.options.Key),
+		State:   state,
+	}
+	if a.version.User.Name != "" {
+		block.User = &a.version.User
+	}
+	a.next.Versions[a.next.Head] = block
+	maps.DeleteFunc(a.next.Fixity, func(_ string, block map[string][]string) bool { return len(block) == 0 })
+	return nil
+}
+
+// writeInventory puts the inventory and its sidecar into the staged version directory and into the staged object
+// directory, from where they replace those of the object.
+func (a *addition) writeInventory() error {
+	data, err := a.next.encode()
+	if err != nil {
+		return err
+	}
+	ops, sidecar := a.root.ops, sidecarText(digestOf(SHA512, data))
+	versionDir := path.Join(a.home(), a.next.Head)
+	for _, dir := range []string{versionDir, a.home()} {
+		if err := writeSynced(ops, path.Join(dir, inventoryFile), data); err != nil {
+			return err
+		}
+		if err := writeSynced(ops, path.Join(dir, sidecarName(SHA512)), sidecar); err != nil {
+			return err
+		}
+	}
+	if a.base == nil {
+		declaration := path.Join(a.home(), objectDeclaration+specVersion)
+		if err := writeSynced(ops, declaration, []byte("ocfl_object_"+specVersion+"\n")); err != nil {
+			return err
+		}
+	}
+	if err := ops.SyncDir(versionDir); err != nil {
+		return err
+	}
+	return ops.SyncDir(a.home())
+}
