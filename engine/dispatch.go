@@ -12,7 +12,7 @@ import (
 )
 
 // dispatch claims jobs for free slots until ctx ends. It sleeps while there is nothing to claim or no slot is free.
-func (e *Engine) dispatch(ctx, work context.Context) {
+func (e *Engine) dispatch(ctx context.Context) {
 	for {
 		e.mu.Lock()
 		n := 0
@@ -24,7 +24,7 @@ func (e *Engine) dispatch(ctx, work context.Context) {
 		}
 		e.mu.Unlock()
 		if n > 0 {
-			e.claim(ctx, work, n)
+			e.claim(ctx, n)
 			if ctx.Err() == nil {
 				continue
 			}
@@ -38,7 +38,7 @@ func (e *Engine) dispatch(ctx, work context.Context) {
 }
 
 // claim takes up to n jobs and starts them.
-func (e *Engine) claim(ctx, work context.Context, n int) {
+func (e *Engine) claim(ctx context.Context, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
 		Worker: e.name, From: e.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits,
@@ -54,16 +54,19 @@ func (e *Engine) claim(ctx, work context.Context, n int) {
 		e.hungry = true
 	}
 	e.free -= len(jobs)
+	e.steps.Add(len(jobs))
 	e.mu.Unlock()
 	for _, j := range jobs {
-		e.steps.Go(func() {
-			e.carry(work, j)
-			e.mu.Lock()
-			e.free++
-			e.mu.Unlock()
-			signal(e.wake)
-		})
+		e.start(j)
 	}
+}
+
+// start carries a claimed job in a slot that was taken for it.
+func (e *Engine) start(j job.Job) {
+	go func() {
+		defer e.unreserve()
+		e.carry(e.work, j)
+	}()
 }
 
 // carry works on a claimed job, stage after stage, as long as the store lets it keep the claim.

@@ -58,8 +58,9 @@ type Engine struct {
 	running  map[job.ID]*running
 	waiters  map[job.ID][]*waiter
 	free     int
-	hungry   bool // there may be jobs to claim
-	open     bool // Run is under way and not stopping
+	hungry   bool            // there may be jobs to claim
+	open     bool            // Run is under way and not stopping
+	work     context.Context // of the steps
 	nextDue  time.Time
 	dueTimer *time.Timer
 
@@ -205,7 +206,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.mu.Lock()
-	e.open, e.hungry = true, true
+	e.work, e.open, e.hungry = work, true, true
 	e.mu.Unlock()
 
 	var loops sync.WaitGroup
@@ -213,7 +214,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	var rest sync.WaitGroup
 	rest.Go(func() { e.sweeps(ctx) })
 	rest.Go(func() { e.deliveries(ctx) })
-	e.dispatch(ctx, work)
+	e.dispatch(ctx)
 
 	e.mu.Lock()
 	e.open = false

@@ -47,7 +47,42 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 			return nil, err
 		}
 	}
-	return e.store.Create(ctx, made...)
+	reserved := e.reserve(len(made))
+	for i := range reserved {
+		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil {
+			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.limits}
+		}
+	}
+	jobs, err := e.store.Create(ctx, made...)
+	for i := range reserved {
+		if err == nil && jobs[i].ID == made[i].Job.ID && jobs[i].Version == 1 && jobs[i].Worker == e.name {
+			e.start(jobs[i])
+		} else {
+			e.unreserve()
+		}
+	}
+	return jobs, err
+}
+
+// reserve takes up to n free slots, so that new jobs can be claimed in the commit that creates them.
+func (e *Engine) reserve(n int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open {
+		return 0
+	}
+	n = min(n, e.free)
+	e.free -= n
+	e.steps.Add(n)
+	return n
+}
+
+func (e *Engine) unreserve() {
+	e.mu.Lock()
+	e.free++
+	e.mu.Unlock()
+	e.steps.Done()
+	signal(e.wake)
 }
 
 // prepare makes the record of a new job; nth is its number among its siblings, 0 for one that gets an id by chance.

@@ -287,10 +287,10 @@ func (e *Engine) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free
 	return nil
 }
 
-// under counts what limit l counts together with job j; -1 if the limit does not guard the job. It reads pages of the limit's jobs: for
+// under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a place for it already. It reads pages of the limit's jobs: for
 // explanations, not for claims.
 func (e *Engine) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
-	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner {
+	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner {
 		return -1, nil
 	}
 	live := false

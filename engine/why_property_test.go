@@ -64,7 +64,10 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.open = rapid.IntRange(0, 9).Draw(t, "open") > 0
+		open := e.open
+		e.open = false // nothing is claimed while the world is made
 		ids := populate(ctx, t, e, store, now)
+		e.open = open
 		before := map[job.ID]int64{}
 		why := map[job.ID]Explanation{}
 		for _, id := range ids {
@@ -135,7 +138,8 @@ func tick(ctx context.Context, t *rapid.T, e *Engine) {
 	if !e.open {
 		return // a stopped engine neither sweeps nor claims
 	}
-	e.claim(ctx, ctx, e.free)
+	e.work = ctx
+	e.claim(ctx, e.free)
 	e.steps.Wait()
 	if err := e.overdue(ctx); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ type Require struct {
 	Unsettled bool              // some expected child has not ended or does not exist: whoever waits for children cannot miss the last
 }
 
-// Chain asks to go on with the job in the state it comes to. The store grants it as it would grant a [Claim]: no hold, room
+// Chain asks to go on with the job in the state it comes to, or starts in. The store grants it as it would grant a [Claim]: no hold, room
 // in the limits, and nobody of higher priority waiting in that state.
 type Chain struct {
 	Worker string

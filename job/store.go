@@ -61,6 +61,7 @@ type Created struct {
 	Job    Job
 	Event  Event
 	Outbox []Message
+	Chain  *Chain // ask for its first claim in the same commit
 }
 
 // Renewal prolongs leases of one worker.

@@ -68,6 +68,11 @@ func (l *Ledger) spawn(r Records, after *job.Job, c *job.Change) (*plan, error) 
 	if len(c.Spawn) == 0 {
 		return nil, nil
 	}
+	for i := range c.Spawn {
+		if j := &c.Spawn[i].Job; j.Parent != after.ID {
+			return nil, job.Errorf(job.Invalid, "commit", after.ID, "it cannot spawn %s, whose parent is %q", j.ID, j.Parent)
+		}
+	}
 	f := &family{before: *after, after: *after}
 	p, err := l.plan(r, c.Spawn, map[job.ID]*family{after.ID: f})
 	if err != nil {
@@ -99,12 +104,7 @@ func (l *Ledger) write(r Records, c *job.Change, before, after *job.Job, event *
 			return err
 		}
 	}
-	l.queue.Put(before, after)
-	if c.Chain != nil && !after.Ended && l.queue.CanChain(after.ID, c.Chain.Limits, l.holds, c.At) {
-		waiting := *after
-		take(after, c.Chain.Worker, c.Chain.Until)
-		l.queue.Put(&waiting, after)
-	}
+	l.enter(before, after, c.Chain, c.At)
 	if err := r.Update(before, after); err != nil {
 		return err
 	}

@@ -50,11 +50,14 @@ func (l *Ledger) LoadHold(h job.Hold) {
 // Tally counts all jobs.
 func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
 
-// Claimed gives jobs that workers hold whose names start with prefix.
-func (l *Ledger) Claimed(prefix string, n int) []job.ID { return l.queue.Claimed(prefix, n) }
-
-// Overdue gives jobs whose claim or time in their state has run out.
-func (l *Ledger) Overdue(now time.Time, n int) []job.ID { return l.queue.Overdue(now, n) }
+// Live gives up to n of the jobs that a query with Overdue or Worker wants, in no order. What a record must have besides is for the
+// caller to look at.
+func (l *Ledger) Live(q *job.Query, n int) []job.ID {
+	if !q.Overdue.IsZero() {
+		return l.queue.Overdue(q, n)
+	}
+	return l.queue.Claimed(q, n)
+}
 
 // Holds gives the holds, oldest first.
 func (l *Ledger) Holds() []job.Hold { return slices.Clone(l.holds) }
@@ -66,7 +69,7 @@ func (l *Ledger) Touched() []job.Job {
 	return t
 }
 
-// insert and update write a record and everything derived from it.
+// insert writes a record that is in the queue already; update writes one and puts it there.
 func (l *Ledger) insert(r Records, j *job.Job, e *job.Event) error {
 	if err := r.Insert(j); err != nil {
 		return err
@@ -74,9 +77,19 @@ func (l *Ledger) insert(r Records, j *job.Job, e *job.Event) error {
 	if err := r.Append(e); err != nil {
 		return err
 	}
-	l.queue.Put(nil, j)
 	l.touched = append(l.touched, *j)
 	return nil
+}
+
+// enter puts a new or moved record into the queue and claims it at once if that was asked for and nothing speaks against it. A new one
+// waits its turn; one on its way is only overtaken by those of better priority.
+func (l *Ledger) enter(before, after *job.Job, c *job.Chain, now time.Time) {
+	l.queue.Put(before, after)
+	if c != nil && !after.Ended && l.queue.CanChain(after.ID, before == nil, c.Limits, l.holds, now) {
+		waiting := *after
+		take(after, c.Worker, c.Until)
+		l.queue.Put(&waiting, after)
+	}
 }
 
 func (l *Ledger) update(r Records, before, after *job.Job) error {
@@ -118,9 +131,13 @@ type family struct{ before, after job.Job }
 
 func (f *family) check() error {
 	if c := f.after.Children; c != f.before.Children && c.Created() > c.Expected {
-		return job.Errorf(job.Refused, "create", f.after.ID, "it expects %d jobs, %d would be too many", c.Expected, c.Created())
+		return tooMany(f.after.ID, c)
 	}
 	return nil
+}
+
+func tooMany(id job.ID, c job.Children) error {
+	return job.Errorf(job.Refused, "create", id, "it expects %d jobs, %d would be too many", c.Expected, c.Created())
 }
 
 // plan of a creation: which jobs are new and what is answered for each.
@@ -161,7 +178,7 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 			p.answer = append(p.answer, *old)
 			continue
 		}
-		if err := join(r, j, parents); err != nil {
+		if err := p.join(r, j, ids, parents); err != nil {
 			return nil, err
 		}
 		p.places = append(p.places, len(p.answer))
@@ -169,6 +186,16 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		p.fresh = append(p.fresh, jobs[i])
 	}
 	return p, nil
+}
+
+// born gives the record of a job that is created by the same plan, or nil.
+func (p *plan) born(id job.ID) *job.Job {
+	for i := range p.fresh {
+		if p.fresh[i].Job.ID == id {
+			return &p.fresh[i].Job
+		}
+	}
+	return nil
 }
 
 // existing gives the job that has the ID or the key, or nil.
@@ -193,10 +220,19 @@ func existing(r Records, j *job.Job) (*job.Job, error) {
 	return &old, nil
 }
 
-// join counts a new child with its parent.
-func join(r Records, j *job.Job, parents map[job.ID]*family) error {
+// join counts a new child with its parent, which may be created by the same plan. ids are the jobs that were asked for so far.
+func (p *plan) join(r Records, j *job.Job, ids map[job.ID]int, parents map[job.ID]*family) error {
 	if j.Parent == "" {
 		return nil
+	}
+	if _, asked := ids[j.Parent]; asked {
+		if parent := p.born(j.Parent); parent != nil {
+			parent.Children.Add(j, 1)
+			if c := parent.Children; c.Created() > c.Expected {
+				return tooMany(parent.ID, c)
+			}
+			return nil
+		}
 	}
 	f := parents[j.Parent]
 	if f == nil {
@@ -220,6 +256,7 @@ func (l *Ledger) carryOut(r Records, p *plan) error {
 		c := &p.fresh[i]
 		l.numbers[c.Job.Kind]++
 		c.Job.Number = l.numbers[c.Job.Kind]
+		l.enter(nil, &c.Job, c.Chain, c.Job.Created)
 		if err := l.insert(r, &c.Job, &c.Event); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ type Records interface {
 
 	// Message gives a message by key, or nil.
 	Message(key string) (*job.Message, error)
-	// Messages gives unsettled messages that are due, oldest first; or, if id is set, all of that job.
+	// Messages gives up to n unsettled messages that are due, the first due first; or, if id is set, all of that job.
 	Messages(due time.Time, n int, id job.ID) ([]job.Message, error)
 	// PutMessage adds or replaces a message by key.
 	PutMessage(m *job.Message) error

@@ -13,11 +13,8 @@ import (
 // List is part of job.Store.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(s, ctx, func() (job.Page, error) {
-		if !q.Overdue.IsZero() {
-			return s.those(s.ledger.Overdue(q.Overdue, pageSize(q.Limit)), q), nil
-		}
-		if q.Worker != "" {
-			return s.those(s.ledger.Claimed(q.Worker, pageSize(q.Limit)), q), nil
+		if !q.Overdue.IsZero() || q.Worker != "" {
+			return s.those(s.ledger.Live(&q, pageSize(q.Limit)), q), nil
 		}
 		step, at := -1, len(s.order)-1
 		if q.Oldest {

@@ -233,11 +233,15 @@ func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, erro
 		m := r.messages[k]
 		wanted := m.Job == id
 		if id == "" {
-			wanted = m.Settled == job.Pending && !m.Due.After(due) && len(found) < n
+			wanted = m.Settled == job.Pending && !m.Due.After(due)
 		}
 		if wanted {
 			found = append(found, *m)
 		}
+	}
+	if id == "" {
+		slices.SortStableFunc(found, func(a, b job.Message) int { return a.Due.Compare(b.Due) })
+		found = found[:min(n, len(found))]
 	}
 	return found, nil
 }

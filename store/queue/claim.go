@@ -36,8 +36,9 @@ func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 }
 
 // CanChain tells whether the job, which waits in its lane, may be claimed out of turn by the worker that brought it there: nothing
-// holds or limits it and nobody of better priority waits.
-func (q *Queue) CanChain(id job.ID, limits []job.Limit, holds []job.Hold, now time.Time) bool {
+// holds or limits it and nobody of better priority waits; with inTurn, nobody else at all whose turn it would be.
+func (q *Queue) CanChain(id job.ID, inTurn bool, limits []job.Limit, holds []job.Hold, now time.Time) bool {
+	q.promote(micro(now))
 	e := q.entries[id]
 	if e == nil || e.claimed || e.slot < 0 {
 		return false
@@ -47,6 +48,9 @@ func (q *Queue) CanChain(id job.ID, limits []job.Limit, holds []job.Hold, now ti
 		return false
 	}
 	first := e.lane.place.first()
+	if inTurn {
+		return first == nil || first.ready[0] == e
+	}
 	return first == nil || first.ready[0].priority >= e.priority
 }
 
@@ -144,10 +148,10 @@ func (s *selection) heldLane(e *entry) bool {
 	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return h.Job == "" && e.matches(&h) })
 }
 
-// full tells whether a limit forbids to take one more from the lane.
+// full tells whether a limit forbids to take one more from the lane. A job in a state that the limit occupies has its place already.
 func (s *selection) full(l *lane) bool {
 	for i := range s.limits {
-		if m := &s.limits[i]; guards(m, l) && s.under(m, l) >= m.Max {
+		if m := &s.limits[i]; guards(m, l) && !slices.Contains(m.Occupy, l.State) && s.under(m, l) >= m.Max {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ package queue
 
 import (
 	"container/heap"
+	"slices"
 	"strings"
 	"time"
 
@@ -176,33 +177,40 @@ func (q *Queue) NextDue() time.Time {
 	return time.UnixMicro(at)
 }
 
-// Claimed gives up to n jobs that workers hold whose names start with prefix.
-func (q *Queue) Claimed(prefix string, n int) []job.ID {
+// Claimed gives up to n jobs of those a query wants that workers hold whose names start with its Worker.
+func (q *Queue) Claimed(wanted *job.Query, n int) []job.ID {
 	var ids []job.ID
 	for _, e := range q.claimed {
-		if len(ids) < n && strings.HasPrefix(e.worker, prefix) {
+		if len(ids) < n && strings.HasPrefix(e.worker, wanted.Worker) && e.wanted(wanted) {
 			ids = append(ids, e.id)
 		}
 	}
 	return ids
 }
 
-// Overdue gives up to n jobs whose claim or time in their state has run out by now.
-func (q *Queue) Overdue(now time.Time, n int) []job.ID {
-	at := micro(now)
+// Overdue gives up to n jobs of those a query wants whose claim or time in their state has run out by its Overdue.
+func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
+	at := micro(wanted.Overdue)
 	var ids []job.ID
 	for _, e := range q.claimed {
-		if e.until <= at && len(ids) < n {
+		if e.until <= at && len(ids) < n && e.wanted(wanted) {
 			ids = append(ids, e.id)
 		}
 	}
 	q.timers.each(at, func(e *entry) bool {
-		if !(e.claimed && e.until <= at) {
+		if len(ids) < n && !(e.claimed && e.until <= at) && e.wanted(wanted) {
 			ids = append(ids, e.id)
 		}
 		return len(ids) < n
 	})
-	return ids[:min(len(ids), n)]
+	return ids
+}
+
+// wanted tells whether a query wants the entry, as far as the index knows; the rest is for the caller to look at.
+func (e *entry) wanted(q *job.Query) bool {
+	k := e.lane.laneKey
+	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k.Kind)) && (len(q.States) == 0 || slices.Contains(q.States, k.State)) &&
+		(q.Group == "" || q.Group == k.group) && (q.Owner == "" || q.Owner == k.owner) && (q.Parent == "" || q.Parent == e.parent)
 }
 
 func (q *Queue) tallied(k tallyKey) *tally {
