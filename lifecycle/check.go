@@ -18,7 +18,7 @@ const (
 	NoActor         Rule = "no-actor"          // somebody may cause each arrow
 	Unlisted        Rule = "unlisted-state"    // arrows lead to states of the table
 	Unreachable     Rule = "unreachable-state" // every state can be reached from the start
-	DeadEnd         Rule = "dead-end"          // a state without arrows is an end
+	DeadEnd         Rule = "dead-end"          // a state that nothing leaves, whatever the outcome, is an end
 	NoFailure       Rule = "no-failure-exit"   // work can fail
 	NoTimeout       Rule = "no-timeout-exit"   // work can take too long
 	NoLost          Rule = "no-lost-exit"      // a worker can die
@@ -79,7 +79,7 @@ func check(t *Table) Faults {
 			c.add(MissingSentence, s, "", "the state has no sentence")
 		}
 		if !reached[s.State] {
-			c.add(Unreachable, s, "", "no arrow leads here from "+string(t.stages[0].State))
+			c.add(Unreachable, s, "", "no arrow leads here from %", string(t.stages[0].State))
 		}
 		c.arrows(s)
 		c.exits(s)
@@ -94,10 +94,12 @@ type checker struct {
 	faults Faults
 }
 
+// add notes a fault; each % of the format stands for the next of args.
 func (c *checker) add(r Rule, s Stage, e Event, format string, args ...string) {
-	detail := format
-	for _, a := range args {
-		detail = strings.Replace(detail, "%", a, 1)
+	parts := strings.Split(format, "%")
+	detail := parts[0]
+	for i, part := range parts[1:] {
+		detail += args[i] + part
 	}
 	c.faults = append(c.faults, Fault{Rule: r, State: s.State, Event: e, Detail: detail})
 }
@@ -195,7 +197,7 @@ func (c *checker) tombstones(a Arrow) bool {
 func (c *checker) reach() map[State]bool {
 	reached := map[State]bool{c.t.stages[0].State: true}
 	for todo := []State{c.t.stages[0].State}; len(todo) > 0; todo = todo[1:] {
-		s, _ := c.t.Stage(todo[0])
+		s, _ := c.t.stage(todo[0])
 		for _, a := range s.Arrows {
 			for _, to := range a.Targets() {
 				if !reached[to] {
@@ -208,7 +210,8 @@ func (c *checker) reach() map[State]bool {
 	return reached
 }
 
-// outcomes walks all pairs of state and outcome and reports success ends reached with another outcome than ok.
+// outcomes walks all pairs of state and outcome and reports success ends reached with another outcome than ok, and states
+// whose exits all need an outcome other than the one they are reached with.
 func (c *checker) outcomes() {
 	type pair struct {
 		s State
@@ -219,7 +222,7 @@ func (c *checker) outcomes() {
 	start := pair{c.t.stages[0].State, None}
 	for todo := []pair{start}; len(todo) > 0; todo = todo[1:] {
 		at := todo[0]
-		s, ok := c.t.Stage(at.s)
+		s, ok := c.t.stage(at.s)
 		if !ok || seen[at] {
 			continue
 		}
@@ -228,10 +231,12 @@ func (c *checker) outcomes() {
 			bad[at.s] = true
 			c.add(WrongOutcome, s, "", "the end means success and can be reached with outcome %", string(at.o))
 		}
+		exits := 0
 		for _, a := range s.Arrows {
 			if a.Class == Loop || (a.Need != None && a.Need != at.o) {
 				continue
 			}
+			exits++
 			for _, to := range a.Targets() {
 				if _, ok := c.t.index[to]; !ok {
 					continue
@@ -240,8 +245,13 @@ func (c *checker) outcomes() {
 				todo = append(todo, pair{to, c.t.follow(from, a).Outcome})
 			}
 		}
+		if exits == 0 && s.Kind != End && slices.ContainsFunc(s.Arrows, func(a Arrow) bool { return a.Need != None }) {
+			c.add(DeadEnd, s, "", "nothing leaves the state with outcome %, with which it can be reached", quoted(at.o))
+		}
 	}
 }
+
+func quoted(o Outcome) string { return fmt.Sprintf("%q", string(o)) }
 
 // loops finds circles that run without people and without a budget: those would go on for ever.
 func (c *checker) loops() {
@@ -259,7 +269,7 @@ func (c *checker) loops() {
 			for i, st := range circle {
 				words[i] = string(st)
 			}
-			c.add(NoBudget, s, "", fmt.Sprintf("the circle %s runs by itself and has no limit", strings.Join(words, " > ")))
+			c.add(NoBudget, s, "", "the circle % runs by itself and has no limit", strings.Join(words, " > "))
 		}
 	}
 }
@@ -268,7 +278,7 @@ func (c *checker) loops() {
 func (c *checker) circle(start State, match func(Arrow) bool) []State {
 	from := map[State]State{}
 	for todo := []State{start}; len(todo) > 0; todo = todo[1:] {
-		s, _ := c.t.Stage(todo[0])
+		s, _ := c.t.stage(todo[0])
 		for _, a := range s.Arrows {
 			if !match(a) {
 				continue

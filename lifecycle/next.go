@@ -71,7 +71,7 @@ func (t *Table) refuse(p Position, a Arrow, by Actor) string {
 
 // follow computes the position after a legal arrow.
 func (t *Table) follow(p Position, a Arrow) Position {
-	from := t.stages[t.index[p.State]]
+	from := &t.stages[t.index[p.State]]
 	next := p
 	switch a.Class {
 	case Loop:
@@ -82,7 +82,7 @@ func (t *Table) follow(p Position, a Arrow) Position {
 		next.State, next.LastOK = a.To, p.State
 	case Fail:
 		next.State = a.To
-		if from.Kind != End && (from.Kind != Wait || t.isPhase(from)) {
+		if from.Kind != End && (from.Kind != Wait || t.phases[from.State]) {
 			next.Origin = p.State
 		}
 	default:
@@ -94,25 +94,10 @@ func (t *Table) follow(p Position, a Arrow) Position {
 	if next.Outcome == None {
 		next.Outcome = a.Set
 	}
-	if to := t.stages[t.index[next.State]]; to.Kind == End && next.Outcome == None {
+	if to := &t.stages[t.index[next.State]]; to.Kind == End && next.Outcome == None {
 		next.Outcome = to.Outcome
 	}
 	return next
-}
-
-// isPhase tells whether a waiting stage is itself something that a later arrow can go back to (a job that runs
-// elsewhere), and not a place where an earlier failure is judged.
-func (t *Table) isPhase(s Stage) bool {
-	for _, other := range t.stages {
-		for _, a := range other.Arrows {
-			for _, back := range a.States {
-				if back == s.State {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 func (t *Table) illegal(p Position, e Event, by Actor, why string) error {
@@ -121,7 +106,7 @@ func (t *Table) illegal(p Position, e Event, by Actor, why string) error {
 
 // Can lists the events that the actor may cause at p, loops left out, in the table's order.
 func (t *Table) Can(p Position, by Actor) []Event {
-	stage, ok := t.Stage(p.State)
+	stage, ok := t.stage(p.State)
 	if !ok {
 		return nil
 	}
@@ -137,7 +122,7 @@ func (t *Table) Can(p Position, by Actor) []Event {
 // Choose gives the one arrow of class c that actor by may take at p: the success event of a step that said nothing more,
 // the failure event of one that failed. ok is false when there is none or more than one.
 func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
-	stage, found := t.Stage(p.State)
+	stage, found := t.stage(p.State)
 	if !found {
 		return "", false
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // State names a state of a lifecycle, such as "Downloading".
@@ -170,14 +171,15 @@ type Stage struct {
 	Arrows      []Arrow `json:"arrows,omitempty"`
 }
 
-// OnQueue is a stage that waits for a worker; it carries the four loops.
+// OnQueue is a stage that waits for a worker; it carries the four loops, but for those whose event has an arrow among
+// arrows: that one takes the loop's place.
 func OnQueue(s State, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: Queue, Doc: doc, Arrows: append(arrows, loops(s)...)}
+	return Stage{State: s, Kind: Queue, Doc: doc, Arrows: withLoops(s, arrows)}
 }
 
-// OnWork is a stage that a worker works on; it carries the four loops.
+// OnWork is a stage that a worker works on; it carries the loops as [OnQueue] does.
 func OnWork(s State, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: Work, Doc: doc, Arrows: append(arrows, loops(s)...)}
+	return Stage{State: s, Kind: Work, Doc: doc, Arrows: withLoops(s, arrows)}
 }
 
 // OnWait is a stage that waits for a person, a timer, the engine or something outside.
@@ -196,6 +198,17 @@ func (s Stage) Again() Stage { s.Restartable = true; return s }
 // Enduring returns the stage as one that has no failure exit, with the reason.
 func (s Stage) Enduring(why string) Stage { s.Endures = why; return s }
 
+// withLoops adds the loops whose event none of the arrows has.
+func withLoops(s State, arrows []Arrow) []Arrow {
+	all := slices.Clone(arrows)
+	for _, loop := range loops(s) {
+		if !slices.ContainsFunc(arrows, func(a Arrow) bool { return a.Event == loop.Event }) {
+			all = append(all, loop)
+		}
+	}
+	return all
+}
+
 func loops(s State) []Arrow {
 	loop := func(e Event, by Actor, budget, doc string) Arrow {
 		return Arrow{Event: e, To: s, By: by, Class: Loop, Budget: budget, Doc: doc}
@@ -213,7 +226,9 @@ type Table struct {
 	name   string
 	stages []Stage
 	index  map[State]int
+	phases map[State]bool // those that a re-entering arrow can go back to: a failure in one is remembered even if it waits
 	hash   string
+	plan   [2]func() *layout // where a drawing puts things, without and with loops; worked out once, then only read
 }
 
 // New checks the stages and makes a table of them. The error is a [Faults] that lists every fault found.
@@ -235,12 +250,15 @@ func Must(name string, stages ...Stage) *Table {
 }
 
 func build(name string, stages []Stage) *Table {
-	t := &Table{name: name, index: make(map[State]int, len(stages))}
+	t := &Table{name: name, index: make(map[State]int, len(stages)), phases: map[State]bool{}}
 	for _, s := range stages {
-		s.Arrows = slices.Clone(s.Arrows)
+		s = s.clone()
 		for i := range s.Arrows {
 			if s.Arrows[i].Class == Loop {
 				s.Arrows[i].To = s.State
+			}
+			for _, back := range s.Arrows[i].States {
+				t.phases[back] = true
 			}
 		}
 		if _, dup := t.index[s.State]; !dup {
@@ -249,6 +267,9 @@ func build(name string, stages []Stage) *Table {
 		t.stages = append(t.stages, s)
 	}
 	t.hash = digest(t)
+	for i := range t.plan {
+		t.plan[i] = sync.OnceValue(func() *layout { return layOut(t, i == 1) })
+	}
 	return t
 }
 
@@ -274,11 +295,31 @@ func (t *Table) Name() string { return t.name }
 // Hash identifies the table's states and arrows: 16 hexadecimal digits. Jobs are pinned to it.
 func (t *Table) Hash() string { return t.hash }
 
-// Stages gives the stages in order; the first is the start.
-func (t *Table) Stages() []Stage { return slices.Clone(t.stages) }
+// Stages gives copies of the stages in order; the first is the start.
+func (t *Table) Stages() []Stage {
+	all := slices.Clone(t.stages)
+	for i := range all {
+		all[i] = all[i].clone()
+	}
+	return all
+}
 
-// Stage gives the stage of a state, and whether the table has it.
+// Stage gives a copy of the stage of a state, and whether the table has it.
 func (t *Table) Stage(s State) (Stage, bool) {
+	stage, ok := t.stage(s)
+	return stage.clone(), ok
+}
+
+func (s Stage) clone() Stage {
+	s.Arrows = slices.Clone(s.Arrows)
+	for i := range s.Arrows {
+		s.Arrows[i].States = slices.Clone(s.Arrows[i].States)
+	}
+	return s
+}
+
+// stage is Stage without the copy.
+func (t *Table) stage(s State) (Stage, bool) {
 	i, ok := t.index[s]
 	if !ok {
 		return Stage{}, false

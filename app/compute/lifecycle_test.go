@@ -1,0 +1,151 @@
+package compute
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// arrowLines writes every arrow of a table but the loops: from, event, target, and who may cause it.
+func arrowLines(t *lifecycle.Table) []string {
+	var lines []string
+	for _, s := range t.Stages() {
+		for _, a := range s.Arrows {
+			to := string(a.To)
+			if a.Class == lifecycle.Reenter {
+				to = fmt.Sprint(a.States)
+			}
+			if a.Class != lifecycle.Loop {
+				lines = append(lines, fmt.Sprintf("%s %s %s %s", s.State, a.Event, to, a.By))
+			}
+		}
+	}
+	return lines
+}
+
+const jobLaw = `
+Queued begin Processing worker
+Queued cancel Killed operator,owner
+Queued reject Invalid worker
+Processing sent Submitted worker
+Processing again Queued worker
+Processing fail Failed worker,timer
+Submitted prepared Prepared worker
+Submitted run Running worker
+Submitted lose Unknown worker,timer
+Submitted fetch Retrieving worker
+Submitted cancel Killing operator,owner
+Prepared run Running worker
+Prepared lose Unknown worker,timer
+Prepared fetch Retrieving worker
+Prepared cancel Killing operator,owner
+Prepared fail Failed worker,timer
+Running fetch Retrieving worker
+Running lose Unknown worker,timer
+Running cancel Killing operator,owner
+Running timeout Killing timer
+Retrieving finish Completed worker
+Retrieving fail Failed worker,timer
+Retrieving lose Unknown worker,timer
+Unknown seen [Submitted Prepared Running] worker
+Unknown fetch Retrieving worker
+Unknown timeout Failed timer
+Killing killed Killed worker,timer
+Killing fetch Retrieving worker
+Completed clean Cleaned timer
+Failed clean Cleaned timer
+Invalid clean Cleaned timer
+Killed clean Cleaned timer
+`
+
+const payloadLaw = `
+Prepared run Running worker
+Prepared reject Invalid worker
+Prepared kill Killed operator,owner,engine
+Running finish Completed worker
+Running fail Failed worker,timer
+Running kill Killed operator,owner,engine
+Completed clean Cleaned timer
+Failed clean Cleaned timer
+Invalid clean Cleaned timer
+Killed clean Cleaned timer
+`
+
+// TestTablesHoldExactlyTheArrowsOfTheLaw compares the tables with a list written down apart from them.
+func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
+	for _, c := range []struct {
+		table *lifecycle.Table
+		want  string
+	}{{JobLife, jobLaw}, {PayloadLife, payloadLaw}} {
+		if diff := cmp.Diff(strings.Split(strings.TrimSpace(c.want), "\n"), arrowLines(c.table)); diff != "" {
+			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
+		}
+	}
+}
+
+// TestBorder holds words and slots against the list of the wire format.
+func TestBorder(t *testing.T) {
+	want := map[lifecycle.State]string{
+		Queued: "Queued no", Processing: "Processing yes", Submitted: "Submitted yes", Prepared: "Prepared yes", Running: "Running yes",
+		Retrieving: "Running yes", Unknown: "Unknown yes", Killing: "Locked yes", Completed: "Completed no", Failed: "Failed no",
+		Invalid: "Invalid no", Killed: "Killed no", Cleaned: "Cleaned no",
+	}
+	got := map[lifecycle.State]string{}
+	slots := 0
+	for _, s := range JobLife.Stages() {
+		word := map[bool]string{true: "yes", false: "no"}[Slot(s.State)]
+		got[s.State] = Wire(s.State) + " " + word
+		if Slot(s.State) {
+			slots++
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("words and slots (-want +got):\n%s", diff)
+	}
+	if len(SlotStates()) != slots || Wire("Elsewhere") != "Unknown" || Slot("Elsewhere") {
+		t.Errorf("slot states %v; an unknown state is %s", SlotStates(), Wire("Elsewhere"))
+	}
+}
+
+// TestLostJobComesBackWhereItWasLost, from each state in which an agent can fall silent.
+func TestLostJobComesBackWhereItWasLost(t *testing.T) {
+	for _, state := range []lifecycle.State{Submitted, Prepared, Running} {
+		p, err := JobLife.Next(lifecycle.Position{State: state}, Lose, lifecycle.Timer)
+		if err != nil || p.State != Unknown {
+			t.Fatalf("%s: %+v, %v", state, p, err)
+		}
+		if p, err = JobLife.Next(p, Seen, lifecycle.Worker); err != nil || p.State != state {
+			t.Errorf("seen again in %s, %v; want %s", p.State, err, state)
+		}
+	}
+	p, err := JobLife.Next(lifecycle.Position{State: Retrieving}, Lose, lifecycle.Worker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if can := JobLife.Can(p, lifecycle.Worker); len(can) != 1 || can[0] != Fetch {
+		t.Errorf("lost while retrieving: a worker can %v, want fetch only", can)
+	}
+}
+
+// TestJobThatEndedBeforeItWasKilledCompletes: a cancellation that came too late decides nothing.
+func TestJobThatEndedBeforeItWasKilledCompletes(t *testing.T) {
+	p := lifecycle.Position{State: Running}
+	for _, m := range []lifecycle.Taken{{Event: Cancel, By: lifecycle.Owner}, {Event: Fetch, By: lifecycle.Worker}, {Event: Finish, By: lifecycle.Worker}} {
+		next, err := JobLife.Next(p, m.Event, m.By)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = next
+	}
+	if p.State != Completed || p.Outcome != lifecycle.OK {
+		t.Errorf("ended at %+v, want Completed with outcome ok", p)
+	}
+	p, err := JobLife.Next(lifecycle.Position{State: Killing}, KilledEvent, lifecycle.Timer)
+	if err != nil || p.Outcome != lifecycle.Cancelled {
+		t.Errorf("killed: %+v, %v; want outcome cancelled", p, err)
+	}
+}

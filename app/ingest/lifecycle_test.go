@@ -1,0 +1,156 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// arrowLines writes every arrow of a table but the loops: from, event, target, and who may cause it.
+func arrowLines(t *lifecycle.Table) []string {
+	var lines []string
+	for _, s := range t.Stages() {
+		for _, a := range s.Arrows {
+			to := string(a.To)
+			if a.Class == lifecycle.Reenter {
+				to = fmt.Sprint(a.States)
+			}
+			if a.Class != lifecycle.Loop {
+				lines = append(lines, fmt.Sprintf("%s %s %s %s", s.State, a.Event, to, a.By))
+			}
+		}
+	}
+	return lines
+}
+
+func law(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+
+const batchLaw = `
+Pending begin Processing worker
+Pending hold Held worker,operator
+Pending fail Failed worker
+Pending cancel Deleted operator,owner
+Held release Pending operator
+Held delete Deleted timer,operator
+Processing report Reporting engine
+Processing fail Failed worker,timer
+Reporting finish Completed worker
+Reporting fail Failed worker,timer
+UpdateReporting finish Completed worker
+UpdateReporting fail Failed worker,timer
+Completed delete Deleted timer,operator
+Failed update UpdateReporting operator
+Failed delete Deleted timer,operator
+`
+
+const jobLaw = `
+Pending begin Estimating worker
+Pending hold Held worker,operator
+Pending fail Failed worker,timer
+Held release Pending operator
+Held delete Deleted timer,operator
+Estimating next Provisioning worker
+Estimating fail Failed worker,timer
+Estimating stop Failed operator
+Provisioning next Downloading worker
+Provisioning fail Failed worker,timer
+Provisioning stop Failed operator
+Downloading next Processing worker
+Downloading fail Failed worker,timer
+Downloading stop Failed operator
+Processing next Storing worker
+Processing fail Failed worker,timer
+Processing stop Failed operator
+Storing next Recording worker
+Storing fail Failed worker,timer
+Storing stop Failed operator
+Recording next Notify worker
+Recording fail Failed worker,timer
+Recording stop Failed operator
+Notify finish Completed worker
+Notify fail Failed worker,timer
+Notify stop Failed operator
+Completed delete Deleted timer,operator
+Failed retry [Pending Estimating Provisioning Downloading Processing Storing Recording Notify] operator,owner
+Failed delete Deleted timer,operator
+`
+
+const accessLaw = `
+Pending begin Processing worker
+Processing finish Completed worker
+Processing fail Failed worker,timer
+Completed delete Deleted timer,operator
+Failed retry Processing operator,owner
+Failed requeue Pending operator
+Failed delete Deleted timer,operator
+`
+
+// TestTablesHoldExactlyTheArrowsOfTheLaw compares the tables with a list written down apart from them.
+func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
+	for _, c := range []struct {
+		table *lifecycle.Table
+		want  string
+	}{{BatchLife, batchLaw}, {JobLife, jobLaw}, {AccessLife, accessLaw}} {
+		if diff := cmp.Diff(law(c.want), arrowLines(c.table)); diff != "" {
+			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
+		}
+	}
+}
+
+// TestJobGoesBackToThePhaseItFailedIn fails a job in each phase and retries it.
+func TestJobGoesBackToThePhaseItFailedIn(t *testing.T) {
+	p := JobLife.Start()
+	for {
+		failed, err := JobLife.Next(p, Fail, lifecycle.Timer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := JobLife.Next(failed, Retry, lifecycle.Owner)
+		if err != nil || again.State != p.State || again.Outcome != lifecycle.None || again.LastOK != p.LastOK {
+			t.Fatalf("failed in %+v, retried to %+v, %v", p, again, err)
+		}
+		e, ok := JobLife.Choose(again, lifecycle.Pass, lifecycle.Worker)
+		if !ok {
+			t.Fatalf("no way on from %s", again.State)
+		}
+		if p, err = JobLife.Next(again, e, lifecycle.Worker); err != nil {
+			t.Fatal(err)
+		}
+		if JobLife.Ended(p.State) {
+			break
+		}
+	}
+	if p.State != Completed || p.LastOK != Notify || p.Outcome != lifecycle.OK {
+		t.Errorf("ended at %+v, want Completed after Notify with outcome ok", p)
+	}
+}
+
+// TestBatchIsUpdatedAfterFailure: an update empties the outcome, so that the batch can still complete.
+func TestBatchIsUpdatedAfterFailure(t *testing.T) {
+	p, err := BatchLife.Replay([]lifecycle.Taken{
+		{Event: Begin, By: lifecycle.Worker}, {Event: Report, By: lifecycle.Engine}, {Event: Fail, By: lifecycle.Worker},
+		{Event: Update, By: lifecycle.Operator}, {Event: Finish, By: lifecycle.Worker},
+	})
+	if err != nil || p.State != Completed || p.Outcome != lifecycle.OK {
+		t.Errorf("ended at %+v, %v; want Completed with outcome ok", p, err)
+	}
+	if _, err := BatchLife.Replay([]lifecycle.Taken{{Event: Hold, By: lifecycle.Worker}, {Event: Begin, By: lifecycle.Worker}}); err == nil {
+		t.Error("a held batch began without being released")
+	}
+}
+
+// TestWithdrawnIsCancelled: what is deleted before it has an outcome counts as cancelled, what had one keeps it.
+func TestWithdrawnIsCancelled(t *testing.T) {
+	p, err := BatchLife.Next(BatchLife.Start(), Cancel, lifecycle.Owner)
+	if err != nil || p.Outcome != lifecycle.Cancelled {
+		t.Errorf("a withdrawn batch: %+v, %v", p, err)
+	}
+	p, err = JobLife.Next(lifecycle.Position{State: Failed, Outcome: lifecycle.Failed}, Delete, lifecycle.Timer)
+	if err != nil || p.Outcome != lifecycle.Failed {
+		t.Errorf("a deleted failure: %+v, %v", p, err)
+	}
+}

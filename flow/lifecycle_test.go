@@ -1,0 +1,137 @@
+package flow
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// flowLaw is TaskFlow's table of a flow's states: ok is a change, ign is quietly ignored, err is refused.
+const flowLaw = `
+           PENDING RUNNING SUCCESS FAILURE REVERTED SUSPENDING SUSPENDED RESUMING
+PENDING    ign     ok      err     err     err      ign        ign       ign
+RUNNING    err     ign     ok      ok      ok       ok         err       ok
+SUCCESS    ok      ok      ign     err     err      ign        ign       ign
+FAILURE    err     ok      err     ign     err      ign        ign       ign
+REVERTED   ok      err     err     err     ign      ign        ign       ign
+SUSPENDING err     err     ok      ok      ok       ign        ok        ok
+SUSPENDED  err     ok      err     err     err      ign        ign       ign
+RESUMING   err     err     err     err     err      err        ok        ign
+`
+
+// ways tells which states the arrows of each state lead to, and counts the arrows; loops are left out.
+func ways(t *lifecycle.Table) (to map[string]bool, n int) {
+	to = map[string]bool{}
+	for _, s := range t.Stages() {
+		for _, a := range s.Arrows {
+			if a.Class != lifecycle.Loop {
+				to[string(s.State)+">"+string(a.To)] = true
+				n++
+			}
+		}
+	}
+	return to, n
+}
+
+// TestFlowHoldsTheWholeMatrix looks at all 64 pairs.
+func TestFlowHoldsTheWholeMatrix(t *testing.T) {
+	to, n := ways(Life)
+	if n != 17 || len(to) != 17 {
+		t.Errorf("%d arrows to %d pairs, want 17", n, len(to))
+	}
+	rows := strings.Split(strings.TrimSpace(flowLaw), "\n")
+	names := strings.Fields(rows[0])
+	for _, row := range rows[1:] {
+		cells := strings.Fields(row)
+		for i, want := range cells[1:] {
+			got := "err"
+			switch {
+			case to[cells[0]+">"+names[i]]:
+				got = "ok"
+			case Change{lifecycle.State(cells[0]), lifecycle.State(names[i])}.Ignored():
+				got = "ign"
+			}
+			if got != want {
+				t.Errorf("%s to %s: %s, want %s", cells[0], names[i], got, want)
+			}
+		}
+	}
+	if len(ignored) != 14 {
+		t.Errorf("%d ignored changes, want 14", len(ignored))
+	}
+	if (Change{"ELSEWHERE", "ELSEWHERE"}).Ignored() {
+		t.Error("a state that no flow has is ignored")
+	}
+}
+
+const taskLaw = "PENDING>RUNNING PENDING>IGNORE RUNNING>SUCCESS RUNNING>FAILURE SUCCESS>REVERTING FAILURE>REVERTING " +
+	"REVERTING>REVERTED REVERTING>REVERT_FAILURE REVERTED>PENDING IGNORE>PENDING"
+
+// TestTaskAndRetryHoldExactlyTheirChanges compares with the lists of 10 and 12.
+func TestTaskAndRetryHoldExactlyTheirChanges(t *testing.T) {
+	for _, c := range []struct {
+		table *lifecycle.Table
+		want  string
+		n     int
+	}{{TaskLife, taskLaw, 10}, {RetryLife, taskLaw + " SUCCESS>RETRYING RETRYING>RUNNING", 12}} {
+		got, n := ways(c.table)
+		want := map[string]bool{}
+		for _, way := range strings.Fields(c.want) {
+			want[way] = true
+		}
+		if diff := cmp.Diff(want, got); diff != "" || n != c.n {
+			t.Errorf("%s has %d arrows, want %d (-want +got):\n%s", c.table.Name(), n, c.n, diff)
+		}
+	}
+}
+
+// TestEventsOfTheFlow: one event has one meaning, and who may cause it is told apart.
+func TestEventsOfTheFlow(t *testing.T) {
+	want := "run finish fail revert suspend resume reset park"
+	var got []string
+	for _, e := range Life.Events() {
+		if a, _ := Life.Arrow(Running, e); a.Class != lifecycle.Loop {
+			got = append(got, string(e))
+		}
+	}
+	if strings.Join(got, " ") != want {
+		t.Errorf("events %v, want %s", got, want)
+	}
+	if _, err := Life.Next(lifecycle.Position{State: Success}, Run, lifecycle.Worker); err == nil {
+		t.Error("a worker ran a finished flow again")
+	}
+}
+
+// TestEndsRunAgain: what an end decided is forgotten when it runs again, and REVERT_FAILURE never does.
+func TestEndsRunAgain(t *testing.T) {
+	for _, c := range []struct {
+		table *lifecycle.Table
+		state lifecycle.State
+		event lifecycle.Event
+		by    lifecycle.Actor
+	}{
+		{Life, Success, Run, lifecycle.Owner}, {Life, Success, Reset, lifecycle.Owner}, {Life, Failure, Run, lifecycle.Owner},
+		{Life, Reverted, Reset, lifecycle.Owner}, {TaskLife, Success, Revert, lifecycle.Engine}, {TaskLife, Failure, Revert, lifecycle.Engine},
+		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine}, {RetryLife, Success, Retry, lifecycle.Engine},
+	} {
+		stage, _ := c.table.Stage(c.state)
+		p, err := c.table.Next(lifecycle.Position{State: c.state, Outcome: stage.Outcome}, c.event, c.by)
+		if err != nil || p.Outcome != lifecycle.None || !stage.Restartable {
+			t.Errorf("%s: %s from %s gives %+v, %v", c.table.Name(), c.event, c.state, p, err)
+		}
+	}
+	for _, table := range []*lifecycle.Table{TaskLife, RetryLife} {
+		if s, _ := table.Stage(RevertFailure); s.Restartable || len(s.Arrows) > 0 || s.Outcome != lifecycle.Failed {
+			t.Errorf("%s: REVERT_FAILURE is %+v", table.Name(), s)
+		}
+	}
+}
+
+func ExampleChange_Ignored() {
+	fmt.Println(Change{Success, Suspending}.Ignored(), Change{Running, Suspending}.Ignored())
+	// Output: true false
+}

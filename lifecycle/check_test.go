@@ -1,0 +1,217 @@
+package lifecycle_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	. "github.com/stagepost/stagepost/lifecycle"
+)
+
+// order is a sound table in which every rule has something to look at.
+func order() []Stage {
+	return []Stage{
+		OnQueue("Open", "A customer brings it here; a packer takes it.",
+			OnPass("begin", "Packing", Worker, "A packer is free."),
+			On("hold", "Held", Operator, "The shop is closed."),
+		),
+		OnWait("Held", "The shop brings it here and releases it.",
+			On("release", "Open", Operator, "The shop is open again."),
+		),
+		OnWork("Packing", "A packer collects the goods.",
+			OnPass("finish", "Sent", Worker, "The parcel is complete."),
+			OnFail("fail", "Broken", Worker|Timer, "Something is missing."),
+			On("again", "Open", Worker, "The packer is called away.").Within("packers"),
+		),
+		OnEnd("Sent", OK, "The carrier has it."),
+		OnEnd("Broken", Failed, "Somebody has to look.",
+			OnReenter("retry", Operator, "The goods are there now.", "Packing"),
+			On("delete", "Gone", Operator|Timer, "Nobody came back to it."),
+		),
+		OnEnd("Gone", None, "Only the number is left."),
+	}
+}
+
+// at gives the stage of a state for changing.
+func at(stages []Stage, s State) *Stage {
+	i := slices.IndexFunc(stages, func(one Stage) bool { return one.State == s })
+	return &stages[i]
+}
+
+// arrow gives the arrow of a state for changing.
+func arrow(stages []Stage, s State, e Event) *Arrow {
+	stage := at(stages, s)
+	i := slices.IndexFunc(stage.Arrows, func(a Arrow) bool { return a.Event == e })
+	return &stage.Arrows[i]
+}
+
+func drop(stages []Stage, s State, e Event) {
+	stage := at(stages, s)
+	stage.Arrows = slices.DeleteFunc(stage.Arrows, func(a Arrow) bool { return a.Event == e })
+}
+
+func add(stages []Stage, s State, a Arrow) {
+	stage := at(stages, s)
+	stage.Arrows = append(stage.Arrows, a)
+}
+
+// plants puts one fault into a sound table each; want is the fault without its sentence.
+var plants = []struct {
+	name  string
+	want  Fault
+	plant func(s []Stage) []Stage
+}{
+	{"no states", Fault{Rule: NoStages}, func([]Stage) []Stage { return nil }},
+	{"described twice", Fault{Rule: Duplicate, State: "Sent"}, func(s []Stage) []Stage { return append(s, *at(s, "Sent")) }},
+	{"state without a sentence", Fault{Rule: MissingSentence, State: "Held"},
+		func(s []Stage) []Stage { at(s, "Held").Doc = " \t"; return s }},
+	{"arrow without a sentence", Fault{Rule: MissingSentence, State: "Packing", Event: "finish"},
+		func(s []Stage) []Stage { arrow(s, "Packing", "finish").Doc = ""; return s }},
+	{"two arrows", Fault{Rule: TwoArrows, State: "Held", Event: "release"},
+		func(s []Stage) []Stage { add(s, "Held", On("release", "Gone", Operator, "Or not.")); return s }},
+	{"nobody may", Fault{Rule: NoActor, State: "Open", Event: "hold"},
+		func(s []Stage) []Stage { arrow(s, "Open", "hold").By = 0; return s }},
+	{"leads out of the table", Fault{Rule: Unlisted, State: "Held", Event: "lose"},
+		func(s []Stage) []Stage { add(s, "Held", On("lose", "Nowhere", Operator, "Lost.")); return s }},
+	{"goes back out of the table", Fault{Rule: Unlisted, State: "Broken", Event: "retry"},
+		func(s []Stage) []Stage { arrow(s, "Broken", "retry").States = []State{"Packing", "Nowhere"}; return s }},
+	{"goes back nowhere", Fault{Rule: Unlisted, State: "Broken", Event: "retry"},
+		func(s []Stage) []Stage { arrow(s, "Broken", "retry").States = nil; return s }},
+	{"unreachable", Fault{Rule: Unreachable, State: "Island"},
+		func(s []Stage) []Stage { return append(s, OnEnd("Island", None, "Nobody comes here.")) }},
+	{"dead end", Fault{Rule: DeadEnd, State: "Held"},
+		func(s []Stage) []Stage { drop(s, "Held", "release"); return s }},
+	{"dead end for an outcome", Fault{Rule: DeadEnd, State: "Held"},
+		func(s []Stage) []Stage {
+			*arrow(s, "Held", "release") = arrow(s, "Held", "release").When(Cancelled)
+			return s
+		}},
+	{"work cannot fail", Fault{Rule: NoFailure, State: "Packing"},
+		func(s []Stage) []Stage { arrow(s, "Packing", "fail").By = Timer; return s }},
+	{"work cannot time out", Fault{Rule: NoTimeout, State: "Packing"},
+		func(s []Stage) []Stage { arrow(s, "Packing", "fail").By = Worker; return s }},
+	{"worker of work dies", Fault{Rule: NoLost, State: "Packing"},
+		func(s []Stage) []Stage { drop(s, "Packing", Lost); return s }},
+	{"worker of a queue dies", Fault{Rule: NoLost, State: "Open"},
+		func(s []Stage) []Stage { drop(s, "Open", Lost); return s }},
+	{"end left by a worker", Fault{Rule: EndLeft, State: "Sent", Event: "more"},
+		func(s []Stage) []Stage {
+			add(s, "Sent", On("more", "Packing", Worker, "One thing was left out.").Within("x"))
+			return s
+		}},
+	{"end left by a timer, not to a tombstone", Fault{Rule: EndLeft, State: "Broken", Event: "revive"},
+		func(s []Stage) []Stage {
+			add(s, "Broken", On("revive", "Open", Timer, "By itself.").Restarts().Within("x"))
+			return s
+		}},
+	{"success after failure", Fault{Rule: WrongOutcome, State: "Sent"},
+		func(s []Stage) []Stage { add(s, "Broken", On("pass", "Sent", Operator, "Good enough.")); return s }},
+	{"success after cancellation", Fault{Rule: WrongOutcome, State: "Sent"},
+		func(s []Stage) []Stage {
+			*arrow(s, "Open", "hold") = arrow(s, "Open", "hold").Sets(Cancelled)
+			return s
+		}},
+	{"circle without a limit", Fault{Rule: NoBudget, State: "Open"},
+		func(s []Stage) []Stage { arrow(s, "Packing", "again").Budget = ""; return s }},
+	{"backoff without a limit", Fault{Rule: NoBudget, State: "Packing", Event: Backoff},
+		func(s []Stage) []Stage { arrow(s, "Packing", Backoff).Budget = ""; return s }},
+	{"nobody ends the waiting", Fault{Rule: NobodyWaits, State: "Held"},
+		func(s []Stage) []Stage { arrow(s, "Held", "release").By = Worker; return s }},
+	{"no worker takes from the queue", Fault{Rule: NobodyWaits, State: "Open"},
+		func(s []Stage) []Stage { arrow(s, "Open", "begin").By = Operator; return s }},
+}
+
+// TestCheckFindsEachPlantedFault plants one fault at a time into a table that passes without it.
+func TestCheckFindsEachPlantedFault(t *testing.T) {
+	if faults := Check("shop.order", order()...); len(faults) > 0 {
+		t.Fatalf("the sound table has faults:\n%v", faults)
+	}
+	rules := map[Rule]bool{}
+	for _, p := range plants {
+		t.Run(p.name, func(t *testing.T) {
+			got := Check("shop.order", p.plant(order())...)
+			for i := range got {
+				if strings.TrimSpace(got[i].Detail) == "" || strings.Contains(got[i].Detail, "%") {
+					t.Errorf("fault without a proper sentence: %+v", got[i])
+				}
+				got[i].Detail = ""
+			}
+			if diff := cmp.Diff(Faults{p.want}, got); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+		})
+		rules[p.want.Rule] = true
+	}
+	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoArrows, NoActor, Unlisted, Unreachable, DeadEnd,
+		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NobodyWaits} {
+		if !rules[r] {
+			t.Errorf("no test plants %s", r)
+		}
+	}
+}
+
+// TestCheckFindsAllFaultsAtOnce plants several faults into one table.
+func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
+	all := order()
+	want := map[Rule]bool{}
+	for _, p := range plants {
+		switch p.name {
+		case "state without a sentence", "two arrows", "nobody may", "unreachable", "work cannot fail", "worker of a queue dies",
+			"success after failure", "circle without a limit", "leads out of the table", "end left by a timer, not to a tombstone":
+			all = p.plant(all)
+			want[p.want.Rule] = true
+		}
+	}
+	got := map[Rule]bool{}
+	for _, f := range Check("shop.order", all...) {
+		got[f.Rule] = true
+	}
+	for r := range want {
+		if !got[r] {
+			t.Errorf("%s was not found among the others", r)
+		}
+	}
+	if _, err := New("shop.order", all...); err == nil || len(strings.Split(err.Error(), "\n")) < len(want) {
+		t.Errorf("New: %v, want all faults", err)
+	}
+}
+
+// TestEnduringWorkNeedsNoFailure shows the two exceptions that a table may state.
+func TestEnduringWorkNeedsNoFailure(t *testing.T) {
+	s := order()
+	arrow(s, "Packing", "fail").By = Operator
+	if got := Check("shop.order", s...); len(got) != 2 {
+		t.Fatalf("without a reason: %v, want two faults", got)
+	}
+	*at(s, "Packing") = at(s, "Packing").Enduring("packers never give up")
+	if got := Check("shop.order", s...); len(got) != 0 {
+		t.Errorf("with a reason: %v", got)
+	}
+}
+
+// TestRestartableEndMayRunAgain shows that an end may be left by the engine when it says so, and not otherwise.
+func TestRestartableEndMayRunAgain(t *testing.T) {
+	s := order()
+	add(s, "Broken", On("rerun", "Packing", Engine, "The plan is tried again.").Restarts().Within("plans"))
+	if got := Check("shop.order", s...); len(got) != 1 || got[0].Rule != EndLeft {
+		t.Fatalf("an end that is not restartable: %v", got)
+	}
+	*at(s, "Broken") = at(s, "Broken").Again()
+	if got := Check("shop.order", s...); len(got) != 0 {
+		t.Errorf("a restartable end: %v", got)
+	}
+}
+
+// TestOwnArrowTakesTheLoopsPlace: a stage may give one of the four events an arrow of its own.
+func TestOwnArrowTakesTheLoopsPlace(t *testing.T) {
+	s := OnWork("Running", "It runs.", On(Waiting, "Awaiting", Worker, "Elsewhere.").Within("its deadline"))
+	var events []Event
+	for _, a := range s.Arrows {
+		events = append(events, a.Event)
+	}
+	if diff := cmp.Diff([]Event{Waiting, Backoff, Yield, Lost}, events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,107 @@
+package lifecycle_test
+
+import (
+	"fmt"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// parcel is a small lifecycle with one stage of each kind.
+func parcel() *lifecycle.Table {
+	return lifecycle.Must("parcel",
+		lifecycle.OnQueue("Open", "A customer brings it here; a packer takes it.",
+			lifecycle.OnPass("begin", "Packing", lifecycle.Worker, "A packer is free."),
+			lifecycle.On("hold", "Held", lifecycle.Operator, "The shop is closed.")),
+		lifecycle.OnWait("Held", "The shop brings it here and releases it.",
+			lifecycle.On("release", "Open", lifecycle.Operator, "The shop is open again.")),
+		lifecycle.OnWork("Packing", "A packer collects the goods.",
+			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is complete."),
+			lifecycle.OnFail("fail", "Broken", lifecycle.Worker|lifecycle.Timer, "Something is missing.")),
+		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look.",
+			lifecycle.OnReenter("retry", lifecycle.Operator, "The goods are there now.", "Packing")),
+	)
+}
+
+// Next is the only judge of a move, and a refusal names the moves that there are.
+func ExampleTable_Next() {
+	life := parcel()
+	p, err := life.Next(life.Start(), "begin", lifecycle.Worker)
+	fmt.Println(p.State, p.LastOK, err)
+	_, err = life.Next(life.Start(), "finish", lifecycle.Operator)
+	fmt.Println(err)
+	// Output:
+	// Packing Open <nil>
+	// cannot finish while Open: the lifecycle has no such arrow (can: hold)
+}
+
+// A history is judged by the same table as a live move.
+func ExampleTable_Replay() {
+	p, err := parcel().Replay([]lifecycle.Taken{
+		{Event: "begin", By: lifecycle.Worker},
+		{Event: "fail", By: lifecycle.Timer},
+		{Event: "retry", By: lifecycle.Operator},
+	})
+	fmt.Printf("%s, after success in %s, outcome %q, %v\n", p.State, p.LastOK, p.Outcome, err)
+	// Output: Packing, after success in Open, outcome "", <nil>
+}
+
+// Can gives what one actor may do: the buttons of a page, the completion of a command.
+func ExampleTable_Can() {
+	life := parcel()
+	for _, by := range lifecycle.Actors() {
+		fmt.Println(by, life.Can(life.Start(), by))
+	}
+	// Output:
+	// worker [begin]
+	// timer []
+	// operator [hold]
+	// owner []
+	// engine []
+}
+
+// A step that says nothing but success or failure leaves the event to the table.
+func ExampleTable_Choose() {
+	life := parcel()
+	p := lifecycle.Position{State: "Packing"}
+	success, _ := life.Choose(p, lifecycle.Pass, lifecycle.Worker)
+	failure, _ := life.Choose(p, lifecycle.Fail, lifecycle.Worker)
+	fmt.Println(success, failure)
+	// Output: finish fail
+}
+
+// New tells all that is wrong with a table at once.
+func ExampleNew() {
+	_, err := lifecycle.New("hasty",
+		lifecycle.OnWork("Packing", "A packer collects the goods.",
+			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "")),
+		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look."))
+	fmt.Println(err)
+	// Output:
+	// Packing -finish->: the arrow has no sentence [missing-sentence]
+	// Packing: a step here can fail, and no arrow says what then [no-failure-exit]
+	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
+	// Broken: no arrow leads here from Packing [unreachable-state]
+}
+
+// A diagram comes from the table, with the current state and what is possible marked.
+func ExampleTable_Mermaid() {
+	fmt.Print(parcel().Mermaid(lifecycle.View{Current: lifecycle.Position{State: "Open"}, By: lifecycle.Operator}))
+	// Output:
+	// stateDiagram-v2
+	//     direction TB
+	//     [*] --> Open
+	//     Open --> Packing : begin
+	//     Open --> Held : hold
+	//     Held --> Open : release
+	//     Packing --> Sent : finish
+	//     Packing --> Broken : fail
+	//     Sent --> [*]
+	//     Broken --> Packing : retry
+	//     Broken --> [*]
+	//     classDef current fill:#ffe29a,color:#1c2430,stroke:#1c2430,stroke-width:3px
+	//     class Open current
+	//     classDef legal stroke:#0b57d0,stroke-width:3px
+	//     class Held legal
+}

@@ -1,0 +1,171 @@
+package lifecycle
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// rect is the place of a box or a label.
+type rect struct {
+	n                        *node
+	left, top, right, bottom float64
+}
+
+func (l *layout) rects() []rect {
+	var all []rect
+	for _, rank := range l.ranks {
+		for _, n := range rank {
+			if n.kind != laneNode {
+				all = append(all, rect{n, n.x - n.w/2, l.top(n), n.x + n.w/2, l.bottom(n)})
+			}
+		}
+	}
+	return all
+}
+
+func (r rect) name(t *Table) string {
+	if r.n.kind == boxNode {
+		return "box " + string(t.stages[r.n.stage].State)
+	}
+	return fmt.Sprintf("label %v", r.n.words)
+}
+
+// collisions lists what stands on something else: boxes and labels on each other, lines on boxes and labels of others.
+func (l *layout) collisions() []string {
+	var found []string
+	rects := l.rects()
+	for i, a := range rects {
+		if a.left < 0 || a.top < 0 || a.right > l.width || a.bottom > l.height {
+			found = append(found, a.name(l.t)+" leaves the drawing")
+		}
+		for _, b := range rects[i+1:] {
+			if a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom {
+				found = append(found, a.name(l.t)+" overlaps "+b.name(l.t))
+			}
+		}
+	}
+	hit := func(what string, x, y float64, own ...*node) {
+		for _, r := range rects {
+			if (len(own) == 0 || r.n != own[0] && r.n != own[1]) && x > r.left && x < r.right && y > r.top && y < r.bottom {
+				found = append(found, what+" crosses "+r.name(l.t))
+			}
+		}
+	}
+	for _, k := range l.links {
+		y1, y2 := l.bottoms[k.top.rank], l.tops[k.bottom.rank]
+		for i := range 33 { // the curve, and the straight ends beside it
+			s := float64(i) / 32
+			x := k.xTop*((1-s)*(1-s)*(1-s)+3*(1-s)*(1-s)*s) + k.xBottom*(3*(1-s)*s*s+s*s*s)
+			y := y1*((1-s)*(1-s)*(1-s)+1.5*(1-s)*(1-s)*s+1.5*(1-s)*s*s) + y2*(s*s*s+1.5*(1-s)*(1-s)*s+1.5*(1-s)*s*s)
+			what := fmt.Sprintf("line of %v", k.steps)
+			hit(what, x, y, k.top, k.bottom)
+			hit(what, k.xTop, l.bottom(k.top)*(1-s)+y1*s, k.top, k.bottom)
+			hit(what, k.xBottom, y2*(1-s)+l.top(k.bottom)*s, k.top, k.bottom)
+		}
+	}
+	for r, rank := range l.ranks {
+		for _, n := range rank {
+			if n.kind == laneNode {
+				for i := range 17 {
+					hit(fmt.Sprintf("lane of %v", n.steps), n.x, l.tops[r]+(l.bottoms[r]-l.tops[r])*float64(i)/16)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// anyTable draws tables that need not be sound: drawings must stand whatever the arrows are.
+func anyTable(t *rapid.T) *Table {
+	n := rapid.IntRange(1, 11).Draw(t, "states")
+	name := func(i int) State { return State(fmt.Sprintf("%s%d", strings.Repeat("State", 1+i%4), i)) }
+	stages := make([]Stage, n)
+	for i := range stages {
+		kind := rapid.SampledFrom([]Kind{Queue, Work, Wait, End}).Draw(t, "kind")
+		stages[i] = Stage{State: name(i), Kind: kind, Doc: "A state."}
+		if kind == Work {
+			stages[i].Arrows = loops(name(i))
+		}
+		for j := range rapid.IntRange(0, 5).Draw(t, "arrows") {
+			event := Event(strings.Repeat("e", 1+j*3))
+			to := name(rapid.IntRange(0, n-1).Draw(t, "to"))
+			a := Arrow{Event: event, To: to, By: Worker | Timer, Doc: "An arrow.",
+				Class: rapid.SampledFrom([]Class{Pass, Fail, Move, Reenter}).Draw(t, "class")}
+			if a.Class == Reenter {
+				a.To = ""
+				for range rapid.IntRange(1, 4).Draw(t, "targets") {
+					a.States = append(a.States, name(rapid.IntRange(0, n-1).Draw(t, "back")))
+				}
+			}
+			stages[i].Arrows = append(stages[i].Arrows, a)
+		}
+	}
+	return build("any", stages)
+}
+
+// TestNoDrawingCollides lays out random tables: nothing overlaps, and no line crosses what is not its own.
+func TestNoDrawingCollides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := anyTable(t)
+		l := layOut(table, rapid.Bool().Draw(t, "loops"))
+		if found := l.collisions(); len(found) > 0 {
+			t.Fatalf("%s", strings.Join(found, "\n"))
+		}
+	})
+}
+
+// TestCollisionsAreSeen is the control of the test above: a layout that is pushed together collides.
+func TestCollisionsAreSeen(t *testing.T) {
+	table := build("two", []Stage{
+		{State: "A", Kind: Work, Arrows: []Arrow{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""), OnPass("d", "D", Worker, "")}},
+		{State: "B", Kind: End}, {State: "C", Kind: End, Arrows: []Arrow{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
+	})
+	l := layOut(table, false)
+	if found := l.collisions(); len(found) > 0 {
+		t.Fatalf("before: %v", found)
+	}
+	for _, n := range l.ranks[2] {
+		n.x = l.boxes[1].x
+	}
+	got := strings.Join(l.collisions(), "\n")
+	for _, want := range []string{"overlaps box", "lane of"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("pushed together: %q lacks %q", got, want)
+		}
+	}
+}
+
+// TestDrawingsOfAnyTableAreWellFormed marks random views and reads the SVG as XML.
+func TestDrawingsOfAnyTableAreWellFormed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := anyTable(t)
+		at := rapid.SampledFrom(table.stages).Draw(t, "at")
+		v := View{Current: Position{State: at.State}, Loops: rapid.Bool().Draw(t, "loops"),
+			Path: []Taken{{Event: "e", By: Worker}, {Event: "eeee", By: Worker}}}
+		if err := wellFormed(table.SVG(v)); err != nil {
+			t.Fatal(err)
+		}
+		if table.Mermaid(v) == "" || table.DOT(v) == "" {
+			t.Fatal("an empty drawing")
+		}
+	})
+}
+
+func wellFormed(text string) error {
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

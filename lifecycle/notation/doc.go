@@ -1,0 +1,63 @@
+// Package notation reads lifecycles from text: tables written as YAML, and state diagrams and flowcharts of Mermaid, which
+// is how documents of others describe them. [Lint] says with line and column what is wrong with one, [Compare] how two
+// descriptions of the same lifecycle differ.
+//
+// # YAML
+//
+// A table in full; queue and work states carry the loops lost, wait, backoff and yield unless loops is false or an arrow of
+// theirs has the same event:
+//
+//	name: shop.order
+//	states:
+//	  - state: Open
+//	    kind: queue               # queue, work, wait or end; the first state is the start
+//	    doc: A customer's order brings it here; a packer takes it.
+//	    arrows:
+//	      - event: begin
+//	        to: Packing
+//	        by: worker            # worker, timer, operator, owner, engine: one, a list, or joined by commas
+//	        class: pass           # pass, fail, move or loop; move when left out
+//	        doc: A packer is free.
+//	  - state: Packing
+//	    kind: work
+//	    doc: A packer collects the goods.
+//	    endures: ...              # why a work state has no failure exit, if it has none
+//	    arrows:
+//	      - {event: finish, to: Sent, by: worker, class: pass, doc: The parcel is on its way.}
+//	      - {event: fail, to: Broken, by: [worker, timer], class: fail, doc: Something is missing.}
+//	  - state: Sent
+//	    kind: end
+//	    outcome: ok               # ok, failed, timed-out or cancelled; of a job that ends here
+//	    doc: The parcel is with the carrier.
+//	  - state: Broken
+//	    kind: end
+//	    outcome: failed
+//	    restartable: true         # an end that may be run again by whoever its arrows name
+//	    doc: Somebody has to look.
+//	    arrows:
+//	      - event: retry
+//	        reenter: [Packing]    # instead of to: back to the state the last failure left, if it is one of these
+//	        by: [operator, owner]
+//	        doc: Tried again.
+//
+// An arrow may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the outcome)
+// and budget (the limit that ends a circle that runs by itself).
+//
+// # Mermaid
+//
+// A diagram shows states and arrows and nothing else, so the rest is inferred, and only the rules of shape are held
+// against it:
+//
+//   - The start is where [*] or a node START leads, else the state named first.
+//   - A state that leads to the outermost [*], or whose description or note calls it final, is an end. So is one that has
+//     the name of an end (Completed, FAILED, Deleted, Timeout, Killed and the like) and no exits but dashed ones. Its
+//     outcome follows from the name. A state without exits that is no end is a dead end.
+//   - Every arrow may happen by itself, but a dashed one (-.->) is an operator's. A guard at the end of a label says more:
+//     the limit of a circle, as in "retry [3 attempts]", or who acts, as in "delete [operator]".
+//   - An arrow's event is its label; without one it is "to" and the target's name.
+//   - A <<choice>>, <<fork>>, <<join>> or rhombus is no state: its arrows are joined through it.
+//   - A composite state with one region stands for what is inside: arrows to it lead to its inner start, arrows from it
+//     leave the states that lead to its inner [*], or all inner states if none does. One with parallel regions stays a single state, and each region is a
+//     lifecycle of its own.
+//   - If any state is described (X : text), all should be: one that is not is probably a misspelt name.
+package notation

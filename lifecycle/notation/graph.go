@@ -1,0 +1,222 @@
+package notation
+
+import (
+	"fmt"
+	"slices"
+)
+
+// edge is an arrow of a diagram before composite states and choices are resolved. The name of [*] is empty.
+type edge struct {
+	from, to string
+	label    string
+	dashed   bool
+	at       Place
+}
+
+// vertex is what a diagram says of one name.
+type vertex struct {
+	name   string
+	doc    string
+	at     Place
+	pseudo bool // choice, fork, join: joins arrows and is no state
+	final  bool // the text says so
+	inner  []*region
+}
+
+// region is a diagram, or one of the parallel parts of a composite state.
+type region struct {
+	names []string // in order of mention
+	has   map[string]bool
+	edges []edge
+}
+
+func newRegion() *region { return &region{has: map[string]bool{}} }
+
+func (r *region) mention(name string) {
+	if !r.has[name] {
+		r.has[name] = true
+		r.names = append(r.names, name)
+	}
+}
+
+// graph is a diagram while it is read.
+type graph struct {
+	file     string
+	root     *region
+	vertices map[string]*vertex
+	names    map[string]string // by identifier: the name that the diagram gives it
+	order    []string
+	arrows   int
+	problems Problems
+}
+
+func newGraph(file string) *graph {
+	return &graph{file: file, root: newRegion(), vertices: map[string]*vertex{}, names: map[string]string{}}
+}
+
+func (g *graph) problem(at Place, format string, args ...any) {
+	if len(g.problems) == maxProblems {
+		return
+	}
+	g.problems = append(g.problems, Problem{at.Line, at.Column, Syntax, fmt.Sprintf(format, args...)})
+}
+
+// tooLarge refuses a diagram that would cost too much to resolve.
+func (g *graph) tooLarge() bool {
+	if len(g.order) <= maxStates && g.arrows <= maxArrows {
+		return false
+	}
+	g.problem(Place{1, 1}, "%d states and %d arrows are more than can be checked (%d and %d)", len(g.order), g.arrows, maxStates, maxArrows)
+	return true
+}
+
+// add notes an arrow of a region.
+func (g *graph) add(r *region, e edge) {
+	if g.arrows++; g.arrows <= maxArrows {
+		r.edges = append(r.edges, e)
+	}
+}
+
+// vertex gives what is known of a name, and notes its first place.
+func (g *graph) vertex(name string, at Place) *vertex {
+	v := g.vertices[name]
+	if v == nil {
+		v = &vertex{name: name, at: at}
+		g.vertices[name] = v
+		g.order = append(g.order, name)
+	}
+	return v
+}
+
+// flat is a region without composite states of one region.
+type flat struct {
+	names  []string
+	edges  []edge
+	starts []edge // from [*]
+	finals []edge // to [*]
+}
+
+// flatten resolves the composite states of a region. Those with parallel regions stay, and their regions are added to
+// parts under their name.
+func (g *graph) flatten(r *region, parts map[string][]flat) flat {
+	var f flat
+	inside := map[string]flat{}
+	for _, name := range r.names {
+		filled := slices.DeleteFunc(slices.Clone(g.vertices[name].inner), func(r *region) bool { return len(r.edges) == 0 })
+		if len(filled) == 1 {
+			in := g.flatten(filled[0], parts)
+			f.edges = append(f.edges, in.edges...)
+			f.names = append(f.names, in.names...)
+			if len(in.starts) > 0 {
+				inside[name] = in
+				continue
+			}
+		}
+		for _, one := range filled {
+			if len(filled) > 1 {
+				parts[name] = append(parts[name], g.flatten(one, parts))
+			}
+		}
+		f.names = append(f.names, name)
+	}
+	for _, e := range r.edges {
+		led := through(e, inside)
+		if len(f.edges)+len(led) > maxArrows {
+			g.problem(e.at, "more than %d arrows once composite states are resolved", maxArrows)
+			break
+		}
+		f = f.with(led)
+	}
+	return f
+}
+
+// with sorts edges into those that start, those that end and the rest.
+func (f flat) with(edges []edge) flat {
+	for _, e := range edges {
+		switch {
+		case e.from == "":
+			f.starts = append(f.starts, e)
+		case e.to == "":
+			f.finals = append(f.finals, e)
+		default:
+			f.edges = append(f.edges, e)
+		}
+	}
+	return f
+}
+
+// through leads an arrow to and from a composite state to what is inside it: to its starts, and from its last states or,
+// if it has none, from all.
+func through(e edge, inside map[string]flat) []edge {
+	out := []edge{e}
+	if in, ok := inside[e.from]; ok {
+		last := in.finals
+		for _, name := range in.names {
+			if len(in.finals) == 0 {
+				last = append(last, edge{from: name})
+			}
+		}
+		out = out[:0]
+		for _, from := range last {
+			one := e
+			one.from = from.from
+			if one.label == "" {
+				one.label = from.label
+			}
+			out = append(out, one)
+		}
+	}
+	in, ok := inside[e.to]
+	if !ok {
+		return out
+	}
+	var led []edge
+	for _, one := range out {
+		for _, first := range in.starts {
+			if len(led) > maxArrows {
+				return led
+			}
+			one.to = first.to
+			led = append(led, one)
+		}
+	}
+	return led
+}
+
+// join replaces the pseudo states of a flat region by the arrows that lead through them.
+func (g *graph) join(f flat) flat {
+	for _, name := range slices.Clone(f.names) {
+		if !g.vertices[name].pseudo {
+			continue
+		}
+		var in, out, rest []edge
+		for _, e := range slices.Concat(f.edges, f.finals, f.starts) {
+			switch {
+			case e.from == name && e.to == name:
+			case e.to == name:
+				in = append(in, e)
+			case e.from == name:
+				out = append(out, e)
+			default:
+				rest = append(rest, e)
+			}
+		}
+		if len(rest)+len(in)*len(out) > maxArrows {
+			g.problem(g.vertices[name].at, "too many arrows lead through %s", name)
+			return f
+		}
+		for _, a := range in {
+			for _, b := range out {
+				one := b
+				one.from, one.dashed = a.from, a.dashed || b.dashed
+				if one.label == "" {
+					one.label = a.label
+				}
+				rest = append(rest, one)
+			}
+		}
+		names := slices.DeleteFunc(slices.Clone(f.names), func(n string) bool { return n == name })
+		f = flat{names: names}.with(rest)
+	}
+	return f
+}

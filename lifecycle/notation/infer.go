@@ -1,0 +1,140 @@
+package notation
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// endings are names that ends have, in small letters without separators, and what they say of the job.
+var endings = map[string]lifecycle.Outcome{
+	"completed": lifecycle.OK, "complete": lifecycle.OK, "success": lifecycle.OK, "succeeded": lifecycle.OK,
+	"done": lifecycle.OK, "finished": lifecycle.OK,
+	"failed": lifecycle.Failed, "failure": lifecycle.Failed, "invalid": lifecycle.Failed, "rejected": lifecycle.Failed,
+	"reverted": lifecycle.Failed, "revertfailure": lifecycle.Failed,
+	"timeout": lifecycle.TimedOut, "timedout": lifecycle.TimedOut, "expired": lifecycle.TimedOut,
+	"cancelled": lifecycle.Cancelled, "canceled": lifecycle.Cancelled, "killed": lifecycle.Cancelled, "aborted": lifecycle.Cancelled,
+	"deleted": lifecycle.None, "cleaned": lifecycle.None, "removed": lifecycle.None, "purged": lifecycle.None,
+}
+
+// resting are names of states in which nobody works, and queues the names of those that wait for a worker.
+var (
+	resting = []string{"held", "hold", "suspended", "paused", "waiting", "unknown", "unclaimed", "awaiting"}
+	queues  = []string{"pending", "queued", "created", "new", "uninitialized", "ready", "open"}
+)
+
+var (
+	finalWord = regexp.MustCompile(`(?i)\bfinal\b`)
+	guardText = regexp.MustCompile(`^(.*?)\s*\[([^\[\]]+)\]$`)
+)
+
+func bare(name string) string {
+	return strings.ToLower(strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, name))
+}
+
+// document makes stages of a flat diagram.
+func (g *graph) document(name string, f flat) *Document {
+	d := &Document{File: g.file, Name: name, Format: Mermaid, start: Place{1, 1}}
+	names := g.sort(f)
+	if len(names) > 0 {
+		d.start = g.vertices[names[0]].at
+	}
+	for _, n := range names {
+		v := g.vertices[n]
+		s := lifecycle.Stage{State: lifecycle.State(n), Doc: v.doc}
+		var places []Place
+		for _, e := range f.edges {
+			a := arrowOf(e)
+			if e.from != n || slices.ContainsFunc(s.Arrows, func(b lifecycle.Arrow) bool { return b.Event == a.Event && b.To == a.To }) {
+				continue
+			}
+			s.Arrows = append(s.Arrows, a)
+			places = append(places, e.at)
+		}
+		s.Kind = kindOf(v, s, slices.ContainsFunc(f.finals, func(e edge) bool { return e.from == n }))
+		if s.Kind == lifecycle.End {
+			s.Outcome = endings[bare(n)]
+			for i, a := range s.Arrows { // what a person takes out of an end runs again
+				s.Arrows[i].Restart = a.By&^(lifecycle.Operator|lifecycle.Owner) == 0
+			}
+		}
+		d.described = d.described || v.doc != ""
+		d.Stages = append(d.Stages, s)
+		d.states = append(d.states, v.at)
+		d.arrows = append(d.arrows, places)
+	}
+	return d
+}
+
+// sort puts the start first and leaves the others in the order in which they are mentioned.
+func (g *graph) sort(f flat) []string {
+	in := map[string]bool{}
+	for _, n := range f.names {
+		in[n] = true
+	}
+	for _, e := range f.edges { // an arrow of an inner diagram may name a state of an outer one
+		in[e.from], in[e.to] = true, true
+	}
+	var names []string
+	for _, e := range f.starts {
+		if e.to != "" && !slices.Contains(names, e.to) {
+			names = append(names, e.to)
+			in[e.to] = false
+		}
+	}
+	if len(names) > 1 {
+		g.problem(f.starts[1].at, "the lifecycle starts in %s already; it has one start", names[0])
+	}
+	for _, n := range g.order {
+		if in[n] && !g.vertices[n].pseudo {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// arrowOf reads what the label and the line of an arrow say.
+func arrowOf(e edge) lifecycle.Arrow {
+	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to), lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
+	if e.dashed {
+		a.By = lifecycle.Operator
+	}
+	label := e.label
+	if m := guardText.FindStringSubmatch(label); m != nil {
+		label = m[1]
+		if by, err := lifecycle.ParseActor(m[2]); err == nil {
+			a.By = by
+		} else {
+			a.Budget = m[2]
+		}
+	}
+	if label != "" {
+		a.Event = lifecycle.Event(label)
+	}
+	return a
+}
+
+func kindOf(v *vertex, s lifecycle.Stage, final bool) lifecycle.Kind {
+	name := bare(v.name)
+	_, ending := endings[name]
+	for _, a := range s.Arrows {
+		ending = ending && a.By&^(lifecycle.Operator|lifecycle.Owner) == 0
+	}
+	switch {
+	case final || v.final || ending:
+		return lifecycle.End
+	case slices.Contains(queues, name):
+		return lifecycle.Queue
+	case slices.Contains(resting, name):
+		return lifecycle.Wait
+	}
+	return lifecycle.Work
+}

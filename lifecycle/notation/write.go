@@ -1,0 +1,120 @@
+package notation
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// WriteYAML writes a table so that [ParseYAML] makes the same table of it. The loops that every queue and work state has
+// are left out; a state with other loops says loops: false and lists its own.
+func WriteYAML(t *lifecycle.Table) []byte {
+	return writeStages(t.Name(), t.Stages())
+}
+
+func writeStages(name string, stages []lifecycle.Stage) []byte {
+	var b strings.Builder
+	b.WriteString("name: " + scalar(name) + "\nstates:\n")
+	for _, s := range stages {
+		writeStage(&b, s)
+	}
+	return []byte(b.String())
+}
+
+func writeStage(b *strings.Builder, s lifecycle.Stage) {
+	field := func(key, value string) {
+		if value != "" {
+			b.WriteString("    " + key + ": " + value + "\n")
+		}
+	}
+	b.WriteString("  - state: " + scalar(string(s.State)) + "\n")
+	field("kind", string(s.Kind))
+	field("doc", scalar(s.Doc))
+	if s.Outcome != lifecycle.None {
+		field("outcome", string(s.Outcome))
+	}
+	if s.Restartable {
+		field("restartable", "true")
+	}
+	if s.Endures != "" {
+		field("endures", scalar(s.Endures))
+	}
+	arrows, standard := ownArrows(s)
+	if !standard {
+		field("loops", "false")
+	}
+	if len(arrows) > 0 {
+		b.WriteString("    arrows:\n")
+	}
+	for _, a := range arrows {
+		writeArrow(b, a)
+	}
+}
+
+// ownArrows gives the arrows that the kind of the state does not add by itself; standard is false when it must not add
+// any.
+func ownArrows(s lifecycle.Stage) (arrows []lifecycle.Arrow, standard bool) {
+	if s.Kind != lifecycle.Queue && s.Kind != lifecycle.Work {
+		return s.Arrows, true
+	}
+	own := slices.DeleteFunc(slices.Clone(s.Arrows), func(a lifecycle.Arrow) bool { return a.Class == lifecycle.Loop })
+	full := lifecycle.OnWork(s.State, s.Doc, own...).Arrows
+	if len(full) == len(s.Arrows) && (len(full) == 0 || reflect.DeepEqual(full, s.Arrows)) {
+		return own, true
+	}
+	return s.Arrows, false
+}
+
+func writeArrow(b *strings.Builder, a lifecycle.Arrow) {
+	field := func(key, value string) { b.WriteString("        " + key + ": " + value + "\n") }
+	b.WriteString("      - event: " + scalar(string(a.Event)) + "\n")
+	switch a.Class {
+	case lifecycle.Reenter:
+		words := make([]string, len(a.States))
+		for i, s := range a.States {
+			words[i] = scalar(string(s))
+		}
+		field("reenter", "["+strings.Join(words, ", ")+"]")
+	case lifecycle.Loop:
+		field("class", "loop")
+	default:
+		field("to", scalar(string(a.To)))
+		if a.Class != lifecycle.Move {
+			field("class", string(a.Class))
+		}
+	}
+	field("by", "["+strings.ReplaceAll(a.By.String(), ",", ", ")+"]")
+	if a.Set != lifecycle.None {
+		field("sets", string(a.Set))
+	}
+	if a.Need != lifecycle.None {
+		field("when", string(a.Need))
+	}
+	if a.Restart {
+		field("restart", "true")
+	}
+	if a.Budget != "" {
+		field("budget", scalar(a.Budget))
+	}
+	field("doc", scalar(a.Doc))
+}
+
+// scalar quotes a text unless it is a plain word that YAML cannot mistake for anything else.
+func scalar(s string) string {
+	plain := s != ""
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		plain = plain && (letter || i > 0 && (r >= '0' && r <= '9' || r == '_' || r == '.'))
+	}
+	switch strings.ToLower(s) {
+	case "true", "false", "yes", "no", "on", "off", "null", "y", "n":
+		plain = false
+	}
+	if plain {
+		return s
+	}
+	return strconv.Quote(s)
+}

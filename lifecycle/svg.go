@@ -1,0 +1,255 @@
+package lifecycle
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Style is the style sheet that every drawing carries inside. A page that allows no inline style serves it with its own;
+// colours are custom properties of .lifecycle, so that a page can set them to its theme.
+const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;--lc-line:#667182;--lc-fail:#b3261e;` +
+	`--lc-ok:#1a7340;--lc-strong:#0b57d0;--lc-lit:#ffe29a;--lc-taken:#7a3fc0}
+@media (prefers-color-scheme:dark){.lifecycle{--lc-ground:#14181f;--lc-box:#222934;--lc-ink:#e8ecf2;--lc-line:#97a3b4;` +
+	`--lc-fail:#ff9d94;--lc-ok:#6fd69b;--lc-strong:#8ab4ff;--lc-lit:#5c4a10;--lc-taken:#cda4ff}}
+.lifecycle text{font-family:system-ui,-apple-system,"Segoe UI","DejaVu Sans",Roboto,sans-serif;text-anchor:middle;fill:#1c2430;fill:var(--lc-ink)}
+.lifecycle .name{font-size:13px;font-weight:600}
+.lifecycle .word,.lifecycle .loop{font-size:11px}
+.lifecycle .ground{fill:#ffffff;fill:var(--lc-ground)}
+.lifecycle .box{fill:#f3f5f8;fill:var(--lc-box);stroke:#667182;stroke:var(--lc-line);stroke-width:1.2}
+.lifecycle .inner{fill:none;stroke:#667182;stroke:var(--lc-line);stroke-width:1}
+.lifecycle .wait .box{stroke-dasharray:5 3}
+.lifecycle .ok .box,.lifecycle .ok .inner{stroke:#1a7340;stroke:var(--lc-ok)}
+.lifecycle .failed .box,.lifecycle .failed .inner{stroke:#b3261e;stroke:var(--lc-fail)}
+.lifecycle .been .box{stroke:#7a3fc0;stroke:var(--lc-taken);stroke-width:2}
+.lifecycle .current .box{fill:#ffe29a;fill:var(--lc-lit);stroke:#1c2430;stroke:var(--lc-ink);stroke-width:2.5}
+.lifecycle .line{fill:none;stroke:#667182;stroke:var(--lc-line);stroke-width:1.2}
+.lifecycle .head,.lifecycle .start{fill:#667182;fill:var(--lc-line)}
+.lifecycle .dashed{stroke-dasharray:5 3}
+.lifecycle .line.fail{stroke:#b3261e;stroke:var(--lc-fail)}
+.lifecycle .word.fail,.lifecycle .head.fail{fill:#b3261e;fill:var(--lc-fail)}
+.lifecycle .line.taken{stroke:#7a3fc0;stroke:var(--lc-taken);stroke-width:2.6}
+.lifecycle .word.taken,.lifecycle .head.taken{fill:#7a3fc0;fill:var(--lc-taken)}
+.lifecycle .line.legal{stroke:#0b57d0;stroke:var(--lc-strong);stroke-width:2.6}
+.lifecycle .word.legal,.lifecycle .head.legal{fill:#0b57d0;fill:var(--lc-strong)}
+.lifecycle .word.legal{font-weight:700}
+`
+
+// SVG draws the table as a complete svg element: states from the start at the top downwards, one word at each arrow, a
+// sentence behind each state and word as its title. It has no scripts, follows light and dark, and can stand inside an
+// HTML page. Queue states have round ends, waiting ones a dashed edge, ends a double one; dashed lines go back to where a
+// job failed.
+func (t *Table) SVG(v View) string {
+	plan := t.plan[0]
+	if v.Loops {
+		plan = t.plan[1]
+	}
+	d := &drawing{layout: plan(), marks: t.marks(v), view: v}
+	id := "lc-" + html.EscapeString(strings.ReplaceAll(t.name, ".", "-"))
+	fmt.Fprintf(&d.b, `<svg xmlns="http://www.w3.org/2000/svg" class="lifecycle" role="img" aria-labelledby="%s-title %s-desc" `+
+		`viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", id, id, d.width, d.height, d.width, d.height)
+	fmt.Fprintf(&d.b, "<title id=\"%s-title\">%s</title>\n<desc id=\"%s-desc\">%s</desc>\n<style>%s</style>\n",
+		id, html.EscapeString("Lifecycle "+t.name), id, html.EscapeString(t.describe(v)), Style)
+	fmt.Fprintf(&d.b, `<rect class="ground" width="%.0f" height="%.0f"/>`+"\n", d.width, d.height)
+	d.lines()
+	d.labels()
+	d.states()
+	d.b.WriteString("</svg>\n")
+	return d.b.String()
+}
+
+// describe says in words what the drawing shows.
+func (t *Table) describe(v View) string {
+	ends := []string{}
+	for _, s := range t.stages {
+		if s.Kind == End {
+			ends = append(ends, string(s.State))
+		}
+	}
+	text := fmt.Sprintf("%d states from %s", len(t.stages), t.stages[0].State)
+	if len(ends) > 0 {
+		text += " to " + strings.Join(ends, ", ")
+	}
+	text += "."
+	if _, ok := t.index[v.Current.State]; !ok {
+		return text
+	}
+	text += " Now: " + string(v.Current.State) + "."
+	words := []string{}
+	m := t.marks(v)
+	for _, a := range t.stages[t.index[v.Current.State]].Arrows {
+		for _, to := range a.Targets() {
+			if a.Class != Loop && m.legal[step{v.Current.State, a.Event, to}] {
+				words = append(words, fmt.Sprintf("%s to %s", a.Event, to))
+			}
+		}
+	}
+	if len(words) == 0 {
+		return text + " Nothing leads on from here."
+	}
+	return text + " Possible: " + strings.Join(words, ", ") + "."
+}
+
+type drawing struct {
+	*layout
+	marks marks
+	view  View
+	b     strings.Builder
+}
+
+// class gives the words that style what the steps share.
+func (d *drawing) class(steps []step) string {
+	words, fails := "", true
+	for _, s := range steps {
+		a, _ := d.t.Arrow(s.from, s.event)
+		fails = fails && a.Class == Fail
+	}
+	if fails {
+		words += " fail"
+	}
+	if slices.ContainsFunc(steps, func(s step) bool { return d.marks.taken[s] }) {
+		words += " taken"
+	}
+	if slices.ContainsFunc(steps, func(s step) bool { return d.marks.legal[s] }) {
+		words += " legal"
+	}
+	return words
+}
+
+// weight orders lines so that the marked ones are drawn over the others.
+func weight(class string) int {
+	switch {
+	case strings.Contains(class, "legal"):
+		return 2
+	case strings.Contains(class, "taken"):
+		return 1
+	}
+	return 0
+}
+
+type stroke struct{ class, path, head string }
+
+func (d *drawing) lines() {
+	var strokes []stroke
+	for _, k := range d.links {
+		s := stroke{class: d.class(k.steps), path: d.linkPath(k)}
+		if k.headDown {
+			s.head += fmt.Sprintf("M%.1f %.1fl-4-8h8z", k.xBottom, d.top(k.bottom))
+		}
+		if k.headUp {
+			s.head += fmt.Sprintf("M%.1f %.1fl-4 8h8z", k.xTop, d.bottom(k.top))
+		}
+		if k.dashed {
+			s.class += " dashed"
+		}
+		strokes = append(strokes, s)
+	}
+	for _, rank := range d.ranks {
+		for _, n := range rank {
+			if n.kind == laneNode && d.tops[n.rank] < d.bottoms[n.rank] {
+				strokes = append(strokes, stroke{class: d.class(n.steps) + d.dashed(n),
+					path: fmt.Sprintf("M%.1f %.1fV%.1f", n.x, d.tops[n.rank], d.bottoms[n.rank])})
+			}
+		}
+	}
+	slices.SortStableFunc(strokes, func(a, b stroke) int { return cmp.Compare(weight(a.class), weight(b.class)) })
+	for _, s := range strokes {
+		fmt.Fprintf(&d.b, `<path class="line%s" d="%s"/>`+"\n", s.class, s.path)
+		if s.head != "" {
+			fmt.Fprintf(&d.b, `<path class="head%s" d="%s"/>`+"\n", strings.TrimSuffix(s.class, " dashed"), s.head)
+		}
+	}
+	start := d.boxes[0]
+	fmt.Fprintf(&d.b, `<circle class="start" cx="%.1f" cy="%.1f" r="4.5"/><path class="line" d="M%.1f %.1fV%.1f"/>`+"\n",
+		start.x, d.top(start)-11, start.x, d.top(start)-8, d.top(start))
+}
+
+func (d *drawing) dashed(n *node) string {
+	for _, k := range append(slices.Clone(n.up), n.down...) {
+		if !k.dashed {
+			return ""
+		}
+	}
+	return " dashed"
+}
+
+// linkPath leaves the upper node straight down to the edge of its band, crosses the gap in a curve and enters the lower.
+func (d *drawing) linkPath(k *link) string {
+	from, to := d.bottom(k.top), d.top(k.bottom)
+	y1, y2 := d.bottoms[k.top.rank], d.tops[k.bottom.rank]
+	if k.headUp {
+		from += 6
+		y1 = max(y1, from)
+	}
+	if k.headDown {
+		to -= 6
+		y2 = min(y2, to)
+	}
+	mid := (y1 + y2) / 2
+	if math.Abs(k.xTop-k.xBottom) < 1.5 { // what rounding left is no bend
+		return fmt.Sprintf("M%.1f %.1fV%.1f", k.xTop, from, to)
+	}
+	return fmt.Sprintf("M%.1f %.1fV%.1fC%.1f %.1f %.1f %.1f %.1f %.1fV%.1f",
+		k.xTop, from, y1, k.xTop, mid, k.xBottom, mid, k.xBottom, y2, to)
+}
+
+func (d *drawing) labels() {
+	for _, rank := range d.ranks {
+		for _, n := range rank {
+			if n.kind == labelNode {
+				d.label(n)
+			}
+		}
+	}
+}
+
+func (d *drawing) label(n *node) {
+	top := d.top(n)
+	fmt.Fprintf(&d.b, `<g class="arrow"><rect class="ground label" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
+		n.x-n.w/2, top, n.w, n.h)
+	for i, word := range n.words {
+		var steps []step
+		for _, s := range n.steps {
+			if s.event == word {
+				steps = append(steps, s)
+			}
+		}
+		a, _ := d.t.Arrow(steps[0].from, word)
+		fmt.Fprintf(&d.b, `<text class="word%s" x="%.1f" y="%.1f"><title>%s</title>%s</text>`, d.class(steps), n.x,
+			top+float64(i+1)*lineHeight-2.5, html.EscapeString(fmt.Sprintf("%s (%s): %s", word, a.By, a.Doc)),
+			html.EscapeString(string(word)))
+	}
+	d.b.WriteString("</g>\n")
+}
+
+func (d *drawing) states() {
+	for i, n := range d.boxes {
+		s := d.t.stages[i]
+		class, aria := "state "+string(s.Kind), ""
+		if s.Kind == End && s.Outcome != None {
+			class += map[bool]string{true: " ok", false: " failed"}[s.Outcome == OK]
+		}
+		if d.marks.been[s.State] {
+			class += " been"
+		}
+		if s.State == d.view.Current.State {
+			class, aria = class+" current", ` aria-current="step"`
+		}
+		round := map[Kind]float64{Queue: boxHeight / 2, Work: 4, Wait: 4, End: 9}[s.Kind]
+		x, y := n.x-n.w/2, d.top(n)
+		fmt.Fprintf(&d.b, `<g class="%s"%s><title>%s</title><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`,
+			class, aria, html.EscapeString(string(s.State)+": "+s.Doc), x, y, n.w, n.h, round)
+		if s.Kind == End {
+			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3, n.w-6, n.h-6, round-3)
+		}
+		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.x, y+boxHeight/2+4.5, html.EscapeString(string(s.State)))
+		for j, e := range n.loops {
+			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.x, y+boxHeight+float64(j+1)*lineHeight-8,
+				html.EscapeString(string(e)))
+		}
+		d.b.WriteString("</g>\n")
+	}
+}
