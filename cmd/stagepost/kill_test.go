@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+var kills = flag.Int("kills", 10, "how often TestKill kills the server")
+
+// program is the real binary, built once for the tests that kill it.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "stagepost-kill")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "stagepost")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+// victim is a server process.
+type victim struct {
+	*exec.Cmd
+	url string
+}
+
+// raise starts the server on a data directory and waits until it says that it is ready.
+func raise(t *testing.T, dir string) *victim {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &victim{Cmd: exec.Command(path, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn")}
+	v.Stderr = os.Stderr
+	out, err := v.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		_ = v.Wait()
+		t.Fatalf("the server did not start: %v", err)
+	}
+	_, rest, _ := strings.Cut(line, "http://")
+	address, _, _ := strings.Cut(rest, ",")
+	v.url = "http://" + address
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return v
+}
+
+func (v *victim) kill(t *testing.T) {
+	t.Helper()
+	if err := v.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = v.Wait() // says that it was killed
+}
+
+// depositors hand in files and remember what the server acknowledged. A submission whose answer was lost is handed in again with its key.
+type depositors struct {
+	mu    sync.Mutex
+	acked map[string]job.ID
+	next  int
+	again []string
+}
+
+func (d *depositors) take() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.again); n > 0 {
+		key := d.again[n-1]
+		d.again = d.again[:n-1]
+		return key
+	}
+	d.next++
+	return fmt.Sprintf("deposit-%05d", d.next)
+}
+
+func (d *depositors) noted(t *testing.T, key string, id job.ID, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.again = append(d.again, key)
+		return
+	}
+	if before, twice := d.acked[key]; twice && before != id {
+		t.Errorf("%s was acknowledged as %s and as %s", key, before, id)
+	}
+	d.acked[key] = id
+}
+
+// work hands in until ctx ends, at most a few a second: the point is the kills, not the load.
+func (d *depositors) work(ctx context.Context, t *testing.T, url string) {
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	for range 2 {
+		key := d.take()
+		j, err := c.Submit(ctx, client.Submission{
+			Type: "file", Filename: key + ".txt", Key: key, Submitter: "ann", LocalIDs: []string{key}, Title: key,
+		}, strings.NewReader("the text of "+key))
+		d.noted(t, key, j.ID, err)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// TestKill kills the real server again and again while depositors hand in. Nothing acknowledged is lost, every job ends, histories and derived
+// data are sound, and every object is stored once.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	d := &depositors{acked: map[string]job.ID{}}
+	chance := rand.New(rand.NewPCG(1, uint64(*kills)))
+	for range *kills {
+		v := raise(t, dir)
+		ctx, cancel := context.WithCancel(t.Context())
+		var busy sync.WaitGroup
+		for range 2 {
+			busy.Go(func() { d.work(ctx, t, v.url) })
+		}
+		<-time.After(time.Duration(chance.Int64N(int64(120 * time.Millisecond)))) // the moment of the kill is the experiment
+		v.kill(t)
+		cancel()
+		busy.Wait()
+	}
+	v := raise(t, dir)
+	c, err := client.New(v.url, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poisoned := finish(t, c, d)
+	c.Close()
+	if err := v.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Wait(); err != nil {
+		t.Errorf("the server did not stop well: %v", err)
+	}
+	for _, command := range []string{"verify", "fsck"} {
+		if out, err := exec.Command(v.Path, command, "--data", dir).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+	}
+	t.Logf("%d kills, %d batches acknowledged, all there, all ended (%d given up as poison)", *kills, len(d.acked), poisoned)
+	if len(d.acked) < *kills/4 {
+		t.Errorf("only %d submissions were acknowledged: the kills come too early to show anything", len(d.acked))
+	}
+}
+
+// finish waits for the end of every acknowledged batch and checks what became of it.
+func finish(t *testing.T, c *client.Client, d *depositors) (poisoned int) {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	for key, id := range d.acked {
+		if err := c.Watch(ctx, id, 0, func(client.Update) error { return nil }); err != nil {
+			t.Fatalf("%s (%s): %v", id, key, err)
+		}
+		j, err := c.Job(ctx, id)
+		if err != nil {
+			t.Fatalf("%s (%s) is lost: %v", id, key, err)
+		}
+		page, err := c.Jobs(ctx, job.Query{Parent: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := j.Cause == "poison"
+		for _, child := range page.Jobs {
+			given = given || child.Cause == "poison"
+		}
+		switch {
+		case given:
+			poisoned++
+		case j.State != "Completed" || len(page.Jobs) != 1:
+			t.Errorf("%s (%s): %s with %d jobs: %s", id, key, j.State, len(page.Jobs), j.Message)
+		}
+	}
+	return poisoned
+}
