@@ -176,8 +176,12 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	now := e.clock.Now()
 	var c job.Change
 	var err error
-	if e1, ok := r.work.timerEvent(r.job.Position); ok && o.cause == CauseTimeout && errors.Is(o.err, errExpired) {
-		c, err = move(r.work, &r.job, e1, lifecycle.Timer, now)
+	ev, timed := lifecycle.Event(""), errors.Is(o.err, errExpired)
+	if timed {
+		ev, timed = r.work.timerEvent(r.job.Position)
+	}
+	if timed {
+		c, err = move(r.work, &r.job, ev, lifecycle.Timer, now)
 		explain(&c, o)
 	} else {
 		c, err = settle(r.work, &r.job, o, now, e.chance())

@@ -41,12 +41,15 @@ func (e *Engine) renew(ctx context.Context) {
 		}
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, l := range lost {
+		if j, err := e.store.Get(ctx, l.Job); err == nil && j.Worker == e.name {
+			continue // it went on to its next state in these hands meanwhile
+		}
+		e.mu.Lock()
 		if one := e.running[l.Job]; one != nil && one.epoch == l.Epoch {
 			one.cancel(errLost)
 		}
+		e.mu.Unlock()
 	}
 }
 

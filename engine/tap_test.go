@@ -1,0 +1,183 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+)
+
+// fate is what becomes of one call of a store.
+type fate int
+
+const (
+	answered fate = iota // as the store says
+	refused              // nothing happens, and the caller gets an error
+	unheard              // it happens, and the caller gets an error all the same
+)
+
+// tap stands between an engine and its store. It counts the calls and decides their fate.
+type tap struct {
+	job.Store
+	mu    sync.Mutex // guards the rest
+	calls map[string]int
+	total int
+	fate  func(op string, nth int) fate // nth of this operation, from 1; called under mu. nil: all are answered
+}
+
+func through[T any](p *tap, op string, call func() (T, error)) (T, error) {
+	p.mu.Lock()
+	if p.calls == nil {
+		p.calls = map[string]int{}
+	}
+	p.total++
+	p.calls[op]++
+	f := answered
+	if p.fate != nil {
+		f = p.fate(op, p.calls[op])
+	}
+	p.mu.Unlock()
+	var none T
+	if f == refused {
+		return none, errCut
+	}
+	answer, err := call()
+	if f == unheard {
+		return none, errCut
+	}
+	return answer, err
+}
+
+func (p *tap) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
+	return through(p, "Create", func() ([]job.Job, error) { return p.Store.Create(ctx, jobs...) })
+}
+
+func (p *tap) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	return through(p, "Get", func() (job.Job, error) { return p.Store.Get(ctx, id) })
+}
+
+func (p *tap) List(ctx context.Context, q job.Query) (job.Page, error) {
+	return through(p, "List", func() (job.Page, error) { return p.Store.List(ctx, q) })
+}
+
+func (p *tap) Count(ctx context.Context) ([]job.Tally, error) {
+	return through(p, "Count", func() ([]job.Tally, error) { return p.Store.Count(ctx) })
+}
+
+func (p *tap) History(ctx context.Context, id job.ID, seq int64, n int) ([]job.Event, error) {
+	return through(p, "History", func() ([]job.Event, error) { return p.Store.History(ctx, id, seq, n) })
+}
+
+func (p *tap) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
+	return through(p, "Tasks", func() ([]job.Task, error) { return p.Store.Tasks(ctx, id) })
+}
+
+func (p *tap) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	return through(p, "Claim", func() ([]job.Job, error) { return p.Store.Claim(ctx, c) })
+}
+
+func (p *tap) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {
+	return through(p, "Renew", func() ([]job.Lease, error) { return p.Store.Renew(ctx, r) })
+}
+
+func (p *tap) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	return through(p, "Commit", func() ([]job.Result, error) { return p.Store.Commit(ctx, changes...) })
+}
+
+func (p *tap) Hold(ctx context.Context, c *job.HoldChange) ([]job.Hold, error) {
+	return through(p, "Hold", func() ([]job.Hold, error) { return p.Store.Hold(ctx, c) })
+}
+
+// Outbox counts as "Settle" when it settles and as "Take" otherwise.
+func (p *tap) Outbox(ctx context.Context, call job.OutboxCall) ([]job.Message, error) {
+	op := "Take"
+	if len(call.Settle) > 0 {
+		op = "Settle"
+	}
+	return through(p, op, func() ([]job.Message, error) { return p.Store.Outbox(ctx, call) })
+}
+
+func (p *tap) count(op string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if op == "" {
+		return p.total
+	}
+	return p.calls[op]
+}
+
+func (p *tap) decide(f func(op string, nth int) fate) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fate = f
+}
+
+// cut ends the line: for the store, whoever is on it has been killed.
+func (p *tap) cut() { p.decide(func(string, int) fate { return refused }) }
+
+// mortal is an engine that can be killed.
+type mortal struct {
+	*world
+	line *tap
+}
+
+func startMortal(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *mortal {
+	t.Helper()
+	line := &tap{Store: store}
+	return &mortal{start(t, line, o, works...), line}
+}
+
+// kill cuts the engine off. What is left of it in the process goes before the test ends.
+func (m *mortal) kill() {
+	m.line.cut()
+	ended := make(chan struct{})
+	go func() { m.stop(); close(ended) }()
+	m.t.Cleanup(func() { <-ended })
+}
+
+// until waits for a moment in a job's life.
+func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
+	w.t.Helper()
+	j, err := w.Await(w.t.Context(), id, done)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j
+}
+
+// events gives the arrows that a job took.
+func (w *world) events(id job.ID) []lc.Event {
+	w.t.Helper()
+	history, err := w.store.History(w.t.Context(), id, 0, 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var events []lc.Event
+	for _, h := range history {
+		events = append(events, h.Event)
+	}
+	return events
+}
+
+// times counts an arrow in a job's history.
+func (w *world) times(id job.ID, e lc.Event) int {
+	n := 0
+	for _, taken := range w.events(id) {
+		if taken == e {
+			n++
+		}
+	}
+	return n
+}
+
+// blocked is a step that works until its context ends.
+func blocked(ctx context.Context, _ *engine.Run) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func named(prefix string, i int) engine.Options { return engine.Options{Name: fmt.Sprint(prefix, i)} }
