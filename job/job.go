@@ -35,7 +35,7 @@ type Job struct {
 	Owner    string `json:"owner,omitempty"`
 	Key      string `json:"key,omitempty"` // idempotency key, unique within kind and owner
 
-	Version int64     `json:"version"` // raised by every change of the record
+	Version int64     `json:"version"` // raised by every change of the record but a renewal
 	Epoch   int64     `json:"epoch"`   // fencing token: raised by every claim and by every move without one
 	Worker  string    `json:"worker,omitempty"`
 	Until   time.Time `json:"until,omitzero"` // end of the claim; Worker is empty when there is none

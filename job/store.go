@@ -12,7 +12,8 @@ import (
 // and, where Properties says so, of the machine. Errors are *[Error]. Package storetest holds the contract as tests.
 type Store interface {
 	// Create adds jobs made by [New], all or none. A job whose ID exists, or whose Key exists for its kind and owner, is not added;
-	// the one that exists is returned in its place. A parent's counts change in the same commit.
+	// the one that exists is returned in its place. A parent's counts change in the same commit; a child beyond its Expected, or of a
+	// parent that has ended, is Refused.
 	Create(ctx context.Context, jobs ...Created) ([]Job, error)
 
 	// Get gives the record, or kind NotFound.
@@ -35,20 +36,21 @@ type Store interface {
 	// An empty answer is no error.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
-	// Renew prolongs claims until c.Until. It gives the leases that are over, whose workers must stop.
+	// Renew prolongs claims until c.Until. It gives the leases that are over, whose workers must stop. Versions stay as they are.
 	Renew(ctx context.Context, c Renewal) (lost []Lease, err error)
 
 	// Commit applies changes, each atomic by itself; one that fails does not stop the others. The error is non-nil only when the
-	// store as a whole failed and the fate of all changes is unknown (kind Unavailable): read again before trying again.
+	// store as a whole failed and the fate of all changes is unknown (kind Unavailable): read again before trying again. A parent
+	// whose last child ends is due at once.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
 
 	// Hold makes the change, if any, and gives all holds, oldest first.
 	Hold(ctx context.Context, change *HoldChange) ([]Hold, error)
 
-	// Outbox settles and takes messages.
+	// Outbox settles and takes messages, the first due first.
 	Outbox(ctx context.Context, call OutboxCall) ([]Message, error)
 
-	// Watch calls wake after commits with the jobs that changed, until ctx ends. Hints may be merged or lost; wake must not block and
+	// Watch returns at once; wake is called after commits with the jobs that changed, until ctx ends. Hints may be merged or lost; wake must not block and
 	// must not keep the slice.
 	Watch(ctx context.Context, wake func([]Hint))
 

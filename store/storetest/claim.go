@@ -1,0 +1,268 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var claimTests = []test{
+	{"raises epoch and starts and names the worker", claimGives},
+	{"an empty answer is no error", claimNothing},
+	{"only from the places named", claimPlaces},
+	{"at most N", claimAtMost},
+	{"lowest priority number first, then the oldest", claimOrder},
+	{"priority goes before the owners' turns", claimPriorityFirst},
+	{"a changed priority counts at once", claimPriorityChanged},
+	{"owners in turn", claimOwners},
+	{"owners in turn from call to call", claimOwnersByOne},
+	{"nothing before its due time", claimDue},
+	{"nothing that is claimed, however old the claim", claimClaimed},
+	{"never the same job to two of 16 workers", claimParallel},
+	{"a dry claim tells who is next and claims none", claimDry},
+	{"starts are counted until a worker says how it went", claimStarts},
+}
+
+func claimGives(w *world) {
+	before := w.step(owner("bob"), key("k"), group("maps"))
+	ask := w.asks("w1", 5, nil)
+	got, err := w.st.Claim(w.Context(), ask)
+	if err != nil || len(got) != 1 {
+		w.Fatalf("claim gave %v, %v", ids(got), err)
+	}
+	same(w, "claimed job", got[0], w.get(before.ID))
+	if got[0].Version <= before.Version {
+		w.Errorf("version %d after %d", got[0].Version, before.Version)
+	}
+	want := before
+	want.Epoch, want.Starts, want.Worker, want.Until = before.Epoch+1, 1, "w1", ask.Until
+	want.Version, want.Changed = got[0].Version, got[0].Changed
+	same(w, "claimed job", got[0], want)
+	same(w, "a claim is no history entry", len(w.history(before.ID)), 1)
+	w.sound()
+}
+
+func claimNothing(w *world) {
+	same(w, "claim on an empty store", ids(w.claim("w1", 3)), nil)
+	w.moved(w.step(), lifecycle.Operator, "hold")
+	same(w, "claim with nothing there", ids(w.claim("w1", 3)), nil)
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.now()})
+	if err != nil || len(got) > 0 {
+		w.Errorf("a claim from no place gave %v, %v", ids(got), err)
+	}
+}
+
+func claimPlaces(w *world) {
+	a, b := w.step(), w.moved(w.step(), lifecycle.Worker, "begin")
+	w.create(w.made(Batch))
+	w.moved(w.step(), lifecycle.Worker, "begin", "next")
+	same(w, "one state", ids(w.claim("w1", 9, running)), []job.ID{b.ID})
+	same(w, "two states", ids(w.claim("w1", 9, running, waiting)), []job.ID{a.ID})
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
+		From: []job.Place{{Kind: batchKind, State: waiting}, {Kind: stepKind, State: checking}}})
+	if err != nil || len(got) != 2 {
+		w.Errorf("places of two kinds gave %v, %v", ids(got), err)
+	}
+}
+
+func claimAtMost(w *world) {
+	for range 5 {
+		w.step()
+	}
+	for _, n := range []int{2, 2, 1, 0} {
+		if got := w.claim("w1", 2); len(got) != n {
+			w.Errorf("claim of 2 gave %d, want %d", len(got), n)
+		}
+	}
+}
+
+func claimOrder(w *world) {
+	var want [100]job.ID
+	for _, p := range []int{50, 0, 99, 7, 70, 49} {
+		want[p] = w.step(priority(p)).ID
+	}
+	second := w.step(priority(7))
+	third := w.moved(w.step(priority(7)), lifecycle.Worker, "begin")
+	order := []job.ID{want[0], want[7], second.ID, third.ID, want[49], want[50], want[70], want[99]}
+	same(w, "one by one", ids(w.claim("w1", 1, waiting, running)), order[:1])
+	same(w, "the rest", ids(w.claim("w1", 9, waiting, running)), order[1:])
+}
+
+func claimPriorityFirst(w *world) {
+	other := w.step(owner("bob"), priority(2))
+	var want []job.ID
+	for range 3 {
+		want = append(want, w.step(owner("ann"), priority(1)).ID)
+	}
+	same(w, "order", ids(w.claim("w1", 9)), append(want, other.ID))
+}
+
+func claimPriorityChanged(w *world) {
+	a, b := w.step(), w.step()
+	w.must(job.Change{Job: b.ID, Version: b.Version, At: w.now(), Set: job.Fields{Priority: ptr(3)}})
+	same(w, "order", ids(w.claim("w1", 1)), []job.ID{b.ID})
+	same(w, "order", ids(w.claim("w1", 2)), []job.ID{a.ID})
+}
+
+// herd creates five jobs of ann, two of bob and one of cid, in this order, and one of ann's before all others in priority.
+func herd(w *world) []job.Job {
+	var jobs []job.Job
+	for _, name := range []string{"ann", "ann", "ann", "ann", "ann", "bob", "bob", "cid"} {
+		jobs = append(jobs, w.step(owner(name)))
+	}
+	return jobs
+}
+
+// inTurn checks that owners got their turns: each once, then those with two jobs, then the rest; and that each owner's jobs
+// went the oldest first.
+func inTurn(w *world, got []job.Job) {
+	w.Helper()
+	if len(got) != 8 {
+		w.Fatalf("%d jobs were given, want 8", len(got))
+	}
+	last := map[string]job.ID{}
+	for round, n := range []int{3, 2, 1, 1, 1} {
+		var owners []string
+		for _, j := range got[:n] {
+			owners = append(owners, j.Owner)
+			if j.ID < last[j.Owner] {
+				w.Errorf("%s of %s comes after the younger %s", j.ID, j.Owner, last[j.Owner])
+			}
+			last[j.Owner] = j.ID
+		}
+		slices.Sort(owners)
+		if want := []string{"ann", "bob", "cid"}[:min(n, 3)]; !slices.Equal(owners, want) {
+			w.Errorf("round %d goes to %v, want %v", round+1, owners, want)
+		}
+		got = got[n:]
+	}
+}
+
+func claimOwners(w *world) {
+	herd(w)
+	inTurn(w, w.claim("w1", 8))
+}
+
+func claimOwnersByOne(w *world) {
+	herd(w)
+	var got []job.Job
+	for range 8 {
+		got = append(got, w.claim("w1", 1)...)
+	}
+	inTurn(w, got)
+}
+
+func claimDue(w *world) {
+	at := w.now().Add(time.Hour)
+	late := w.step(due(at), priority(1))
+	now := w.step()
+	same(w, "before it is due", ids(w.claim("w1", 9)), []job.ID{now.ID})
+	w.pass(time.Hour)
+	same(w, "when it is due", ids(w.claim("w1", 9)), []job.ID{late.ID})
+	j := w.get(late.ID)
+	back := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now(), Set: job.Fields{Due: ptr(w.now().Add(time.Minute))}})
+	same(w, "after it was put off", ids(w.claim("w1", 9)), nil)
+	w.must(job.Change{Job: j.ID, Version: back.Version, At: w.now(), Set: job.Fields{Due: ptr(time.Time{})}})
+	same(w, "after that was taken back", ids(w.claim("w1", 9)), []job.ID{late.ID})
+}
+
+func claimClaimed(w *world) {
+	j := w.claimed()
+	same(w, "while it is claimed", ids(w.claim("w2", 9)), nil)
+	w.pass(24 * time.Hour)
+	same(w, "when the claim ran out", ids(w.claim("w2", 9)), nil)
+	w.must(w.move(w.get(j.ID), lifecycle.Lost, lifecycle.Timer))
+	got := w.claim("w2", 9)
+	if len(got) != 1 || got[0].Worker != "w2" || got[0].Epoch <= j.Epoch {
+		w.Errorf("after it was lost: %+v", got)
+	}
+}
+
+func claimParallel(w *world) {
+	const n, workers = 200, 16
+	var list []job.Created
+	for i := range n {
+		list = append(list, w.made(Step, owner(fmt.Sprint("o", i%5)), priority(i%3)))
+	}
+	w.create(list...)
+	ask := w.asks("", 3, nil)
+	var mu sync.Mutex
+	seen := map[job.ID]string{}
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			mine := ask
+			mine.Worker = fmt.Sprint("w", i)
+			for range n + 1 {
+				got, err := w.st.Claim(w.Context(), mine)
+				if err != nil {
+					w.Errorf("claim: %v", err)
+				}
+				if len(got) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, j := range got {
+					if other, taken := seen[j.ID]; taken || j.Worker != mine.Worker || j.Epoch != 1 {
+						w.Errorf("%s went to %s as %+v and to %q", j.ID, mine.Worker, j, other)
+					}
+					seen[j.ID] = mine.Worker
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(seen) != n {
+		w.Errorf("%d jobs were given, want %d", len(seen), n)
+	}
+	w.sound()
+}
+
+func claimDry(w *world) {
+	herd(w)
+	w.step(priority(1), due(w.now().Add(time.Hour)))
+	w.put(job.Scope{Owner: "cid"}, time.Time{})
+	ask := w.asks("w1", 5, steps(4))
+	ask.Dry = true
+	before := w.list(job.Query{})
+	var said []job.ID
+	for range 2 {
+		got, err := w.st.Claim(w.Context(), ask)
+		if err != nil {
+			w.Fatal(err)
+		}
+		if said != nil {
+			same(w, "asked again", ids(got), said)
+		}
+		said = ids(got)
+		same(w, "jobs", w.list(job.Query{}), before)
+	}
+	ask.Dry = false
+	got, err := w.st.Claim(w.Context(), ask)
+	if err != nil {
+		w.Fatal(err)
+	}
+	same(w, "what is claimed", ids(got), said)
+	same(w, "how many", len(got), 4)
+	w.sound()
+}
+
+func claimStarts(w *world) {
+	j := w.claimed()
+	for n := 1; n <= 3; n++ {
+		if j.Starts != n {
+			w.Errorf("start %d is counted as %d", n, j.Starts)
+		}
+		w.must(w.move(j, lifecycle.Lost, lifecycle.Timer))
+		j = w.claim("w1", 1)[0]
+	}
+	w.must(w.move(j, lifecycle.Yield, lifecycle.Worker))
+	if j = w.claim("w1", 1)[0]; j.Starts != 1 {
+		w.Errorf("%d starts after a worker gave it back alive, want 1", j.Starts)
+	}
+}

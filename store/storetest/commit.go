@@ -1,0 +1,378 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var commitTests = []test{
+	{"a move under a claim", commitMove},
+	{"every field can be set", commitFields},
+	{"news without a move gives the claim back, or keeps it", commitNews},
+	{"news without a claim leaves the claim alone", commitAside},
+	{"what belongs to a state ends with it", commitEnters},
+	{"an operator's move fences the worker off", commitFences},
+	{"an expected version that is over", commitVersion},
+	{"an expected state that is another", commitFrom},
+	{"neither epoch nor version", commitNeither},
+	{"a job that is not there", commitNobody},
+	{"a priority out of bounds", commitPriority},
+	{"a refused change leaves nothing of its own, its neighbours pass", commitNeighbours},
+	{"two changes of one job in one call", commitTwice},
+	{"many versions at once: one wins", commitRace},
+	{"no changes", func(w *world) { same(w, "results", len(w.commitAll()), 0) }},
+}
+
+// commitMove compares what the store gives and keeps with what job.Apply says.
+func commitMove(w *world) {
+	j := w.claimed(owner("bob"))
+	c := w.move(j, "begin", lifecycle.Worker, note("looks good"), sets(job.Fields{Message: ptr("working")}))
+	want, event, err := job.Apply(j, &c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	got := w.must(c)
+	same(w, "result", got, want)
+	same(w, "record", w.get(j.ID), want)
+	same(w, "last entry", w.history(j.ID)[1], *event)
+	if got.Claimed() || got.Starts != 0 || got.LastOK != waiting {
+		w.Errorf("after the move: %+v", got)
+	}
+	w.sound()
+}
+
+func commitFields(w *world) {
+	at := w.now().Add(time.Hour)
+	for name, f := range everyField(at) {
+		j := w.claimed()
+		c := job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Set: f}
+		want, _, err := job.Apply(j, &c)
+		if err != nil {
+			w.Fatal(err)
+		}
+		same(w, name, w.must(c), want)
+		same(w, name+" read back", w.get(j.ID), want)
+		w.must(w.move(want, "begin", lifecycle.Worker))
+	}
+	j := w.claimed(func(j *job.Job) { j.Data, j.Message = []byte(`{"a":1}`), "hello" })
+	got := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Set: job.Fields{Message: ptr("")}})
+	if got.Message != "" || string(got.Data) != `{"a":1}` {
+		w.Errorf("an empty message and no data: %q, %s", got.Message, got.Data)
+	}
+	w.sound()
+}
+
+// everyField gives a change of each field alone.
+func everyField(at time.Time) map[string]job.Fields {
+	return map[string]job.Fields{
+		"data": {Data: []byte(`{"b":2}`)}, "message": {Message: ptr("news")}, "cause": {Cause: ptr("network")},
+		"priority": {Priority: ptr(3)}, "due": {Due: &at}, "deadline": {Deadline: &at}, "expires": {Expires: &at},
+		"attempts": {Attempts: ptr(2)}, "retries": {Retries: ptr(4)}, "expected": {Expected: ptr(9)}, "group": {Group: ptr("maps")},
+	}
+}
+
+func commitNews(w *world) {
+	j := w.claimed()
+	kept := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Set: job.Fields{Message: ptr("half done")}})
+	if !kept.Claimed() || kept.Epoch != j.Epoch || kept.Seq != j.Seq || kept.Starts != 1 {
+		w.Errorf("kept: %+v", kept)
+	}
+	looped := w.must(w.move(kept, lifecycle.Waiting, lifecycle.Worker, func(c *job.Change) { c.Keep = true }))
+	if !looped.Claimed() || looped.Epoch != j.Epoch || looped.Seq != j.Seq+1 {
+		w.Errorf("a loop that keeps the claim: %+v", looped)
+	}
+	back := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now()})
+	if back.Claimed() || back.Starts != 0 || !back.Until.IsZero() {
+		w.Errorf("given back: %+v", back)
+	}
+	_, err := w.commit(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now()})
+	w.refused(err, job.Stale)
+	same(w, "another takes it", ids(w.claim("w2", 1)), []job.ID{j.ID})
+	w.sound()
+}
+
+func commitAside(w *world) {
+	j := w.claimed()
+	got := w.must(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Priority: ptr(1)}})
+	if got.Epoch != j.Epoch || got.Worker != "w1" || !got.Until.Equal(j.Until) {
+		w.Errorf("an operator's news touched the claim: %+v", got)
+	}
+	w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, who knows nothing of it
+}
+
+// commitEnters moves a job that has a due time, a timer and attempts: a loop keeps them, another state starts anew.
+func commitEnters(w *world) {
+	at := w.now().Add(time.Hour)
+	j := w.claimed()
+	j = w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(),
+		Set: job.Fields{Attempts: ptr(3), Expires: &at, Deadline: &at, Retries: ptr(1)}})
+	entered := j.Entered
+	j = w.must(w.move(j, lifecycle.Backoff, lifecycle.Worker, sets(job.Fields{Due: &at})))
+	if j.Attempts != 3 || !j.Expires.Equal(at) || !j.Due.Equal(at) || !j.Entered.Equal(entered) {
+		w.Errorf("after a loop: %+v", j)
+	}
+	c := w.move(j, "begin", lifecycle.Worker, without)
+	c.Version = j.Version
+	got := w.must(c)
+	if got.Attempts != 0 || !got.Expires.IsZero() || !got.Due.IsZero() || !got.Entered.Equal(c.At) {
+		w.Errorf("in another state: %+v", got)
+	}
+	if got.Retries != 1 || !got.Deadline.Equal(at) {
+		w.Errorf("what belongs to the job is gone: %+v", got)
+	}
+	same(w, "record", w.get(j.ID), got)
+}
+
+func commitFences(w *world) {
+	j := w.claimed()
+	got := w.must(w.move(j, "cancel", lifecycle.Operator))
+	if got.Epoch <= j.Epoch || got.Claimed() || got.Outcome != lifecycle.Cancelled || !got.Ended {
+		w.Errorf("cancelled: %+v", got)
+	}
+	before := w.snapshot(j.ID)
+	_, err := w.commit(w.move(j, "begin", lifecycle.Worker))
+	w.refused(err, job.Stale)
+	w.unchanged(before)
+	w.sound()
+}
+
+func commitVersion(w *world) {
+	j := w.step()
+	w.must(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Message: ptr("x")}})
+	before := w.snapshot(j.ID)
+	_, err := w.commit(w.move(j, "cancel", lifecycle.Operator))
+	w.refused(err, job.Conflict)
+	claimed := w.claim("w1", 1)[0]
+	_, err = w.commit(w.move(claimed, "begin", lifecycle.Worker, func(c *job.Change) { c.Version = before.Job.Version }))
+	w.refused(err, job.Conflict)
+	w.must(w.move(claimed, "begin", lifecycle.Worker, func(c *job.Change) { c.Version = claimed.Version }))
+}
+
+func commitFrom(w *world) {
+	j := w.step()
+	before := w.snapshot(j.ID)
+	_, err := w.commit(w.move(j, "cancel", lifecycle.Operator, func(c *job.Change) { c.From = running }))
+	w.refused(err, job.Conflict)
+	w.unchanged(before)
+	w.must(w.move(j, "cancel", lifecycle.Operator, func(c *job.Change) { c.From = "" }))
+}
+
+func commitNeither(w *world) {
+	j := w.step()
+	before := w.snapshot(j.ID)
+	_, err := w.commit(w.move(j, "cancel", lifecycle.Operator, func(c *job.Change) { c.Version = 0 }))
+	w.refused(err, job.Invalid)
+	w.unchanged(before)
+}
+
+func commitNobody(w *world) {
+	_, err := w.commit(job.Change{Job: "tst_nobody", Version: 1, At: w.now()})
+	w.refused(err, job.NotFound)
+}
+
+func commitPriority(w *world) {
+	j := w.step()
+	before := w.snapshot(j.ID)
+	for _, p := range []int{-1, 100} {
+		_, err := w.commit(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Priority: &p}})
+		w.refused(err, job.Invalid)
+	}
+	w.unchanged(before)
+}
+
+// loaded is a move that brings everything a change can carry.
+func (w *world) loaded(j job.Job, e lifecycle.Event) job.Change {
+	w.Helper()
+	return w.move(j, e, lifecycle.Worker, func(c *job.Change) {
+		c.Tasks = []job.Task{{Name: "t-" + string(j.ID), Kind: "download", State: running, Changed: w.now()}}
+		c.Outbox = []job.Message{{Key: "m-" + string(j.ID), Job: j.ID, Topic: "mail", Created: w.now(), Due: w.now()}}
+		c.Spawn = []job.Created{w.made(Step, parent(j.ID), priority(job.LastPriority), func(child *job.Job) { child.ID = "tst_child_of_" + j.ID })}
+	})
+}
+
+func commitNeighbours(w *world) {
+	for _, spoil := range []struct {
+		name string
+		with func(*job.Change)
+		want job.ErrorKind
+	}{
+		{"epoch", func(c *job.Change) { c.Epoch += 7 }, job.Stale},
+		{"version", func(c *job.Change) { c.Version = 99 }, job.Conflict},
+		{"state", func(c *job.Change) { c.From = done }, job.Conflict},
+		{"priority", func(c *job.Change) { c.Set.Priority = ptr(100) }, job.Invalid},
+		{"settled", func(c *job.Change) { c.Set.Expected, c.Spawn, c.Require.Settled = nil, nil, true }, job.Refused},
+	} {
+		var jobs []job.Job
+		var changes []job.Change
+		for i := range 3 {
+			j := w.claimed(expecting(1))
+			jobs = append(jobs, j)
+			changes = append(changes, w.loaded(j, "begin"))
+			if i == 1 {
+				spoil.with(&changes[1])
+			}
+		}
+		before := w.snapshot(jobs[1].ID)
+		results := w.commitAll(changes...)
+		w.refused(results[1].Err, spoil.want)
+		w.unchanged(before)
+		for _, i := range []int{0, 2} {
+			after := w.snapshot(jobs[i].ID)
+			if results[i].Err != nil || after.Job.State != running || len(after.Tasks) != 1 || len(after.Messages) != 1 || len(after.Children) != 1 {
+				w.Errorf("%s: neighbour %d: %v, %+v", spoil.name, i, results[i].Err, after)
+			}
+			same(w, "result", results[i].Job, after.Job)
+		}
+		_, err := w.st.Get(w.Context(), "tst_child_of_"+jobs[1].ID)
+		w.refused(err, job.NotFound)
+		w.sound()
+	}
+}
+
+// commitTwice puts a chain of changes into one call: each sees what the one before left.
+func commitTwice(w *world) {
+	j := w.claimed()
+	begin := w.move(j, "begin", lifecycle.Worker)
+	news := job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Set: job.Fields{Message: ptr("on")}}
+	results := w.commitAll(news, begin, begin)
+	if results[0].Err != nil || results[1].Err != nil {
+		w.Errorf("news and move: %v, %v", results[0].Err, results[1].Err)
+	}
+	w.refused(results[2].Err, job.Stale)
+	got := w.get(j.ID)
+	if got.State != running || got.Message != "on" || got.Seq != 2 {
+		w.Errorf("after both: %+v", got)
+	}
+	w.sound()
+}
+
+func commitRace(w *world) {
+	j := w.step()
+	const n = 16
+	c := w.move(j, "hold", lifecycle.Operator)
+	won := make(chan string, n)
+	finished := make(chan bool, n)
+	for i := range n {
+		mine := c
+		mine.Actor = fmt.Sprint("operator ", i)
+		go func() {
+			defer func() { finished <- true }()
+			results, err := w.st.Commit(w.Context(), mine)
+			switch {
+			case err != nil:
+				w.Errorf("commit as a whole: %v", err)
+			case results[0].Err == nil:
+				won <- mine.Actor
+			case job.KindOf(results[0].Err) != job.Conflict:
+				w.Errorf("lost the race with %v, want kind conflict", results[0].Err)
+			}
+		}()
+	}
+	for range n {
+		<-finished
+	}
+	if len(won) != 1 {
+		w.Fatalf("%d operators won with the same version", len(won))
+	}
+	same(w, "who is in the history", w.history(j.ID)[1].Actor, <-won)
+	w.sound()
+}
+
+var staleTests = []test{
+	{"every kind of change is refused to an old epoch", staleEvery},
+	{"an epoch that is not yet", staleFuture},
+	{"a stale holder races with the one after it", staleRace},
+}
+
+// staleEvery claims a job, loses it to another worker and tries every kind of change under the old epoch.
+func staleEvery(w *world) {
+	old := w.claimed()
+	w.must(w.move(old, lifecycle.Lost, lifecycle.Timer))
+	taken := w.claim("w2", 1)[0]
+	if taken.ID != old.ID {
+		w.Fatalf("claim gave %s", taken.ID)
+	}
+	before := w.snapshot(old.ID)
+	try := map[string]job.Change{}
+	for name, f := range everyField(w.now()) {
+		try["set "+name] = job.Change{Set: f, Keep: true}
+		try["set "+name+" and give back"] = job.Change{Set: f}
+	}
+	for _, e := range []lifecycle.Event{"begin", lifecycle.Waiting, lifecycle.Backoff, lifecycle.Yield} {
+		try["event "+string(e)] = w.move(old, e, lifecycle.Worker)
+		try["event "+string(e)+", keeping the claim"] = w.move(old, e, lifecycle.Worker, func(c *job.Change) { c.Keep = true })
+	}
+	all := w.loaded(old, "begin")
+	try["tasks"] = job.Change{Tasks: all.Tasks, Keep: true}
+	try["outbox"] = job.Change{Outbox: all.Outbox, Keep: true}
+	try["children"] = job.Change{Spawn: all.Spawn, Keep: true}
+	try["chain"] = w.move(old, "begin", lifecycle.Worker, func(c *job.Change) {
+		c.Chain = &job.Chain{Worker: "w1", Until: w.now().Add(time.Hour)}
+	})
+	try["the right version"] = job.Change{Version: taken.Version, Keep: true}
+	try["giving back"] = job.Change{}
+	try["everything"] = all
+	for name, c := range try {
+		c.Job, c.Epoch, c.At = old.ID, old.Epoch, w.now()
+		if _, err := w.commit(c); job.KindOf(err) != job.Stale {
+			w.Errorf("%s: %v, want kind stale", name, err)
+		}
+		w.unchanged(before)
+	}
+	if _, err := w.st.Get(w.Context(), all.Spawn[0].Job.ID); job.KindOf(err) != job.NotFound {
+		w.Errorf("a stale change created a child: %v", err)
+	}
+	w.must(w.move(taken, "begin", lifecycle.Worker))
+	w.sound()
+}
+
+func staleFuture(w *world) {
+	j := w.claimed()
+	before := w.snapshot(j.ID)
+	_, err := w.commit(w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Epoch++ }))
+	w.refused(err, job.Stale)
+	_, err = w.commit(w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Epoch = -1 }))
+	w.refused(err, job.Stale)
+	w.unchanged(before)
+}
+
+// staleRace has a worker end its work while its claim is taken away and given to another: one of the two moves happens, and
+// the loser is told.
+func staleRace(w *world) {
+	for range w.scale(10_000, 100) {
+		j := w.claimed()
+		work, lose := w.move(j, "begin", lifecycle.Worker), w.move(j, lifecycle.Lost, lifecycle.Timer)
+		var kinds [2]job.ErrorKind
+		var all sync.WaitGroup
+		for i, c := range []job.Change{work, lose} {
+			all.Go(func() {
+				r, err := w.st.Commit(w.Context(), c)
+				if err != nil {
+					w.Errorf("commit: %v", err)
+					return
+				}
+				kinds[i] = job.KindOf(r[0].Err)
+			})
+		}
+		all.Wait()
+		now := w.get(j.ID)
+		switch {
+		case kinds == [2]job.ErrorKind{"", job.Conflict} && now.State == running && now.Seq == 2:
+		case kinds == [2]job.ErrorKind{job.Stale, ""} && now.State == waiting && now.Seq == 2 && now.Epoch > j.Epoch:
+		default:
+			w.Fatalf("worker: %q, sweep: %q, record: %+v", kinds[0], kinds[1], now)
+		}
+		w.moved(now, lifecycle.Operator, pickEvent(now.State == running, "fail", "cancel"))
+	}
+}
+
+func pickEvent(first bool, a, b lifecycle.Event) lifecycle.Event {
+	if first {
+		return a
+	}
+	return b
+}

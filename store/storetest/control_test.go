@@ -1,0 +1,161 @@
+package storetest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// broken are stores that each break one sentence of the contract, and the test (a part and words of a name) that must say so.
+var broken = map[string]struct {
+	test  string
+	store func(job.Store) job.Store
+}{
+	"keys are forgotten":        {"Create/twice", func(s job.Store) job.Store { return &breaks{Store: s, create: noKeys} }},
+	"parents are not told":      {"Create/parent.s_counts", func(s job.Store) job.Store { return &breaks{Store: s, create: noParents} }},
+	"epochs are not compared":   {"Stale/every", func(s job.Store) job.Store { return &breaks{Store: s, change: anyEpoch(s)} }},
+	"versions are not compared": {"Commit/expected_version", func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
+	"states are not compared":   {"Tables/storetest.step", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.From = "" }} }},
+	"claims are always kept":    {"Commit/news_without_a_move", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Keep = true }} }},
+	"requirements are overlooked": {"Children/required", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Require = job.Require{} }}
+	}},
+	"children are not spawned": {"Children/spawned_once", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Spawn = nil }} }},
+	"messages are dropped":     {"Outbox/job.s_messages", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Outbox = nil }} }},
+	"tasks are dropped":        {"History/tasks", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Tasks = nil }} }},
+	"chains pass limits":       {"Chain/by_a_limit", func(s job.Store) job.Store { return &breaks{Store: s, change: noChainLimits} }},
+	"chains are never granted": {"Chain/granted", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Chain = nil }} }},
+	"limits are overlooked":    {"Limit/a_number", func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.Limits = nil }} }},
+	"everything is due": {"Claim/nothing_before", func(s job.Store) job.Store {
+		return &breaks{Store: s, claim: func(c *job.Claim) { c.Now = c.Now.AddDate(9, 0, 0) }}
+	}},
+	"more than asked for": {"Claim/at_most", func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.N++ }} }},
+	"holds are forgotten": {"Hold/every_scope", func(s job.Store) job.Store {
+		return &breaks{Store: s, hold: func(h *job.HoldChange) { h.Hold.Group = "x" }}
+	}},
+	"lost leases are kept silent": {"Renew/gives", func(s job.Store) job.Store { return &breaks{Store: s, silent: true} }},
+	"leases of messages are none": {"Outbox/taken_message", func(s job.Store) job.Store { return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Lease = 0 }} }},
+	"lists overlook the parent":   {"List/every_filter", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
+	"lists have one order":        {"List/newest", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Oldest = true }} }},
+	"lists have no bounds": {"List/page_size", func(s job.Store) job.Store {
+		return &breaks{Store: s, query: func(q *job.Query) { q.Limit = max(q.Limit, 60) }}
+	}},
+}
+
+// breaks alters calls on their way to a store.
+type breaks struct {
+	job.Store
+	create func(*job.Created)
+	change func(*job.Change)
+	claim  func(*job.Claim)
+	hold   func(*job.HoldChange)
+	outbox func(*job.OutboxCall)
+	query  func(*job.Query)
+	silent bool
+}
+
+func alter[T any](list []T, f func(*T)) []T {
+	altered := append([]T(nil), list...)
+	for i := range altered {
+		if f != nil {
+			f(&altered[i])
+		}
+	}
+	return altered
+}
+
+func (b *breaks) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
+	return b.Store.Create(ctx, alter(jobs, b.create)...)
+}
+
+func (b *breaks) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	return b.Store.Commit(ctx, alter(changes, b.change)...)
+}
+
+func (b *breaks) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	return b.Store.Claim(ctx, alter([]job.Claim{c}, b.claim)[0])
+}
+
+func (b *breaks) Hold(ctx context.Context, change *job.HoldChange) ([]job.Hold, error) {
+	if change != nil {
+		change = &alter([]job.HoldChange{*change}, b.hold)[0]
+	}
+	return b.Store.Hold(ctx, change)
+}
+
+func (b *breaks) Outbox(ctx context.Context, c job.OutboxCall) ([]job.Message, error) {
+	return b.Store.Outbox(ctx, alter([]job.OutboxCall{c}, b.outbox)[0])
+}
+
+func (b *breaks) List(ctx context.Context, q job.Query) (job.Page, error) {
+	return b.Store.List(ctx, alter([]job.Query{q}, b.query)[0])
+}
+
+func (b *breaks) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
+	lost, err := b.Store.Renew(ctx, c)
+	if b.silent {
+		lost = nil
+	}
+	return lost, err
+}
+
+func noKeys(c *job.Created)    { c.Job.Key = "" }
+func noParents(c *job.Created) { c.Job.Parent = "" }
+
+func noChainLimits(c *job.Change) {
+	if c.Chain != nil {
+		c.Chain = &job.Chain{Worker: c.Chain.Worker, Until: c.Chain.Until}
+	}
+}
+
+func anyEpoch(s job.Store) func(*job.Change) {
+	return func(c *job.Change) {
+		if j, err := s.Get(context.Background(), c.Job); err == nil && c.Epoch != 0 {
+			c.Epoch = j.Epoch
+		}
+	}
+}
+
+func anyVersion(s job.Store) func(*job.Change) {
+	return func(c *job.Change) {
+		if j, err := s.Get(context.Background(), c.Job); err == nil && c.Version != 0 {
+			c.Version = j.Version
+		}
+	}
+}
+
+const breakVariable = "STORETEST_BREAK"
+
+// TestBroken is the part of a control that runs in a process of its own, where it is to fail. Without its variable there is
+// nothing to break and it says nothing.
+func TestBroken(t *testing.T) {
+	b, ok := broken[os.Getenv(breakVariable)]
+	if !ok {
+		return
+	}
+	storetest.Run(t, func(*testing.T) (job.Store, func() job.Store) { return b.store(mem.New()), nil })
+}
+
+// The controls: every broken store fails, in the test that speaks of what it breaks.
+func TestContractSeesBrokenStores(t *testing.T) {
+	for broke, b := range broken {
+		t.Run(broke, func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			part, name, _ := strings.Cut(b.test, "/")
+			run := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestBroken$/^"+part+"$/"+name)
+			run.Env = append(os.Environ(), breakVariable+"="+broke)
+			out, err := run.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "--- FAIL: TestBroken/"+part+"/") {
+				t.Errorf("%v: the contract's test %s passes or ends otherwise:\n%s", err, b.test, out)
+			}
+		})
+	}
+}

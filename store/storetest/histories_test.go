@@ -1,0 +1,39 @@
+package storetest_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+func TestClaimsAreLinearizable(t *testing.T) {
+	const n = 20_000
+	if wrong := storetest.Histories(t, n, func() job.Store { return mem.New() }); wrong > 0 {
+		t.Errorf("%d of %d histories are not linearizable", wrong, n)
+	}
+}
+
+// The control: a store that does not look at the epoch of a change lets a worker write whose claim is over, and the model sees it.
+func TestClaimsWithoutFence(t *testing.T) {
+	const n = 2_000
+	wrong := storetest.Histories(t, n, func() job.Store { return unfenced{mem.New()} })
+	if wrong < n/10 {
+		t.Errorf("%d of %d histories are not linearizable without a fence; the check is blind", wrong, n)
+	}
+	t.Logf("%d of %d histories are not linearizable without a fence", wrong, n)
+}
+
+// unfenced takes every change as one made under the current claim.
+type unfenced struct{ job.Store }
+
+func (u unfenced) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	for i := range changes {
+		if j, err := u.Get(ctx, changes[i].Job); err == nil && changes[i].Epoch != 0 {
+			changes[i].Epoch = j.Epoch
+		}
+	}
+	return u.Store.Commit(ctx, changes...)
+}

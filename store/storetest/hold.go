@@ -1,0 +1,273 @@
+package storetest
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var holdTests = []test{
+	{"every scope keeps its jobs from being claimed", holdScopes},
+	{"a job's hold concerns the jobs of the batch", holdBatch},
+	{"ends by itself", holdUntil},
+	{"put, replaced, released, listed", holdList},
+	{"releasing what is not held", holdNone},
+	{"two holds on one job", holdTwo},
+	{"a job that moves comes under the hold of its new state", holdMoved},
+	{"claimed jobs go on", holdClaimed},
+	{"no claim slips through once a hold is put", holdRace},
+}
+
+func (w *world) put(s job.Scope, until time.Time) []job.Hold {
+	w.Helper()
+	return w.hold(&job.HoldChange{Hold: job.Hold{Scope: s, Who: "olga", Why: "a test", Since: w.now(), Until: until}})
+}
+
+func (w *world) release(s job.Scope) []job.Hold {
+	w.Helper()
+	return w.hold(&job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+}
+
+func holdScopes(w *world) {
+	inside := w.step(owner("ann"), group("maps"))
+	outside := w.moved(w.step(owner("bob"), group("books")), lifecycle.Worker, "begin")
+	batch := w.create(w.made(Batch))[0]
+	places := []job.Place{{Kind: stepKind, State: waiting}, {Kind: stepKind, State: running}, {Kind: batchKind, State: waiting}}
+	for _, s := range []job.Scope{
+		{}, {Kind: stepKind}, {State: waiting}, {Group: "maps"}, {Owner: "ann"}, {Job: inside.ID},
+		{Kind: stepKind, State: waiting, Group: "maps", Owner: "ann", Job: inside.ID}, {Kind: stepKind, Group: "books"},
+		{Kind: batchKind, Group: "maps"}, {Owner: "nobody"},
+	} {
+		w.put(s, time.Time{})
+		var want []job.ID
+		for _, j := range []job.Job{inside, outside, batch} {
+			if now := w.get(j.ID); !s.Matches(&now) {
+				want = append(want, j.ID)
+			}
+		}
+		ask := w.asks("w1", 9, nil)
+		ask.From = places
+		got, err := w.st.Claim(w.Context(), ask)
+		if err != nil {
+			w.Fatal(err)
+		}
+		set := map[job.ID]bool{}
+		for _, j := range got {
+			set[j.ID] = true
+			w.must(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now()})
+		}
+		for _, id := range want {
+			if !set[id] {
+				w.Errorf("hold of %s: %s is outside and was not given", s, id)
+			}
+		}
+		if len(got) != len(want) {
+			w.Errorf("hold of %s: claim gave %v, want %v", s, ids(got), want)
+		}
+		w.release(s)
+		if got, err = w.st.Claim(w.Context(), ask); err != nil || len(got) != 3 {
+			w.Errorf("after the release of %s: claim gave %v, %v", s, ids(got), err)
+		}
+		for _, j := range got {
+			w.must(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now()})
+		}
+	}
+}
+
+func holdBatch(w *world) {
+	a, b := w.create(w.made(Batch, expecting(2)))[0], w.create(w.made(Batch, expecting(1)))[0]
+	w.create(w.made(Step, parent(a.ID)))
+	free := w.step(parent(b.ID))
+	w.put(job.Scope{Job: a.ID}, time.Time{})
+	late := w.step(parent(a.ID))
+	same(w, "claim", ids(w.claim("w1", 9)), []job.ID{free.ID})
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
+		From: []job.Place{{Kind: batchKind, State: waiting}}})
+	if err != nil || len(got) != 1 || got[0].ID != b.ID {
+		w.Errorf("claim of batches gave %v, %v", ids(got), err)
+	}
+	w.release(job.Scope{Job: a.ID})
+	same(w, "children after the release", len(w.claim("w1", 9)), 2)
+	same(w, "the younger child is claimed", w.get(late.ID).Worker, "w1")
+}
+
+func holdUntil(w *world) {
+	j := w.step(group("maps"))
+	w.put(job.Scope{Group: "maps"}, w.now().Add(time.Hour))
+	same(w, "while it is on", ids(w.claim("w1", 1)), nil)
+	w.pass(time.Hour)
+	same(w, "when it has run out", ids(w.claim("w1", 1)), []job.ID{j.ID})
+}
+
+func holdList(w *world) {
+	same(w, "none", w.hold(nil), nil)
+	maps, all := job.Scope{Group: "maps"}, job.Scope{}
+	first := w.put(maps, time.Time{})
+	until := w.now().Add(time.Hour)
+	holds := w.put(all, until)
+	if len(first) != 1 || len(holds) != 2 {
+		w.Fatalf("one, then two: %v, %v", first, holds)
+	}
+	same(w, "the first stays as it is", holds[0], first[0])
+	same(w, "put", holds[1], job.Hold{Scope: all, Who: "olga", Why: "a test", Since: holds[1].Since, Until: until, Version: holds[1].Version})
+	same(w, "read again", w.hold(nil), holds)
+	changed := w.hold(&job.HoldChange{Hold: job.Hold{Scope: maps, Who: "otto", Why: "another reason", Since: first[0].Since}})
+	if len(changed) != 2 || changed[0].Who != "otto" || changed[0].Why != "another reason" {
+		w.Errorf("replaced: %v", changed)
+	}
+	versions := []int64{first[0].Version, holds[1].Version, changed[0].Version}
+	if versions[0] <= 0 || versions[1] <= versions[0] || versions[2] <= versions[1] {
+		w.Errorf("versions %v do not rise with every change", versions)
+	}
+	left := w.release(all)
+	same(w, "after a release", left, changed[:1])
+	again := w.put(all, time.Time{})
+	if got := again[len(again)-1].Version; got <= versions[2]+1 {
+		w.Errorf("version %d after a release and a new hold, want more than %d: both are changes", got, versions[2]+1)
+	}
+}
+
+func holdNone(w *world) {
+	w.put(job.Scope{Group: "maps"}, time.Time{})
+	before := w.hold(nil)
+	for _, s := range []job.Scope{{}, {Group: "books"}, {Group: "maps", Kind: stepKind}} {
+		_, err := w.st.Hold(w.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+		w.refused(err, job.NotFound)
+	}
+	same(w, "holds", w.hold(nil), before)
+}
+
+func holdTwo(w *world) {
+	j := w.step(group("maps"), owner("ann"))
+	w.put(job.Scope{Group: "maps"}, time.Time{})
+	w.put(job.Scope{Owner: "ann"}, time.Time{})
+	w.release(job.Scope{Group: "maps"})
+	same(w, "one is still on", ids(w.claim("w1", 1)), nil)
+	w.release(job.Scope{Owner: "ann"})
+	same(w, "both are off", ids(w.claim("w1", 1)), []job.ID{j.ID})
+}
+
+func holdMoved(w *world) {
+	j := w.claimed(group("maps"))
+	w.put(job.Scope{State: running, Group: "maps"}, time.Time{})
+	j = w.must(w.move(j, "begin", lifecycle.Worker))
+	same(w, "in the new state", ids(w.claim("w1", 1, running)), nil)
+	w.must(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Group: ptr("books")}})
+	same(w, "in another group", ids(w.claim("w1", 1, running)), []job.ID{j.ID})
+}
+
+func holdClaimed(w *world) {
+	j := w.claimed()
+	w.put(job.Scope{}, time.Time{})
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.pass(time.Hour)})
+	if err != nil || len(lost) > 0 {
+		w.Errorf("renew: lost %v, %v", lost, err)
+	}
+	w.must(w.move(w.get(j.ID), "begin", lifecycle.Worker))
+}
+
+// holdRace puts a hold while workers claim. What was claimed before is claimed; afterwards nothing is.
+func holdRace(w *world) {
+	var list []job.Created
+	for range w.scale(300, 40) {
+		list = append(list, w.made(Step))
+	}
+	w.create(list...)
+	ask := w.asks("w1", 1, nil)
+	var claims atomic.Int64
+	var on atomic.Bool
+	var all sync.WaitGroup
+	begun := make(chan bool, 1)
+	for range 4 {
+		all.Go(func() {
+			for {
+				held := on.Load()
+				got, err := w.st.Claim(w.Context(), ask)
+				if err != nil {
+					w.Errorf("claim: %v", err)
+				}
+				if held && len(got) > 0 {
+					w.Errorf("%s was claimed after its hold", got[0].ID)
+				}
+				if held || len(got) == 0 {
+					return
+				}
+				claims.Add(1)
+				select {
+				case begun <- true:
+				default:
+				}
+			}
+		})
+	}
+	<-begun
+	w.put(job.Scope{Kind: stepKind}, time.Time{})
+	on.Store(true)
+	all.Wait()
+	same(w, "nothing more", ids(w.claim("w1", 9)), nil)
+	var claimed int64
+	for _, t := range w.count() {
+		claimed += t.Claimed
+	}
+	same(w, "claims", claimed, claims.Load())
+}
+
+var renewTests = []test{
+	{"prolongs the claims that are held", renewHeld},
+	{"gives the leases that are over", renewLost},
+}
+
+func renewHeld(w *world) {
+	a, b := w.claimed(), w.claimed()
+	until := w.now().Add(2 * time.Hour)
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: until,
+		Leases: []job.Lease{{Job: a.ID, Epoch: a.Epoch}, {Job: b.ID, Epoch: b.Epoch}}})
+	if err != nil || len(lost) > 0 {
+		w.Fatalf("lost %v, %v", lost, err)
+	}
+	for _, j := range []job.Job{a, b} {
+		now := w.get(j.ID)
+		if !now.Until.Equal(until) || now.Epoch != j.Epoch || now.Worker != "w1" || now.Starts != j.Starts {
+			w.Errorf("renewed claim: %+v", now)
+		}
+		same(w, "a renewal is no history entry", now.Seq, j.Seq)
+	}
+	if _, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: until}); err != nil {
+		w.Errorf("nothing to renew: %v", err)
+	}
+	w.must(w.move(a, "begin", lifecycle.Worker)) // the epoch stays good
+	w.sound()
+}
+
+func renewLost(w *world) {
+	good, back, fenced, other, again := w.claimed(), w.claimed(), w.claimed(), w.claimed(), w.claimed()
+	w.must(job.Change{Job: back.ID, Epoch: back.Epoch, At: w.now()})
+	w.must(w.move(fenced, "cancel", lifecycle.Operator))
+	w.must(w.move(other, lifecycle.Lost, lifecycle.Timer))
+	w.must(w.move(again, lifecycle.Lost, lifecycle.Timer))
+	w.claim("w2", 1) // takes back's, the oldest
+	w.claim("w1", 9) // the same worker under a new epoch
+	var leases []job.Lease
+	for _, j := range []job.Job{good, back, fenced, other, again, {ID: "tst_nobody", Epoch: 1}} {
+		leases = append(leases, job.Lease{Job: j.ID, Epoch: j.Epoch})
+	}
+	before := []snapshot{w.snapshot(back.ID), w.snapshot(fenced.ID), w.snapshot(other.ID), w.snapshot(again.ID)}
+	until := w.pass(time.Hour)
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: leases, Until: until})
+	if err != nil {
+		w.Fatal(err)
+	}
+	same(w, "lost leases", lost, leases[1:])
+	same(w, "the one that is held", w.get(good.ID).Until, until)
+	for _, s := range before {
+		w.unchanged(s)
+	}
+	now := w.get(back.ID) // held by w2
+	lost, err = w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: now.ID, Epoch: now.Epoch}}, Until: until})
+	if now.Worker != "w2" || err != nil || len(lost) != 1 {
+		w.Errorf("another worker's claim (%s) was renewed: lost %v, %v", now.Worker, lost, err)
+	}
+}

@@ -1,0 +1,261 @@
+package storetest
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var limitTests = []test{
+	{"a number of claimed jobs", limitTotal},
+	{"only jobs of its kind", limitKind},
+	{"guarded states only", limitGuard},
+	{"jobs in occupied states count without a claim", limitOccupy},
+	{"a job in an occupied state has its place already", limitOccupies},
+	{"one owner or group", limitNamed},
+	{"each owner on its own", limitPerOwner},
+	{"each group on its own", limitPerGroup},
+	{"all limits together", limitAll},
+	{"a job with a full limit does not stop those behind it", limitPasses},
+	{"never overshot by 16 parallel workers", limitParallel},
+}
+
+func steps(max int, with ...func(*job.Limit)) []job.Limit {
+	l := job.Limit{Name: "max_test", Kind: stepKind, Max: max}
+	for _, f := range with {
+		f(&l)
+	}
+	return []job.Limit{l}
+}
+
+func limitTotal(w *world) {
+	for range 5 {
+		w.step()
+	}
+	got := w.claimWith("w1", 9, steps(3))
+	same(w, "claimed", len(got), 3)
+	same(w, "over the limit", len(w.claimWith("w2", 9, steps(3))), 0)
+	same(w, "a limit of 0", len(w.claimWith("w2", 9, steps(0))), 0)
+	w.must(w.move(got[1], "begin", lifecycle.Worker))
+	same(w, "room for one", len(w.claimWith("w2", 9, steps(3))), 1)
+	same(w, "a caller with a higher limit", len(w.claimWith("w2", 9, steps(4))), 1)
+	same(w, "without a limit", len(w.claim("w2", 9)), 0)
+}
+
+func limitKind(w *world) {
+	w.claimed()
+	w.step()
+	w.step()
+	other := job.Limit{Name: "other", Kind: batchKind, Max: 0}
+	same(w, "a limit of another kind", len(w.claimWith("w1", 1, []job.Limit{other})), 1)
+	batch := w.create(w.made(Batch))[0]
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.now(), Limits: steps(2),
+		From: []job.Place{{Kind: stepKind, State: waiting}, {Kind: batchKind, State: waiting}}})
+	if err != nil || len(got) != 1 || got[0].ID != batch.ID {
+		w.Errorf("with the limit of one kind full, the claim gave %v, %v; want %s", ids(got), err, batch.ID)
+	}
+}
+
+func limitGuard(w *world) {
+	limit := steps(2, func(l *job.Limit) { l.Guard = []lifecycle.State{waiting, checking} })
+	free := w.moved(w.step(), lifecycle.Worker, "begin")
+	w.moved(w.step(), lifecycle.Worker, "begin", "next")
+	w.step()
+	w.step()
+	same(w, "guarded", len(w.claimWith("w1", 9, limit, waiting, checking)), 2)
+	same(w, "not guarded", ids(w.claimWith("w1", 9, limit, waiting, checking, running)), []job.ID{free.ID})
+	w.step()
+	same(w, "claims in other states do not count", len(w.claimWith("w1", 9, steps(3, func(l *job.Limit) {
+		l.Guard = []lifecycle.State{waiting, checking}
+	}))), 1)
+}
+
+func limitOccupy(w *world) {
+	limit := steps(2, func(l *job.Limit) {
+		l.Guard, l.Occupy = []lifecycle.State{waiting}, []lifecycle.State{running, checking}
+	})
+	for range 4 {
+		w.step()
+	}
+	got := w.claimWith("w1", 9, limit)
+	same(w, "both claimed", len(got), 2)
+	w.must(w.move(got[0], "begin", lifecycle.Worker)) // from claimed in a guarded state to unclaimed in an occupied one
+	same(w, "one occupies, one is claimed", len(w.claimWith("w1", 9, limit)), 0)
+	second := w.must(w.move(got[1], "begin", lifecycle.Worker))
+	same(w, "both occupy", len(w.claimWith("w1", 9, limit)), 0)
+	claims := w.claim("w2", 1, running)
+	same(w, "occupied and claimed counts once", len(w.claimWith("w1", 9, steps(3, func(l *job.Limit) {
+		l.Guard, l.Occupy = []lifecycle.State{waiting}, []lifecycle.State{running, checking}
+	}))), 1)
+	w.must(w.move(claims[0], "fail", lifecycle.Worker))
+	w.moved(w.get(second.ID), lifecycle.Operator, "fail")
+	same(w, "both left", len(w.claimWith("w1", 9, limit)), 1)
+}
+
+// limitOccupies claims a job in a state that it occupies, with the limit full: it goes on in its own place. Otherwise a limit
+// whose guarded and occupied states overlap would lock itself up.
+func limitOccupies(w *world) {
+	limit := steps(1, func(l *job.Limit) { l.Occupy = []lifecycle.State{running} })
+	j := w.moved(w.step(), lifecycle.Worker, "begin")
+	w.step()
+	same(w, "another, with the place taken", ids(w.claimWith("w1", 9, limit)), nil)
+	same(w, "the one that has the place", ids(w.claimWith("w1", 9, limit, running, waiting)), []job.ID{j.ID})
+}
+
+func limitNamed(w *world) {
+	for _, name := range []string{"ann", "ann", "bob", "bob"} {
+		w.step(owner(name), group("g-"+name))
+	}
+	got := w.claimWith("w1", 9, steps(1, func(l *job.Limit) { l.Owner = "ann" }))
+	same(w, "of ann", count(got, func(j job.Job) bool { return j.Owner == "ann" }), 1)
+	same(w, "of bob", count(got, func(j job.Job) bool { return j.Owner == "bob" }), 2)
+	w.step(owner("bob"), group("g-bob"))
+	got = w.claimWith("w1", 9, steps(2, func(l *job.Limit) { l.Group = "g-ann" }))
+	same(w, "of group g-ann", count(got, func(j job.Job) bool { return j.Group == "g-ann" }), 1)
+	same(w, "of group g-bob", count(got, func(j job.Job) bool { return j.Group == "g-bob" }), 1)
+}
+
+func limitPerOwner(w *world) {
+	for _, name := range []string{"ann", "ann", "ann", "bob", "cid", "cid", "cid"} {
+		w.step(owner(name))
+	}
+	limit := steps(2, func(l *job.Limit) { l.PerOwner = true })
+	got := w.claimWith("w1", 9, limit)
+	for name, want := range map[string]int{"ann": 2, "bob": 1, "cid": 2} {
+		same(w, "of "+name, count(got, func(j job.Job) bool { return j.Owner == name }), want)
+	}
+	same(w, "again", len(w.claimWith("w1", 9, limit)), 0)
+}
+
+func limitPerGroup(w *world) {
+	for i := range 9 {
+		w.step(group(fmt.Sprint("g", i%3)), owner("ann"))
+	}
+	limit := steps(1, func(l *job.Limit) { l.PerGroup = true })
+	got := w.claimWith("w1", 9, limit)
+	same(w, "claimed", len(got), 3)
+	for i := range 3 {
+		name := fmt.Sprint("g", i)
+		same(w, "of "+name, count(got, func(j job.Job) bool { return j.Group == name }), 1)
+	}
+	w.must(w.move(got[1], "begin", lifecycle.Worker))
+	same(w, "its group has room", w.claimWith("w1", 9, limit)[0].Group, got[1].Group)
+	moving := w.must(job.Change{Job: got[0].ID, Epoch: got[0].Epoch, Keep: true, At: w.now(), Set: job.Fields{Group: ptr("g9")}})
+	got = w.claimWith("w1", 9, limit)
+	same(w, "the group that "+string(moving.ID)+" left has room", len(got), 1)
+	w.sound()
+}
+
+func limitAll(w *world) {
+	for i := range 8 {
+		w.step(owner(fmt.Sprint("o", i%2)), group(fmt.Sprint("g", i%4)))
+	}
+	limits := append(steps(5), steps(3, func(l *job.Limit) { l.PerOwner = true })...)
+	limits = append(limits, steps(1, func(l *job.Limit) { l.Group = "g0" })...)
+	got := w.claimWith("w1", 9, limits)
+	same(w, "in all", len(got), 5)
+	same(w, "of g0", count(got, func(j job.Job) bool { return j.Group == "g0" }) <= 1, true)
+	same(w, "of o0", count(got, func(j job.Job) bool { return j.Owner == "o0" }) <= 3, true)
+	same(w, "of o1", count(got, func(j job.Job) bool { return j.Owner == "o1" }) <= 3, true)
+}
+
+func limitPasses(w *world) {
+	limit := steps(1, func(l *job.Limit) { l.PerOwner = true })
+	for range 100 {
+		w.step(owner("ann"), priority(1))
+	}
+	bob := w.step(owner("bob"), priority(90))
+	got := w.claimWith("w1", 5, limit)
+	same(w, "one of each", len(got), 2)
+	same(w, "the last is bob's", got[len(got)-1].ID, bob.ID)
+}
+
+// limitParallel has 16 workers claim and give back under one limit; nobody may ever see more claims than it allows.
+func limitParallel(w *world) {
+	const max, workers = 5, 16
+	for i := range 40 {
+		w.step(owner(fmt.Sprint("o", i%4)))
+	}
+	ask := w.asks("", 3, append(steps(max), steps(2, func(l *job.Limit) { l.PerOwner = true })...))
+	var mu sync.Mutex
+	open, owners, total := 0, map[string]int{}, 0
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			mine := ask
+			mine.Worker = fmt.Sprint("w", i)
+			for range w.scale(50, 5) {
+				got, err := w.st.Claim(w.Context(), mine)
+				if err != nil {
+					w.Errorf("claim: %v", err)
+				}
+				mu.Lock()
+				open += len(got)
+				total += len(got)
+				for _, j := range got {
+					if owners[j.Owner]++; owners[j.Owner] > 2 {
+						w.Errorf("%s has %d claims, its limit is 2", j.Owner, owners[j.Owner])
+					}
+				}
+				if open > max {
+					w.Errorf("%d claims, the limit is %d", open, max)
+				}
+				mu.Unlock()
+				runtime.Gosched()
+				mu.Lock() // counted off before they are given back: never more than there are
+				open -= len(got)
+				for _, j := range got {
+					owners[j.Owner]--
+				}
+				mu.Unlock()
+				for _, j := range got {
+					if r, err := w.st.Commit(w.Context(), job.Change{Job: j.ID, Epoch: j.Epoch, At: mine.Now}); err != nil || r[0].Err != nil {
+						w.Errorf("give back: %v, %+v", err, r)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if total == 0 {
+		w.Error("nothing was claimed")
+	}
+	w.sound()
+	same(w, "all at once and none given back", len(parallelClaims(w, ask, workers)), max)
+}
+
+// parallelClaims has the workers claim at once and gives what they got together.
+func parallelClaims(w *world, ask job.Claim, workers int) []job.Job {
+	w.Helper()
+	var mu sync.Mutex
+	var jobs []job.Job
+	var all sync.WaitGroup
+	for i := range workers {
+		all.Go(func() {
+			mine := ask
+			mine.Worker = fmt.Sprint("w", i)
+			got, err := w.st.Claim(w.Context(), mine)
+			if err != nil {
+				w.Errorf("claim: %v", err)
+			}
+			mu.Lock()
+			jobs = append(jobs, got...)
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return jobs
+}
+
+func count(jobs []job.Job, match func(job.Job) bool) int {
+	n := 0
+	for _, j := range jobs {
+		if match(j) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var outboxTests = []test{
+	{"a second message with the key is ignored", outboxKey},
+	{"due messages, the first due first", outboxDue},
+	{"a taken message is nobody else's for the lease", outboxLease},
+	{"settled messages are not taken again", outboxSettle},
+	{"a job's messages, settled or not", outboxJob},
+	{"no message to two of 8 deliverers", outboxParallel},
+}
+
+// sends writes a message with a job's news.
+func (w *world) sends(j job.Job, name string, due time.Time) job.Message {
+	w.Helper()
+	m := job.Message{Key: name, Job: j.ID, Topic: "mail", Body: []byte(fmt.Sprintf(`{"n":%q}`, name)), Created: w.now(), Due: due}
+	w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
+	return m
+}
+
+func (w *world) take(n int) []job.Message {
+	w.Helper()
+	return w.outbox(job.OutboxCall{Take: n, Lease: time.Minute, Now: w.now()})
+}
+
+func keys(messages []job.Message) []string {
+	list := make([]string, len(messages))
+	for i := range messages {
+		list[i] = messages[i].Key
+	}
+	return list
+}
+
+func outboxKey(w *world) {
+	a, b := w.step(), w.step()
+	first := w.sends(a, "report/1", w.now())
+	w.sends(b, "report/1", w.now())
+	w.sends(a, "report/1", w.now())
+	same(w, "messages of the first", w.outbox(job.OutboxCall{Job: a.ID}), []job.Message{first})
+	same(w, "messages of the second", w.outbox(job.OutboxCall{Job: b.ID}), nil)
+	same(w, "to be taken", keys(w.take(9)), []string{"report/1"})
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "report/1", Settled: job.Delivered}}})
+	w.sends(a, "report/1", w.now())
+	w.pass(time.Hour)
+	same(w, "after it was delivered", keys(w.take(9)), []string{})
+	w.must(w.move(w.get(a.ID), "hold", lifecycle.Operator, func(c *job.Change) { c.Outbox = []job.Message{first, first} }))
+}
+
+func outboxDue(w *world) {
+	j := w.step()
+	at := w.now()
+	for _, m := range []int{30, 10, 20, 90} {
+		w.sends(j, fmt.Sprint(m), at.Add(time.Duration(m)*time.Minute))
+	}
+	same(w, "none due", keys(w.take(9)), []string{})
+	w.pass(time.Hour)
+	same(w, "one", keys(w.take(1)), []string{"10"})
+	same(w, "the rest", keys(w.take(9)), []string{"20", "30"})
+	same(w, "take none", keys(w.take(0)), []string{})
+}
+
+func outboxLease(w *world) {
+	j := w.step()
+	want := w.sends(j, "k", w.now())
+	now := w.now()
+	got := w.outbox(job.OutboxCall{Take: 9, Lease: time.Minute, Now: now})
+	if len(got) != 1 {
+		w.Fatalf("took %v", got)
+	}
+	want.Due, want.Attempts = got[0].Due, got[0].Attempts
+	same(w, "taken", got[0], want)
+	same(w, "when it is given to another", w.outbox(job.OutboxCall{Job: j.ID})[0].Due, now.Add(time.Minute))
+	same(w, "within the lease", keys(w.take(9)), []string{})
+	w.pass(time.Minute)
+	again := w.take(9)
+	same(w, "after the lease", keys(again), []string{"k"})
+	if again[0].Attempts != got[0].Attempts+1 {
+		w.Errorf("attempts %d, then %d", got[0].Attempts, again[0].Attempts)
+	}
+	w.sound()
+}
+
+func outboxSettle(w *world) {
+	j := w.step()
+	for _, name := range []string{"a", "b", "c"} {
+		w.sends(j, name, w.now())
+	}
+	w.take(9)
+	later := w.now().Add(time.Hour)
+	taken := w.outbox(job.OutboxCall{Now: w.now(), Take: 9, Lease: time.Minute, Settle: []job.Message{
+		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.GivenUp, Error: "no such mailbox"},
+		{Key: "c", Settled: job.Pending, Error: "try later", Due: later}}})
+	same(w, "taken by the same call", keys(taken), []string{})
+	w.pass(30 * time.Minute)
+	same(w, "before the next attempt", keys(w.take(9)), []string{})
+	w.pass(time.Hour)
+	got := w.take(9)
+	same(w, "at the next attempt", keys(got), []string{"c"})
+	same(w, "its last error", got[0].Error, "try later")
+	w.pass(24 * time.Hour)
+	same(w, "much later", keys(w.take(9)), []string{"c"})
+}
+
+func outboxJob(w *world) {
+	a, b := w.step(), w.step()
+	w.sends(a, "1", w.now())
+	w.sends(b, "2", w.now())
+	w.sends(a, "3", w.now().Add(time.Hour))
+	w.take(1)
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "1", Settled: job.GivenUp, Error: "gone"}}})
+	got := map[string]job.Message{}
+	for range 2 { // listing takes none
+		for _, m := range w.outbox(job.OutboxCall{Job: a.ID, Take: 9, Lease: time.Hour, Now: w.pass(2 * time.Hour)}) {
+			got[m.Key] = m
+		}
+	}
+	if len(got) != 2 || got["1"].Settled != job.GivenUp || got["1"].Error != "gone" || got["3"].Settled != job.Pending {
+		w.Errorf("messages of the job: %+v", got)
+	}
+	same(w, "still to be taken", keys(w.take(9)), []string{"2", "3"})
+	same(w, "of a job without", w.outbox(job.OutboxCall{Job: w.step().ID}), nil)
+}
+
+func outboxParallel(w *world) {
+	j := w.step()
+	const n = 100
+	c := job.Change{Job: j.ID, Version: j.Version, At: w.now()}
+	for i := range n {
+		c.Outbox = append(c.Outbox, job.Message{Key: fmt.Sprint(i), Job: j.ID, Topic: "mail", Created: c.At, Due: c.At})
+	}
+	w.must(c)
+	call := job.OutboxCall{Take: 3, Lease: time.Hour, Now: w.now()}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range n + 1 { // one that is given for ever shows long before
+				got, err := w.st.Outbox(w.Context(), call)
+				if err != nil {
+					w.Errorf("outbox: %v", err)
+				}
+				if len(got) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, m := range got {
+					if seen[m.Key]++; seen[m.Key] > 1 {
+						w.Errorf("message %s was taken twice", m.Key)
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	same(w, "messages taken", len(seen), n)
+}

@@ -1,0 +1,397 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var getTests = []test{
+	{"a job that is not there", func(w *world) {
+		_, err := w.st.Get(w.Context(), "tst_nobody")
+		w.refused(err, job.NotFound)
+	}},
+}
+
+var listTests = []test{
+	{"every filter", listFilters},
+	{"overdue", listOverdue},
+	{"overdue, past a page of others", listOverdueOther},
+	{"overdue, after many that were", listOverduePast},
+	{"by worker", listWorker},
+	{"newest and oldest first", listOrder},
+	{"the page size has bounds", listLimit},
+	{"a cursor stays valid while jobs come and go", listCursor},
+	{"a cursor that is none", listBadCursor},
+	{"every page together is the whole list", listPages},
+}
+
+// zoo creates jobs that differ in what queries ask for.
+func zoo(w *world) map[string]job.Job {
+	w.Helper()
+	batch := w.create(w.made(Batch, owner("bob"), expecting(2)))[0]
+	jobs := map[string]job.Job{
+		"batch":   batch,
+		"waiting": w.step(owner("bob"), group("maps"), key("k1")),
+		"child":   w.step(owner("carol"), parent(batch.ID), key("k1")),
+		"running": w.moved(w.step(group("maps")), lifecycle.Worker, "begin"),
+		"done":    w.moved(w.step(owner("bob"), parent(batch.ID)), lifecycle.Worker, "begin", "next", "finish"),
+		"failed":  w.moved(w.step(), lifecycle.Worker, "begin", "fail"),
+	}
+	return jobs
+}
+
+func listFilters(w *world) {
+	jobs := zoo(w)
+	middle := w.now()
+	jobs["stopped"] = w.moved(w.step(), lifecycle.Operator, "cancel")
+	jobs["deleted"] = w.moved(w.moved(w.step(), lifecycle.Operator, "cancel"), lifecycle.Operator, "delete")
+	cases := []struct {
+		q    job.Query
+		want []string
+	}{
+		{job.Query{}, []string{"batch", "waiting", "child", "running", "done", "failed", "stopped", "deleted"}},
+		{job.Query{Kinds: []job.Kind{batchKind}}, []string{"batch"}},
+		{job.Query{Kinds: []job.Kind{batchKind, stepKind}, States: []lifecycle.State{waiting}}, []string{"batch", "waiting", "child"}},
+		{job.Query{Kinds: []job.Kind{"nothing"}}, nil},
+		{job.Query{States: []lifecycle.State{running, done}}, []string{"running", "done"}},
+		{job.Query{Outcomes: []lifecycle.Outcome{lifecycle.OK}}, []string{"done"}},
+		{job.Query{Outcomes: []lifecycle.Outcome{lifecycle.Cancelled, lifecycle.Failed}}, []string{"failed", "stopped", "deleted"}},
+		{job.Query{Group: "maps"}, []string{"waiting", "running"}},
+		{job.Query{Owner: "bob"}, []string{"batch", "waiting", "done"}},
+		{job.Query{Owner: "bob", Group: "maps"}, []string{"waiting"}},
+		{job.Query{Parent: jobs["batch"].ID}, []string{"child", "done"}},
+		{job.Query{Parent: jobs["batch"].ID, Ended: ptr(false)}, []string{"child"}},
+		{job.Query{Key: "k1"}, []string{"waiting", "child"}},
+		{job.Query{Key: "k1", Owner: "carol", Kinds: []job.Kind{stepKind}}, []string{"child"}},
+		{job.Query{Ended: ptr(true)}, []string{"done", "failed", "stopped", "deleted"}},
+		{job.Query{Ended: ptr(false)}, []string{"batch", "waiting", "child", "running"}},
+		{job.Query{Before: middle}, []string{"batch", "waiting", "child", "running", "done", "failed"}},
+		{job.Query{Before: jobs["done"].Changed, Ended: ptr(true)}, nil},
+		{job.Query{Before: jobs["done"].Changed.Add(time.Millisecond), Ended: ptr(true)}, []string{"done"}},
+	}
+	for _, c := range cases {
+		c.q.Oldest = true
+		want := make([]job.ID, len(c.want))
+		for i, name := range c.want {
+			want[i] = jobs[name].ID
+		}
+		if diff := cmp.Diff(want, ids(w.list(c.q))); diff != "" {
+			w.Errorf("%+v (-want +got):\n%s", c.q, diff)
+		}
+	}
+	for _, j := range w.list(job.Query{}) {
+		same(w, "listed job", j, w.get(j.ID))
+	}
+}
+
+func listOverdue(w *world) {
+	at := w.now().Add(time.Hour)
+	early, later := at.Add(-time.Minute), at.Add(time.Minute)
+	expires := func(t time.Time) func(*job.Job) { return func(j *job.Job) { j.Expires = t } }
+	want := []job.ID{w.step(expires(early)).ID}
+	w.step(expires(later))
+	w.step()
+	w.step(due(early))
+	w.step(func(j *job.Job) { j.Deadline = early }) // the engine makes Expires of it
+	w.must(w.move(w.step(expires(early)), "cancel", lifecycle.Operator, sets(job.Fields{Expires: &early})))
+	claims := []job.Job{w.moved(w.step(), lifecycle.Worker, "begin"), w.moved(w.step(), lifecycle.Worker, "begin")}
+	for i, until := range []time.Time{early, later} {
+		ask := w.asks(fmt.Sprint("w", i), 1, nil, running)
+		ask.Until = until
+		got, err := w.st.Claim(w.Context(), ask)
+		if err != nil || len(got) != 1 || got[0].ID != claims[i].ID {
+			w.Fatalf("claim gave %v, %v", ids(got), err)
+		}
+		claims[i] = got[0]
+	}
+	want = append(want, claims[0].ID)
+	overdue := func(by time.Time, states ...lifecycle.State) []job.ID {
+		list := ids(w.list(job.Query{Overdue: by, States: states}))
+		slices.Sort(list)
+		return list
+	}
+	same(w, "overdue jobs", overdue(at), want)
+	same(w, "in one state", overdue(at, running), want[1:])
+	same(w, "none yet", overdue(early.Add(-time.Second)), nil)
+	w.must(job.Change{Job: claims[0].ID, Epoch: claims[0].Epoch, At: w.now()})
+	same(w, "after a claim was given back", overdue(at), want[:1])
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: later.Add(time.Hour),
+		Leases: []job.Lease{{Job: claims[1].ID, Epoch: claims[1].Epoch}}})
+	if err != nil || len(lost) > 0 {
+		w.Fatalf("renew: lost %v, %v", lost, err)
+	}
+	same(w, "a renewed claim", overdue(later.Add(time.Second), running), nil)
+	same(w, "when it ran out too", overdue(later.Add(time.Hour), running), []job.ID{claims[1].ID})
+	w.must(job.Change{Job: want[0], Version: w.get(want[0]).Version, At: w.now(), Set: job.Fields{Expires: &later}})
+	same(w, "after its time was prolonged", overdue(at), nil)
+}
+
+// listOverdueOther asks for the overdue jobs of one kind when more than a page of another kind has been overdue for longer.
+func listOverdueOther(w *world) {
+	early := w.now()
+	var list []job.Created
+	for range 300 {
+		list = append(list, w.made(Step, func(j *job.Job) { j.Expires = early }))
+	}
+	w.create(list...)
+	want := w.create(w.made(Batch, func(j *job.Job) { j.Expires = early.Add(time.Second) }))[0]
+	got := w.list(job.Query{Overdue: early.Add(time.Hour), Kinds: []job.Kind{batchKind}})
+	same(w, "overdue batches", ids(got), []job.ID{want.ID})
+	same(w, "claimed", len(w.claim("w1", 999)), 300)
+	w.must(w.move(w.step(priority(0)), "begin", lifecycle.Worker, without))
+	other := w.claim("w1", 1, running)[0]
+	got = w.list(job.Query{Worker: "w1", States: []lifecycle.State{running}})
+	same(w, "claimed by the worker in one state", ids(got), []job.ID{other.ID})
+}
+
+// listOverduePast has many jobs go that were overdue, or were given back; those that are left fit a small page.
+func listOverduePast(w *world) {
+	early := w.now()
+	var list []job.Created
+	for range 60 {
+		list = append(list, w.made(Step, func(j *job.Job) { j.Expires = early }))
+	}
+	w.create(list...)
+	var changes []job.Change
+	for i, j := range w.claim("w1", 60) {
+		if i%2 == 0 {
+			changes = append(changes, w.move(j, "cancel", lifecycle.Owner))
+		} else {
+			changes = append(changes, w.move(j, "begin", lifecycle.Worker))
+		}
+	}
+	for _, r := range w.commitAll(changes...) {
+		if r.Err != nil {
+			w.Fatal(r.Err)
+		}
+	}
+	want := []job.ID{w.claimed().ID, w.step(func(j *job.Job) { j.Expires = early }).ID}
+	got := ids(w.list(job.Query{Overdue: w.pass(time.Hour), Limit: 2}))
+	slices.Sort(got)
+	same(w, "overdue", got, want)
+	same(w, "claimed", ids(w.list(job.Query{Worker: "w", Limit: 1})), want[:1])
+}
+
+// listWorker asks for what the workers of one process hold: their names start with the same words.
+func listWorker(w *world) {
+	for range 4 {
+		w.step()
+	}
+	a, b := w.claim("host-1/a", 1)[0], w.claim("host-1/b", 1)[0]
+	c := w.claim("host-2/a", 1)[0]
+	held := func(by string) []job.ID {
+		list := ids(w.list(job.Query{Worker: by}))
+		slices.Sort(list)
+		return list
+	}
+	same(w, "of a process", held("host-1/"), []job.ID{a.ID, b.ID})
+	same(w, "of a worker", held("host-2/a"), []job.ID{c.ID})
+	same(w, "of another", held("host-3/"), nil)
+	w.must(w.move(a, lifecycle.Yield, lifecycle.Worker))
+	w.must(w.move(b, "cancel", lifecycle.Operator))
+	same(w, "after they were given up", held("host-1/"), nil)
+}
+
+func listOrder(w *world) {
+	var want []job.ID
+	for range 5 {
+		want = append(want, w.step().ID)
+	}
+	w.moved(w.get(want[1]), lifecycle.Operator, "cancel") // a change moves nothing in the order of creation
+	same(w, "oldest first", ids(w.list(job.Query{Oldest: true})), want)
+	slices.Reverse(want)
+	same(w, "newest first", ids(w.list(job.Query{})), want)
+}
+
+func listLimit(w *world) {
+	var list []job.Created
+	for range 1010 {
+		list = append(list, w.made(Step))
+	}
+	w.create(list...)
+	for limit, want := range map[int]int{0: 50, 1: 1, 7: 7, 1000: 1000} {
+		page, err := w.st.List(w.Context(), job.Query{Limit: limit})
+		if err != nil || len(page.Jobs) != want || page.Next == "" {
+			w.Errorf("limit %d: %d jobs, next %q, %v; want %d and a cursor", limit, len(page.Jobs), page.Next, err, want)
+		}
+	}
+	if page, err := w.st.List(w.Context(), job.Query{Limit: 5000}); err == nil && len(page.Jobs) > 1000 {
+		w.Errorf("limit 5000 gives %d jobs; a page has at most 1000", len(page.Jobs))
+	}
+	page, err := w.st.List(w.Context(), job.Query{Limit: 3, States: []lifecycle.State{done}})
+	if err != nil || len(page.Jobs) != 0 || page.Next != "" {
+		w.Errorf("an empty list: %d jobs, next %q, %v", len(page.Jobs), page.Next, err)
+	}
+}
+
+// listCursor pages through a list while its jobs leave it and new ones come: those that stay are seen once each.
+func listCursor(w *world) {
+	for _, oldest := range []bool{true, false} {
+		var stay []job.ID
+		for range 12 {
+			stay = append(stay, w.step(group(fmt.Sprint(oldest))).ID)
+		}
+		q := job.Query{Group: fmt.Sprint(oldest), States: []lifecycle.State{waiting}, Oldest: oldest, Limit: 3}
+		var seen []job.ID
+		for page, n := (job.Page{}), 0; n == 0 || page.Next != ""; n++ {
+			q.After = page.Next
+			var err error
+			if page, err = w.st.List(w.Context(), q); err != nil {
+				w.Fatal(err)
+			}
+			seen = append(seen, ids(page.Jobs)...)
+			if n == 1 { // the last seen leaves the list, and the next one
+				gone := []job.ID{seen[len(seen)-1], stay[6]}
+				if !oldest {
+					gone[1] = stay[5]
+				}
+				for _, id := range gone {
+					w.moved(w.get(id), lifecycle.Operator, "cancel")
+				}
+				w.step(group("another"))
+			}
+			if n > 10 {
+				w.Fatalf("paging does not end: %v", seen)
+			}
+		}
+		want := slices.Clone(stay)
+		if oldest {
+			want = slices.Delete(want, 6, 7)
+		} else {
+			want = slices.Delete(want, 5, 6)
+			slices.Reverse(want)
+		}
+		same(w, fmt.Sprintf("pages, oldest=%v", oldest), seen, want)
+	}
+}
+
+// listBadCursor pages on from what no page has given: cursors come back from users.
+func listBadCursor(w *world) {
+	zoo(w)
+	for _, after := range []string{"x", "-1", "-9223372036854775808", "9223372036854775807", "18446744073709551616", "' or 1=1 --", "\x00", "\xff"} {
+		for _, oldest := range []bool{true, false} {
+			page, err := w.st.List(w.Context(), job.Query{After: after, Oldest: oldest, Limit: 3})
+			if err != nil {
+				w.refused(err, job.Invalid)
+			} else if len(page.Jobs) > 3 {
+				w.Errorf("after %q: %d jobs", after, len(page.Jobs))
+			}
+		}
+	}
+}
+
+func listPages(w *world) {
+	zoo(w)
+	for _, limit := range []int{1, 2, 3, 6, 7} {
+		var got []job.ID
+		q := job.Query{Oldest: true, Limit: limit}
+		for {
+			page, err := w.st.List(w.Context(), q)
+			if err != nil {
+				w.Fatal(err)
+			}
+			got = append(got, ids(page.Jobs)...)
+			if page.Next != "" && page.Next == q.After {
+				w.Fatalf("pages of %d do not go on after cursor %q", limit, q.After)
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
+		same(w, fmt.Sprintf("pages of %d", limit), got, ids(w.list(job.Query{Oldest: true})))
+	}
+}
+
+var countTests = []test{{"by kind, state and group", countTallies}}
+
+func countTallies(w *world) {
+	zoo(w)
+	tally := func(k job.Kind, s lifecycle.State, g string, n, claimed int64) job.Tally {
+		return job.Tally{Kind: k, State: s, Group: g, Jobs: n, Claimed: claimed}
+	}
+	want := []job.Tally{
+		tally(batchKind, waiting, "", 1, 0), tally(stepKind, done, "", 1, 0), tally(stepKind, failed, "", 1, 0),
+		tally(stepKind, running, "maps", 1, 0), tally(stepKind, waiting, "", 1, 0), tally(stepKind, waiting, "maps", 1, 0),
+	}
+	same(w, "tallies", w.count(), want)
+	got := w.claim("w1", 5, running, waiting)
+	for i := 3; i < 6; i++ {
+		want[i].Claimed = 1
+	}
+	same(w, "with claims", w.count(), want)
+	for _, j := range got {
+		if j.State == running {
+			w.must(w.move(j, "next", lifecycle.Worker, sets(job.Fields{Group: ptr("moved")})))
+		}
+	}
+	after := w.count()
+	if want := tally(stepKind, checking, "moved", 1, 0); !slices.Contains(after, want) {
+		w.Errorf("after a move to another state and group: %+v, want %+v among them", after, want)
+	}
+	if slices.ContainsFunc(after, func(t job.Tally) bool { return t.State == running }) {
+		w.Errorf("the job is still counted where it was: %+v", after)
+	}
+	w.sound()
+}
+
+// count gives the tallies that are not zero in the order of kind, state and group.
+func (w *world) count() []job.Tally {
+	w.Helper()
+	tallies, err := w.st.Count(w.Context())
+	if err != nil {
+		w.Fatalf("count: %v", err)
+	}
+	return sorted(tallies)
+}
+
+var historyTests = []test{
+	{"pages and chain", historyPages},
+	{"tasks are kept by name", tasksByName},
+}
+
+func historyPages(w *world) {
+	j := w.moved(w.step(), lifecycle.Operator, "hold", "release", "hold", "release", "cancel", "delete")
+	all := w.history(j.ID)
+	if len(all) != 7 {
+		w.Fatalf("%d entries, want 7", len(all))
+	}
+	if err := job.Verify(j, all, Step); err != nil {
+		w.Errorf("verify: %v", err)
+	}
+	for _, c := range []struct {
+		seq  int64
+		n    int
+		want []job.Event
+	}{{0, 0, all}, {0, 3, all[:3]}, {3, 2, all[3:5]}, {5, 100, all[5:]}, {6, 0, all[6:]}, {7, 0, nil}, {99, 5, nil}} {
+		got, err := w.st.History(w.Context(), j.ID, c.seq, c.n)
+		if err != nil {
+			w.Errorf("after %d, %d: %v", c.seq, c.n, err)
+		}
+		same(w, fmt.Sprintf("up to %d after %d", c.n, c.seq), got, c.want)
+	}
+	all[2].Note = "somebody changed it"
+	if job.Verify(j, all, Step) == nil {
+		w.Error("a changed entry passes the check of the chain")
+	}
+}
+
+func tasksByName(w *world) {
+	j := w.claimed()
+	task := func(name string, done int64) job.Task {
+		return job.Task{Name: name, Kind: "download", State: running, Epoch: j.Epoch, Attempts: 1, Done: done, Total: 9,
+			Message: "at " + name, Data: []byte(`{"url":"x"}`), Changed: w.now()}
+	}
+	a, b, c := task("a", 1), task("b", 2), task("c", 3)
+	w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Tasks: []job.Task{c, a}})
+	same(w, "two tasks", w.tasks(j.ID), []job.Task{a, c})
+	a2 := task("a", 9)
+	w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Tasks: []job.Task{b, a2}})
+	same(w, "one added and one replaced", w.tasks(j.ID), []job.Task{a2, b, c})
+	same(w, "another job's tasks", w.tasks(w.step().ID), []job.Task(nil))
+}
