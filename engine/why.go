@@ -152,6 +152,11 @@ func (e *Engine) whyOutside(w *Work, j *job.Job) *Blocker {
 	}
 	stage, _ := w.Life.Stage(j.State)
 	switch {
+	case stage.Kind != lifecycle.Wait:
+		b.Sentence, b.Holder = fmt.Sprintf("%s is for workers outside this process", j.State), "workers outside"
+		if !j.Expires.IsZero() {
+			b.Sentence += ", until " + j.Expires.UTC().Format(time.RFC3339)
+		}
 	case !j.Expires.IsZero():
 		b.Code, b.Holder, b.Sentence = BlockTimer, "a timer", fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
 	case people != 0:

@@ -37,6 +37,9 @@ type Work struct {
 	Policy   Policy
 	Limits   []job.Limit
 
+	// Outside says that workers in other processes take states without a step here, by Acquire and Conclude.
+	Outside bool
+
 	// Allow says what a person's event needs beyond the lifecycle. The error, of kind Refused, tells the person why not.
 	// Nil allows all.
 	Allow func(ctx context.Context, j *job.Job, a *Act) (job.Require, error)
@@ -125,7 +128,7 @@ func (w *Work) validate() error {
 		}
 	}
 	for _, st := range w.Life.Stages() {
-		if (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Steps[st.State] == nil {
+		if !w.Outside && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Steps[st.State] == nil {
 			wrong("%s has no step", st.State)
 		}
 	}

@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// served starts the API over an engine whose jobs are for workers outside.
+func served(b *testing.B) (e *engine.Engine, url string) {
+	store, err := sqlite.Open(b.TempDir(), sqlite.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	e, stop := running(b, store, 1, engine.Work{Life: j8, Prefix: "j8", Outside: true})
+	s := server.New(server.Options{Engine: e})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := &http.Server{Handler: s}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = h.Serve(listener) })
+	b.Cleanup(func() {
+		_ = h.Close()
+		serving.Wait()
+		stop()
+		_ = store.Close()
+	})
+	return e, "http://" + listener.Addr().String()
+}
+
+var places = func() (all []job.Place) {
+	for i := range 7 {
+		all = append(all, job.Place{Kind: "bench.j8", State: lc.State(fmt.Sprint("Stage", i))})
+	}
+	return all
+}()
+
+// BenchmarkHTTP measures durable transitions a second by workers over HTTP, one or a hundred to a request.
+func BenchmarkHTTP(b *testing.B) {
+	for _, batch := range []int{1, 100} {
+		for _, workers := range []int{16, 64} {
+			b.Run(fmt.Sprintf("batch=%d/workers=%d", batch, workers), func(b *testing.B) {
+				e, url := served(b)
+				n := max(b.N, batch*workers)
+				for done := 0; done < n; done += 1000 {
+					orders := make([]engine.Order, min(1000, n-done))
+					for i := range orders {
+						orders[i] = engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload}
+					}
+					if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
+						b.Fatal(err)
+					}
+				}
+				var moved atomic.Int64
+				b.ResetTimer()
+				start := time.Now()
+				var crew sync.WaitGroup
+				for i := range workers {
+					crew.Go(func() { moved.Add(labour(b, url, fmt.Sprint("worker", i), batch)) })
+				}
+				crew.Wait()
+				b.ReportMetric(float64(moved.Load())/time.Since(start).Seconds(), "transitions/s")
+			})
+		}
+	}
+}
+
+// labour works until nothing is left: claims, and reports success until the jobs have ended.
+func labour(b *testing.B, url, name string, batch int) (moved int64) {
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		b.Error(err)
+		return 0
+	}
+	defer c.Close()
+	ctx := context.Background()
+	for {
+		jobs, err := c.Claim(ctx, client.Claim{Worker: name, From: places, N: batch})
+		if err != nil {
+			b.Error(err)
+		}
+		if len(jobs) == 0 {
+			return moved
+		}
+		reports := make([]client.Report, 0, batch)
+		for _, j := range jobs {
+			reports = append(reports, client.Report{Job: j.ID, Epoch: j.Epoch, Again: true})
+		}
+		for len(reports) > 0 {
+			results, err := c.Report(ctx, client.Reports{Worker: name, Reports: reports})
+			if err != nil {
+				b.Error(err)
+				return moved
+			}
+			moved += int64(len(results))
+			reports = reports[:0]
+			for _, r := range results {
+				if r.Held {
+					reports = append(reports, client.Report{Job: r.Job, Epoch: r.Epoch, Again: true})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkHTTPStart measures the time from a submission in the server to its arrival at a worker that waits by long poll.
+func BenchmarkHTTPStart(b *testing.B) {
+	e, url := served(b)
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	var took []time.Duration
+	arrived := make(chan time.Time)
+	ctx := context.Background()
+	ready := make(chan struct{}, 1)
+	go func() {
+		for range 500 {
+			ready <- struct{}{}
+			jobs, err := c.Claim(ctx, client.Claim{Worker: "waiting", From: places, N: 1, Wait: 30})
+			if err != nil || len(jobs) != 1 {
+				b.Error(len(jobs), err)
+			}
+			arrived <- time.Now()
+		}
+	}()
+	for range 500 {
+		<-ready
+		<-time.After(2 * time.Millisecond) // let the poll arrive; what is measured begins after it
+		now := time.Now()
+		if _, err := e.Submit(ctx, engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload}); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, (<-arrived).Sub(now))
+	}
+	slices.Sort(took)
+	report(b, took, "start")
+}
