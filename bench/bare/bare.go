@@ -24,7 +24,7 @@ type Row struct {
 	State   int64
 	Version int64
 	Head    [32]byte
-	At      int64
+	At      int64 // microseconds since the job was created
 	Actor   int64
 }
 
@@ -51,14 +51,32 @@ type call struct {
 	done chan struct{}
 }
 
+// The rows have the columns of the store's, most of them as empty as theirs.
 const schema = `
 PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536;
-CREATE TABLE made (n INTEGER PRIMARY KEY, id TEXT NOT NULL, created INTEGER NOT NULL, spec TEXT) STRICT;
+CREATE TABLE made (n INTEGER PRIMARY KEY, id TEXT NOT NULL, kind INTEGER NOT NULL, number INTEGER NOT NULL, parent INTEGER,
+  owner ANY, definition ANY, created INTEGER NOT NULL, key TEXT, spec TEXT) STRICT;
 CREATE UNIQUE INDEX made_id ON made (id);
-CREATE TABLE now (n INTEGER PRIMARY KEY, state INTEGER NOT NULL, version INTEGER NOT NULL, changed INTEGER NOT NULL,
-  head BLOB NOT NULL) STRICT;
-CREATE TABLE event (e INTEGER PRIMARY KEY, job INTEGER NOT NULL, seq INTEGER NOT NULL, state INTEGER NOT NULL,
-  at INTEGER NOT NULL, actor INTEGER NOT NULL) STRICT;`
+CREATE TABLE now (n INTEGER PRIMARY KEY, state INTEGER NOT NULL, last_ok INTEGER, origin INTEGER, outcome INTEGER,
+  ended INTEGER NOT NULL, priority INTEGER NOT NULL, grp ANY, version INTEGER NOT NULL, epoch INTEGER NOT NULL, worker ANY,
+  until INTEGER, starts INTEGER NOT NULL, attempts INTEGER NOT NULL, retries INTEGER NOT NULL, due INTEGER, deadline INTEGER,
+  expires INTEGER, entered INTEGER, changed INTEGER, message TEXT, cause ANY, children TEXT, seq INTEGER NOT NULL,
+  last INTEGER NOT NULL, head BLOB NOT NULL) STRICT;
+CREATE TABLE event (e INTEGER PRIMARY KEY, job INTEGER NOT NULL, back INTEGER, seq INTEGER NOT NULL, move INTEGER NOT NULL,
+  at INTEGER NOT NULL, epoch INTEGER NOT NULL, actor ANY, cause ANY, note TEXT) STRICT;`
+
+const (
+	insertMade = `INSERT INTO made (n, id, kind, number, parent, owner, definition, created, key, spec)
+ VALUES (?1, ?2, 1, ?1, NULL, 2, 3, ?3, NULL, ?4)`
+	insertNow = `INSERT INTO now (n, state, last_ok, origin, outcome, ended, priority, grp, version, epoch, worker, until, starts,
+ attempts, retries, due, deadline, expires, entered, changed, message, cause, children, seq, last, head)
+ VALUES (?1, ?2, 0, 0, 0, 0, 50, 4, ?3, ?3, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, ?4, ?4, NULL, NULL, NULL, ?3, ?3, ?5)`
+	updateNow = `UPDATE now SET state = ?2, last_ok = 0, origin = 0, outcome = 0, ended = 0, priority = 50, grp = 4, version = ?3,
+ epoch = ?3, worker = NULL, until = NULL, starts = 0, attempts = 0, retries = 0, due = NULL, deadline = NULL, expires = NULL,
+ entered = ?4, changed = ?4, message = NULL, cause = NULL, children = NULL, seq = ?3, last = ?3, head = ?5 WHERE n = ?1`
+	insertEvent = `INSERT INTO event (job, back, seq, move, at, epoch, actor, cause, note)
+ VALUES (?1, 1, ?2, ?3, ?4, ?2, ?5, NULL, NULL)`
+)
 
 // Open makes the database in dir.
 func Open(dir string, options Options) (*Loop, error) {
@@ -90,10 +108,10 @@ func (l *Loop) prepare() (err error) {
 	for s, sql := range map[**conn.Stmt]string{
 		&l.begin:      "BEGIN IMMEDIATE",
 		&l.commit:     "COMMIT",
-		&l.insertMade: "INSERT INTO made (n, id, created, spec) VALUES (?, ?, ?, ?)",
-		&l.insertNow:  "INSERT INTO now (n, state, version, changed, head) VALUES (?, ?, ?, ?, ?)",
-		&l.update:     "UPDATE now SET state = ?2, version = ?3, changed = ?4, head = ?5 WHERE n = ?1",
-		&l.event:      "INSERT INTO event (job, seq, state, at, actor) VALUES (?, ?, ?, ?, ?)",
+		&l.insertMade: insertMade,
+		&l.insertNow:  insertNow,
+		&l.update:     updateNow,
+		&l.event:      insertEvent,
 	} {
 		if *s, err = l.c.Prepare(sql); err != nil {
 			return err

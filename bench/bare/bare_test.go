@@ -34,7 +34,7 @@ var spec = strings.Repeat("x", 200)
 
 // j8 is one job's life of eight commits.
 func j8(t testing.TB, l *Loop, n int64) {
-	row := Row{Job: n, New: true, ID: fmt.Sprintf("tst_%026d", n), Spec: spec, At: 1_700_000_000_000_000}
+	row := Row{Job: n, New: true, ID: fmt.Sprintf("tst_%026d", n), Spec: spec, At: 2_000_000}
 	for row.Version = 1; row.Version <= 8; row.Version++ {
 		if err := l.Commit(row); err != nil {
 			t.Error(err)

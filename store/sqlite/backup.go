@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// Backup writes a copy of the database to file while the store goes on working: the state of one moment, complete and on disk when
+// Backup returns nil. A copy is opened by putting it into an empty directory as stagepost.db. Kinds of error: Conflict (the file
+// exists), Unavailable (no room, no access, ctx ended).
+func (s *Store) Backup(ctx context.Context, file string) error {
+	if s.dead.Load() != nil {
+		return s.deadError()
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return job.Errorf(job.Conflict, "backup", "", "%s exists already", file)
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".backup-") // only we may enter it
+	if err != nil {
+		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	defer os.RemoveAll(dir)
+	copied := filepath.Join(dir, database)
+	if err := s.copyTo(ctx, copied); err != nil {
+		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	if err := os.Link(copied, file); errors.Is(err, os.ErrExist) { // a rename would overwrite
+		return job.Errorf(job.Conflict, "backup", "", "%s exists already", file)
+	} else if err != nil {
+		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	if err := syncFile(filepath.Dir(file)); err != nil {
+		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	return nil
+}
+
+// copyTo writes a compact copy and brings it to the disk.
+func (s *Store) copyTo(ctx context.Context, file string) error {
+	c, err := s.connect(conn.ReadWrite, "")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, c.Interrupt)
+	defer stop()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := c.Exec("VACUUM INTO '" + strings.ReplaceAll(file, "'", "''") + "'"); err != nil {
+		return fmt.Errorf("copy: %w", errors.Join(err, ctx.Err()))
+	}
+	return syncFile(file)
+}

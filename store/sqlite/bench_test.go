@@ -1,0 +1,184 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var benchJobs = flag.Int("jobs", 100_000, "jobs in the store for the benchmarks of restart, claim and list")
+
+// chain is a lifecycle of eight states in a row; the store does not ask for more.
+var chain = func() (states []lifecycle.Position) {
+	for i := range 8 {
+		states = append(states, lifecycle.Position{State: lifecycle.State(fmt.Sprintf("State%d", i))})
+	}
+	states[7].Outcome = lifecycle.OK
+	return states
+}()
+
+var payload = json.RawMessage(`{"url":"` + strings.Repeat("x", 190) + `"}`)
+
+func benchJob(n int64, at time.Time) job.Created {
+	j, e := job.New(job.Job{
+		ID: job.ID(fmt.Sprintf("ben_01J9Z%021d", n)), Kind: "bench.job", Position: chain[0], Priority: 50,
+		Group: fmt.Sprintf("group%d", n%10), Owner: fmt.Sprintf("owner%d", n%100), Definition: "0123456789abcdef", Spec: payload,
+	}, lifecycle.Owner, "alice", at)
+	return job.Created{Job: j, Event: e}
+}
+
+// step is the next transition of a job along the chain.
+func benchStep(j *job.Job, i int, at time.Time) job.Change {
+	return job.Change{
+		Job: j.ID, Version: j.Version, From: j.State, Event: "next", To: chain[i], Ended: i == 7, By: lifecycle.Worker,
+		Actor: "worker-1", At: at,
+	}
+}
+
+// j8 is one job's life of eight commits.
+func j8(b testing.TB, s *Store, n int64) {
+	at := time.Now()
+	jobs, err := s.Create(b.Context(), benchJob(n, at))
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	j := jobs[0]
+	for i := 1; i < len(chain); i++ {
+		results, err := s.Commit(b.Context(), benchStep(&j, i, at))
+		if err != nil || results[0].Err != nil {
+			b.Error(err, results)
+			return
+		}
+		j = results[0].Job
+	}
+}
+
+// BenchmarkCommit gives commits a second by number of callers, and what a job with its history takes on the disk.
+func BenchmarkCommit(b *testing.B) {
+	for _, c := range []int{1, 16, 128, 1024} {
+		b.Run(fmt.Sprintf("c=%d", c), func(b *testing.B) {
+			dir := b.TempDir()
+			s := openStore(b, dir, Options{})
+			var next atomic.Int64
+			var wg sync.WaitGroup
+			b.ResetTimer()
+			for range c {
+				wg.Go(func() {
+					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+						j8(b, s, n)
+					}
+				})
+			}
+			wg.Wait()
+			b.StopTimer()
+			b.ReportMetric(float64(b.N)*8/b.Elapsed().Seconds(), "commits/s")
+			closeStore(b, s)
+			b.ReportMetric(float64(size(b, dir))/float64(b.N), "B/job")
+		})
+	}
+}
+
+func size(b testing.TB, dir string) int64 {
+	info, err := os.Stat(filepath.Join(dir, database))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return info.Size()
+}
+
+// fill creates jobs in the first state.
+func fill(b testing.TB, s *Store, n int) {
+	at := time.Now()
+	for from := 0; from < n; from += 1000 {
+		var batch []job.Created
+		for i := from; i < min(n, from+1000); i++ {
+			batch = append(batch, benchJob(int64(i+1), at))
+		}
+		if _, err := s.Create(b.Context(), batch...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkOpen gives the time of a start with -jobs live jobs.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s := openStore(b, dir, Options{})
+	fill(b, s, *benchJobs)
+	closeStore(b, s)
+	for b.Loop() {
+		s := openStore(b, dir, Options{})
+		b.StopTimer()
+		closeStore(b, s)
+		b.StartTimer()
+	}
+}
+
+// BenchmarkClaim gives the time of a claim of one job, given back at once, among 1,000 and -jobs queued ones.
+func BenchmarkClaim(b *testing.B) {
+	for _, n := range []int{1000, *benchJobs} {
+		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) {
+			s := openStore(b, b.TempDir(), Options{})
+			fill(b, s, n)
+			now := time.Now()
+			c := job.Claim{
+				Worker: "w", From: []job.Place{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now, Until: now.Add(time.Hour),
+			}
+			claimed := 0
+			b.ResetTimer()
+			for b.Loop() {
+				jobs, err := s.Claim(b.Context(), c)
+				if err != nil || len(jobs) == 0 {
+					b.Fatal("claim:", err, len(jobs))
+				}
+				claimed += len(jobs)
+				back := make([]job.Change, len(jobs))
+				for i, j := range jobs {
+					back[i] = job.Change{Job: j.ID, Epoch: j.Epoch, Event: lifecycle.Yield, To: j.Position, By: lifecycle.Worker, At: now}
+				}
+				if _, err := s.Commit(b.Context(), back...); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(claimed)/b.Elapsed().Seconds(), "claims+yields/s")
+		})
+	}
+}
+
+// BenchmarkList gives the time of a page of 50 by filter among -jobs jobs.
+func BenchmarkList(b *testing.B) {
+	s := openStore(b, b.TempDir(), Options{})
+	fill(b, s, *benchJobs)
+	j := benchJob(1, time.Now()).Job
+	if _, err := s.Commit(b.Context(), benchStep(&j, 7, time.Now())); err != nil {
+		b.Fatal(err)
+	}
+	for name, q := range map[string]job.Query{
+		"all":              {},
+		"group":            {Group: "group3"},
+		"owner":            {Owner: "owner33"},
+		"rare state":       {States: []lifecycle.State{chain[7].State}},
+		"owner and state":  {Owner: "owner33", States: []lifecycle.State{chain[0].State}},
+		"group and no one": {Group: "group3", Owner: "owner34"},
+		"nothing":          {Group: "group3", States: []lifecycle.State{chain[7].State}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.List(b.Context(), q); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

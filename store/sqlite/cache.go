@@ -1,0 +1,59 @@
+package sqlite
+
+import "github.com/stagepost/stagepost/job"
+
+// entry is a record as the commit loop keeps it.
+type entry struct {
+	n    int64 // row number
+	last int64 // number of its last history entry
+	job  job.Job
+}
+
+// cache keeps the records that the loop used last, in two generations: when the young one is full, the old one is dropped and
+// the young one becomes old. Only the loop uses it.
+type cache struct {
+	young, old map[job.ID]*entry
+	size       int
+	ended      []job.ID // by the operations since age
+}
+
+func newCache(size int) *cache {
+	return &cache{young: map[job.ID]*entry{}, old: map[job.ID]*entry{}, size: size}
+}
+
+func (c *cache) get(id job.ID) *entry {
+	if e := c.young[id]; e != nil {
+		return e
+	}
+	e := c.old[id]
+	if e != nil {
+		c.young[id] = e
+	}
+	return e
+}
+
+func (c *cache) put(e *entry) { c.young[e.job.ID] = e }
+
+// changed takes note of a record's new state: one that has ended is not used again soon.
+func (c *cache) changed(e *entry) {
+	if e.job.Ended {
+		c.ended = append(c.ended, e.job.ID)
+	}
+}
+
+// age drops records that have ended, and the old generation if the young one is full. It is called between operations: within
+// one, a record stays.
+func (c *cache) age() {
+	for _, id := range c.ended {
+		delete(c.young, id)
+		delete(c.old, id)
+	}
+	c.ended = c.ended[:0]
+	if len(c.young) > c.size {
+		c.old, c.young = c.young, make(map[job.ID]*entry, c.size)
+	}
+}
+
+func (c *cache) clear() {
+	c.young, c.old, c.ended = map[job.ID]*entry{}, map[job.ID]*entry{}, nil
+}

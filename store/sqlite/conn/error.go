@@ -1,0 +1,63 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+
+	"modernc.org/libc"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Error is what SQLite answered.
+type Error struct {
+	Code int // extended result code
+	Text string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s (sqlite %d)", e.Text, e.Code) }
+
+// Fault sorts errors by what the store does about them.
+type Fault int
+
+// The faults.
+const (
+	Other       Fault = iota // the statement or its values
+	Full                     // no room on the disk: later there may be some
+	IO                       // the disk failed
+	Corrupt                  // the file is damaged or not a database
+	Busy                     // another process holds the file
+	Interrupted              // stopped by Interrupt
+)
+
+// FaultOf sorts an error; Other for errors that are not SQLite's.
+func FaultOf(err error) Fault {
+	var e *Error
+	if !errors.As(err, &e) {
+		return Other
+	}
+	switch e.Code & 0xff {
+	case sqlite3.SQLITE_FULL:
+		return Full
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		return IO
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return Corrupt
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return Busy
+	case sqlite3.SQLITE_INTERRUPT:
+		return Interrupted
+	}
+	return Other
+}
+
+// fault makes an error of a result code.
+func (c *Conn) fault(rc int32, op string) error {
+	text := libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, rc))
+	if c.db != 0 && sqlite3.Xsqlite3_extended_errcode(c.tls, c.db) == rc {
+		text = libc.GoString(sqlite3.Xsqlite3_errmsg(c.tls, c.db))
+	}
+	if op != "" {
+		text = op + ": " + text
+	}
+	return &Error{Code: int(rc), Text: text}
+}

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+const (
+	database = "stagepost.db"
+	marker   = "has-data"
+)
+
+// prepareDir makes the directory and an empty database file, both for this user only. It refuses a directory that had a database
+// and has none now: to start empty would drop every job without a word.
+func prepareDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
+	}
+	file := filepath.Join(dir, database)
+	info, err := os.Stat(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
+	}
+	there := err == nil && info.Size() > 0
+	_, err = os.Stat(filepath.Join(dir, marker))
+	switch marked := err == nil; {
+	case marked && !there:
+		return job.Errorf(job.Internal, "open", "", "%s is missing or empty, but %s says that there was one: restore it from a backup,"+
+			" or remove %s to begin without any jobs", file, filepath.Join(dir, marker), filepath.Join(dir, marker))
+	case there:
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
+	}
+	return f.Close()
+}
+
+// mark notes that the directory has a database. It is called once the database holds its tables, and may be called again.
+func mark(dir string) error {
+	name := filepath.Join(dir, marker)
+	if _, err := os.Stat(name); err == nil {
+		return nil
+	}
+	err := os.WriteFile(name, []byte("This directory holds a database of Stagepost. If it is lost, Stagepost does not start without it.\n"), 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncFile(name), syncFile(dir))
+}
+
+// syncFile brings a file or directory to the disk.
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

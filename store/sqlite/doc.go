@@ -1,0 +1,30 @@
+// Package sqlite keeps jobs in one SQLite file. It is the default store: one process, one directory, nothing to install.
+//
+// # What is the truth
+//
+// The tables of stagepost.db. Everything in memory (queue, counts, the lines that lists filter by, the cache of records) is
+// derived from them at the start and follows every commit. [Store.Fsck] compares the two and what the tables say twice.
+//
+// # How a commit goes
+//
+//	callers -> inbox -> loop: BEGIN, every operation through the ledger, COMMIT (one sync) -> memory -> answers -> hints
+//
+// One goroutine writes. It takes what waits, up to 4,096 operations, so the cost of a sync is shared and the rate grows with
+// the number of callers. Reads have connections of their own and see what is synced, never more.
+//
+// # What happens on failure
+//
+//   - An operation that the ledger refuses has written nothing and fails alone.
+//   - A statement fails: the transaction is rolled back, memory is loaded anew, and each operation is tried in a transaction of
+//     its own, so that only the guilty one fails.
+//   - The disk is full: operations fail with kind Unavailable; the store goes on when there is room.
+//   - The disk fails in a COMMIT, or the file is damaged: the store is dead. A sync is never tried again, because after a failed
+//     one nobody knows what the disk holds. Every call answers Unavailable, and the process is told to end ([Options.OnDeath]).
+//   - Power fails: the log is replayed at the next start. Nothing that was acknowledged is lost.
+//
+// # The directory
+//
+//	stagepost.db      the database (with -wal and -shm beside it while it is open)
+//	owner             locked by the process that has the store open; says who that is
+//	has-data          there was a database here: if it is missing, something is wrong and the store does not start empty
+package sqlite

@@ -1,0 +1,202 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+var testTime = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func made(id string) job.Created { return newJob(storetest.Step, id, testTime, func(*job.Job) {}) }
+
+func create(t testing.TB, s *Store, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if _, err := s.Create(t.Context(), made(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantKind(t testing.TB, what string, err error, kind job.ErrorKind) {
+	t.Helper()
+	if got := job.KindOf(err); got != kind {
+		t.Errorf("%s: got %q (%v), want %q", what, got, err, kind)
+	}
+}
+
+// nothing makes an operation of a function that leaves the ledger alone.
+func nothing(f func()) func(*ledger.Ledger) error {
+	return func(*ledger.Ledger) error { f(); return nil }
+}
+
+// clean fails the test unless the store is sound, and closes it.
+func clean(t testing.TB, s *Store) {
+	t.Helper()
+	report, err := s.Fsck(t.Context(), lives, false)
+	if err != nil || !report.Clean() {
+		t.Errorf("fsck: %v %v", err, report.Faults)
+	}
+	if _, err := s.Verify(t.Context(), "", lives, func(id job.ID, err error) { t.Errorf("%s: %v", id, err) }); err != nil {
+		t.Error(err)
+	}
+	closeStore(t, s)
+}
+
+// A failed sync ends the store, which tells its process; it is not tried again, and the next start has all that was acknowledged.
+func TestSyncFails(t *testing.T) {
+	d, dir := newDisk(t), t.TempDir()
+	var died []error
+	s := openStore(t, dir, Options{vfs: d.name, OnDeath: func(err error) { died = append(died, err) }})
+	create(t, s, "tst_1")
+	syncs := 0
+	d.failing(func(op *diskOp) int32 {
+		if op.kind != 's' {
+			return 0
+		}
+		syncs++
+		return sqlite3.SQLITE_IOERR_FSYNC
+	})
+	for _, id := range []string{"tst_2", "tst_3"} {
+		_, err := s.Create(t.Context(), made(id))
+		wantKind(t, "create after a failed sync", err, job.Unavailable)
+	}
+	_, err := s.Get(t.Context(), "tst_1")
+	wantKind(t, "get after a failed sync", err, job.Unavailable)
+	if len(died) != 1 || syncs != 1 {
+		t.Errorf("died %d times after %d syncs, want once after one", len(died), syncs)
+	}
+	select {
+	case <-s.Dead():
+	default:
+		t.Error("Dead says nothing")
+	}
+	_ = s.Close() // its checkpoint fails as well
+	s = openStore(t, dir, Options{})
+	if _, err := s.Get(t.Context(), "tst_1"); err != nil {
+		t.Error(err)
+	}
+	clean(t, s)
+}
+
+// An error at any single operation of the disk: what was acknowledged is there at the next start, and the store is sound.
+func TestDiskErrorAnywhere(t *testing.T) {
+	for _, code := range []int32{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_FULL} {
+		for n := 1; ; n += faultStride {
+			d, dir := newDisk(t), t.TempDir()
+			s := openStore(t, dir, Options{vfs: d.name, frames: 10, Readers: 1})
+			count := 0
+			d.failing(func(op *diskOp) int32 {
+				if op.kind == 'a' || op.kind == 'd' || (op.kind == 's') != (code == sqlite3.SQLITE_IOERR_FSYNC) {
+					return 0
+				}
+				if count++; count == n {
+					return code
+				}
+				return 0
+			})
+			acked := 0
+			for i := range 8 {
+				if _, err := s.Create(t.Context(), made(fmt.Sprint("tst_", i))); err == nil {
+					acked |= 1 << i
+				} else {
+					wantKind(t, "create", err, job.Unavailable)
+				}
+			}
+			d.mu.Lock()
+			reached := count >= n
+			d.fail = nil
+			d.mu.Unlock()
+			_ = s.Close()
+			s = openStore(t, dir, Options{Readers: 1})
+			for i := range 8 {
+				if _, err := s.Get(t.Context(), job.ID(fmt.Sprint("tst_", i))); err != nil && acked&(1<<i) != 0 {
+					t.Errorf("code %d at operation %d: job %d was acknowledged: %v", code, n, i, err)
+				}
+			}
+			clean(t, s)
+			if !reached {
+				break
+			}
+		}
+	}
+}
+
+// A full disk refuses writes and lets reads go on; the store goes on when there is room.
+func TestDiskFull(t *testing.T) {
+	d, dir := newDisk(t), t.TempDir()
+	s := openStore(t, dir, Options{vfs: d.name})
+	create(t, s, "tst_1")
+	d.failing(func(op *diskOp) int32 {
+		if op.kind == 'w' {
+			return sqlite3.SQLITE_FULL
+		}
+		return 0
+	})
+	_, err := s.Create(t.Context(), made("tst_2"))
+	wantKind(t, "create on a full disk", err, job.Unavailable)
+	if !strings.Contains(fmt.Sprint(err), "full") {
+		t.Errorf("the error does not say why: %v", err)
+	}
+	_, err = s.Create(t.Context(), made("tst_2"))
+	wantKind(t, "create on a full disk again", err, job.Unavailable)
+	if _, err := s.Get(t.Context(), "tst_1"); err != nil {
+		t.Error("reads must go on:", err)
+	}
+	if _, err := s.Count(t.Context()); err != nil {
+		t.Error("counts must go on:", err)
+	}
+	d.failing(nil)
+	if err := s.do(t.Context(), true, nothing(func() { s.tried = time.Time{} })); err != nil { // as if a quarter of a second had passed
+		t.Fatal(err)
+	}
+	create(t, s, "tst_2")
+	clean(t, s)
+}
+
+// Of operations in one transaction, one whose statement fails takes no other along.
+func TestGuiltyAlone(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{})
+	create(t, s, "tst_1")
+	gate, inside := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // keeps the loop until all others wait
+		_ = s.do(context.Background(), true, nothing(func() { close(inside); <-gate }))
+	})
+	<-inside
+	errs := make([]error, 10)
+	for i := range errs {
+		wg.Go(func() {
+			if i == 5 {
+				errs[i] = s.do(context.Background(), false, nothing(func() { _ = s.records.try(errors.New("no such thing")) }))
+				return
+			}
+			_, errs[i] = s.Create(context.Background(), made(fmt.Sprint("tst_a", i)))
+		})
+	}
+	for s.inbox.count.Load() < int32(len(errs)) {
+		runtime.Gosched()
+	}
+	close(gate)
+	wg.Wait()
+	for i, err := range errs {
+		want := job.ErrorKind("")
+		if i == 5 {
+			want = job.Unavailable
+		}
+		wantKind(t, fmt.Sprint("operation ", i), err, want)
+	}
+	clean(t, s)
+}

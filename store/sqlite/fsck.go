@@ -1,0 +1,174 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// Report is what a check of the database found.
+type Report struct {
+	Jobs, Events, Tasks, Messages int64
+	Faults                        []Fault
+	More                          int64 // faults beyond those listed
+}
+
+// Clean tells whether nothing is wrong, or nothing is any more.
+func (r *Report) Clean() bool {
+	for _, f := range r.Faults {
+		if !f.Repaired {
+			return false
+		}
+	}
+	return r.More == 0
+}
+
+// Fault is one thing that is wrong.
+type Fault struct {
+	Job      job.ID // empty if it is about no job
+	Text     string
+	Repaired bool // it was derived from something else and has been rebuilt
+}
+
+func (f Fault) String() string {
+	text := f.Text
+	if f.Job != "" {
+		text = string(f.Job) + ": " + text
+	}
+	if f.Repaired {
+		text += " (repaired)"
+	}
+	return text
+}
+
+// mostFaults bounds a report.
+const mostFaults = 1000
+
+// Lives gives the lifecycle of a kind, nil if it is not known here.
+type Lives = func(job.Kind) *lifecycle.Table
+
+// Fsck holds everything that is derived against what it is derived from, in the file and in memory, and with repair rebuilds what
+// differs. Records and history are the truth: they are never changed, only reported. Writers wait while it runs, which takes about
+// three seconds for a million jobs. The error says that the check could not go on.
+func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, error) {
+	var report Report
+	err := s.do(ctx, true, func(l *ledger.Ledger) error {
+		f := newFsck(ctx, s.records.c, s.names, lives, repair)
+		if err := f.run(); err != nil {
+			return err
+		}
+		s.fsckMemory(f, l)
+		report = f.report
+		if !repair || len(report.Faults) == 0 {
+			return nil
+		}
+		s.records.cache.clear()
+		fresh := &lines{}
+		again, err := load(s.records.c, s.names, fresh)
+		if err != nil {
+			return err
+		}
+		s.ledger = again
+		s.lines.replace(fresh)
+		return s.records.findNext()
+	})
+	if err != nil && job.KindOf(err) != job.Unavailable {
+		err = &job.Error{Op: "fsck", Kind: job.Internal, Err: err}
+	}
+	return report, err
+}
+
+// FsckDir checks the database in a directory that no process has open. It is for one that Open refuses.
+func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report Report, err error) {
+	if err := prepareDir(dir); err != nil {
+		return report, err
+	}
+	s := &Store{dir: dir, options: Options{}.withDefaults(), names: newNames()}
+	if s.owner, err = own(dir, ""); err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, s.owner.release()) }()
+	c, err := s.connect(conn.ReadWrite, "")
+	if err != nil {
+		return report, openError(dir, err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := migrate(c); err != nil {
+		return report, openError(dir, err)
+	}
+	if err := s.names.load(c); err != nil {
+		return report, openError(dir, err)
+	}
+	f := newFsck(ctx, c, s.names, lives, repair)
+	if err := f.run(); err != nil {
+		return f.report, openError(dir, fmt.Errorf("fsck %s: %w", filepath.Join(dir, database), err))
+	}
+	return f.report, nil
+}
+
+// fsckMemory compares what the store keeps in memory with what a fresh load says.
+func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
+	fresh := &lines{}
+	again, err := load(f.c, s.names, fresh)
+	if err != nil {
+		f.fault("", false, "the records cannot be loaded: %v", err)
+		return
+	}
+	counts := map[job.Tally]int64{}
+	tally := func(all []job.Tally, sign int64) {
+		for _, t := range all {
+			jobs, claimed := t.Jobs, t.Claimed
+			t.Jobs, t.Claimed = 0, 0
+			counts[t] += sign * jobs
+			t.Claimed = 1 // the claimed ones apart
+			counts[t] += sign * claimed
+		}
+	}
+	tally(l.Tally(), 1)
+	tally(again.Tally(), -1)
+	for t, n := range counts {
+		if n != 0 {
+			f.fault("", f.repair, "%d jobs too many counted in %s %s group %q", n, t.Kind, t.State, t.Group)
+		}
+	}
+	if n, differ := s.lines.differ(fresh); differ > 0 {
+		f.fault("", f.repair, "%d jobs are listed wrongly, the first in row %d", differ, n)
+	}
+	if got, want := len(l.Holds()), len(again.Holds()); got != want {
+		f.fault("", f.repair, "%d holds in force, %d on the disk", got, want)
+	}
+}
+
+// replace takes over other lines.
+func (l *lines) replace(by *lines) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leaves, l.n = by.leaves, by.n
+}
+
+// differ counts the lines that are not the same, and tells which is the first.
+func (l *lines) differ(other *lines) (first, n int64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for row := max(l.n, other.n); row > 0; row-- {
+		if l.at(row) != other.at(row) {
+			first, n = row, n+1
+		}
+	}
+	return first, n
+}
+
+// at gives the line of a row, an empty one if there is none. The caller holds the lock.
+func (l *lines) at(row int64) line {
+	i := int(row - 1)
+	if i/leaf >= len(l.leaves) {
+		return line{}
+	}
+	return l.leaves[i/leaf].line(i % leaf)
+}

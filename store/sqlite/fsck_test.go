@@ -1,0 +1,130 @@
+package sqlite
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// damages are statements that spoil what the workload left, what fsck says of each, and whether it can be repaired.
+var damages = []struct {
+	name, sql, says string
+	derived         bool
+}{
+	{"ended flag", "UPDATE job_now SET ended = 1 - ended WHERE n = 3", "as to having ended", true},
+	{"children counts", "UPDATE job_now SET children = '[3,9,0,0,0,0,0]' WHERE n = 1", "counts its jobs", true},
+	{"no children counts", "UPDATE job_now SET children = NULL WHERE n = 1", "counts its jobs", false}, // Expected is the record's own
+	{"back link", "UPDATE event SET back = back + 1 WHERE seq = 2", "points back", true},
+	{"last entry", "UPDATE job_now SET last = last - 1 WHERE n = 2", "last history entry", true},
+	{"lost key", "DELETE FROM job_key WHERE n = 1", "cannot be found by its key", true},
+	{"key of another", "UPDATE job_key SET n = 2 WHERE n = 1", "key", true},
+	{"orphan entry", "INSERT INTO event (e, job, seq, move, at, epoch) VALUES (9999, 777, 1, 1, 0, 0)", "belongs to no job", true},
+	{"orphan task", "UPDATE task SET job = 777 WHERE job = 2", "belongs to no job", true},
+	{"orphan data", "INSERT INTO job_data VALUES (777, '{}')", "data of no job", true},
+	{"orphan message", "UPDATE message SET job = 'tst_gone', settled = NULL WHERE m = 1", "its job does not exist", true},
+	{"hold", "UPDATE hold SET scope = 'nonsense' WHERE owner = '1'", "is filed under", true},
+	{"lost entry", "DELETE FROM event WHERE e = (SELECT max(e) FROM event)", "history entries", false},
+	{"lost word", "DELETE FROM word WHERE w = (SELECT state FROM job_now WHERE n = 2)", "not in the dictionary", false},
+	{"lost move", "DELETE FROM move WHERE m = 1", "not in the dictionary", false},
+	{"half a record", "DELETE FROM job_now WHERE n = 2", "half of the record", false},
+	{"parent", "UPDATE job_made SET parent = 777 WHERE n = 3", "does not exist", false},
+	{"priority", "UPDATE job_now SET priority = 100 WHERE n = 2", "priority is 100", false},
+	{"number", "UPDATE job_made SET number = 1 WHERE n = 3", "has number 1", false},
+	{"hash", "UPDATE job_now SET head = x'00' WHERE n = 2", "hash", false},
+	{"state", "UPDATE job_now SET state = (SELECT w FROM word WHERE text = 'alice') WHERE n = 2", "no state", false},
+}
+
+func TestFsck(t *testing.T) {
+	whole := t.TempDir()
+	s := openStore(t, whole, Options{})
+	workload(t, s, newDisk(t))
+	clean(t, s) // the control: nothing is wrong with it
+	s = openStore(t, whole, Options{})
+	for _, d := range damages {
+		t.Run(d.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := s.Backup(t.Context(), dir+"/"+database); err != nil {
+				t.Fatal(err)
+			}
+			sql(t, dir, d.sql)
+			report, err := FsckDir(t.Context(), dir, lives, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !says(&report, d.says) || report.Clean() {
+				t.Fatalf("the report does not say %q: %v", d.says, report.Faults)
+			}
+			report, err = FsckDir(t.Context(), dir, lives, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Clean() != d.derived {
+				t.Errorf("clean after the repair: %t, want %t: %v", report.Clean(), d.derived, report.Faults)
+			}
+			if d.derived {
+				clean(t, openStore(t, dir, Options{}))
+			}
+		})
+	}
+}
+
+func says(r *Report, text string) bool {
+	for _, f := range r.Faults {
+		if strings.Contains(f.String(), text) {
+			return true
+		}
+	}
+	return false
+}
+
+// What is in memory is checked too, and loaded anew by a repair.
+func TestFsckMemory(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{})
+	create(t, s, "tst_1", "tst_2")
+	s.lines.apply([]lineChange{{1, line{kind: 1, state: 99}}})
+	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3}, 0)
+	report, err := s.Fsck(t.Context(), lives, true)
+	if err != nil || !says(&report, "listed wrongly") || !says(&report, "too many counted") {
+		t.Errorf("got %v %v", report.Faults, err)
+	}
+	page, err := s.List(t.Context(), job.Query{States: []lifecycle.State{"Waiting"}})
+	if err != nil || len(page.Jobs) != 2 {
+		t.Errorf("after the repair: %d jobs, %v", len(page.Jobs), err)
+	}
+	clean(t, s)
+}
+
+// Any change of what was written shows.
+func TestVerify(t *testing.T) {
+	whole := t.TempDir()
+	s := openStore(t, whole, Options{})
+	workload(t, s, newDisk(t))
+	for name, spoil := range map[string]string{
+		"note":    "UPDATE event SET note = 'another' WHERE note IS NOT NULL",
+		"time":    "UPDATE event SET at = at + 1 WHERE seq = 1",
+		"actor":   "UPDATE event SET actor = 'mallory' WHERE seq = 2",
+		"epoch":   "UPDATE event SET epoch = epoch + 1 WHERE seq = 2",
+		"move":    "UPDATE event SET move = 1 WHERE seq = 2",
+		"swapped": "UPDATE event SET job = job + 1 WHERE seq = 2 AND job = 2",
+		"lost":    "DELETE FROM event WHERE seq = 2",
+		"record":  "UPDATE job_now SET state = (SELECT state FROM job_now WHERE n = 1) WHERE n = 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := s.Backup(t.Context(), dir+"/"+database); err != nil {
+				t.Fatal(err)
+			}
+			sql(t, dir, spoil)
+			spoilt := openStore(t, dir, Options{})
+			wrong := 0
+			checked, err := spoilt.Verify(t.Context(), "", lives, func(job.ID, error) { wrong++ })
+			if err != nil || checked != 12 || wrong == 0 {
+				t.Errorf("%d of %d wrong, %v", wrong, checked, err)
+			}
+			_, err = spoilt.Verify(t.Context(), "tst_nobody", lives, func(job.ID, error) {})
+			wantKind(t, "a job that does not exist", err, job.NotFound)
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// fsck is one check of the tables.
+type fsck struct {
+	ctx    context.Context
+	c      *conn.Conn
+	names  *names
+	lives  Lives
+	repair bool
+	report Report
+
+	rows    []rowFacts // by row number
+	numbers map[kindNumber]job.ID
+	fixes   []fix // to be made when all reading is done
+}
+
+// rowFacts is what the check keeps of a job.
+type rowFacts struct {
+	there     bool
+	parent    int64
+	counts    *job.Children // what the record says, nil for none
+	real      *job.Children // what its children say, nil for none
+	seq, last int64         // what the record says
+	gotSeq    int64         // what the history says
+	gotLast   int64
+}
+
+type kindNumber struct {
+	kind   job.Kind
+	number int64
+}
+
+// fix is a statement with its numbers and texts.
+type fix struct {
+	sql    string
+	values []any // int64 or string
+}
+
+func newFsck(ctx context.Context, c *conn.Conn, n *names, lives Lives, repair bool) *fsck {
+	return &fsck{ctx: ctx, c: c, names: n, lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}}
+}
+
+func (f *fsck) fault(id job.ID, repaired bool, format string, args ...any) {
+	if len(f.report.Faults) >= mostFaults {
+		f.report.More++
+		return
+	}
+	f.report.Faults = append(f.report.Faults, Fault{Job: id, Repaired: repaired, Text: fmt.Sprintf(format, args...)})
+}
+
+// derived notes a fault in something derived, and how it is repaired.
+func (f *fsck) derived(id job.ID, sql string, values []any, format string, args ...any) {
+	f.fault(id, f.repair, format, args...)
+	if f.repair {
+		f.fixes = append(f.fixes, fix{sql, values})
+	}
+}
+
+// run checks all tables and then makes the repairs in one transaction.
+func (f *fsck) run() error {
+	for _, part := range []func() error{
+		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds, f.mend,
+	} {
+		if err := f.ctx.Err(); err != nil {
+			return &job.Error{Op: "fsck", Kind: job.Unavailable, Err: err}
+		}
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fsck) mend() error {
+	if len(f.fixes) == 0 {
+		return nil
+	}
+	if err := f.c.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, x := range f.fixes {
+		if err := x.make(f.c); err != nil {
+			return fmt.Errorf("repair: %w (%v)", err, f.c.Exec("ROLLBACK"))
+		}
+	}
+	return f.c.Exec("COMMIT")
+}
+
+func (x *fix) make(c *conn.Conn) error {
+	s, err := c.Prepare(x.sql)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for i, v := range x.values {
+		switch v := v.(type) {
+		case int64:
+			s.Int(i+1, v)
+		case string:
+			s.TextOrNull(i+1, v)
+		}
+	}
+	return s.Run()
+}
+
+// integrity asks SQLite about its file: pages, indexes, unique keys, types.
+func (f *fsck) integrity() error {
+	return each(f.c, "PRAGMA integrity_check(100)", func(s *conn.Stmt) error {
+		if text := s.GetText(0); text != "ok" {
+			f.fault("", false, "file: %s", text)
+		}
+		return nil
+	})
+}
+
+func (f *fsck) dictionaries() error {
+	for _, sql := range []string{
+		"SELECT 'word ' || text FROM word GROUP BY text HAVING count(*) > 1",
+		"SELECT 'move ' || event FROM move GROUP BY event, from_state, to_state, outcome, actor HAVING count(*) > 1",
+	} {
+		err := each(f.c, sql, func(s *conn.Stmt) error {
+			f.fault("", false, "%s stands twice in its dictionary", s.GetText(0))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fsck) halves() error {
+	for _, sql := range []string{
+		"SELECT n, 'job_now' FROM job_made WHERE n NOT IN (SELECT n FROM job_now)",
+		"SELECT n, 'job_made' FROM job_now WHERE n NOT IN (SELECT n FROM job_made)",
+	} {
+		err := each(f.c, sql, func(s *conn.Stmt) error {
+			f.fault("", false, "row %d is missing in %s: half of the record is lost", s.GetInt(0), s.GetText(1))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// records reads every record and checks what it says by itself.
+func (f *fsck) records() error {
+	return each(f.c, selectRow+"ORDER BY m.n", func(s *conn.Stmt) error {
+		n := s.GetInt(0)
+		for int64(len(f.rows)) <= n {
+			f.rows = append(f.rows, rowFacts{})
+		}
+		f.report.Jobs++
+		e, err := f.names.getRow(s)
+		if err != nil {
+			f.fault(job.ID(s.GetText(1)), false, "%v", err)
+			return nil
+		}
+		facts := &f.rows[n]
+		*facts = rowFacts{there: true, seq: e.job.Seq, last: e.last}
+		if e.job.Children != (job.Children{}) {
+			c := e.job.Children
+			facts.counts = &c
+		}
+		for _, column := range []int{2, 10, 11, 12, 13} {
+			if number := s.GetInt(column); number != 0 && f.names.words.value(number) == "" {
+				f.fault(e.job.ID, false, "word %d of its record is not in the dictionary", number)
+			}
+		}
+		for _, column := range []int{5, 6, 16, 19, 30} {
+			if !s.IsText(column) && !s.IsNull(column) && f.names.words.value(s.GetInt(column)) == "" {
+				f.fault(e.job.ID, false, "word %d of its record is not in the dictionary", s.GetInt(column))
+			}
+		}
+		f.record(e, s.GetInt(14))
+		return f.ctx.Err()
+	})
+}
+
+func (f *fsck) record(e *entry, flag int64) {
+	j := &e.job
+	c := j.Children
+	for _, v := range []struct {
+		what     string
+		got      int64
+		from, to int64
+	}{
+		{"priority", int64(j.Priority), job.FirstPriority, job.LastPriority}, {"number", j.Number, 1, 1 << 62},
+		{"version", j.Version, 1, 1 << 62}, {"epoch", j.Epoch, 0, 1 << 62}, {"seq", j.Seq, 1, 1 << 62},
+		{"starts", int64(j.Starts), 0, 1 << 62}, {"attempts", int64(j.Attempts), 0, 1 << 62},
+		{"retries", int64(j.Retries), 0, 1 << 62}, {"ended", flag, 0, 2}, {"expected", int64(c.Expected), 0, 1 << 62},
+	} {
+		if v.got < v.from || v.got > v.to {
+			f.fault(j.ID, false, "%s is %d", v.what, v.got)
+		}
+	}
+	k := kindNumber{j.Kind, j.Number}
+	if other, twice := f.numbers[k]; twice {
+		f.fault(j.ID, false, "has number %d of kind %s, as has %s", j.Number, j.Kind, other)
+	}
+	f.numbers[k] = j.ID
+	f.flag(e, flag)
+}
+
+// flag checks that the record says of its state what the lifecycle says.
+func (f *fsck) flag(e *entry, flag int64) {
+	life := f.lives(e.job.Kind)
+	if life == nil {
+		f.fault(e.job.ID, false, "there is no lifecycle of kind %q", e.job.Kind)
+		return
+	}
+	if _, known := life.Stage(e.job.State); !known {
+		if life.Hash() == e.job.Definition {
+			f.fault(e.job.ID, false, "its lifecycle has no state %q", e.job.State)
+		}
+		return // an older definition may have had it
+	}
+	want := int64(0)
+	if life.Tombstone(e.job.State) {
+		want = 2
+	} else if life.Ended(e.job.State) {
+		want = 1
+	}
+	if flag != want {
+		f.derived(e.job.ID, "UPDATE job_now SET ended = ?2 WHERE n = ?1", []any{e.n, want},
+			"is marked %d as to having ended, its state %s means %d", flag, e.job.State, want)
+	}
+}

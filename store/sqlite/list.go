@@ -1,0 +1,206 @@
+package sqlite
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// List is part of job.Store. A cursor is the row number of a page's last job.
+func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
+	limit := pageSize(q.Limit)
+	if !q.Overdue.IsZero() || q.Worker != "" {
+		return s.listLive(ctx, q, limit)
+	}
+	from := int64(1)
+	if !q.Oldest {
+		from = s.lines.last()
+	}
+	if q.After != "" {
+		after, err := strconv.ParseInt(q.After, 10, 64)
+		if err != nil || after < 0 {
+			return job.Page{}, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
+		}
+		from = after + int64(step(&q))
+	}
+	var page job.Page
+	err := s.read(ctx, "list", "", func(r *reader) error {
+		return r.inSnapshot(func() (err error) {
+			page, err = s.page(r, &q, from, limit)
+			return err
+		})
+	})
+	return page, err
+}
+
+func step(q *job.Query) int {
+	if q.Oldest {
+		return 1
+	}
+	return -1
+}
+
+// listLive lists what only the queue knows: jobs whose time has run out, jobs of a worker.
+func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.Page, err error) {
+	var ids []job.ID
+	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+		ids = l.Live(&q, limit)
+		return nil
+	})
+	if err != nil {
+		return page, err
+	}
+	err = s.read(ctx, "list", "", func(r *reader) error {
+		for _, id := range ids {
+			e, err := s.entry(r, id)
+			if err != nil {
+				return err
+			}
+			if matches(&q, &e.job) {
+				page.Jobs = append(page.Jobs, e.job)
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// page collects a page and one job more, to know whether there is another page.
+func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.Page, err error) {
+	w, found, err := s.wanted(r, q)
+	if !found || err != nil {
+		return page, err
+	}
+	last := int64(0)
+	for {
+		candidates, err := s.candidates(r, q, w, from, limit+1)
+		if err != nil {
+			return page, err
+		}
+		for _, n := range candidates {
+			r.byRow.Int(1, n)
+			e, err := s.row(r.byRow)
+			if err != nil {
+				return page, err
+			}
+			if e == nil || !matches(q, &e.job) {
+				continue // it changed meanwhile
+			}
+			if len(page.Jobs) == limit {
+				page.Next = strconv.FormatInt(last, 10)
+				return page, nil
+			}
+			page.Jobs = append(page.Jobs, e.job)
+			last = n
+		}
+		if len(candidates) <= limit {
+			return page, nil
+		}
+		from = candidates[len(candidates)-1] + int64(step(q))
+	}
+}
+
+// candidates gives rows that may match, from a row on.
+func (s *Store) candidates(r *reader, q *job.Query, w *want, from int64, n int) ([]int64, error) {
+	if q.Key == "" {
+		return s.lines.search(w, from, step(q), n), nil
+	}
+	var found []int64
+	r.keyed.Text(1, q.Key)
+	err := rows(r.keyed, func(k *conn.Stmt) error {
+		if row := k.GetInt(0); (q.Oldest && row >= from) || (!q.Oldest && row <= from) {
+			found = append(found, row)
+		}
+		return nil
+	})
+	if !q.Oldest {
+		slices.Reverse(found)
+	}
+	return found[:min(n, len(found))], err
+}
+
+// wanted translates a query to numbers. found is false when nothing can match.
+func (s *Store) wanted(r *reader, q *job.Query) (w *want, found bool, err error) {
+	w = &want{ended: q.Ended}
+	for _, k := range q.Kinds {
+		w.kinds = s.appendName(w.kinds, string(k))
+	}
+	for _, st := range q.States {
+		w.states = s.appendName(w.states, string(st))
+	}
+	for _, o := range q.Outcomes {
+		w.outcomes = s.appendName(w.outcomes, string(o))
+	}
+	if len(q.Kinds) > 0 && len(w.kinds) == 0 || len(q.States) > 0 && len(w.states) == 0 || len(q.Outcomes) > 0 && len(w.outcomes) == 0 {
+		return w, false, nil
+	}
+	if q.Group != "" {
+		w.group = s.numberOf(q.Group)
+	}
+	if q.Owner != "" {
+		w.owner = s.numberOf(q.Owner)
+	}
+	if !q.Before.IsZero() {
+		w.before = uint32(max(1, q.Before.Unix()))
+	}
+	if q.Parent == "" {
+		return w, true, nil
+	}
+	r.rowOf.Text(1, string(q.Parent))
+	err = rows(r.rowOf, func(row *conn.Stmt) error {
+		n := uint32(row.GetInt(0))
+		w.parent = &n
+		return nil
+	})
+	return w, w.parent != nil, err
+}
+
+func (s *Store) appendName(to []uint32, name string) []uint32 {
+	n, ok := s.names.words.find(name)
+	if !ok && name != "" {
+		return to
+	}
+	return append(to, uint32(n))
+}
+
+func (s *Store) numberOf(word string) *uint32 {
+	number := unnumbered
+	if n, ok := s.names.words.find(word); ok {
+		number = uint32(n)
+	}
+	return &number
+}
+
+func pageSize(n int) int {
+	switch {
+	case n <= 0:
+		return 50
+	case n > 1000:
+		return 1000
+	}
+	return n
+}
+
+// matches checks a record against a query.
+func matches(q *job.Query, j *job.Job) bool {
+	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&
+		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
+		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
+		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
+		(q.Overdue.IsZero() || overdue(j, q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
+}
+
+func overdue(j *job.Job, now time.Time) bool {
+	past := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
+	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
+}
+
+func oneOf[T comparable](wanted []T, got T) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, got)
+}

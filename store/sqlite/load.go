@@ -1,0 +1,141 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// each runs a statement and calls row for every row.
+func each(c *conn.Conn, sql string, row func(*conn.Stmt) error) error {
+	s, err := c.Prepare(sql)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return rows(s, row)
+}
+
+// rows steps a statement to its end.
+func rows(s *conn.Stmt, row func(*conn.Stmt) error) error {
+	for {
+		more, err := s.Step()
+		if !more || err != nil {
+			return err
+		}
+		if err := row(s); err != nil {
+			s.Reset()
+			return err
+		}
+	}
+}
+
+// loadMade and loadNow are read side by side: both tables have one row per job, in the same order. What a queue does not
+// need (spec, data, hashes) stays on the disk.
+const (
+	loadMade = "SELECT n, kind, number, owner, created, parent, id FROM job_made ORDER BY n"
+	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
+ due, deadline, expires, entered, children FROM job_now ORDER BY n`
+)
+
+// loader builds what the store keeps in memory from the records.
+type loader struct {
+	names  *names
+	ledger *ledger.Ledger
+	lines  *lines              // nil if they are there already
+	batch  map[int64]job.ID    // jobs that have children
+	ended  map[job.Tally]int64 // with Jobs 0
+	last   map[job.Kind]int64  // highest number of ended jobs
+}
+
+// load reads all records. lines may be nil.
+func load(c *conn.Conn, n *names, into *lines) (*ledger.Ledger, error) {
+	l := &loader{
+		names: n, ledger: ledger.New(), lines: into,
+		batch: map[int64]job.ID{}, ended: map[job.Tally]int64{}, last: map[job.Kind]int64{},
+	}
+	if err := l.records(c); err != nil {
+		return nil, err
+	}
+	for t, jobs := range l.ended {
+		t.Jobs = jobs
+		l.ledger.LoadTally(t, l.last[t.Kind])
+	}
+	err := each(c, "SELECT kind, state, grp, owner, job, who, why, since, until, version FROM hold ORDER BY since, version",
+		func(s *conn.Stmt) error {
+			l.ledger.LoadHold(job.Hold{
+				Scope: job.Scope{
+					Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2), Owner: s.GetText(3),
+					Job: job.ID(s.GetText(4)),
+				},
+				Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0), Version: s.GetInt(9),
+			})
+			return nil
+		})
+	return l.ledger, err
+}
+
+func (l *loader) records(c *conn.Conn) error {
+	now, err := c.Prepare(loadNow)
+	if err != nil {
+		return err
+	}
+	defer now.Close()
+	err = each(c, loadMade, func(made *conn.Stmt) error {
+		more, err := now.Step()
+		if err != nil {
+			return err
+		}
+		if !more || now.GetInt(0) != made.GetInt(0) {
+			return fmt.Errorf("job %s (row %d) has lost one half of its record", made.GetText(6), made.GetInt(0))
+		}
+		l.record(made, now)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if more, err := now.Step(); more || err != nil {
+		if err == nil {
+			err = fmt.Errorf("row %d is half a record", now.GetInt(0))
+		}
+		return err
+	}
+	return nil
+}
+
+func (l *loader) record(made, now *conn.Stmt) {
+	row, created := made.GetInt(0), made.GetInt(4)
+	j := job.Job{Kind: job.Kind(l.names.getName(made, 1)), Number: made.GetInt(2), Owner: l.names.getWord(made, 3)}
+	j.State, j.Outcome = lifecycle.State(l.names.getName(now, 1)), lifecycle.Outcome(l.names.getName(now, 2))
+	j.Ended, j.Gone, j.Group = now.GetInt(3) > 0, now.GetInt(3) == 2, l.names.getWord(now, 4)
+	j.Changed = getTime(now, 5, created)
+	if l.lines != nil {
+		l.lines.set(row, l.names.line(&j, made.GetInt(5)))
+	}
+	if !now.IsNull(18) {
+		l.batch[row] = job.ID(made.GetText(6))
+	}
+	if j.Ended {
+		l.ended[job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}]++
+		l.last[j.Kind] = max(l.last[j.Kind], j.Number)
+		return
+	}
+	j.ID = job.ID(made.GetText(6))
+	j.Created = unixMicro(created)
+	if parent := made.GetInt(5); parent != 0 {
+		j.Parent = l.batch[parent]
+	}
+	if !now.IsNull(18) {
+		_ = getChildren(now.GetText(18), &j.Children) // a damaged one shows when the record is read
+	}
+	j.Priority, j.Version, j.Epoch, j.Worker = int(now.GetInt(6)), now.GetInt(7), now.GetInt(8), l.names.getWord(now, 9)
+	j.Until = getTime(now, 10, created)
+	j.Starts, j.Attempts, j.Retries = int(now.GetInt(11)), int(now.GetInt(12)), int(now.GetInt(13))
+	j.Due, j.Deadline = getTime(now, 14, created), getTime(now, 15, created)
+	j.Expires, j.Entered = getTime(now, 16, created), getTime(now, 17, created)
+	l.ledger.Load(&j)
+}

@@ -1,0 +1,310 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// The commit loop. Operations of all callers come to one goroutine, which takes what waits, runs it through the ledger inside one
+// transaction, and commits that with one sync. Only then are callers answered and watchers told: nothing is seen before it is on
+// disk. An operation that the ledger refuses has written nothing and fails alone.
+
+const (
+	mostOps = 4096                  // in one transaction
+	linger  = 40 * time.Microsecond // wait for more after a transaction of several operations
+)
+
+// op is one operation on its way through the loop.
+type op struct {
+	run   func(*ledger.Ledger) error
+	reads bool // writes nothing: runs between transactions
+	err   error
+	taken atomic.Bool // by the loop; or by a caller that gave up before it
+	done  chan struct{}
+}
+
+// inbox is where operations wait for the loop.
+type inbox struct {
+	mu      sync.Mutex // guards waiting and closed
+	waiting []*op
+	closed  bool
+	count   atomic.Int32
+	wake    chan struct{} // has room for one
+}
+
+func (b *inbox) put(o *op) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.waiting = append(b.waiting, o)
+	if b.count.Add(1) == 1 {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// take moves up to n operations into room.
+func (b *inbox) take(room []*op, n int) []*op {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = min(n, len(b.waiting))
+	room = append(room, b.waiting[:n]...)
+	rest := copy(b.waiting, b.waiting[n:])
+	clear(b.waiting[rest:])
+	b.waiting = b.waiting[:rest]
+	b.count.Store(int32(rest))
+	return room
+}
+
+// close refuses further operations; those that wait are still taken.
+func (b *inbox) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+var errClosed = errors.New("the store is closed")
+
+// do sends an operation through the loop and waits for it. A caller whose context ends gets kind Unavailable, but only as long as
+// the loop has not taken the operation: the answer always tells the operation's fate.
+func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) error) error {
+	o := &op{run: run, reads: reads, done: make(chan struct{})}
+	if err := ctx.Err(); err != nil {
+		return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
+	}
+	if !s.inbox.put(o) {
+		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if o.taken.CompareAndSwap(false, true) {
+			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()}
+		}
+		<-o.done
+	}
+	return o.err
+}
+
+// loop runs until the inbox is closed and empty.
+func (s *Store) loop() {
+	defer close(s.stopped)
+	var ops []*op
+	last := 0
+	for {
+		if last > 1 {
+			s.linger(last)
+		}
+		ops = s.inbox.take(ops[:0], mostOps)
+		if len(ops) == 0 {
+			if s.inbox.idle() {
+				return
+			}
+			last = 0
+			<-s.inbox.wake
+			continue
+		}
+		last = s.round(ops)
+		clear(ops)
+	}
+}
+
+// idle tells whether nothing waits and nothing will come.
+func (b *inbox) idle() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed && len(b.waiting) == 0
+}
+
+// linger lets those who were just answered come again, so that they share the next sync.
+func (s *Store) linger(last int) {
+	for begin := time.Now(); int(s.inbox.count.Load()) < last && time.Since(begin) < linger; {
+		runtime.Gosched()
+	}
+}
+
+// round carries out operations and answers them. It gives how many there were.
+func (s *Store) round(ops []*op) int {
+	writes := ops[:0]
+	for _, o := range ops {
+		switch {
+		case !o.taken.CompareAndSwap(false, true): // its caller has left
+		case s.dead.Load() != nil:
+			o.answer(s.deadError())
+		case o.reads:
+			o.answer(o.run(s.ledger))
+		default:
+			writes = append(writes, o)
+		}
+	}
+	n := len(writes)
+	if n > 0 {
+		s.write(writes)
+	}
+	return n
+}
+
+func (o *op) answer(err error) {
+	o.err = err
+	close(o.done)
+}
+
+func answerAll(ops []*op, err error) {
+	for _, o := range ops {
+		o.answer(err)
+	}
+}
+
+// write carries out operations in one transaction, or each in its own if a statement fails.
+func (s *Store) write(ops []*op) {
+	if s.full && !s.roomAgain() {
+		answerAll(ops, s.fullError())
+		return
+	}
+	err := s.transact(ops)
+	if err == nil {
+		return
+	}
+	if s.recover(err); s.dead.Load() != nil || s.full {
+		answerAll(ops, s.lost(err))
+		return
+	}
+	if len(ops) == 1 {
+		ops[0].answer(s.lost(err))
+		return
+	}
+	for i, o := range ops {
+		err := s.transact(ops[i : i+1])
+		if err == nil {
+			continue
+		}
+		if s.recover(err); s.dead.Load() != nil || s.full {
+			answerAll(ops[i:], s.lost(err))
+			return
+		}
+		o.answer(s.lost(err))
+	}
+}
+
+// transact runs operations in one transaction and, when it is on disk, shows and answers them. An error says that the
+// transaction has failed and nobody has been answered.
+func (s *Store) transact(ops []*op) error {
+	r := s.records
+	if err := r.begin(); err != nil {
+		return err
+	}
+	for _, o := range ops {
+		o.err = o.run(s.ledger)
+		if r.failed != nil {
+			return r.failed
+		}
+		r.cache.age()
+	}
+	if err := r.commit(); err != nil {
+		return &commitError{err}
+	}
+	s.lines.apply(r.lines)
+	r.lines = r.lines[:0]
+	hints := s.hints()
+	for _, o := range ops {
+		o.answer(o.err)
+	}
+	s.tell(hints)
+	s.checkpoint()
+	return nil
+}
+
+// commitError marks the failure of a COMMIT: whether the disk has the transaction is not known.
+type commitError struct{ err error }
+
+func (e *commitError) Error() string { return "commit: " + e.err.Error() }
+func (e *commitError) Unwrap() error { return e.err }
+
+// recover brings the memory back to what the disk says after a transaction that failed. A disk that fails in a commit is not
+// asked again: after a failed sync nobody knows what it holds, so the store dies and the next start reads what is there.
+func (s *Store) recover(err error) {
+	var commit *commitError
+	fault := conn.FaultOf(err)
+	if fault == conn.Corrupt || (errors.As(err, &commit) && fault != conn.Full) {
+		s.die(err)
+		return
+	}
+	s.full = fault == conn.Full
+	if err := s.records.rollback(); err != nil {
+		s.die(err)
+		return
+	}
+	if err := s.reload(); err != nil {
+		s.die(err)
+	}
+}
+
+// lost is the answer to an operation whose transaction failed.
+func (s *Store) lost(err error) error {
+	switch {
+	case s.dead.Load() != nil:
+		return s.deadError()
+	case s.full:
+		return s.fullError()
+	}
+	return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
+}
+
+func (s *Store) fullError() error {
+	return job.Errorf(job.Unavailable, "store", "", "the disk of %s is full", s.dir)
+}
+
+// roomAgain tries whether a full disk takes data again, by writing some and deleting it. It is tried at most every quarter of a
+// second.
+func (s *Store) roomAgain() bool {
+	if time.Since(s.tried) < 250*time.Millisecond {
+		return false
+	}
+	s.tried = time.Now()
+	err := s.records.c.Exec("BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
+	if err == nil {
+		s.full = false
+		return true
+	}
+	if s.records.c.InTransaction() {
+		err = errors.Join(err, s.records.c.Exec("ROLLBACK"))
+	}
+	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
+		s.die(err)
+	}
+	return false
+}
+
+// die ends the store: every call is answered with kind Unavailable from now on, and the process is told to end.
+func (s *Store) die(err error) {
+	if s.dead.CompareAndSwap(nil, &deadStore{err}) {
+		s.deaths <- err
+		if s.options.OnDeath != nil {
+			s.options.OnDeath(err)
+		}
+	}
+}
+
+// deadStore is why a store died.
+type deadStore struct{ err error }
+
+func (s *Store) deadError() error {
+	return job.Errorf(job.Unavailable, "store", "", "the store has stopped: %w", s.dead.Load().err)
+}

@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"embed"
+	"fmt"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// The schema grows by numbered files, each applied once and in one transaction with its row in schema_version. A migration
+// library would bring database/sql and its driver into the binary for what these lines do.
+//
+//go:embed schema/*.sql
+var migrations embed.FS
+
+// schemaVersion is the newest version this binary knows.
+const schemaVersion = 1
+
+// migrate brings the schema to schemaVersion. A database that is newer is refused with kind Internal.
+func migrate(c *conn.Conn) error {
+	if err := c.Exec("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT"); err != nil {
+		return err
+	}
+	version, err := versionOf(c)
+	if err != nil {
+		return err
+	}
+	if version > schemaVersion {
+		return job.Errorf(job.Internal, "open", "", "the database has schema %d, this program knows %d: use a newer one", version, schemaVersion)
+	}
+	for v := version + 1; v <= schemaVersion; v++ {
+		text, err := migrations.ReadFile(fmt.Sprintf("schema/%03d.sql", v))
+		if err != nil {
+			return err
+		}
+		err = c.Exec(fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nINSERT INTO schema_version VALUES (%d, '%s');\nCOMMIT",
+			text, v, time.Now().UTC().Format(time.RFC3339)))
+		if err != nil {
+			return fmt.Errorf("schema %d: %w", v, err)
+		}
+	}
+	return nil
+}
+
+func versionOf(c *conn.Conn) (version int64, err error) {
+	err = each(c, "SELECT coalesce(max(version), 0) FROM schema_version", func(s *conn.Stmt) error {
+		version = s.GetInt(0)
+		return nil
+	})
+	return version, err
+}

@@ -1,0 +1,166 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// Store is a job.Store in a directory. Call Open, and Close at the end.
+type Store struct {
+	dir     string
+	options Options
+	owner   *owner
+	names   *names
+	lines   *lines
+	readers *readers
+	inbox   inbox
+	watch   watchers
+
+	// The loop's own.
+	records     *records
+	ledger      *ledger.Ledger
+	checkpoints *checkpointer
+	full        bool      // the disk was full
+	tried       time.Time // when it was last tried
+
+	dead    atomic.Pointer[deadStore]
+	deaths  chan error
+	stopped chan struct{} // closed when the loop has ended
+
+	closeOnce func() error
+}
+
+var _ job.Store = (*Store)(nil)
+
+// Open opens the store in dir, which it creates if need be. Kinds of error: Unavailable (another process has it, no access),
+// Internal (the database is missing where there was one, damaged, or from a newer version).
+func Open(dir string, options Options) (*Store, error) {
+	s := &Store{
+		dir: dir, options: options.withDefaults(), names: newNames(), lines: &lines{},
+		deaths: make(chan error, 1), stopped: make(chan struct{}),
+	}
+	s.inbox.wake = make(chan struct{}, 1)
+	if err := s.open(); err != nil {
+		s.release()
+		return nil, openError(dir, err)
+	}
+	s.closeOnce = sync.OnceValue(s.release)
+	go s.loop()
+	return s, nil
+}
+
+func openError(dir string, err error) error {
+	var e *job.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	kind := job.Internal
+	if f := conn.FaultOf(err); f == conn.IO || f == conn.Full || f == conn.Busy {
+		kind = job.Unavailable
+	}
+	return &job.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %w", filepath.Join(dir, database), err)}
+}
+
+func (s *Store) open() (err error) {
+	if err := prepareDir(s.dir); err != nil {
+		return err
+	}
+	if s.owner, err = own(s.dir, s.options.Address); err != nil {
+		return err
+	}
+	writer, err := s.connect(conn.ReadWrite, "PRAGMA cache_size = -65536")
+	if err != nil {
+		return err
+	}
+	writer.CountFrames()
+	if err := migrate(writer); err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	if err := mark(s.dir); err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	if s.records, err = newRecords(writer, s.names, s.options.CacheJobs); err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	if err := s.names.load(writer); err != nil {
+		return err
+	}
+	if s.ledger, err = load(writer, s.names, s.lines); err != nil {
+		return err
+	}
+	if err := s.records.findNext(); err != nil {
+		return err
+	}
+	copier, err := s.connect(conn.ReadWrite, "")
+	if err != nil {
+		return err
+	}
+	s.checkpoints = startCheckpointer(copier)
+	s.readers, err = openReaders(s)
+	return err
+}
+
+// connect opens one more connection to the database.
+func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
+	c, err := conn.Open(filepath.Join(s.dir, database), flags, s.options.vfs)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Exec("PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;" +
+		"PRAGMA trusted_schema = OFF; PRAGMA synchronous = " + s.options.sync + ";" + pragmas)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// reload builds the ledger anew from the disk; the loop calls it after a rollback.
+func (s *Store) reload() (err error) {
+	if s.ledger, err = load(s.records.c, s.names, nil); err != nil {
+		return err
+	}
+	return s.records.findNext()
+}
+
+// findNext finds the numbers of the next job and the next history entry.
+func (r *records) findNext() error {
+	return each(r.c, "SELECT (SELECT coalesce(max(n), 0) FROM job_made), (SELECT coalesce(max(e), 0) FROM event)", func(s *conn.Stmt) error {
+		r.nextRow, r.nextEvent = s.GetInt(0)+1, s.GetInt(1)+1
+		return nil
+	})
+}
+
+// Close carries out what waits, closes the database and gives the directory free. It may be called twice.
+func (s *Store) Close() error {
+	s.inbox.close()
+	<-s.stopped
+	return s.closeOnce()
+}
+
+func (s *Store) release() error {
+	var errs []error
+	if s.readers != nil {
+		errs = append(errs, s.readers.close())
+	}
+	if s.checkpoints != nil {
+		errs = append(errs, s.checkpoints.close())
+	}
+	if s.records != nil {
+		errs = append(errs, s.records.c.Close())
+	}
+	if s.owner != nil {
+		errs = append(errs, s.owner.release())
+	}
+	return errors.Join(errs...)
+}
+
+// Dead gives the error that ended the store, once.
+func (s *Store) Dead() <-chan error { return s.deaths }

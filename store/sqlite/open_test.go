@@ -1,0 +1,193 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// sql runs statements on a database that no store has open.
+func sql(t testing.TB, dir, text string) {
+	t.Helper()
+	c, err := conn.Open(filepath.Join(dir, database), conn.ReadWrite, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Exec(text); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// texts gives the rows of a query, columns joined by "|".
+func texts(t testing.TB, dir, query string, columns int) (found []string) {
+	t.Helper()
+	c, err := conn.Open(filepath.Join(dir, database), conn.ReadOnly, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	err = each(c, query, func(s *conn.Stmt) error {
+		var row []string
+		for i := range columns {
+			row = append(row, s.GetText(i))
+		}
+		found = append(found, strings.Join(row, "|"))
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return found
+}
+
+// A directory belongs to one store at a time; the second is told whose it is, and the lock ends with its owner.
+func TestOwner(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{Address: "localhost:8080"})
+	_, err := Open(dir, Options{})
+	wantKind(t, "a second opener", err, job.Unavailable)
+	for _, part := range []string{fmt.Sprint("pid=", os.Getpid()), "address=localhost:8080", "start=", "host="} {
+		if !strings.Contains(fmt.Sprint(err), part) {
+			t.Errorf("the error does not name %s: %v", part, err)
+		}
+	}
+	closeStore(t, s)
+	if err := os.WriteFile(filepath.Join(dir, "owner"), []byte("pid=1 of a process that was killed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, openStore(t, dir, Options{}))
+}
+
+// A missing database where there was one is refused; a new directory is not.
+func TestMissingDatabase(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	closeStore(t, openStore(t, dir, Options{}))
+	for name, want := range map[string]os.FileMode{"": 0o700, database: 0o600, "owner": 0o600, marker: 0o600} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%q has mode %v (%v), want %v", name, info.Mode().Perm(), err, want)
+		}
+	}
+	file := filepath.Join(dir, database)
+	if err := os.Truncate(file, 0); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(dir, Options{})
+	wantKind(t, "an empty database", err, job.Internal)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{})
+	wantKind(t, "no database", err, job.Internal)
+	if err := os.Remove(filepath.Join(dir, marker)); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, openStore(t, dir, Options{}))
+}
+
+func TestForeignDatabases(t *testing.T) {
+	dir := t.TempDir()
+	closeStore(t, openStore(t, dir, Options{}))
+	sql(t, dir, fmt.Sprintf("INSERT INTO schema_version VALUES (%d, 'later')", schemaVersion+1))
+	_, err := Open(dir, Options{})
+	wantKind(t, "a newer schema", err, job.Internal)
+	if err := os.WriteFile(filepath.Join(dir, database), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(dir, Options{})
+	wantKind(t, "not a database", err, job.Internal)
+}
+
+// After Close every call says so, and waits for nothing.
+func TestClosed(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{})
+	closeStore(t, s)
+	_, err := s.Create(t.Context(), made("tst_1"))
+	wantKind(t, "create", err, job.Unavailable)
+	_, err = s.Get(t.Context(), "tst_1")
+	wantKind(t, "get", err, job.Unavailable)
+	_, err = s.Count(t.Context())
+	wantKind(t, "count", err, job.Unavailable)
+}
+
+// A caller that leaves before the loop has taken its operation has done nothing.
+func TestCallerLeaves(t *testing.T) {
+	s := openStore(t, t.TempDir(), Options{})
+	gate, inside, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = s.do(context.Background(), true, nothing(func() { close(inside); <-gate }))
+		close(left)
+	}()
+	<-inside
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := s.Create(ctx, made("tst_1"))
+	wantKind(t, "create with a context that has ended", err, job.Unavailable)
+	close(gate)
+	<-left
+	_, err = s.Get(t.Context(), "tst_1")
+	wantKind(t, "the job", err, job.NotFound)
+}
+
+// What users see at the sqlite3 prompt.
+func TestViews(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{})
+	long := strings.Repeat("long ", 30)
+	c := newJob(storetest.Step, "tst_1", testTime, func(j *job.Job) { j.Group, j.Owner, j.Key = "maps", long, "k" })
+	if _, err := s.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	change := job.Change{
+		Job: "tst_1", Version: 1, Event: "hold", To: c.Job.Position, By: 4, Actor: "alice", Note: "why not", At: testTime,
+		Tasks:  []job.Task{{Name: "part", Kind: "k", State: "Done", Changed: testTime}},
+		Outbox: []job.Message{{Key: "m", Job: "tst_1", Topic: "mail", Created: testTime, Due: testTime}},
+	}
+	change.To.State = "Parked"
+	if results, err := s.Commit(t.Context(), change); err != nil || results[0].Err != nil {
+		t.Fatal(err, results)
+	}
+	if _, err := s.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Who: "alice", Why: "audit", Since: testTime}}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	for query, want := range map[string]string{
+		`SELECT id, kind, state, "group", owner, key, created, seq FROM jobs`:                "tst_1|storetest.step|Parked|maps|" + long + "|k|2026-03-04T05:06:07.000Z|2",
+		"SELECT id FROM storetest_step":                                                      "tst_1",
+		`SELECT job, seq, event, "from", "to", "by", actor, note FROM history WHERE seq = 2`: "tst_1|2|hold|Waiting|Parked|operator|alice|why not",
+		"SELECT job, name, kind, state, changed FROM tasks":                                  "tst_1|part|k|Done|2026-03-04T05:06:07.000Z",
+		"SELECT scope, who, why, since, until FROM holds":                                    "everything|alice|audit|2026-03-04T05:06:07.000Z|",
+		"SELECT key, job, topic, settled FROM outbox":                                        "m|tst_1|mail|pending",
+	} {
+		columns := strings.Count(strings.Split(query, "FROM")[0], ",") + 1
+		if got := texts(t, dir, query, columns); len(got) != 1 || got[0] != want {
+			t.Errorf("%s\n got %q\nwant %q", query, got, want)
+		}
+	}
+}
+
+func TestViewName(t *testing.T) {
+	for kind, want := range map[job.Kind]string{
+		"ingest.job": "ingest_job", "SQLite_x": "kind_SQLite_x", `a"b'c`: "a_b_c", "übung": "_bung",
+	} {
+		if got := viewName(kind); got != want {
+			t.Errorf("%q: got %q, want %q", kind, got, want)
+		}
+	}
+	s := openStore(t, t.TempDir(), Options{})
+	for i, kind := range []job.Kind{`a"b'c; DROP TABLE word`, "jobs", "sqlite_master", ""} {
+		c := made(fmt.Sprint("tst_", i))
+		c.Job.Kind = kind
+		if _, err := s.Create(t.Context(), c); err != nil {
+			t.Errorf("a job of kind %q: %v", kind, err)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package sqlite
+
+// Options of Open. The zero value works.
+type Options struct {
+	// Address is where the process can be reached; a second process that tries to open the store is told.
+	Address string
+	// CacheJobs is how many records the commit loop keeps in memory at least. Defaults to 16,384.
+	CacheJobs int
+	// Readers is how many reads run at the same time. Defaults to 4.
+	Readers int
+	// OnDeath is called once when the disk has failed in a commit. The process should end with a non-zero code.
+	OnDeath func(error)
+
+	vfs    string // file layer, for tests
+	sync   string // synchronous, for the control of the power-cut test; defaults to FULL
+	frames int    // pages in the log from which a checkpoint begins; defaults to manyFrames
+}
+
+func (o Options) withDefaults() Options {
+	if o.CacheJobs <= 0 {
+		o.CacheJobs = 16384
+	}
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	if o.frames == 0 {
+		o.frames = manyFrames
+	}
+	if o.sync == "" {
+		o.sync = "FULL"
+	}
+	return o
+}

@@ -1,0 +1,377 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// fact is what a caller was told: a record as of a version, a hold, a message.
+type fact struct {
+	job     job.ID
+	version int64
+	seq     int64
+	hold    string
+	message string
+	settled bool
+}
+
+// imageFile is what a disk may hold of a file.
+type imageFile struct {
+	there   bool // its name is on the disk
+	durable []byte
+	pending []diskOp
+}
+
+// image follows the log and builds what a power cut leaves.
+type image struct {
+	files map[string]*imageFile
+}
+
+func (im *image) follow(op diskOp) {
+	f := im.files[op.file]
+	if f == nil {
+		f = &imageFile{}
+		im.files[op.file] = f
+	}
+	if op.kind != 's' {
+		f.pending = append(f.pending, op)
+		return
+	}
+	f.there, f.durable = f.after(func() bool { return true })
+	f.pending = nil
+	if op.dir {
+		for _, f := range im.files {
+			f.forgetDeleted()
+		}
+	}
+}
+
+// forgetDeleted makes a deletion final: nothing of what was before it can come back.
+func (f *imageFile) forgetDeleted() {
+	for i := len(f.pending) - 1; i >= 0; i-- {
+		if f.pending[i].kind == 'd' {
+			f.there, f.durable, f.pending = false, nil, f.pending[i+1:]
+			return
+		}
+	}
+}
+
+// after gives the content when those of the pending writes reach the disk that keep says, sector by sector.
+func (f *imageFile) after(keep func() bool) (there bool, content []byte) {
+	there, content = f.there, append([]byte{}, f.durable...)
+	for _, op := range f.pending {
+		switch op.kind {
+		case 'w':
+			there = true
+			for from := 0; from < len(op.data); {
+				n := min(len(op.data)-from, sector-int(op.at+int64(from))%sector)
+				if keep() {
+					content = put(content, op.data[from:from+n], int(op.at)+from)
+				}
+				from += n
+			}
+		case 't':
+			if keep() && int(op.at) < len(content) {
+				content = content[:op.at]
+			}
+		case 'd':
+			if keep() {
+				there, content = false, nil
+			}
+		}
+	}
+	return there, content
+}
+
+func put(content, data []byte, at int) []byte {
+	if need := at + len(data); need > len(content) {
+		content = append(content, make([]byte, need-len(content))...)
+	}
+	copy(content[at:], data)
+	return content
+}
+
+// write puts an image into a directory as a store's.
+func (im *image) write(t *testing.T, dir string, keep func() bool) {
+	t.Helper()
+	for _, name := range []string{"", "-wal", "-shm", "-journal"} {
+		file := filepath.Join(dir, database+name)
+		var err error
+		f := im.files[database+name]
+		if f == nil {
+			f = &imageFile{}
+		}
+		if there, content := f.after(keep); there {
+			err = os.WriteFile(file, content, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// workload is a workload with everything a store writes: creation with keys, claims, transitions, children, tasks, holds, messages.
+// It tells the disk what was acknowledged.
+func workload(t *testing.T, s *Store, d *disk) {
+	t.Helper()
+	ctx := t.Context()
+	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	told := func(j job.Job) { d.acknowledged(fact{job: j.ID, version: j.Version, seq: j.Seq}) }
+	commit := func(c job.Change) job.Job {
+		results, err := s.Commit(ctx, c)
+		if err != nil || results[0].Err != nil {
+			t.Fatal("commit:", err, results)
+		}
+		told(results[0].Job)
+		return results[0].Job
+	}
+	move := func(j job.Job, life *lifecycle.Table, e lifecycle.Event, by lifecycle.Actor, with func(*job.Change)) job.Job {
+		c, err := storetest.Transition(life, j, e, by, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if with != nil {
+			with(&c)
+		}
+		return commit(c)
+	}
+	claim := func(life *lifecycle.Table, n int) []job.Job {
+		jobs, err := s.Claim(ctx, job.Claim{
+			Worker: "worker-1", From: []job.Place{{Kind: job.Kind(life.Name()), State: "Waiting"}}, N: n, Now: at, Until: at.Add(time.Hour),
+		})
+		if err != nil || len(jobs) == 0 {
+			t.Fatal("claim:", err, len(jobs))
+		}
+		for _, j := range jobs {
+			told(j)
+		}
+		return jobs
+	}
+	created := func(list ...job.Created) {
+		jobs, err := s.Create(ctx, list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			told(j)
+		}
+	}
+	for round := range 3 {
+		batch := newJob(storetest.Batch, fmt.Sprintf("tst_batch%d", round), at, func(j *job.Job) {
+			j.Key, j.Owner, j.Children.Expected = "key", fmt.Sprintf("owner%d", round), 3
+		})
+		created(batch)
+		j := claim(storetest.Batch, 1)[0]
+		move(j, storetest.Batch, "begin", lifecycle.Worker, func(c *job.Change) {
+			for i := range 3 {
+				c.Spawn = append(c.Spawn, newJob(storetest.Step, fmt.Sprintf("tst_child%d%d", round, i), at, func(j *job.Job) {
+					j.Parent, j.Group = batch.Job.ID, "maps"
+				}))
+			}
+		})
+		for _, h := range []job.HoldChange{
+			{Hold: job.Hold{Scope: job.Scope{Group: "maps"}, Who: "alice", Why: "audit", Since: at}},
+			{Hold: job.Hold{Scope: job.Scope{Group: "maps"}}, Release: true},
+			{Hold: job.Hold{Scope: job.Scope{Owner: fmt.Sprint(round)}, Who: "alice", Why: "audit", Since: at}},
+		} {
+			if _, err := s.Hold(ctx, &h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.acknowledged(fact{hold: job.Scope{Owner: fmt.Sprint(round)}.String()})
+		for i, j := range claim(storetest.Step, 3) {
+			if _, err := s.Renew(ctx, job.Renewal{Worker: "worker-1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: at.Add(2 * time.Hour)}); err != nil {
+				t.Fatal(err)
+			}
+			j = move(j, storetest.Step, "begin", lifecycle.Worker, func(c *job.Change) {
+				c.Set.Data = json.RawMessage(fmt.Sprintf(`{"round":%d}`, round))
+				c.Tasks = []job.Task{{Name: "a", Kind: "task", State: "Done", Data: json.RawMessage(`{}`), Changed: at}}
+				c.Chain = &job.Chain{Worker: "worker-1", Until: at.Add(time.Hour)}
+			})
+			j = move(j, storetest.Step, "next", lifecycle.Worker, func(c *job.Change) { c.Keep = true })
+			event := lifecycle.Event("finish")
+			if i == 1 {
+				event = "fail"
+			}
+			key := fmt.Sprintf("%s/report/1", j.ID)
+			move(j, storetest.Step, event, lifecycle.Worker, func(c *job.Change) {
+				c.Note = "a note"
+				c.Outbox = []job.Message{{Key: key, Job: j.ID, Topic: "mail", Body: json.RawMessage(`{}`), Created: at, Due: at}}
+			})
+			d.acknowledged(fact{message: key})
+			if _, err := s.Outbox(ctx, job.OutboxCall{Settle: []job.Message{{Key: key, Settled: job.Delivered}}, Now: at}); err != nil {
+				t.Fatal(err)
+			}
+			d.acknowledged(fact{message: key, settled: true})
+		}
+	}
+}
+
+// newJob makes a job of one of storetest's lifecycles.
+func newJob(life *lifecycle.Table, id string, at time.Time, with func(*job.Job)) job.Created {
+	j := job.Job{
+		ID: job.ID(id), Kind: job.Kind(life.Name()), Position: life.Start(), Priority: job.DefaultPriority,
+		Definition: life.Hash(), Spec: json.RawMessage(`{"made":true}`),
+	}
+	with(&j)
+	j, e := job.New(j, lifecycle.Owner, "alice", at)
+	return job.Created{Job: j, Event: e}
+}
+
+func lives(k job.Kind) *lifecycle.Table {
+	for _, life := range []*lifecycle.Table{storetest.Step, storetest.Batch} {
+		if life.Name() == string(k) {
+			return life
+		}
+	}
+	return nil
+}
+
+// record runs the workload on a disk that writes down what is done to it.
+func record(t *testing.T, synchronous string) []diskOp {
+	t.Helper()
+	d := newDisk(t)
+	s, err := Open(t.TempDir(), Options{vfs: d.name, sync: synchronous, frames: 40, Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	workload(t, s, d)
+	closeStore(t, s)
+	return d.log
+}
+
+// damage is what reopening an image shows.
+type damage struct{ images, lost, broken int }
+
+// cutPower reopens what a power cut leaves after every write, and tells what is missing, until report gives false.
+func cutPower(t *testing.T, log []diskOp, report func(string, ...any) bool) (total damage) {
+	t.Helper()
+	im := &image{files: map[string]*imageFile{}}
+	var acks []fact
+	random := rand.New(rand.NewPCG(1, 2))
+	patterns := map[string]func() bool{
+		"all lost":  func() bool { return false },
+		"half lost": func() bool { return random.IntN(2) == 0 },
+		"none lost": func() bool { return true },
+	}
+	room := imageRoom(t)
+	for i, op := range log {
+		if op.kind == 'a' {
+			acks = append(acks, op.ack)
+			continue
+		}
+		im.follow(op)
+		for name, keep := range patterns {
+			if name == "all lost" && op.kind != 's' && i+1 < len(log) && log[i+1].kind != 'a' {
+				continue // the disk holds what it held before
+			}
+			if i%cutStride != 0 && op.kind != 's' {
+				continue
+			}
+			total.images++
+			dir := filepath.Join(room, fmt.Sprint(total.images%8))
+			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			im.write(t, dir, keep)
+			lost, broken := examine(t, dir, acks)
+			if lost != "" {
+				total.lost++
+			}
+			if broken != "" {
+				total.broken++
+			}
+			if lost+broken != "" && !report("cut after operation %d (%c %s), %s: %s %s", i, op.kind, op.file, name, lost, broken) {
+				return total
+			}
+		}
+	}
+	return total
+}
+
+// imageRoom is a place for images, in memory if there is one.
+func imageRoom(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "stagepost-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// examine opens an image as the next start would and holds it against what callers were told.
+func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
+	t.Helper()
+	s, err := Open(dir, Options{Readers: 1})
+	if err != nil {
+		return "", err.Error()
+	}
+	defer closeStore(t, s)
+	ctx := t.Context()
+	report, err := s.Fsck(ctx, lives, false)
+	if err != nil || !report.Clean() {
+		broken = fmt.Sprint("fsck: ", err, report.Faults)
+	}
+	if _, err := s.Verify(ctx, "", lives, func(id job.ID, err error) { broken = fmt.Sprint(id, ": ", err) }); err != nil {
+		broken = err.Error()
+	}
+	holds, err := s.Hold(ctx, nil)
+	if err != nil {
+		return "", err.Error()
+	}
+	on := map[string]bool{}
+	for _, h := range holds {
+		on[h.Scope.String()] = true
+	}
+	for _, f := range acks {
+		switch {
+		case f.job != "":
+			if j, err := s.Get(ctx, f.job); err != nil || j.Version < f.version || j.Seq < f.seq {
+				lost = fmt.Sprintf("%s was acknowledged in version %d, is in %d (%v)", f.job, f.version, j.Version, err)
+			}
+		case f.hold != "" && !on[f.hold]:
+			lost = "the hold on " + f.hold
+		case f.message != "":
+			m, err := s.Outbox(ctx, job.OutboxCall{Job: messageJob(f.message)})
+			if err != nil || len(m) != 1 || (f.settled && m[0].Settled != job.Delivered) {
+				lost = fmt.Sprint("message ", f.message, m, err)
+			}
+		}
+	}
+	return lost, broken
+}
+
+func messageJob(key string) job.ID { return job.ID(filepath.Dir(filepath.Dir(key))) }
+
+// A power cut after any write loses nothing that was acknowledged and leaves a database that is sound (E11).
+func TestPowerCut(t *testing.T) {
+	log := record(t, "")
+	got := cutPower(t, log, func(format string, args ...any) bool {
+		t.Errorf(format, args...)
+		return true
+	})
+	t.Logf("%d operations, %d images", len(log), got.images)
+	if got.images < 100 {
+		t.Errorf("%d images are too few to say anything", got.images)
+	}
+}
+
+// The control: without the sync of every commit the same cuts lose what was acknowledged, so the test can see it.
+func TestPowerCutControl(t *testing.T) {
+	got := cutPower(t, record(t, "NORMAL"), func(string, ...any) bool { return false })
+	t.Logf("%d images, %d lost something", got.images, got.lost)
+	if got.lost == 0 {
+		t.Error("nothing was lost with synchronous=NORMAL: the test is blind")
+	}
+}

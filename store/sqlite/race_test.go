@@ -1,0 +1,9 @@
+//go:build race
+
+package sqlite
+
+// cutStride is how many writes lie between power cuts: with the race detector an image takes ten times as long.
+const cutStride = 25
+
+// faultStride is how many operations of the disk lie between those that fail.
+const faultStride = 11

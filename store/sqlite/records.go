@@ -1,0 +1,403 @@
+package sqlite
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// records is the database as the ledger sees it, inside the loop's open transaction. Only the loop uses it.
+type records struct {
+	c         *conn.Conn
+	names     *names
+	cache     *cache
+	stmts     writing
+	nextRow   int64             // row number of the next job
+	nextEvent int64             // number of the next history entry
+	viewed    map[job.Kind]bool // kinds that have a view
+	lines     []lineChange      // of the open transaction, for the lists in memory
+	failed    error             // the first statement that failed; the transaction cannot be committed
+}
+
+var _ ledger.Records = (*records)(nil)
+
+// writing are the loop's prepared statements.
+type writing struct {
+	begin, commit, byID, keyed, made, insert, update, data, noData, key, event, task, hold, dropHold,
+	message, due, ofJob, post, word, move *conn.Stmt
+}
+
+func newRecords(c *conn.Conn, n *names, cacheSize int) (*records, error) {
+	r := &records{c: c, names: n, cache: newCache(cacheSize), viewed: map[job.Kind]bool{}}
+	err := prepare(c, map[**conn.Stmt]string{
+		&r.stmts.begin:  "BEGIN IMMEDIATE",
+		&r.stmts.commit: "COMMIT",
+		&r.stmts.byID:   selectRow + "WHERE m.id = ?",
+		&r.stmts.keyed:  "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND k.owner = ?",
+		&r.stmts.made:   insertMade,
+		&r.stmts.insert: insertNow,
+		&r.stmts.update: updateNow,
+		&r.stmts.data:   "INSERT OR REPLACE INTO job_data (n, data) VALUES (?, ?)",
+		&r.stmts.noData: "DELETE FROM job_data WHERE n = ?",
+		&r.stmts.key:    "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)",
+		&r.stmts.event: `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		&r.stmts.task: `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		&r.stmts.hold: `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		&r.stmts.dropHold: "DELETE FROM hold WHERE scope = ?",
+		&r.stmts.message:  selectMessage + "WHERE key = ?",
+		&r.stmts.due:      selectMessage + "WHERE settled IS NULL AND due <= ? ORDER BY due, m LIMIT ?",
+		&r.stmts.ofJob:    selectMessage + "WHERE job = ? ORDER BY m",
+		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET job = excluded.job, topic = excluded.topic,
+ body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts, error = excluded.error,
+ settled = excluded.settled`,
+		&r.stmts.word: "INSERT INTO word (w, text) VALUES (?, ?)",
+		&r.stmts.move: "INSERT INTO move (m, event, from_state, to_state, outcome, actor) VALUES (?, ?, ?, ?, ?, ?)",
+	})
+	n.words.save, n.moves.save = r.saveWord, r.saveMove
+	return r, err
+}
+
+func prepare(c *conn.Conn, statements map[**conn.Stmt]string) (err error) {
+	for s, sql := range statements {
+		if *s, err = c.Prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin opens the transaction.
+func (r *records) begin() error {
+	r.failed = nil
+	if err := r.stmts.begin.Run(); err != nil {
+		return err
+	}
+	return r.names.begin()
+}
+
+// commit closes it; afterwards everything is on disk.
+func (r *records) commit() error {
+	if err := r.stmts.commit.Run(); err != nil {
+		return err
+	}
+	r.names.committed()
+	return nil
+}
+
+// rollback undoes the transaction and forgets what it left in memory. The caller then loads the ledger anew.
+func (r *records) rollback() error {
+	r.names.rolledBack()
+	r.cache.clear()
+	clear(r.viewed)
+	r.lines = r.lines[:0]
+	if !r.c.InTransaction() {
+		return nil // SQLite has rolled back on its own
+	}
+	return r.c.Exec("ROLLBACK")
+}
+
+// try notes a failure: whatever the ledger makes of the error, the transaction is lost.
+func (r *records) try(err error) error {
+	if err == nil {
+		return nil
+	}
+	if r.failed == nil {
+		r.failed = err
+	}
+	return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
+}
+
+func (r *records) saveWord(n int64, text string) error {
+	r.stmts.word.Int(1, n)
+	r.stmts.word.Text(2, text)
+	return r.stmts.word.Run()
+}
+
+func (r *records) saveMove(n int64, m move) error {
+	s := r.stmts.move
+	s.Int(1, n)
+	for i, text := range [...]string{string(m.event), string(m.from), string(m.to), string(m.outcome)} {
+		s.Text(2+i, text)
+	}
+	s.Int(6, int64(m.by))
+	return s.Run()
+}
+
+// Job is part of ledger.Records.
+func (r *records) Job(id job.ID) (job.Job, error) {
+	e, err := r.entry(id)
+	if err != nil {
+		return job.Job{}, err
+	}
+	return e.job, nil
+}
+
+func (r *records) entry(id job.ID) (*entry, error) {
+	if e := r.cache.get(id); e != nil {
+		return e, nil
+	}
+	s := r.stmts.byID
+	s.Text(1, string(id))
+	row, err := s.Step()
+	if err != nil {
+		return nil, r.try(err)
+	}
+	if !row {
+		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
+	}
+	defer s.Reset()
+	e, err := r.names.getRow(s)
+	if err != nil {
+		return nil, r.try(err)
+	}
+	r.cache.put(e)
+	return e, nil
+}
+
+// Keyed is part of ledger.Records.
+func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
+	number, ok := r.names.words.numbers[string(kind)]
+	if !ok {
+		return "", nil
+	}
+	s := r.stmts.keyed
+	s.Text(1, key)
+	s.Int(2, number)
+	s.Text(3, owner)
+	row, err := s.Step()
+	if !row || err != nil {
+		return "", r.try(err)
+	}
+	defer s.Reset()
+	return job.ID(s.GetText(0)), nil
+}
+
+// Insert is part of ledger.Records. The job's first history entry must be the next one appended.
+func (r *records) Insert(j *job.Job) error {
+	var parent int64
+	if j.Parent != "" {
+		p, err := r.entry(j.Parent)
+		if err != nil {
+			return r.try(err)
+		}
+		parent = p.n
+	}
+	if err := r.try(r.view(j.Kind)); err != nil {
+		return err
+	}
+	e := &entry{n: r.nextRow, last: r.nextEvent, job: *j}
+	if err := r.try(r.insert(e, parent)); err != nil {
+		return err
+	}
+	r.nextRow++
+	r.cache.put(e)
+	r.lines = append(r.lines, lineChange{e.n, r.names.line(j, parent)})
+	return nil
+}
+
+func (r *records) insert(e *entry, parent int64) error {
+	j := &e.job
+	if err := r.names.bindMade(r.stmts.made, e.n, parent, j); err != nil {
+		return err
+	}
+	if err := r.stmts.made.Run(); err != nil {
+		return err
+	}
+	if err := r.names.bindNow(r.stmts.insert, e.n, e.last, j); err != nil {
+		return err
+	}
+	if err := r.stmts.insert.Run(); err != nil {
+		return err
+	}
+	if len(j.Data) > 0 {
+		if err := r.putData(e.n, j.Data); err != nil {
+			return err
+		}
+	}
+	if j.Key == "" {
+		return nil
+	}
+	r.stmts.key.Text(1, j.Key)
+	if err := r.names.bindName(r.stmts.key, 2, string(j.Kind)); err != nil {
+		return err
+	}
+	r.stmts.key.Text(3, j.Owner)
+	r.stmts.key.Int(4, e.n)
+	return r.stmts.key.Run()
+}
+
+func (r *records) putData(n int64, data []byte) error {
+	if len(data) == 0 {
+		r.stmts.noData.Int(1, n)
+		return r.stmts.noData.Run()
+	}
+	r.stmts.data.Int(1, n)
+	r.stmts.data.JSON(2, data)
+	return r.stmts.data.Run()
+}
+
+// Update is part of ledger.Records.
+func (r *records) Update(before, after *job.Job) error {
+	e, err := r.entry(after.ID)
+	if err != nil {
+		return r.try(err)
+	}
+	if err := r.try(r.names.bindNow(r.stmts.update, e.n, e.last, after)); err != nil {
+		return err
+	}
+	if err := r.try(r.stmts.update.Run()); err != nil {
+		return err
+	}
+	if !same(before.Data, after.Data) {
+		if err := r.try(r.putData(e.n, after.Data)); err != nil {
+			return err
+		}
+	}
+	e.job = *after
+	r.cache.changed(e)
+	r.lines = append(r.lines, lineChange{e.n, r.names.line(after, 0)})
+	return nil
+}
+
+// same compares data, looking at the bytes only if they are not the same memory.
+func same(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	return len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b)
+}
+
+// Append is part of ledger.Records.
+func (r *records) Append(ev *job.Event) error {
+	e, err := r.entry(ev.Job)
+	if err != nil {
+		return r.try(err)
+	}
+	number := r.nextEvent
+	if ev.Seq == 1 && e.last != number {
+		return r.try(fmt.Errorf("first entry of %s is not the next one", ev.Job))
+	}
+	if err := r.try(r.append(e, ev)); err != nil {
+		return err
+	}
+	r.nextEvent++
+	e.last = number
+	return nil
+}
+
+func (r *records) append(e *entry, ev *job.Event) error {
+	kind, err := r.names.moves.number(move{ev.Event, ev.From, ev.To, ev.Outcome, ev.By})
+	if err != nil {
+		return err
+	}
+	s := r.stmts.event
+	s.Int(1, r.nextEvent)
+	s.Int(2, e.n)
+	if ev.Seq == 1 {
+		s.Null(3)
+	} else {
+		s.Int(3, r.nextEvent-e.last)
+	}
+	s.Int(4, ev.Seq)
+	s.Int(5, kind)
+	s.Int(6, ev.At.UnixMicro()-e.job.Created.UnixMicro())
+	s.Int(7, ev.Epoch)
+	if err := r.names.bindWord(s, 8, ev.Actor); err != nil {
+		return err
+	}
+	if err := r.names.bindWord(s, 9, ev.Cause); err != nil {
+		return err
+	}
+	s.TextOrNull(10, ev.Note)
+	return s.Run()
+}
+
+// PutTask is part of ledger.Records.
+func (r *records) PutTask(id job.ID, t *job.Task) error {
+	e, err := r.entry(id)
+	if err != nil {
+		return r.try(err)
+	}
+	s := r.stmts.task
+	s.Int(1, e.n)
+	s.Text(2, t.Name)
+	if err := r.names.bindName(s, 3, string(t.Kind)); err != nil {
+		return r.try(err)
+	}
+	if err := r.names.bindName(s, 4, string(t.State)); err != nil {
+		return r.try(err)
+	}
+	s.Int(5, t.Epoch)
+	s.Int(6, int64(t.Attempts))
+	s.Int(7, t.Done)
+	s.Int(8, t.Total)
+	s.TextOrNull(9, t.Message)
+	s.JSON(10, t.Data)
+	bindTime(s, 11, 0, t.Changed)
+	return r.try(s.Run())
+}
+
+// PutHold is part of ledger.Records.
+func (r *records) PutHold(h *job.Hold) error {
+	s := r.stmts.hold
+	for i, text := range [...]string{h.Scope.String(), string(h.Kind), string(h.State), h.Group, h.Owner, string(h.Job), h.Who, h.Why} {
+		s.Text(1+i, text)
+	}
+	s.Int(9, h.Since.UnixMicro())
+	bindTime(s, 10, 0, h.Until)
+	s.Int(11, h.Version)
+	return r.try(s.Run())
+}
+
+// DropHold is part of ledger.Records.
+func (r *records) DropHold(scope job.Scope) error {
+	r.stmts.dropHold.Text(1, scope.String())
+	return r.try(r.stmts.dropHold.Run())
+}
+
+// Message is part of ledger.Records.
+func (r *records) Message(key string) (*job.Message, error) {
+	r.stmts.message.Text(1, key)
+	found, err := messages(r.stmts.message)
+	if err != nil || len(found) == 0 {
+		return nil, r.try(err)
+	}
+	return &found[0], nil
+}
+
+// Messages is part of ledger.Records.
+func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, error) {
+	s := r.stmts.ofJob
+	if id != "" {
+		s.Text(1, string(id))
+	} else {
+		s = r.stmts.due
+		s.Int(1, due.UnixMicro())
+		s.Int(2, int64(n))
+	}
+	found, err := messages(s)
+	return found, r.try(err)
+}
+
+// PutMessage is part of ledger.Records.
+func (r *records) PutMessage(m *job.Message) error {
+	s := r.stmts.post
+	s.Text(1, m.Key)
+	s.Text(2, string(m.Job))
+	s.Text(3, m.Topic)
+	s.JSON(4, m.Body)
+	s.Int(5, m.Created.UnixMicro())
+	s.Int(6, m.Due.UnixMicro())
+	s.Int(7, int64(m.Attempts))
+	s.TextOrNull(8, m.Error)
+	s.TextOrNull(9, string(m.Settled))
+	return r.try(s.Run())
+}

@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// watchers are those who want to be told of commits.
+type watchers struct {
+	mu   sync.Mutex // guards all below
+	wake map[int]func([]job.Hint)
+	next int
+	n    atomic.Int32 // length of wake
+}
+
+// Watch is part of job.Store.
+func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wake == nil {
+		w.wake = map[int]func([]job.Hint){}
+	}
+	id := w.next
+	w.next++
+	w.wake[id] = wake
+	w.n.Add(1)
+	context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.wake, id)
+		w.n.Add(-1)
+	})
+}
+
+// hints makes hints of what the transaction changed.
+func (s *Store) hints() []job.Hint {
+	touched := s.ledger.Touched()
+	if len(touched) == 0 || s.watch.n.Load() == 0 {
+		return nil
+	}
+	hints := make([]job.Hint, len(touched))
+	for i := range touched {
+		hints[i] = job.HintOf(&touched[i])
+	}
+	return hints
+}
+
+func (s *Store) tell(hints []job.Hint) {
+	if len(hints) == 0 {
+		return
+	}
+	s.watch.mu.Lock()
+	wake := make([]func([]job.Hint), 0, len(s.watch.wake))
+	for _, w := range s.watch.wake {
+		wake = append(wake, w)
+	}
+	s.watch.mu.Unlock()
+	for _, w := range wake {
+		w(hints)
+	}
+}

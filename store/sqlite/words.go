@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// dictionary numbers values that stand in many rows. Only the commit loop adds to it; everybody reads.
+//
+// A value is visible to readers before the row that names it is committed, so a reader never meets a number it does not know.
+// After a rollback the value keeps its number and is written again by the next transaction.
+type dictionary[K comparable] struct {
+	mu      sync.RWMutex // guards numbers
+	numbers map[K]int64
+	all     atomic.Pointer[[]K] // by number; 0 is the zero value
+	fresh   []int64             // added in the open transaction
+	unsaved []int64             // of transactions that were rolled back
+	save    func(n int64, v K) error
+}
+
+func newDictionary[K comparable]() *dictionary[K] {
+	d := &dictionary[K]{numbers: map[K]int64{}}
+	var zero K
+	d.all.Store(&[]K{zero})
+	return d
+}
+
+// number gives the value's number; for the loop. The zero value is 0.
+func (d *dictionary[K]) number(v K) (int64, error) {
+	var zero K
+	if v == zero {
+		return 0, nil
+	}
+	if n, ok := d.numbers[v]; ok { // no lock: the loop is the only writer
+		return n, nil
+	}
+	n := d.add(v)
+	d.fresh = append(d.fresh, n)
+	return n, d.save(n, v)
+}
+
+func (d *dictionary[K]) add(v K) int64 {
+	all := append(*d.all.Load(), v)
+	n := int64(len(all) - 1)
+	d.mu.Lock()
+	d.numbers[v] = n
+	d.mu.Unlock()
+	d.all.Store(&all)
+	return n
+}
+
+// find gives the number of a value that some row may name.
+func (d *dictionary[K]) find(v K) (int64, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	n, ok := d.numbers[v]
+	return n, ok
+}
+
+// value gives the value of a number, the zero value for one that is not known (Fsck reports those).
+func (d *dictionary[K]) value(n int64) (v K) {
+	if all := *d.all.Load(); n > 0 && n < int64(len(all)) {
+		return all[n]
+	}
+	return v
+}
+
+func (d *dictionary[K]) len() int { return len(*d.all.Load()) }
+
+// begin writes again what the last rollback undid.
+func (d *dictionary[K]) begin() error {
+	for _, n := range d.unsaved {
+		if err := d.save(n, d.value(n)); err != nil {
+			return err
+		}
+	}
+	d.fresh = append(d.fresh, d.unsaved...)
+	d.unsaved = d.unsaved[:0]
+	return nil
+}
+
+func (d *dictionary[K]) committed() { d.fresh = d.fresh[:0] }
+
+func (d *dictionary[K]) rolledBack() {
+	d.unsaved = append(d.unsaved, d.fresh...)
+	d.fresh = d.fresh[:0]
+}
+
+// load takes in value number n at the start. Numbers that are missing stay unknown.
+func (d *dictionary[K]) load(n int64, v K) {
+	all := *d.all.Load()
+	for int64(len(all)) <= n {
+		var zero K
+		all = append(all, zero)
+	}
+	all[n] = v
+	d.numbers[v] = n
+	d.all.Store(&all)
+}
+
+// move is what a history entry says beside who, when and why.
+type move struct {
+	event    lifecycle.Event
+	from, to lifecycle.State
+	outcome  lifecycle.Outcome
+	by       lifecycle.Actor
+}
+
+// names are the dictionaries of a store.
+type names struct {
+	words *dictionary[string]
+	moves *dictionary[move]
+}
+
+func newNames() *names {
+	return &names{words: newDictionary[string](), moves: newDictionary[move]()}
+}
+
+// Words that people and programs choose freely go into the dictionary only when they are short and there is room.
+const (
+	longestWord = 64
+	mostWords   = 1 << 20
+)
+
+// numbered tells whether a freely chosen word has or gets a number.
+func (n *names) numbered(word string) bool {
+	if len(word) > longestWord {
+		return false
+	}
+	_, known := n.words.numbers[word]
+	return known || n.words.len() < mostWords
+}
+
+// bindWord binds a freely chosen word: its number, or the text itself, or nothing. For the loop.
+func (n *names) bindWord(s *conn.Stmt, i int, word string) error {
+	switch {
+	case word == "":
+		s.Null(i)
+	case !n.numbered(word):
+		s.Text(i, word)
+	default:
+		return n.bindName(s, i, word)
+	}
+	return nil
+}
+
+// bindName binds a word of a lifecycle table: always a number.
+func (n *names) bindName(s *conn.Stmt, i int, word string) error {
+	number, err := n.words.number(word)
+	s.Int(i, number)
+	return err
+}
+
+// getWord reads what bindWord wrote.
+func (n *names) getWord(s *conn.Stmt, i int) string {
+	if s.IsText(i) {
+		return s.GetText(i)
+	}
+	return n.words.value(s.GetInt(i))
+}
+
+func (n *names) getName(s *conn.Stmt, i int) string { return n.words.value(s.GetInt(i)) }
+
+func (n *names) begin() error {
+	if err := n.words.begin(); err != nil {
+		return err
+	}
+	return n.moves.begin()
+}
+
+func (n *names) committed() { n.words.committed(); n.moves.committed() }
+
+func (n *names) rolledBack() { n.words.rolledBack(); n.moves.rolledBack() }
+
+// load reads both dictionaries; called before anybody else sees them.
+func (n *names) load(c *conn.Conn) error {
+	err := each(c, "SELECT w, text FROM word ORDER BY w", func(s *conn.Stmt) error {
+		n.words.load(s.GetInt(0), s.GetText(1))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return each(c, "SELECT m, event, from_state, to_state, outcome, actor FROM move ORDER BY m", func(s *conn.Stmt) error {
+		n.moves.load(s.GetInt(0), move{
+			event: lifecycle.Event(s.GetText(1)), from: lifecycle.State(s.GetText(2)), to: lifecycle.State(s.GetText(3)),
+			outcome: lifecycle.Outcome(s.GetText(4)), by: lifecycle.Actor(s.GetInt(5)),
+		})
+		return nil
+	})
+}
