@@ -1,0 +1,244 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/fetch"
+	"github.com/stagepost/stagepost/edge/mail"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Kinds of the jobs of this application.
+const (
+	BatchKind job.Kind = "ingest.batch"
+	JobKind   job.Kind = "ingest.job"
+)
+
+// Options of the application. All but Dir may be left out.
+type Options struct {
+	Dir      string       // the data directory; work, mail, storage and the inventory lie in it
+	Profiles *profile.Set // defaults to the built-in profile
+	Mail     mail.Sender  // defaults to .eml files in Dir/mail
+	From     string       // sender of reports. Defaults to stagepost@localhost
+	Host     string       // right side of Message-IDs. Defaults to localhost
+	Log      *slog.Logger // of what no job's log tells. Defaults to none
+
+	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the safe policy.
+	Fetch   fetch.Policy
+	Backoff engine.Backoff // of phases that talk to others. Defaults to the engine's
+	Keep    time.Duration  // of ended batches and jobs. Defaults to for ever
+
+	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB
+	Patience time.Duration // after which a job that waits for room lets no other pass. Defaults to 1 h
+	Look     time.Duration // between looks of a job that waits for room; for another job at most 1 s. Defaults to 5 s
+	Disk     DiskSpace     // defaults to asking the file system of Dir
+
+	Downloads int          // files of one object that are fetched at once. Defaults to 4
+	Outward   *http.Client // for callbacks and minters. Defaults to one with 30 s of patience and no redirects
+}
+
+// DiskSpace tells how many bytes of a directory's file system are free and how many it has in all.
+type DiskSpace func(dir string) (free, total int64, err error)
+
+func (o *Options) complete() error {
+	if o.Dir == "" {
+		return errors.New("ingest needs a data directory")
+	}
+	if o.Host == "" {
+		o.Host = "localhost"
+	}
+	if o.From == "" {
+		o.From = "stagepost@" + o.Host
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Reserve <= 0 {
+		o.Reserve = 512 << 20
+	}
+	if o.Patience <= 0 {
+		o.Patience = time.Hour
+	}
+	if o.Look <= 0 {
+		o.Look = 5 * time.Second
+	}
+	if o.Disk == nil {
+		o.Disk = diskSpace
+	}
+	if o.Downloads <= 0 {
+		o.Downloads = 4
+	}
+	if o.Outward == nil {
+		o.Outward = &http.Client{
+			Timeout:       30 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return nil
+}
+
+// App is the application: what the engine calls for the kinds ingest.batch and ingest.job, and what the server asks about them.
+type App struct {
+	options   Options
+	log       *slog.Logger
+	engine    *engine.Engine
+	inventory *inventory.Inventory
+	room      *room
+	stop      context.CancelFunc // of background work
+	wait      sync.WaitGroup
+
+	mu      sync.Mutex // guards the rest
+	clients map[string]*fetch.Client
+	roots   map[string]*ocfl.Root
+}
+
+// New opens the application in its data directory, which it makes if there is none.
+func New(o Options) (*App, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{"", workName, trashName, mailName} {
+		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o750); err != nil {
+			return nil, fmt.Errorf("ingest: %w", err)
+		}
+	}
+	if o.Mail == nil {
+		o.Mail = mail.Dir(filepath.Join(o.Dir, mailName))
+	}
+	inv, err := inventory.Open(context.Background(), filepath.Join(o.Dir, "inventory.db"))
+	if err != nil {
+		return nil, err
+	}
+	a := &App{
+		options: o, log: o.Log, inventory: inv, stop: func() {},
+		clients: map[string]*fetch.Client{}, roots: map[string]*ocfl.Root{},
+	}
+	a.room = newRoom(a)
+	return a, nil
+}
+
+// Works are the kinds that the engine is to be made with.
+func (a *App) Works() []engine.Work {
+	outside := engine.Policy{Backoff: a.options.Backoff}
+	return []engine.Work{
+		{
+			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch,
+			Policy: engine.Policy{Backoff: a.options.Backoff},
+			Steps: map[lifecycle.State]engine.Step{
+				Pending: a.readPayload, Processing: a.makeJobs, Reporting: a.report, UpdateReporting: a.report,
+			},
+		},
+		{
+			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob,
+			Policy: outside,
+			Steps: map[lifecycle.State]engine.Step{
+				Pending:      a.phase(true, (*task).begin),
+				Estimating:   a.phase(true, (*task).estimate),
+				Provisioning: a.phase(false, (*task).provision),
+				Downloading:  a.phase(true, (*task).download),
+				Processing:   a.phase(true, (*task).process),
+				Storing:      a.phase(true, (*task).store),
+				Recording:    a.phase(true, (*task).record),
+				Notify:       a.phase(false, (*task).notify),
+			},
+			Gates: map[lifecycle.State]engine.Gate{Provisioning: a.room.gate},
+		},
+	}
+}
+
+// Deliver gives the topics of the outbox that the application delivers, for the engine's options.
+func (a *App) Deliver() map[string]engine.Deliver {
+	return map[string]engine.Deliver{mailTopic: a.deliverMail}
+}
+
+// Bind joins the application to the engine that runs its works. It is called once, before the engine runs.
+func (a *App) Bind(e *engine.Engine) {
+	a.engine = e
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	a.wait.Go(func() { a.sweeps(ctx) })
+}
+
+// Close ends background work and closes inventory and storage. The engine must have stopped.
+func (a *App) Close() error {
+	a.stop()
+	a.wait.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.clients {
+		c.Close()
+	}
+	mistakes := []error{a.inventory.Close()}
+	for _, r := range a.roots {
+		mistakes = append(mistakes, r.Close())
+	}
+	return errors.Join(mistakes...)
+}
+
+// profile gives a job's profile. One that was removed keeps its jobs waiting rather than failing them.
+func (a *App) profile(id string) (*profile.Profile, error) {
+	if p, ok := a.options.Profiles.Get(id); ok {
+		return p, nil
+	}
+	return nil, engine.Wait(engine.Blocker{
+		Code: "profile", Sentence: fmt.Sprintf("there is no profile %q any more", id), Until: a.engine.Clock().Now().Add(time.Minute),
+		Remedy: "put the profile back into the profile directory and restart",
+	})
+}
+
+// client gives the profile's way to the outside.
+func (a *App) client(p *profile.Profile) *fetch.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c := a.clients[p.ID]
+	if c == nil {
+		policy := a.options.Fetch
+		policy.Allow = append(p.AllowNetworks(), policy.Allow...)
+		policy.MaxBytes = p.Limits.Bytes
+		c = fetch.New(policy)
+		a.clients[p.ID] = c
+	}
+	return c
+}
+
+// phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.
+func (a *App) phase(directory bool, do func(*task, context.Context) error) engine.Step {
+	return func(ctx context.Context, r *engine.Run) (err error) {
+		t := &task{Run: r, app: a}
+		if err := errors.Join(r.Spec(&t.spec), r.Data(&t.data)); err != nil {
+			return err
+		}
+		if directory {
+			j := r.Job()
+			t.dir, err = a.openJob(j.Parent, j.ID, j.Epoch)
+			if errors.Is(err, errLocked) {
+				return engine.Wait(engine.Blocker{
+					Code: "directory", Sentence: "an earlier attempt still has its work directory", Until: r.Now().Add(a.pause()),
+					Holder: "the earlier attempt", Remedy: "nothing: it ends when that attempt notices that its claim is over",
+				})
+			}
+			if err != nil {
+				return err
+			}
+			defer t.dir.Close()
+		}
+		err = named(do(t, ctx))
+		return errors.Join(err, r.SetData(t.data))
+	}
+}
+
+// pause is how long a job waits for another one before it looks again.
+func (a *App) pause() time.Duration { return min(a.options.Look, time.Second) }

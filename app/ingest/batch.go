@@ -1,0 +1,190 @@
+package ingest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/unpack"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/format/checkm"
+	"github.com/stagepost/stagepost/job"
+)
+
+// readPayload is the step of a pending batch: it finds out what the payload is, reads a batch manifest through to its end and counts its
+// rows. A batch whose payload is wrong makes no jobs.
+func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
+	var s batchSpec
+	if err := r.Spec(&s); err != nil {
+		return err
+	}
+	p, err := a.profile(s.Profile)
+	if err != nil {
+		return err
+	}
+	d, err := a.examine(ctx, r, p, &s)
+	if err = named(err); err != nil {
+		if final(err) {
+			err = errors.Join(err, a.sendQueued(r, p, &s, err))
+		}
+		return err
+	}
+	d.Priority = priority(d.Jobs, p, &s.Submission)
+	return errors.Join(r.SetData(d), a.sendQueued(r, p, &s, nil))
+}
+
+func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *batchSpec) (batchData, error) {
+	f, err := a.openPayload(r.Job().ID, s)
+	if err != nil {
+		return batchData{}, err
+	}
+	defer f.Close()
+	d := batchData{Type: s.Type, Jobs: 1}
+	if d.Type == "" {
+		d.Type = detect(f, s.Filename)
+	}
+	want := batchProfiles[d.Type]
+	if want == nil {
+		return d, nil // its one job looks at it
+	}
+	if s.Payload.Size > p.Limits.Manifest {
+		return d, fail(CauseTooLarge, "the manifest has %d bytes, profile %s allows %d", s.Payload.Size, p.ID, p.Limits.Manifest)
+	}
+	if err := matches(ctx, f, digest{s.DigestType, s.DigestValue}); err != nil {
+		return d, err
+	}
+	d.Jobs = 0
+	for _, err := range rows(f, s.Filename, want, p.Strict) {
+		if err != nil {
+			return d, err
+		}
+		if d.Jobs++; d.Jobs%1000 == 0 {
+			r.Progress(int64(d.Jobs), 0, "rows")
+			if err := ctx.Err(); err != nil {
+				return d, err
+			}
+		}
+	}
+	if d.Jobs == 0 {
+		return d, fail(CauseEmptyManifest, "the manifest names no object")
+	}
+	return d, nil
+}
+
+// openPayload opens the staged payload and sees that it is whole.
+func (a *App) openPayload(batch job.ID, s *batchSpec) (*os.File, error) {
+	root, err := a.batchDir(batch)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(payloadName)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fail(CausePayloadMissing, "the staged payload is gone")
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() != s.Payload.Size {
+		err = fail(CausePayloadMissing, "the staged payload has %d bytes, %d were handed in", info.Size(), s.Payload.Size)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// matches reads a payload through and compares its digest with the given one, if there is one.
+func matches(ctx context.Context, f *os.File, want digest) error {
+	if want.Type == "" {
+		return nil
+	}
+	h, err := checkm.NewHash(checkm.Algorithm(want.Type))
+	if err != nil {
+		return fail(CausePayloadDigest, "digest type %q: %w", want.Type, err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(h, &limited{ctx: ctx, from: f, left: math.MaxInt64 - 1}); err != nil {
+		return err
+	}
+	if sum := h.Sum(nil); !(checkm.Digest{Value: want.Value}).Matches(sum) {
+		return fail(CausePayloadDigest, "submission package checksum mismatch: its %s is %s, not %s", want.Type, hex.EncodeToString(sum), want.Value)
+	}
+	return nil
+}
+
+// detect finds out what a payload is: a container by its name, a manifest by its profile, else a file.
+func detect(f io.ReadSeeker, name string) string {
+	if _, _, ok := unpack.KindOf(name); ok {
+		return TypeContainer
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return TypeFile
+	}
+	p, err := checkm.NewReader(name, f, checkm.Options{}).Profile()
+	if err == nil && p == checkm.Object {
+		return TypeObjectManifest
+	}
+	for typ, want := range batchProfiles {
+		if err == nil && p == want {
+			return typ
+		}
+	}
+	return TypeFile
+}
+
+// priority of the jobs of a batch: what the depositor or the profile says, else lower the more there are (Merritt's formula).
+func priority(jobs int, p *profile.Profile, s *Submission) int {
+	switch {
+	case s.Priority != nil:
+		return *s.Priority
+	case p.Priority != nil:
+		return *p.Priority
+	}
+	return min(max(int(10*math.Log(float64(jobs))+5), job.FirstPriority), job.LastPriority)
+}
+
+// makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended.
+func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
+	var s batchSpec
+	var d batchData
+	if err := errors.Join(r.Spec(&s), r.Data(&d)); err != nil {
+		return err
+	}
+	if c := r.Job().Children; c.Expected == d.Jobs && c.Created() == d.Jobs {
+		return r.WaitChildren()
+	}
+	p, err := a.profile(s.Profile)
+	if err != nil {
+		return err
+	}
+	f, err := a.openPayload(r.Job().ID, &s)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	next, stop := jobSpecs(f, p, &s, &d)
+	defer stop()
+	err = r.Spawn(ctx, d.Jobs, func(i int) (engine.Order, error) {
+		one, err := next()
+		if err != nil {
+			return engine.Order{}, fmt.Errorf("row %d: %w", i+1, err)
+		}
+		r.Progress(int64(i+1), int64(d.Jobs), "jobs")
+		return engine.Order{
+			Kind: JobKind, Priority: d.Priority, Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
+		}, nil
+	})
+	if err != nil {
+		return named(err)
+	}
+	return r.WaitChildren()
+}

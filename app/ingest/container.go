@@ -1,0 +1,137 @@
+package ingest
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/safename"
+	"github.com/stagepost/stagepost/edge/unpack"
+	"github.com/stagepost/stagepost/format/checkm"
+)
+
+// ownManifests are the names by which a container says what is in it (profile mrt-object-manifest).
+var ownManifests = []string{producerName + "/mrt-manifest.txt", producerName + "/mrt-object-manifest.txt"}
+
+// unpack takes the container apart into producer/, all or nothing. A directory that is there is complete.
+func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
+	if t.dir.has(producerName) {
+		return nil
+	}
+	f, err := t.openPackage()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	report, err := unpack.Unpack(ctx, f, info.Size(), path.Base(t.spec.Filename), t.dir.Root, producerName,
+		unpack.Limits{Files: limits.Files, Bytes: limits.Bytes})
+	if err != nil {
+		return err
+	}
+	if report.Files == 0 {
+		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"), t.dir.RemoveAll(producerName))
+	}
+	t.Log().Info("unpacked", "files", report.Files, "bytes", report.Bytes)
+	return nil
+}
+
+// openPackage opens the container: what was fetched, or the batch's payload.
+func (t *task) openPackage() (*os.File, error) {
+	if t.spec.URL == "" {
+		return t.app.openPayload(t.Job().Parent, &batchSpec{Payload: payload{Size: t.spec.Size}})
+	}
+	name, err := t.fileName()
+	if err != nil {
+		return nil, err
+	}
+	return t.dir.Open(path.Join(packageName, name))
+}
+
+// crossCheck holds the container's own manifest, if it has one, against its files: none is missing, none is there that it does not
+// name, and all match their sizes and digests.
+func (t *task) crossCheck(ctx context.Context) error {
+	for _, name := range ownManifests {
+		if !t.dir.has(name) {
+			continue
+		}
+		listed, err := t.crossCheckRows(ctx, name)
+		if err != nil {
+			return err
+		}
+		return fs.WalkDir(t.dir.FS(), producerName, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || file == name || listed[trimTop(file)] {
+				return err
+			}
+			return fail(CauseMismatch, "%s is not in %s", trimTop(file), path.Base(name))
+		})
+	}
+	return nil
+}
+
+func (t *task) crossCheckRows(ctx context.Context, name string) (map[string]bool, error) {
+	f, err := t.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all := map[string]bool{}
+	for row, err := range rows(f, path.Base(name), checkm.ContainerObject, false) {
+		if err != nil {
+			return nil, err
+		}
+		file, err := safename.Clean(strings.TrimPrefix(row.FileName, producerName+"/"))
+		if err != nil {
+			return nil, err
+		}
+		if err := t.crossCheckFile(ctx, file, row); err != nil {
+			return nil, err
+		}
+		all[file] = true
+	}
+	return all, nil
+}
+
+func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row) error {
+	f, err := t.dir.Open(path.Join(producerName, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fail(CauseMismatch, "%s is in the container's manifest, but not in the container", name)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fail(CauseMismatch, "%s is a directory", name)
+	case row.Size >= 0 && info.Size() != row.Size:
+		return fail(CauseMismatch, "%s has %d bytes, the container's manifest says %d", name, info.Size(), row.Size)
+	case row.Digest.IsZero():
+		return nil
+	}
+	h, err := checkm.NewHash(row.Digest.Algorithm)
+	if err != nil {
+		return fail(CauseMismatch, "%s: %w", name, err)
+	}
+	if _, err := io.Copy(h, &limited{ctx: ctx, from: f, left: math.MaxInt64 - 1}); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if sum := h.Sum(nil); !row.Digest.Matches(sum) {
+		return fail(CauseMismatch, "%s: its %s is %s, the container's manifest says %s", name, row.Digest.Algorithm, hex.EncodeToString(sum), row.Digest.Value)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// mortal is a store at whose n-th call the process dies: every goroutine that calls it from then on ends there and then, as all would in a
+// process that was killed. The call itself happens or not, by side.
+type mortal struct {
+	job.Store
+	mu    sync.Mutex // guards the rest
+	at    int        // number of the deadly call, from 1; 0 never
+	after bool       // die after the call rather than before
+	calls int
+	dead  chan struct{} // closed at death
+}
+
+func newMortal(inner job.Store, at int, after bool) *mortal {
+	return &mortal{Store: inner, at: at, after: after, dead: make(chan struct{})}
+}
+
+// call counts a call and does it, or dies.
+func (m *mortal) call(do func()) {
+	m.mu.Lock()
+	m.calls++
+	n := m.calls
+	if m.at > 0 && n == m.at && !m.after {
+		close(m.dead)
+	}
+	past := m.at > 0 && (n > m.at || n == m.at && !m.after)
+	m.mu.Unlock()
+	if past {
+		runtime.Goexit()
+	}
+	do()
+	if m.at > 0 && n == m.at {
+		close(m.dead)
+		runtime.Goexit()
+	}
+}
+
+func (m *mortal) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+	m.call(func() { made, err = m.Store.Create(ctx, jobs...) })
+	return made, err
+}
+
+func (m *mortal) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
+	m.call(func() { j, err = m.Store.Get(ctx, id) })
+	return j, err
+}
+
+func (m *mortal) List(ctx context.Context, q job.Query) (p job.Page, err error) {
+	m.call(func() { p, err = m.Store.List(ctx, q) })
+	return p, err
+}
+
+func (m *mortal) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+	m.call(func() { jobs, err = m.Store.Claim(ctx, c) })
+	return jobs, err
+}
+
+func (m *mortal) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+	m.call(func() { r, err = m.Store.Commit(ctx, changes...) })
+	return r, err
+}
+
+func (m *mortal) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
+	m.call(func() { all, err = m.Store.Outbox(ctx, c) })
+	return all, err
+}
+
+// live runs the application until the batch has ended or the process died, and tells whether it died.
+func live(t *testing.T, m *mortal, o Options, s Submission, text string) (died bool) {
+	t.Helper()
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(m, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: time.Hour, Grace: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	a.Bind(e)
+	var all sync.WaitGroup
+	all.Go(func() { _ = e.Run(ctx) })
+	ended := make(chan struct{})
+	all.Go(func() {
+		b, err := a.Submit(ctx, s, strings.NewReader(text))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = e.Await(ctx, b.ID, func(j *job.Job) bool { return j.Ended })
+		for { // the mails belong to the life of the batch
+			messages, err := m.Store.Outbox(ctx, job.OutboxCall{Job: b.ID})
+			open := err == nil
+			for _, one := range messages {
+				open = open && one.Settled == job.Pending
+			}
+			if len(messages) == 2 && !open {
+				break
+			}
+			select {
+			case <-m.dead:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+		close(ended)
+	})
+	select {
+	case <-m.dead:
+		died = true
+	case <-ended:
+	case <-time.After(15 * time.Second):
+		t.Errorf("neither ended nor died at call %d", m.at)
+	}
+	kill()
+	all.Wait()
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	return died
+}
+
+// plainReport is a report without what differs between runs: ids and times.
+func plainReport(t *testing.T, r BatchReport) string {
+	t.Helper()
+	r.Batch, r.Submitted, r.Ended = "", never, never
+	for i := range r.Jobs {
+		r.Jobs[i].Job = ""
+		r.Jobs[i].Bytes = 0 // the system files hold the ids' and times' lengths
+	}
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestDeathAtEveryCall kills the process at every call of the store in the life of a batch, before and after the call, and lets another
+// process go on: one ARK, one version, one entry, the same report, each mail once.
+func TestDeathAtEveryCall(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
+	s.put("one.checkm", s.manifest("a.txt", "b.txt"))
+	s.put("two.checkm", s.manifest("missing.txt"))
+	text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two"))
+	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"}
+
+	whole := newMortal(mem.New(), 0, false)
+	o := options(t, t.TempDir())
+	live(t, whole, o, sub, text)
+	want := plainReport(t, reopen(t, whole.Store, o, sub, text))
+	t.Logf("the life of the batch has %d calls", whole.calls)
+	if !strings.Contains(want, `"completed": 1`) || !strings.Contains(want, `"failed": 1`) {
+		t.Fatalf("control: got %s", want)
+	}
+	t.Run("windows", func(t *testing.T) {
+		for at := 1; at <= whole.calls; at++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d after=%t", at, after), func(t *testing.T) {
+					t.Parallel()
+					m := newMortal(mem.New(), at, after)
+					o := options(t, t.TempDir())
+					live(t, m, o, sub, text)
+					got := plainReport(t, reopen(t, m.Store, o, sub, text))
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Error(diff)
+					}
+				})
+			}
+		}
+	})
+}
+
+// reopen starts another process on what was left, hands the submission in again, and checks what there is in the end.
+func reopen(t *testing.T, store job.Store, o Options, s Submission, text string) BatchReport {
+	t.Helper()
+	w := startOn(t, store, o)
+	b := w.end(w.submit(s, text).ID)
+	r := w.reported(b.ID)
+	if mails := w.awaitMails(2); len(mails) != 2 {
+		t.Errorf("got %d mails", len(mails))
+	}
+	objects, versions, minted, err := w.inventory.Counts(t.Context())
+	if err != nil || objects != 1 || versions != 1 || minted != 1 {
+		t.Errorf("got %d objects, %d versions, %d minted, %v", objects, versions, minted, err)
+	}
+	root, err := ocfl.OpenRoot(filepath.Join(o.Dir, "storage"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	object, err := root.Object(r.Jobs[0].ARK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(object.Versions()) != 1 {
+		t.Errorf("got %v", object.Versions())
+	}
+	for _, id := range []job.ID{b.ID, r.Jobs[0].Job, r.Jobs[1].Job} {
+		w.verify(id)
+	}
+	w.valid()
+	if w.hasWork(b.ID, r.Jobs[0].Job) || !w.hasWork(b.ID, r.Jobs[1].Job) {
+		t.Error("the work of the completed job goes, that of the failed one stays for a retry")
+	}
+	w.stop()
+	return r
+}

@@ -1,0 +1,157 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/format/erc"
+)
+
+// Metadata files that depositors may hand in, and those that Stagepost adds.
+const (
+	ercName        = "mrt-erc.txt"
+	dublinCoreName = "mrt-dc.xml"
+	dataCiteName   = "mrt-datacite.xml"
+	ingestName     = "mrt-ingest.txt"
+	ownerName      = "mrt-owner.txt"
+	membershipName = "mrt-membership.txt"
+	manifestName   = "mrt-submission-manifest.txt"
+	deleteName     = "mrt-delete.txt"
+)
+
+// describe finds out what the object is called: what the submission says, else what its metadata files say.
+func (t *task) describe() (*identity, error) {
+	s := &t.spec
+	who := &identity{Title: s.Title, Creator: s.Creator, Date: s.Date, LocalIDs: s.LocalIDs}
+	for _, one := range []struct {
+		name string
+		read func(io.Reader) (erc.Record, error)
+	}{
+		{ercName, erc.Read},
+		{dublinCoreName, func(in io.Reader) (erc.Record, error) { r, err := erc.ReadDublinCore(in); return r.ERC(), err }},
+		{dataCiteName, func(in io.Reader) (erc.Record, error) { r, err := erc.ReadDataCite(in); return r.ERC(), err }},
+	} {
+		name := producerName + "/" + one.name
+		if !t.dir.has(name) {
+			continue
+		}
+		f, err := t.dir.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		r, err := one.read(f)
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", one.name, err)
+		}
+		who.Title = cmp.Or(who.Title, known(r.What))
+		who.Creator = cmp.Or(who.Creator, known(r.Who))
+		who.Date = cmp.Or(who.Date, known(r.When))
+	}
+	return who, nil
+}
+
+// known drops the codes that stand for no value, and texts that are too long for a name.
+func known(value string) string {
+	if erc.IsCoded(value) || plain(value) != nil {
+		return ""
+	}
+	return value
+}
+
+// inherit takes from the version before what this one leaves out.
+func (t *task) inherit(ctx context.Context, who *identity) error {
+	before, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: who.ARK})
+	if err != nil || len(before) == 0 {
+		return err
+	}
+	who.Title = cmp.Or(who.Title, before[0].Title)
+	who.Creator = cmp.Or(who.Creator, before[0].Creator)
+	who.Date = cmp.Or(who.Date, before[0].Date)
+	return nil
+}
+
+// writeSystem writes what Stagepost adds to the object. The files follow from the job alone, so that a second attempt writes the same.
+func (t *task) writeSystem(p *profile.Profile, who *identity) error {
+	files := map[string]func(io.Writer) error{
+		ercName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
+		dublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
+		ingestName:     func(w io.Writer) error { return t.writeIngest(w, p) },
+		ownerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
+		membershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
+	}
+	if t.spec.Type == TypeObjectManifest {
+		files[manifestName] = t.copyFrom(manifestFile)
+	}
+	if t.spec.Update && t.dir.has(producerName+"/"+deleteName) {
+		files[deleteName] = t.copyFrom(producerName + "/" + deleteName)
+	}
+	for name, write := range files {
+		if err := t.dir.put(systemName+"/"+name, write); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (t *task) copyFrom(name string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		f, err := t.dir.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(w, f)
+		return err
+	}
+}
+
+func ercOf(who *identity) erc.Record {
+	r := erc.Record{Who: who.Creator, What: who.Title, When: who.Date, Where: who.ARK}
+	for _, id := range who.LocalIDs {
+		r.More = append(r.More, erc.Element{Label: "where", Value: id})
+	}
+	return r
+}
+
+func dublinCoreOf(who *identity) erc.DublinCore {
+	var all erc.DublinCore
+	add := func(label, value string) {
+		if value != "" {
+			all = append(all, erc.Element{Label: label, Value: value})
+		}
+	}
+	add("title", who.Title)
+	add("creator", who.Creator)
+	add("date", who.Date)
+	add("identifier", who.ARK)
+	for _, id := range who.LocalIDs {
+		add("identifier", id)
+	}
+	return all
+}
+
+// writeIngest writes how the object came here, a line for each fact.
+func (t *task) writeIngest(w io.Writer, p *profile.Profile) error {
+	j := t.Job()
+	for _, line := range [][2]string{
+		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type", t.spec.Type},
+		{"submitter", t.spec.Submitter}, {"submissionDate", j.Created.UTC().Format(time.RFC3339)},
+		{"filename", t.spec.Filename}, {"note", t.spec.Note},
+	} {
+		if line[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n", line[0], line[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/fetch"
+)
+
+// fetchedList has a line for each file that came, in the order in which they came. It is only ever added to and may end in half a line.
+const fetchedList = listName + "/fetched.jsonl"
+
+// arrived is a file that was fetched: its digests are those of the bytes that were written.
+type arrived struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+	SHA512 string `json:"sha512"`
+	MIME   string `json:"mime,omitempty"`
+}
+
+// download is the step of Downloading: it fetches the files, some at once. A second attempt keeps complete files, which it reads again
+// to be sure, and goes on with half ones.
+func (t *task) download(ctx context.Context) error {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return err
+	}
+	if err := t.placePayload(); err != nil {
+		return err
+	}
+	have, err := t.fetched()
+	if err != nil {
+		return err
+	}
+	log, err := t.openFetched(have)
+	if err != nil {
+		return err
+	}
+	d := &downloads{task: t, profile: p, client: t.app.client(p), have: have, log: log}
+	err = each(ctx, t.app.options.Downloads, t.wanted(), d.one)
+	if err = errors.Join(err, log.Sync(), log.Close()); err != nil {
+		return err
+	}
+	t.data.Size = max(t.data.Size, d.total.Load())
+	t.app.room.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
+	return t.dir.RemoveAll(partsName)
+}
+
+// downloads is one run of the step.
+type downloads struct {
+	*task
+	profile *profile.Profile
+	client  *fetch.Client
+	have    map[string]arrived
+	total   atomic.Int64
+
+	mu  sync.Mutex // guards log
+	log *os.File
+}
+
+// one fetches a file.
+func (d *downloads) one(ctx context.Context, w wanted) error {
+	target := path.Join(d.folder(), w.name)
+	if err := d.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
+		return err
+	}
+	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes, Scratch: partsName}
+	old, known := d.have[w.name]
+	if known && w.digest.Type == "" { // the manifest gives no digest: what came is the promise
+		want.Algorithm, want.Digest, want.Size = "sha256", old.SHA256, old.Size
+	}
+	last := int64(0)
+	want.Progress = func(have, _ int64) {
+		d.Progress(d.total.Add(have-last), d.data.Size, "bytes")
+		last = have
+	}
+	got, err := d.client.Download(ctx, w.url, d.dir.Root, target, want)
+	if err != nil {
+		return fmt.Errorf("%s: %w", w.name, err)
+	}
+	if sum := d.total.Add(got.Size - last); sum > d.profile.Limits.Bytes {
+		return fail(CauseTooLarge, "its files have more than the %d bytes that profile %s allows", d.profile.Limits.Bytes, d.profile.ID)
+	}
+	d.Progress(d.total.Load(), d.data.Size, "bytes")
+	if known && old.SHA512 == got.SHA512 {
+		return nil
+	}
+	a := arrived{Name: w.name, Size: got.Size, SHA256: got.SHA256, SHA512: got.SHA512, MIME: w.mime}
+	if a.MIME == "" {
+		a.MIME = got.ContentType
+	}
+	return d.note(a)
+}
+
+// note adds a line to the list.
+func (d *downloads) note(a arrived) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, err = d.log.Write(append(text, '\n'))
+	return err
+}
+
+// folder is where fetched files go: a container beside the object, everything else into it.
+func (t *task) folder() string {
+	if t.spec.Type == TypeContainer {
+		return packageName
+	}
+	return producerName
+}
+
+// placePayload puts an uploaded file into the object. A container is read where it lies.
+func (t *task) placePayload() error {
+	if t.spec.Type != TypeContainer {
+		if err := t.dir.MkdirAll(producerName, 0o750); err != nil {
+			return err
+		}
+	}
+	if t.spec.Type != TypeFile || t.spec.URL != "" {
+		return nil
+	}
+	name, err := t.fileName()
+	if err != nil {
+		return err
+	}
+	target := path.Join(producerName, name)
+	if err := t.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
+		return err
+	}
+	root, err := t.app.batchDir(t.Job().Parent)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	inBatch := path.Join(string(t.Job().ID), target)
+	if err := root.Link(payloadName, inBatch); err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	from, err := root.Open(payloadName) // a file system without links
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return t.dir.put(target, func(w io.Writer) error {
+		_, err := io.Copy(w, from)
+		return err
+	})
+}
+
+// fetched reads the list of an earlier attempt. The half line of one that was killed is left out.
+func (t *task) fetched() (map[string]arrived, error) {
+	all := map[string]arrived{}
+	f, err := t.dir.Open(fetchedList)
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var a arrived
+		if json.Unmarshal(in.Bytes(), &a) == nil && len(a.SHA512) == 128 && len(a.SHA256) == 64 {
+			all[a.Name] = a
+		}
+	}
+	return all, in.Err()
+}
+
+// openFetched writes the list again without what does not count, and opens it for more.
+func (t *task) openFetched(have map[string]arrived) (*os.File, error) {
+	err := t.dir.put(fetchedList, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		for _, a := range have {
+			if err := e.Encode(a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.dir.OpenFile(fetchedList, os.O_WRONLY|os.O_APPEND, 0o640)
+}

@@ -1,0 +1,114 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/job"
+)
+
+// identify gets the object's ARK: the inventory knows it by job, primary id or local id, or mints it. It is asked again after a crash and
+// gives the same.
+func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name, error) {
+	j := t.Job()
+	c := inventory.Claim{Job: string(j.ID), Owner: p.Owner, LocalIDs: t.spec.LocalIDs, Template: p.Minter.NOID()}
+	if t.spec.PrimaryID != "" {
+		ark, err := noid.ParseARK(t.spec.PrimaryID)
+		if err != nil {
+			return inventory.Name{}, fail(CauseBadIdentifier, "primary id: %w", err)
+		}
+		c.Given = ark.String()
+	}
+	n, err := t.app.inventory.Name(ctx, c)
+	if err != nil || n.ARK != "" {
+		return n, err
+	}
+	if n.Holder != "" {
+		return n, t.waitFor(ctx, job.ID(n.Holder))
+	}
+	ark, err := t.mintOutside(ctx, p)
+	if err != nil {
+		return n, err
+	}
+	return t.app.inventory.Settle(ctx, c, ark)
+}
+
+// waitFor waits for another job that is getting an ARK for one of our local ids. One that ended has given up its claim.
+func (t *task) waitFor(ctx context.Context, holder job.ID) error {
+	j, err := t.app.engine.Store().Get(ctx, holder)
+	if err != nil && job.KindOf(err) != job.NotFound {
+		return err
+	}
+	if err != nil || j.Ended {
+		if err := t.app.inventory.Free(ctx, string(holder)); err != nil {
+			return err
+		}
+	}
+	return engine.Wait(engine.Blocker{
+		Code: "local-id", Sentence: fmt.Sprintf("%s is getting an identifier for a local id of this object", holder),
+		Until: t.Now().Add(t.app.pause()), Holder: string(holder), Remedy: "nothing: it goes on when that job has its identifier",
+	})
+}
+
+// mintOutside asks the profile's minter by POST. The job is the idempotency key, so that a lost answer costs no second identifier.
+func (t *task) mintOutside(ctx context.Context, p *profile.Profile) (string, error) {
+	body, err := json.Marshal(map[string]string{"job": string(t.Job().ID), "profile": p.ID, "owner": p.Owner})
+	if err != nil {
+		return "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Minter.URL, bytes.NewReader(body))
+	if err != nil {
+		return "", fail(CauseMinter, "%w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", string(t.Job().ID))
+	answer, err := t.app.options.Outward.Do(req)
+	if err != nil {
+		return "", &errCaused{cause: CauseMinter, again: true, err: err}
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return "", &errCaused{cause: CauseMinter, again: true, err: err}
+	}
+	if answer.StatusCode/100 != 2 {
+		return "", &errCaused{cause: CauseMinter, again: passing(answer.StatusCode), err: fmt.Errorf("the minter answers %s", answer.Status)}
+	}
+	ark, err := noid.ParseARK(mintedARK(text))
+	if err != nil {
+		return "", fail(CauseBadIdentifier, "the minter gave no ARK: %w", err)
+	}
+	return ark.String(), nil
+}
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 64 << 10
+
+// mintedARK takes the ARK out of a minter's answer: {"ark": "..."}, or the text itself.
+func mintedARK(text []byte) string {
+	var answer struct {
+		ARK string `json:"ark"`
+	}
+	if json.Unmarshal(text, &answer) == nil && answer.ARK != "" {
+		return answer.ARK
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// passing tells whether a later call may be answered otherwise.
+func passing(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500
+}

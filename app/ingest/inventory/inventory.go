@@ -1,0 +1,124 @@
+// Package inventory knows what is stored: objects, their versions, files, digests and places, and which identifier belongs to which local
+// id. It lives in one SQLite file beside the store's. Every method may be called again with the same job: the second call finds what the
+// first did.
+//
+//	objects    one row per ARK: who owns it, what it is called, its newest version
+//	versions   one row per version, made by exactly one job
+//	files      the files of each version with size and digests
+//	places     where each version is kept, and under which name there
+//	local_ids  a depositor's own names, unique within an owner; reserved before the object is stored
+//	named      which job got which ARK: the reason why a job never mints twice
+//	minters    how far each template has counted
+//	writers    which job is writing an object now
+package inventory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Errors of this package, for errors.Is.
+var (
+	// ErrConflict: identifiers contradict each other, or an object belongs to somebody else.
+	ErrConflict = errors.New("identifier conflict")
+	// ErrNotFound: no such object or version.
+	ErrNotFound = errors.New("not found")
+)
+
+// Inventory is an open inventory. It is safe for concurrent use.
+type Inventory struct {
+	write *sql.DB // one connection: writers queue here rather than in SQLite
+	read  *sql.DB
+}
+
+const schema = `
+CREATE TABLE objects (
+	ark TEXT PRIMARY KEY, owner TEXT NOT NULL, collection TEXT NOT NULL, profile TEXT NOT NULL,
+	title TEXT NOT NULL, creator TEXT NOT NULL, date TEXT NOT NULL,
+	head INTEGER NOT NULL, created TEXT NOT NULL, changed TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE versions (
+	ark TEXT NOT NULL REFERENCES objects, version INTEGER NOT NULL, job TEXT NOT NULL UNIQUE, batch TEXT NOT NULL,
+	submitter TEXT NOT NULL, note TEXT NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL, created TEXT NOT NULL,
+	PRIMARY KEY (ark, version)
+) WITHOUT ROWID;
+CREATE TABLE files (
+	ark TEXT NOT NULL, version INTEGER NOT NULL, path TEXT NOT NULL, size INTEGER NOT NULL,
+	sha256 TEXT NOT NULL, sha512 TEXT NOT NULL, mime TEXT NOT NULL,
+	PRIMARY KEY (ark, version, path), FOREIGN KEY (ark, version) REFERENCES versions
+) WITHOUT ROWID;
+CREATE INDEX files_sha256 ON files (sha256, ark);
+CREATE INDEX files_sha512 ON files (sha512, ark);
+CREATE TABLE places (
+	ark TEXT NOT NULL, version INTEGER NOT NULL, place TEXT NOT NULL, name TEXT NOT NULL, checked TEXT NOT NULL,
+	PRIMARY KEY (ark, version, place), FOREIGN KEY (ark, version) REFERENCES versions
+) WITHOUT ROWID;
+CREATE TABLE local_ids (
+	owner TEXT NOT NULL, local_id TEXT NOT NULL, ark TEXT NOT NULL, job TEXT NOT NULL,
+	PRIMARY KEY (owner, local_id)
+) WITHOUT ROWID;
+CREATE INDEX local_ids_ark ON local_ids (ark);
+CREATE INDEX local_ids_id ON local_ids (local_id);
+CREATE TABLE named (job TEXT PRIMARY KEY, ark TEXT NOT NULL, owner TEXT NOT NULL, minted INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX named_ark ON named (ark);
+CREATE TABLE minters (template TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE writers (ark TEXT PRIMARY KEY, job TEXT NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = 1;
+`
+
+// Open opens the inventory in a file, and makes it when there is none.
+func Open(ctx context.Context, path string) (*Inventory, error) {
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
+		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)"
+	i := &Inventory{}
+	var err error
+	if i.write, err = sql.Open("sqlite", dsn); err != nil {
+		return nil, fmt.Errorf("inventory %s: %w", path, err)
+	}
+	i.write.SetMaxOpenConns(1)
+	if err := i.migrate(ctx); err != nil {
+		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.write.Close()))
+	}
+	if i.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
+		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.write.Close()))
+	}
+	i.read.SetMaxOpenConns(2)
+	return i, nil
+}
+
+func (i *Inventory) migrate(ctx context.Context) error {
+	return i.tx(ctx, func(tx *sql.Tx) error {
+		var version int
+		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+			return err
+		}
+		switch version {
+		case 0:
+			_, err := tx.ExecContext(ctx, schema)
+			return err
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("it has schema %d, this program knows 1", version)
+	})
+}
+
+// Close closes the file.
+func (i *Inventory) Close() error { return errors.Join(i.read.Close(), i.write.Close()) }
+
+// tx runs do in one transaction, which is on disk when tx returns nil.
+func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := i.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,263 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/format/noid"
+)
+
+func open(t *testing.T) *Inventory {
+	t.Helper()
+	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory 100%.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}
+
+func template(t *testing.T) *noid.Template {
+	t.Helper()
+	x, err := noid.Parse("99999/fk4.zek")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func name(t *testing.T, i *Inventory, c Claim) Name {
+	t.Helper()
+	n, err := i.Name(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestNameMintsOncePerJob(t *testing.T) {
+	i, x := open(t), template(t)
+	var wg sync.WaitGroup
+	got := make([]Name, 8)
+	for k := range got {
+		wg.Go(func() { got[k], _ = i.Name(t.Context(), Claim{Job: "ing_1", Owner: "o", Template: x}) })
+	}
+	wg.Wait()
+	for _, n := range got {
+		if n.ARK == "" || n != got[0] {
+			t.Errorf("got %+v, want all alike", got)
+		}
+	}
+	if other := name(t, i, Claim{Job: "ing_2", Owner: "o", Template: x}); other.ARK == got[0].ARK {
+		t.Errorf("two jobs got %s", other.ARK)
+	}
+	if _, _, minted, err := i.Counts(t.Context()); err != nil || minted != 2 {
+		t.Errorf("got %d minted, %v", minted, err)
+	}
+}
+
+func TestNameByLocalID(t *testing.T) {
+	i, x := open(t), template(t)
+	first := name(t, i, Claim{Job: "a", Owner: "o", LocalIDs: []string{"l1", "l2"}, Template: x})
+	if again := name(t, i, Claim{Job: "b", Owner: "o", LocalIDs: []string{"l2", "l3"}, Template: x}); again.ARK != first.ARK || again.Minted {
+		t.Errorf("got %+v, want %s again", again, first.ARK)
+	}
+	if third := name(t, i, Claim{Job: "c", Owner: "o", LocalIDs: []string{"l3"}, Template: x}); third.ARK != first.ARK {
+		t.Errorf("l3 became a name of %s; got %s", first.ARK, third.ARK)
+	}
+	if other := name(t, i, Claim{Job: "d", Owner: "p", LocalIDs: []string{"l1"}, Template: x}); other.ARK == first.ARK {
+		t.Error("local ids of another owner are other ids")
+	}
+}
+
+func TestNameConflicts(t *testing.T) {
+	i, x := open(t), template(t)
+	a := name(t, i, Claim{Job: "a", Owner: "o", LocalIDs: []string{"l1"}, Template: x})
+	name(t, i, Claim{Job: "b", Owner: "o", LocalIDs: []string{"l2"}, Template: x})
+	for what, c := range map[string]Claim{
+		"given and local id":   {Job: "x", Owner: "o", Given: "ark:/99999/other", LocalIDs: []string{"l1"}},
+		"two local ids":        {Job: "x", Owner: "o", LocalIDs: []string{"l1", "l2"}},
+		"somebody else's ark":  {Job: "x", Owner: "p", Given: a.ARK},
+		"new id and old, ark ": {Job: "x", Owner: "o", Given: "ark:/99999/new", LocalIDs: []string{"l9", "l2"}},
+	} {
+		if _, err := i.Name(t.Context(), c); !errors.Is(err, ErrConflict) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	if n := name(t, i, Claim{Job: "x", Owner: "o", Given: a.ARK, LocalIDs: []string{"l1"}}); n.ARK != a.ARK {
+		t.Errorf("control: got %+v", n)
+	}
+}
+
+func TestMintPassesNamesInUse(t *testing.T) {
+	i, x := open(t), template(t)
+	first, err := x.Mint(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name(t, i, Claim{Job: "a", Owner: "o", Given: "ark:/" + first})
+	if n := name(t, i, Claim{Job: "b", Owner: "o", Template: x}); n.ARK == "ark:/"+first {
+		t.Errorf("%s was given away twice", n.ARK)
+	}
+}
+
+func TestOutsideMinterReservesLocalIDs(t *testing.T) {
+	i := open(t)
+	a := Claim{Job: "a", Owner: "o", LocalIDs: []string{"l1"}}
+	b := Claim{Job: "b", Owner: "o", LocalIDs: []string{"l1"}}
+	if n := name(t, i, a); n.ARK != "" || n.Holder != "" {
+		t.Errorf("got %+v", n)
+	}
+	if n := name(t, i, b); n.Holder != "a" {
+		t.Errorf("b must wait for a; got %+v", n)
+	}
+	if _, err := i.Settle(t.Context(), a, "ark:/99999/x1"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := i.Settle(t.Context(), a, "ark:/99999/x2"); err != nil || n.ARK != "ark:/99999/x1" {
+		t.Errorf("a second answer changes nothing; got %+v, %v", n, err)
+	}
+	if n := name(t, i, b); n.ARK != "ark:/99999/x1" {
+		t.Errorf("got %+v", n)
+	}
+	c := Claim{Job: "c", Owner: "o", LocalIDs: []string{"l7"}}
+	name(t, i, c)
+	if err := i.Free(t.Context(), "c"); err != nil {
+		t.Fatal(err)
+	}
+	if n := name(t, i, Claim{Job: "d", Owner: "o", LocalIDs: []string{"l7"}}); n.Holder != "" {
+		t.Errorf("l7 is free again; got %+v", n)
+	}
+}
+
+func TestLock(t *testing.T) {
+	i := open(t)
+	for _, c := range []struct{ job, want string }{{"a", "a"}, {"b", "a"}, {"a", "a"}} {
+		if got, err := i.Lock(t.Context(), "ark:/99999/x", c.job); err != nil || got != c.want {
+			t.Errorf("%s: got %s, %v", c.job, got, err)
+		}
+	}
+	if err := i.Unlock(t.Context(), "ark:/99999/x", "b"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := i.Lock(t.Context(), "ark:/99999/x", "b"); got != "a" {
+		t.Errorf("b cannot end the lock of a; got %s", got)
+	}
+	if err := i.Unlock(t.Context(), "ark:/99999/x", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := i.Lock(t.Context(), "ark:/99999/x", "b"); got != "b" {
+		t.Errorf("got %s", got)
+	}
+}
+
+var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func entry(ark, job string, version int) Entry {
+	return Entry{
+		Object: Object{ARK: ark, Owner: "o", Collection: "maps", Profile: "maps", Title: "Title " + job, LocalIDs: []string{"l-" + ark}},
+		Job:    job, Batch: "bat_1", Submitter: "ann", Version: version, At: at,
+		Places: []Place{{Dir: "storage", Name: fmt.Sprintf("v%d", version)}},
+	}
+}
+
+func files(n int, fail error) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for k := range n {
+			f := File{Path: fmt.Sprintf("producer/%03d", k), Size: int64(k), SHA256: strings.Repeat("a", 61) + fmt.Sprintf("%03d", k),
+				SHA512: strings.Repeat("b", 125) + fmt.Sprintf("%03d", k), MIME: "text/plain"}
+			if !yield(f, nil) {
+				return
+			}
+		}
+		if fail != nil {
+			yield(File{}, fail)
+		}
+	}
+}
+
+func TestRecordAndQuery(t *testing.T) {
+	i := open(t)
+	for _, e := range []Entry{entry("ark:/1/a", "j1", 1), entry("ark:/1/a", "j2", 2), entry("ark:/1/b", "j3", 1), entry("ark:/1/a", "j1", 1)} {
+		if err := i.Record(t.Context(), e, files(3, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := i.Objects(t.Context(), Query{})
+	if err != nil || len(all) != 2 {
+		t.Fatalf("got %d objects, %v", len(all), err)
+	}
+	a := all[0]
+	if a.Head != 2 || a.Title != "Title j2" || len(a.Versions) != 2 || a.Versions[1].Files != 3 || a.Versions[1].Bytes != 3 {
+		t.Errorf("got %+v", a)
+	}
+	if diff := cmp.Diff([]Place{{"storage", "v2"}}, a.Versions[1].Places); diff != "" {
+		t.Error(diff)
+	}
+	for what, c := range map[string]struct {
+		q    Query
+		want int
+	}{
+		"ark":      {Query{ARK: "ark:/1/b"}, 1},
+		"local id": {Query{LocalID: "l-ark:/1/a"}, 1},
+		"sha256":   {Query{Digest: strings.Repeat("A", 61) + "002"}, 2},
+		"sha512":   {Query{Digest: strings.Repeat("b", 125) + "001"}, 2},
+		"md5":      {Query{Digest: strings.Repeat("b", 32)}, 0},
+		"after":    {Query{After: "ark:/1/a"}, 1},
+		"limit":    {Query{Limit: 1}, 1},
+		"owner":    {Query{Owner: "p"}, 0},
+	} {
+		if got, err := i.Objects(t.Context(), c.q); err != nil || len(got) != c.want {
+			t.Errorf("%s: got %d, %v; want %d", what, len(got), err, c.want)
+		}
+	}
+	got, err := i.Files(t.Context(), "ark:/1/a", 0, "producer/000", 1)
+	if err != nil || len(got) != 1 || got[0].Path != "producer/001" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := i.Files(t.Context(), "ark:/1/zzz", 0, "", 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRecordIsAllOrNothing(t *testing.T) {
+	i := open(t)
+	broken := errors.New("the list is damaged")
+	if err := i.Record(t.Context(), entry("ark:/1/a", "j1", 1), files(5, broken)); !errors.Is(err, broken) {
+		t.Fatalf("got %v", err)
+	}
+	if objects, versions, _, err := i.Counts(t.Context()); err != nil || objects != 0 || versions != 0 {
+		t.Errorf("got %d objects and %d versions, %v", objects, versions, err)
+	}
+}
+
+func TestReopen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "i.db")
+	for range 2 {
+		i, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := name(t, i, Claim{Job: "a", Owner: "o", Template: template(t)}); n.ARK == "" {
+			t.Error("no ark")
+		}
+		if _, _, minted, err := i.Counts(t.Context()); err != nil || minted != 1 {
+			t.Errorf("got %d, %v", minted, err)
+		}
+		if err := i.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package inventory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Entry is a version that was stored.
+type Entry struct {
+	Object
+	Job       string
+	Batch     string
+	Submitter string
+	Note      string
+	Version   int
+	At        time.Time
+	Places    []Place
+}
+
+// File is a file of a version.
+type File struct {
+	Path   string `json:"path"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+	SHA512 string `json:"sha512"`
+	MIME   string `json:"mime,omitempty"`
+}
+
+// Record enters a version with its files, all or nothing, and ends the job's lock on the object. When the job's version is there already,
+// nothing changes.
+func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, error]) error {
+	err := i.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM writers WHERE ark = ? AND job = ?", e.ARK, e.Job); err != nil {
+			return err
+		}
+		var version int
+		err := tx.QueryRowContext(ctx, "SELECT version FROM versions WHERE job = ?", e.Job).Scan(&version)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		return insert(ctx, tx, &e, files)
+	})
+	if err != nil {
+		return fmt.Errorf("record %s v%d: %w", e.ARK, e.Version, err)
+	}
+	return nil
+}
+
+func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, error]) error {
+	at := e.At.UTC().Format(time.RFC3339)
+	_, err := tx.ExecContext(ctx, `INSERT INTO objects VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
+		ON CONFLICT DO UPDATE SET collection = ?3, profile = ?4, title = ?5, creator = ?6, date = ?7, head = ?8, changed = ?9 WHERE head < ?8`,
+		e.ARK, e.Owner, e.Collection, e.Profile, e.Title, e.Creator, e.Date, e.Version, at)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?)",
+		e.ARK, e.Version, e.Job, e.Batch, e.Submitter, e.Note, at); err != nil {
+		return err
+	}
+	for _, p := range e.Places {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO places VALUES (?, ?, ?, ?, ?)", e.ARK, e.Version, p.Dir, p.Name, at); err != nil {
+			return err
+		}
+	}
+	for _, id := range e.LocalIDs {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET ark = excluded.ark
+			WHERE ark = ''`, e.Owner, id, e.ARK, e.Job); err != nil {
+			return err
+		}
+	}
+	return insertFiles(ctx, tx, e, files)
+}
+
+func insertFiles(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, error]) error {
+	add, err := tx.PrepareContext(ctx, "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer add.Close()
+	count, bytes := 0, int64(0)
+	for f, err := range files {
+		if err != nil {
+			return err
+		}
+		if _, err := add.ExecContext(ctx, e.ARK, e.Version, f.Path, f.Size, f.SHA256, f.SHA512, f.MIME); err != nil {
+			return err
+		}
+		count, bytes = count+1, bytes+f.Size
+	}
+	_, err = tx.ExecContext(ctx, "UPDATE versions SET files = ?, bytes = ? WHERE ark = ? AND version = ?", count, bytes, e.ARK, e.Version)
+	return err
+}

@@ -1,0 +1,122 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/job"
+)
+
+// News is the body of a callback.
+type News struct {
+	Job       job.ID   `json:"job"`
+	Batch     job.ID   `json:"batch"`
+	State     string   `json:"state"` // Completed: everything but this call is done
+	ARK       string   `json:"ark"`
+	Version   int      `json:"version"`
+	LocalIDs  []string `json:"local_ids"`
+	Title     string   `json:"title"`
+	Files     int      `json:"files"`
+	Bytes     int64    `json:"bytes"`
+	Submitter string   `json:"submitter"`
+	Profile   string   `json:"profile"`
+}
+
+// notify is the step of Notify: it tells the profile's callback. When that was refused, or did not answer until the attempts are used up,
+// the job completes with a warning, unless the profile requires the callback. Then the work directory goes.
+func (t *task) notify(ctx context.Context) error {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return err
+	}
+	t.data.Warning = ""
+	if p.Callback != nil {
+		if err := t.tell(ctx, p); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			var e *errCaused
+			if again := errors.As(err, &e) && e.again; again && !t.Last() {
+				return err
+			}
+			if p.Callback.Required {
+				return fail(CauseCallback, "the callback did not take the news: %w", err)
+			}
+			t.data.Warning = "WARNING: could not make callback: " + err.Error()
+			t.SetMessage(t.data.Warning)
+			t.Log().Warn("callback given up", "error", err)
+		}
+	}
+	t.app.room.spend(t.Job().ID, 0)
+	return t.app.discard(t.Job().Parent, t.Job().ID)
+}
+
+// tell calls the callback once. Headers are those of Standard Webhooks: id, timestamp and signature.
+func (t *task) tell(ctx context.Context, p *profile.Profile) error {
+	j := t.Job()
+	news := News{
+		Job: j.ID, Batch: j.Parent, State: string(Completed), Version: t.data.Version, Files: t.data.Files, Bytes: t.data.Size,
+		Submitter: t.spec.Submitter, Profile: p.ID,
+	}
+	if who := t.data.Identity; who != nil {
+		news.ARK, news.LocalIDs, news.Title = who.ARK, who.LocalIDs, who.Title
+	}
+	body, err := json.Marshal(news)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Callback.URL, bytes.NewReader(body))
+	if err != nil {
+		return &errCaused{cause: CauseCallback, err: err}
+	}
+	at := strconv.FormatInt(t.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", t.Key())
+	req.Header.Set("Webhook-Id", t.Key())
+	req.Header.Set("Webhook-Timestamp", at)
+	req.Header.Set("Webhook-Signature", Sign(string(p.Callback.Secret), t.Key(), at, body))
+	answer, err := t.app.options.Outward.Do(req)
+	if err != nil {
+		return &errCaused{cause: CauseCallback, again: true, err: err}
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the status decides; reading lets the connection be used again
+	if answer.StatusCode/100 != 2 {
+		return &errCaused{cause: CauseCallback, again: passing(answer.StatusCode), err: fmt.Errorf("the callback answers %s", answer.Status)}
+	}
+	return nil
+}
+
+// Sign gives the signature of a callback: "v1," and the base64 of HMAC-SHA256 over id, timestamp (seconds since 1970) and body, joined by
+// full stops. Receivers compute it with the profile's secret and compare.
+func Sign(secret, id, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = fmt.Fprintf(mac, "%s.%s.", id, timestamp) // a hash never fails
+	_, _ = mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// discard removes a job's work directory: first out of the way by one rename, then file by file.
+func (a *App) discard(batch, id job.ID) error {
+	from := filepath.Join(a.options.Dir, workName, string(batch), string(id))
+	to := filepath.Join(a.options.Dir, trashName, string(id))
+	if err := os.RemoveAll(to); err != nil { // of an attempt that died here
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return ignoreMissing(err)
+	}
+	return os.RemoveAll(to)
+}

@@ -1,0 +1,57 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/job"
+)
+
+// record is the step of Recording: it enters the version in the inventory, once.
+func (t *task) record(ctx context.Context) error {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return err
+	}
+	who := t.data.Identity
+	if who == nil || len(t.data.Places) == 0 {
+		return job.Errorf(job.Internal, "record", t.Job().ID, "nothing was stored")
+	}
+	j := t.Job()
+	list, err := t.storedList()
+	if err != nil {
+		return err
+	}
+	return t.app.inventory.Record(ctx, inventory.Entry{
+		Object: inventory.Object{
+			ARK: who.ARK, Owner: p.Owner, Collection: p.Collection, Profile: p.ID,
+			Title: who.Title, Creator: who.Creator, Date: who.Date, LocalIDs: who.LocalIDs,
+		},
+		Job: string(j.ID), Batch: string(j.Parent), Submitter: t.spec.Submitter, Note: t.spec.Note,
+		Version: t.data.Version, At: j.Created, Places: t.data.Places,
+	}, t.counted(list))
+}
+
+// storedList gives the list that the version was stored from.
+func (t *task) storedList() (string, error) {
+	if t.data.List == "" || !t.dir.has(t.data.List) {
+		return "", fmt.Errorf("the list of the version's files is gone")
+	}
+	return t.data.List, nil
+}
+
+// counted reads the list and tells how far it came.
+func (t *task) counted(list string) iter.Seq2[inventory.File, error] {
+	return func(yield func(inventory.File, error) bool) {
+		n := int64(0)
+		for f, err := range lines[listed](t.dir.Root, list) {
+			if !yield(f.File, err) {
+				return
+			}
+			n++
+			t.Progress(n, max(n, int64(t.data.Files)), "files")
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// room keeps the working disk from filling up: what is free, minus a reserve, minus what was promised to jobs that have not written it yet.
+// Promises live in memory; a new process takes them from the store.
+type room struct {
+	app *App
+
+	mu       sync.Mutex // guards the rest
+	promised map[job.ID]int64
+	loaded   bool
+}
+
+func newRoom(a *App) *room { return &room{app: a, promised: map[job.ID]int64{}} }
+
+// spending are the states in which a job may still write what it was promised.
+var spending = []lifecycle.State{Downloading, Processing, Storing}
+
+// gate keeps a job in Provisioning while there is no room for it. It only looks: the step promises.
+func (r *room) gate(ctx context.Context, j *job.Job) *engine.Blocker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.look(ctx, j)
+}
+
+// promise takes the room for a job, or says why not. Asking again changes nothing.
+func (r *room) promise(ctx context.Context, j *job.Job, bytes int64) *engine.Blocker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if b := r.look(ctx, j); b != nil {
+		return b
+	}
+	r.promised[j.ID] = bytes
+	return nil
+}
+
+// spend says how much of its promise a job has still to write.
+func (r *room) spend(id job.ID, left int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if left <= 0 {
+		delete(r.promised, id)
+	} else if _, ok := r.promised[id]; ok {
+		r.promised[id] = left
+	}
+}
+
+// tooLarge tells whether a job needs more than the disk could ever give.
+func (r *room) tooLarge(need int64) (total int64, too bool, err error) {
+	_, total, err = r.app.options.Disk(r.app.options.Dir)
+	return total, err == nil && need > total-r.app.options.Reserve, err
+}
+
+func (r *room) look(ctx context.Context, j *job.Job) *engine.Blocker {
+	need := needs(j)
+	free, total, err := r.app.options.Disk(r.app.options.Dir)
+	if err != nil {
+		return r.blocked(j, "the file system of the data directory does not answer: "+err.Error())
+	}
+	if err := r.load(ctx); err != nil {
+		return r.blocked(j, "the promises of room cannot be read: "+err.Error())
+	}
+	reserve := r.app.options.Reserve
+	if need > total-reserve {
+		return nil // the step fails it
+	}
+	if need == 0 {
+		need = reserve // size not known: only while there is plenty
+	}
+	spare := free - reserve - r.sum(j.ID)
+	if spare < need {
+		r.prune(ctx)
+		spare = free - reserve - r.sum(j.ID)
+	}
+	if spare < need {
+		return r.blocked(j, fmt.Sprintf("it needs %d bytes, %d are free and not promised to others", need, max(spare, 0)))
+	}
+	if first := r.starving(ctx, j); first != nil && spare-need < needs(first) {
+		return r.blocked(j, fmt.Sprintf("%s waits for %d bytes since %s and goes first", first.ID, needs(first), first.Entered.UTC().Format(time.RFC3339)))
+	}
+	return nil
+}
+
+func (r *room) blocked(j *job.Job, sentence string) *engine.Blocker {
+	return &engine.Blocker{
+		Code: "room", Sentence: sentence, Since: j.Entered, Until: r.app.engine.Clock().Now().Add(r.app.options.Look),
+		Holder: "the disk of the data directory", Remedy: "wait for jobs to end, or make room on the disk",
+	}
+}
+
+// needs reads what a job needs from its record.
+func needs(j *job.Job) int64 {
+	var d jobData
+	if json.Unmarshal(j.Data, &d) != nil {
+		return 0
+	}
+	return d.Space
+}
+
+// sum adds up the promises to others.
+func (r *room) sum(but job.ID) int64 {
+	n := int64(0)
+	for id, bytes := range r.promised {
+		if id != but {
+			n += bytes
+		}
+	}
+	return n
+}
+
+// starving gives the job that waits longest for room, if it is another one and its patience is over.
+func (r *room) starving(ctx context.Context, j *job.Job) *job.Job {
+	page, err := r.app.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Provisioning}, Oldest: true, Limit: 1})
+	if err != nil || len(page.Jobs) == 0 {
+		return nil
+	}
+	first := page.Jobs[0]
+	if first.ID == j.ID || r.app.engine.Clock().Now().Sub(first.Entered) < r.app.options.Patience {
+		return nil
+	}
+	return &first
+}
+
+// prune drops the promises of jobs that ended or went elsewhere without a word, as when an operator stops them.
+func (r *room) prune(ctx context.Context) {
+	for id := range r.promised {
+		j, err := r.app.engine.Store().Get(ctx, id)
+		if job.KindOf(err) == job.NotFound || err == nil && (j.Ended || j.State == Recording || j.State == Notify) {
+			delete(r.promised, id)
+		}
+	}
+}
+
+// load takes the promises of an earlier process from the store, once.
+func (r *room) load(ctx context.Context) error {
+	if r.loaded {
+		return nil
+	}
+	q := job.Query{Kinds: []job.Kind{JobKind}, States: spending, Limit: 1000}
+	for {
+		page, err := r.app.engine.Store().List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if j := &page.Jobs[i]; r.promised[j.ID] == 0 {
+				r.promised[j.ID] = needs(j)
+			}
+		}
+		if page.Next == "" {
+			r.loaded = true
+			return nil
+		}
+		q.After = page.Next
+	}
+}

@@ -1,0 +1,91 @@
+package ingest
+
+import (
+	"errors"
+	"io"
+	"iter"
+	"path"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/format/checkm"
+)
+
+// batchProfiles gives the manifest of each batch type.
+var batchProfiles = map[string]*checkm.Profile{
+	TypeBatchManifest: checkm.BatchManifests, TypeContainerBatchManifest: checkm.BatchContainers, TypeFileBatchManifest: checkm.BatchFiles,
+}
+
+// rowTypes gives the type of the jobs that a batch makes.
+var rowTypes = map[string]string{
+	TypeBatchManifest: TypeObjectManifest, TypeContainerBatchManifest: TypeContainer, TypeFileBatchManifest: TypeFile,
+}
+
+// rows reads a manifest from its beginning. It ends after the first error.
+func rows(f io.ReadSeeker, name string, want *checkm.Profile, strict bool) iter.Seq2[checkm.Row, error] {
+	return func(yield func(checkm.Row, error) bool) {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			yield(checkm.Row{}, err)
+			return
+		}
+		if name == "" {
+			name = "manifest"
+		}
+		r := checkm.NewReader(name, f, checkm.Options{Strict: strict, Allow: []*checkm.Profile{want}})
+		for {
+			row, err := r.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// jobSpecs gives what the jobs of a batch are created with, one after the other and always the same. stop must be called.
+func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *batchSpec, d *batchData) (next func() (jobSpec, error), stop func()) {
+	want := batchProfiles[d.Type]
+	if want == nil {
+		return func() (jobSpec, error) { return single(s, d), nil }, func() {}
+	}
+	pull, stop := iter.Pull2(rows(f, s.Filename, want, p.Strict))
+	return func() (jobSpec, error) {
+		row, err, ok := pull()
+		if !ok && err == nil {
+			err = fail(CauseCorruptManifest, "the manifest has become shorter")
+		}
+		return ofRow(row, s, rowTypes[d.Type]), err
+	}, stop
+}
+
+// single is the one job of a payload that is an object itself.
+func single(s *batchSpec, d *batchData) jobSpec {
+	return jobSpec{
+		Type: d.Type, Profile: s.Profile, Submitter: s.Submitter, Filename: s.Filename, Size: s.Payload.Size,
+		Digest: digest{s.DigestType, s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
+		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update,
+	}
+}
+
+// ofRow is the job of a row. What the row leaves out is the batch's, but for identifiers, which belong to one object.
+func ofRow(row checkm.Row, s *batchSpec, typ string) jobSpec {
+	j := jobSpec{
+		Type: typ, Profile: s.Profile, Submitter: s.Submitter, URL: row.URL, Row: row.Line, Filename: row.FileName, Size: row.Size,
+		Digest: digest{string(row.Digest.Algorithm), row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
+		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update,
+	}
+	if j.Title == "" {
+		j.Title = s.Title
+	}
+	if j.Creator == "" {
+		j.Creator = s.Creator
+	}
+	if j.Date == "" {
+		j.Date = s.Date
+	}
+	if typ == TypeContainer {
+		j.Filename = path.Base(j.Filename) // its suffix tells the kind
+	}
+	return j
+}

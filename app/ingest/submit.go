@@ -1,0 +1,67 @@
+package ingest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Submit hands in a payload: when it returns, payload and batch are on disk. A second call with the same key and submitter gives the batch
+// of the first; if it hands in something else, the error is of kind Conflict. What could never be ingested is refused as Invalid.
+func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job, error) {
+	p, err := s.check(a.options.Profiles)
+	if err != nil {
+		return job.Job{}, err
+	}
+	if a.engine == nil {
+		return job.Job{}, job.Errorf(job.Unavailable, "submit", "", "no engine is bound")
+	}
+	now := a.engine.Clock().Now()
+	made, err := ulid.New(ulid.Timestamp(now), rand.Reader)
+	if err != nil {
+		return job.Job{}, err
+	}
+	id := job.ID("bat_" + made.String())
+	file, err := a.stage(ctx, id, from, max(p.Limits.Bytes, p.Limits.Manifest))
+	if err != nil {
+		return job.Job{}, err
+	}
+	spec := batchSpec{Submission: s, Payload: file}
+	batch, err := a.engine.Submit(ctx, engine.Order{
+		ID: id, Kind: BatchKind, Priority: job.DefaultPriority, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
+		Spec: spec, Actor: s.Submitter,
+	})
+	if err != nil {
+		if _, there := a.engine.Store().Get(ctx, id); there != nil && job.KindOf(there) == job.NotFound {
+			err = errors.Join(err, a.unstage(id)) // otherwise its fate is not known, and the sweep sees to it
+		}
+		return batch, err
+	}
+	if batch.ID == id {
+		return batch, nil
+	}
+	if err := a.unstage(id); err != nil {
+		return batch, err
+	}
+	return batch, sameSubmission(&batch, spec)
+}
+
+// sameSubmission refuses a key that was used for something else.
+func sameSubmission(batch *job.Job, want batchSpec) error {
+	var got batchSpec
+	if err := json.Unmarshal(batch.Spec, &got); err != nil {
+		return job.Errorf(job.Internal, "submit", batch.ID, "spec: %w", err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return job.Errorf(job.Conflict, "submit", batch.ID, "the key %q was used for another submission", batch.Key)
+	}
+	return nil
+}

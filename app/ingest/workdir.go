@@ -1,0 +1,186 @@
+package ingest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Names below the data directory.
+const (
+	workName    = "work"
+	trashName   = "trash"
+	mailName    = "mail"
+	payloadName = "payload"
+	reportsName = "reports"
+)
+
+// Names below a job's work directory.
+const (
+	producerName = "producer" // what the depositor gave
+	systemName   = "system"   // what goes into the object besides
+	packageName  = "package"  // a container, or an object's manifest, as it was handed in
+	listName     = "lists"    // of files, between phases
+	partsName    = "parts"    // unfinished downloads
+)
+
+var errLocked = errors.New("locked by another attempt")
+
+// workDir is the work directory of one job in the hands of one attempt.
+type workDir struct {
+	*os.Root
+	lock *os.File
+}
+
+// openJob opens a job's work directory for the attempt of an epoch, making it if there is none. errLocked means that another attempt is
+// still at it; kind Stale that a later one has been.
+func (a *App) openJob(batch, id job.ID, epoch int64) (*workDir, error) {
+	dir := filepath.Join(a.options.Dir, workName, string(batch), string(id))
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &workDir{Root: root}
+	if err := d.take(id, epoch); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	for _, sub := range []string{systemName, packageName, listName, partsName} {
+		if err := root.MkdirAll(sub, 0o750); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// take locks the directory and leaves the epoch in the lock file, so that an attempt which was asleep cannot take it later.
+func (d *workDir) take(id job.ID, epoch int64) error {
+	lock, err := d.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return err
+	}
+	d.lock = lock
+	if err := tryLock(lock); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(lock, 64))
+	if err != nil {
+		return err
+	}
+	last, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // damaged: as if there had been none
+	if last > epoch {
+		return job.Errorf(job.Stale, "work", id, "claim %d is over, claim %d has the work directory", epoch, last)
+	}
+	if _, err := lock.WriteAt([]byte(fmt.Sprintf("%-20d\n", epoch)), 0); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Close gives the directory back.
+func (d *workDir) Close() error {
+	var err error
+	if d.lock != nil {
+		err = d.lock.Close()
+	}
+	return errors.Join(err, d.Root.Close())
+}
+
+// has tells whether a name exists.
+func (d *workDir) has(name string) bool {
+	_, err := d.Lstat(name)
+	return err == nil
+}
+
+// put writes a file so that it appears complete and on disk, or not at all.
+func (d *workDir) put(name string, write func(w io.Writer) error) error {
+	return putFile(d.Root, name, write)
+}
+
+// putFile writes through a temporary name, syncs and renames.
+func putFile(root *os.Root, name string, write func(w io.Writer) error) (err error) {
+	temp := name + ".new"
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), ignoreMissing(root.Remove(temp)))
+		}
+	}()
+	w := bufio.NewWriterSize(f, 64<<10)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := root.Rename(temp, name); err != nil {
+		return err
+	}
+	return syncDir(root, path.Dir(name))
+}
+
+// syncDir makes renames within a directory durable.
+func syncDir(root *os.Root, name string) error {
+	dir, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// lines reads a list: one JSON value on each line.
+func lines[T any](root *os.Root, name string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		f, err := root.Open(name)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer f.Close()
+		d := json.NewDecoder(bufio.NewReaderSize(f, 64<<10))
+		for {
+			var one T
+			err := d.Decode(&one)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(none, fmt.Errorf("list %s: %w", name, err))
+				return
+			}
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
