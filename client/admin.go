@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Checkup is what a look at all records found.
+type Checkup struct {
+	Jobs     int      `json:"jobs"`     // looked at
+	Entries  int      `json:"entries"`  // of history looked at
+	Faults   []string `json:"faults"`   // what is wrong, one sentence each
+	Repaired int      `json:"repaired"` // faults mended
+	Sound    bool     `json:"sound"`    // nothing is wrong (any more)
+}
+
+// Verify is the body that asks for histories to be checked against records.
+type Verify struct {
+	Job job.ID `json:"job,omitempty"` // only this one
+}
+
+// Verify checks chains of hashes and replays.
+func (c *Client) Verify(ctx context.Context, v Verify) (Checkup, error) {
+	return send[Checkup](ctx, c, http.MethodPost, "/api/admin/verify", nil, v)
+}
+
+// Fsck is the body that asks for derived data to be checked against the records.
+type Fsck struct {
+	Repair bool `json:"repair,omitempty"`
+}
+
+// Fsck checks what the store derives from records.
+func (c *Client) Fsck(ctx context.Context, f Fsck) (Checkup, error) {
+	return send[Checkup](ctx, c, http.MethodPost, "/api/admin/fsck", nil, f)
+}
+
+// Backup is the body that asks for a backup.
+type Backup struct {
+	Name string `json:"name,omitempty"` // of the file in the server's backup directory; empty: by the time
+}
+
+// BackedUp is the answer about a backup.
+type BackedUp struct {
+	File  string `json:"file"` // on the server's machine
+	Bytes int64  `json:"bytes"`
+}
+
+// Backup copies the store while it works.
+func (c *Client) Backup(ctx context.Context, b Backup) (BackedUp, error) {
+	return send[BackedUp](ctx, c, http.MethodPost, "/api/admin/backup", nil, b)
+}
+
+// Health is the answer about the server itself.
+type Health struct {
+	Status  string   `json:"status"` // "ok", else what is wrong
+	Version string   `json:"version"`
+	Store   string   `json:"store"`
+	Durable bool     `json:"durable"`
+	Engine  string   `json:"engine"`
+	Kinds   []string `json:"kinds"`
+}
+
+// Health asks whether the server can work.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	return get[Health](ctx, c, "/healthz", nil)
+}

@@ -1,0 +1,157 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Options of a client. The zero Options work.
+type Options struct {
+	HTTP  *http.Client // defaults to one of its own that keeps up to 256 connections
+	Agent string       // User-Agent; defaults to "stagepost-client"
+}
+
+// Client talks to one server. It is safe for concurrent use.
+type Client struct {
+	base  string
+	http  *http.Client
+	agent string
+}
+
+// New makes a client for the server at a base URL such as "http://127.0.0.1:7433". It does not connect.
+func New(base string, o Options) (*Client, error) {
+	u, err := url.Parse(strings.TrimRight(base, "/"))
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
+		return nil, job.Errorf(job.Invalid, "connect", "", "%q is not the address of a server (http://HOST:PORT)", base)
+	}
+	if o.HTTP == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost, t.Proxy = 256, nil
+		o.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	if o.Agent == "" {
+		o.Agent = "stagepost-client"
+	}
+	return &Client{base: u.String(), http: o.HTTP, agent: o.Agent}, nil
+}
+
+// Base gives the server's address.
+func (c *Client) Base() string { return c.base }
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// maxAnswer is the most that an answer read into memory may have.
+const maxAnswer = 64 << 20
+
+// get fetches a JSON answer.
+func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, error) {
+	return call[T](ctx, c, http.MethodGet, path, q, nil)
+}
+
+// send hands in a JSON body and fetches a JSON answer.
+func send[T, B any](ctx context.Context, c *Client, method, path string, q url.Values, body B) (T, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		var none T
+		return none, job.Errorf(job.Invalid, "encode", "", "%w", err)
+	}
+	return call[T](ctx, c, method, path, q, text)
+}
+
+func call[T any](ctx context.Context, c *Client, method, path string, q url.Values, body []byte) (T, error) {
+	var answer T
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(body)
+	}
+	r, err := c.request(ctx, method, path, q, reader)
+	if err != nil {
+		return answer, err
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	text, err := c.text(r)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, job.Errorf(job.Internal, "decode", "", "the answer of %s: %w", r.URL.Path, err)
+	}
+	return answer, nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Request, error) {
+	target := c.base + path
+	if len(q) > 0 {
+		target += "?" + q.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, job.Errorf(job.Invalid, "request", "", "%w", err)
+	}
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", c.agent)
+	return r, nil
+}
+
+// text does a request and reads its answer; an answer that is a problem becomes the error.
+func (c *Client) text(r *http.Request) ([]byte, error) {
+	answer, err := c.do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err != nil {
+		return nil, unreachable(r, err)
+	}
+	if len(text) > maxAnswer {
+		return nil, job.Errorf(job.Internal, "read", "", "the answer of %s is larger than %d bytes", r.URL.Path, maxAnswer)
+	}
+	return text, nil
+}
+
+// do gives an answer of status 2xx; its body is the caller's to close.
+func (c *Client) do(r *http.Request) (*http.Response, error) {
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, unreachable(r, err)
+	}
+	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, problem(answer)
+}
+
+func unreachable(r *http.Request, err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // the method and address stand in the text below
+	}
+	return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("%s %s: %w", r.Method, r.URL.Redacted(), err)}
+}
+
+// problem reads an answer that is no success.
+func problem(answer *http.Response) error {
+	p := &Problem{Status: answer.StatusCode, Title: http.StatusText(answer.StatusCode)}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if err != nil || media != "application/problem+json" || json.Unmarshal(text, p) != nil || p.Kind == "" {
+		return job.Errorf(job.Internal, "request", "", "%s answered %s without saying why; is it a Stagepost server?",
+			answer.Request.URL.Host, answer.Status)
+	}
+	return &job.Error{Op: p.Op, Kind: p.Kind, ID: p.Job, Err: p}
+}

@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Hold is the body that puts a hold on a scope.
+type Hold struct {
+	job.Scope
+	Everything bool      `json:"everything,omitempty"` // must be true for the empty scope
+	Who        string    `json:"who,omitempty"`
+	Why        string    `json:"why"`
+	Until      time.Time `json:"until,omitzero"` // zero: until it is released
+}
+
+// Holds is the answer about holds: all that there are, oldest first.
+type Holds struct {
+	Holds []job.Hold `json:"holds"`
+}
+
+// Holds gives all holds.
+func (c *Client) Holds(ctx context.Context) ([]job.Hold, error) {
+	a, err := get[Holds](ctx, c, "/api/holds", nil)
+	return a.Holds, err
+}
+
+// Hold keeps the jobs of a scope from being worked on, and gives all holds.
+func (c *Client) Hold(ctx context.Context, h Hold) ([]job.Hold, error) {
+	a, err := send[Holds](ctx, c, http.MethodPut, "/api/holds", nil, h)
+	return a.Holds, err
+}
+
+// Release ends the hold of a scope, and gives those that are left.
+func (c *Client) Release(ctx context.Context, s job.Scope) ([]job.Hold, error) {
+	v := url.Values{}
+	for name, value := range map[string]string{
+		"kind": string(s.Kind), "state": string(s.State), "group": s.Group, "owner": s.Owner, "job": string(s.Job),
+	} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	if len(v) == 0 {
+		v.Set("everything", "true")
+	}
+	a, err := call[Holds](ctx, c, http.MethodDelete, "/api/holds", v, nil)
+	return a.Holds, err
+}

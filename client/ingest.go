@@ -1,0 +1,117 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"net/url"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Submission describes a payload that is handed in for ingest.
+type Submission struct {
+	Type         string   `json:"type,omitempty"` // empty: found out; file, container, object-manifest, batch-manifest, ...
+	Profile      string   `json:"profile,omitempty"`
+	Submitter    string   `json:"submitter,omitempty"`
+	Title        string   `json:"title,omitempty"`
+	Creator      string   `json:"creator,omitempty"`
+	Date         string   `json:"date,omitempty"`
+	Filename     string   `json:"filename,omitempty"`
+	PrimaryID    string   `json:"primary_id,omitempty"`
+	LocalIDs     []string `json:"local_ids,omitempty"`
+	DigestType   string   `json:"digest_type,omitempty"`
+	DigestValue  string   `json:"digest_value,omitempty"`
+	Notification string   `json:"notification,omitempty"`
+	Note         string   `json:"note,omitempty"`
+	Key          string   `json:"key,omitempty"` // idempotency key
+	Update       bool     `json:"update,omitempty"`
+	Priority     *int     `json:"priority,omitempty"`
+}
+
+// Submit hands in a payload, streaming it, and gives the batch. The server has it when Submit returns: it survives a crash.
+func (c *Client) Submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
+	pipe, into := io.Pipe()
+	form := multipart.NewWriter(into)
+	go func() {
+		err := writeForm(form, s, payload)
+		_ = into.CloseWithError(err)
+	}()
+	defer pipe.Close()
+	r, err := c.request(ctx, http.MethodPost, "/api/ingest/submissions", nil, pipe)
+	if err != nil {
+		return Job{}, err
+	}
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	if s.Key != "" {
+		r.Header.Set("Idempotency-Key", s.Key)
+	}
+	text, err := c.text(r)
+	if err != nil {
+		return Job{}, err
+	}
+	var j Job
+	if err := json.Unmarshal(text, &j); err != nil {
+		return j, job.Errorf(job.Internal, "decode", "", "the answer to a submission: %w", err)
+	}
+	return j, nil
+}
+
+// writeForm writes the two parts in the order that the server needs for streaming: what it is, then the bytes.
+func writeForm(form *multipart.Writer, s Submission, payload io.Reader) error {
+	about, err := form.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="submission"`}, "Content-Type": {"application/json"},
+	})
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(about).Encode(s); err != nil {
+		return err
+	}
+	file, err := form.CreatePart(textproto.MIMEHeader{
+		"Content-Disposition": {`form-data; name="payload"; filename="payload"`}, "Content-Type": {"application/octet-stream"},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(file, payload); err != nil {
+		return err
+	}
+	return form.Close()
+}
+
+// BatchReport gives the report about a batch as JSON, or as text.
+func (c *Client) BatchReport(ctx context.Context, id job.ID, text bool) ([]byte, error) {
+	r, err := c.request(ctx, http.MethodGet, "/api/ingest/batches/"+url.PathEscape(string(id))+"/report", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if text {
+		r.Header.Set("Accept", "text/plain")
+	}
+	return c.text(r)
+}
+
+// Objects lists stored objects as JSON, by ark, local id or digest.
+func (c *Client) Objects(ctx context.Context, q ObjectQuery) (json.RawMessage, error) {
+	v := url.Values{}
+	for name, value := range map[string]string{"ark": q.ARK, "local_id": q.LocalID, "owner": q.Owner, "digest": q.Digest, "after": q.After} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return get[json.RawMessage](ctx, c, "/api/ingest/objects", number(v, "limit", int64(q.Limit)))
+}
+
+// ObjectQuery selects stored objects; empty fields do not restrict.
+type ObjectQuery struct {
+	ARK     string
+	LocalID string
+	Owner   string
+	Digest  string // sha256 or sha512 in hex, of one of its files
+	After   string // the ARK after which to go on
+	Limit   int
+}

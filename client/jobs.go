@@ -1,0 +1,161 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Page is one page of a list of jobs.
+type Page struct {
+	Jobs []job.Job `json:"jobs"`
+	Next string    `json:"next,omitempty"` // cursor; empty on the last page
+}
+
+// Job is a record with what can be done about it.
+type Job struct {
+	job.Job
+	Progress *Progress                    `json:"progress,omitempty"` // of the step that runs now
+	Can      map[string][]lifecycle.Event `json:"can"`                // the legal events of operator and owner
+	Links    map[string]string            `json:"links"`
+}
+
+// Progress tells how far the work of a running step has come.
+type Progress struct {
+	State lifecycle.State `json:"state"`
+	Done  int64           `json:"done"`
+	Total int64           `json:"total,omitempty"` // 0: not known
+	Unit  string          `json:"unit"`
+	At    time.Time       `json:"at"`
+}
+
+// Event is an entry of a job's history.
+type Event struct {
+	job.Event
+	By []string `json:"by"`
+}
+
+// Line is one line of a job's log.
+type Line struct {
+	Time  time.Time       `json:"time"`
+	Level string          `json:"level"`
+	Msg   string          `json:"msg"`
+	Epoch int64           `json:"epoch,omitempty"`
+	State lifecycle.State `json:"state,omitempty"`
+	Attrs json.RawMessage `json:"attrs,omitempty"`
+}
+
+// Log is a part of a job's log.
+type Log struct {
+	Lines []Line `json:"lines"`
+	Next  int64  `json:"next"`
+	More  bool   `json:"more"`
+}
+
+// Values writes a query as the API reads it.
+func Values(q job.Query) url.Values {
+	v := url.Values{}
+	for _, k := range q.Kinds {
+		v.Add("kind", string(k))
+	}
+	for _, s := range q.States {
+		v.Add("state", string(s))
+	}
+	for _, o := range q.Outcomes {
+		v.Add("outcome", string(o))
+	}
+	set := func(name, value string) {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	set("group", q.Group)
+	set("owner", q.Owner)
+	set("parent", string(q.Parent))
+	set("key", q.Key)
+	set("worker", q.Worker)
+	set("after", q.After)
+	if q.Ended != nil {
+		v.Set("ended", strconv.FormatBool(*q.Ended))
+	}
+	if q.Oldest {
+		v.Set("order", "oldest")
+	}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return v
+}
+
+func jobPath(id job.ID, more string) string { return "/api/jobs/" + url.PathEscape(string(id)) + more }
+
+// Jobs gives a page of jobs. Of the query, Before and Overdue are not sent.
+func (c *Client) Jobs(ctx context.Context, q job.Query) (Page, error) {
+	return get[Page](ctx, c, "/api/jobs", Values(q))
+}
+
+// Job gives one job.
+func (c *Client) Job(ctx context.Context, id job.ID) (Job, error) {
+	return get[Job](ctx, c, jobPath(id, ""), nil)
+}
+
+// History gives up to n entries after number seq, oldest first; n 0 means as many as the server gives at once.
+func (c *Client) History(ctx context.Context, id job.ID, seq int64, n int) ([]Event, error) {
+	a, err := get[History](ctx, c, jobPath(id, "/history"), number(number(url.Values{}, "after", seq), "limit", int64(n)))
+	return a.History, err
+}
+
+// History is the answer about a job's history.
+type History struct {
+	History []Event `json:"history"`
+}
+
+// Tasks gives the tasks of a job.
+func (c *Client) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
+	a, err := get[Tasks](ctx, c, jobPath(id, "/tasks"), nil)
+	return a.Tasks, err
+}
+
+// Tasks is the answer about a job's tasks.
+type Tasks struct {
+	Tasks []job.Task `json:"tasks"`
+}
+
+// Log gives up to n lines of a job's log from an offset that an earlier Next gave.
+func (c *Client) Log(ctx context.Context, id job.ID, offset int64, n int) (Log, error) {
+	return get[Log](ctx, c, jobPath(id, "/log"), number(number(url.Values{}, "offset", offset), "limit", int64(n)))
+}
+
+// Diagram draws the lifecycle of a job with its place in it, as SVG.
+func (c *Client) Diagram(ctx context.Context, id job.ID) ([]byte, error) {
+	r, err := c.request(ctx, http.MethodGet, jobPath(id, "/diagram.svg"), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.text(r)
+}
+
+// Counts tallies all jobs.
+func (c *Client) Counts(ctx context.Context) ([]job.Tally, error) {
+	a, err := get[Counts](ctx, c, "/api/counts", nil)
+	return a.Counts, err
+}
+
+// Counts is the answer about how many jobs stand where.
+type Counts struct {
+	Counts []job.Tally `json:"counts"`
+}
+
+// number adds a number that is not zero to a query.
+func number(v url.Values, name string, n int64) url.Values {
+	if n != 0 {
+		v.Set(name, strconv.FormatInt(n, 10))
+	}
+	return v
+}

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Lifecycles is the answer about which lifecycles the server knows.
+type Lifecycles struct {
+	Lifecycles []Lifecycle `json:"lifecycles"`
+}
+
+// Lifecycle is a lifecycle in short.
+type Lifecycle struct {
+	Name   string            `json:"name"`
+	Hash   string            `json:"hash"`
+	States []lifecycle.State `json:"states"`
+	Events []lifecycle.Event `json:"events"`
+	Jobs   bool              `json:"jobs"` // whether this server runs jobs of it
+}
+
+// Lifecycles lists what the server knows.
+func (c *Client) Lifecycles(ctx context.Context) ([]Lifecycle, error) {
+	a, err := get[Lifecycles](ctx, c, "/api/lifecycles", nil)
+	return a.Lifecycles, err
+}
+
+// Drawing gives a lifecycle as "json", "svg", "mmd" or "dot".
+func (c *Client) Drawing(ctx context.Context, name, format string) ([]byte, error) {
+	path := "/api/lifecycles/" + url.PathEscape(name)
+	if format != "json" {
+		path += "." + format
+	}
+	r, err := c.request(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.text(r)
+}

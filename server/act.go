@@ -1,0 +1,94 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// act causes an event. Every event of every lifecycle comes this way; the lifecycle judges.
+func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	a, err := decode[client.Act](r, false)
+	if err != nil {
+		return err
+	}
+	by, actor, err := s.identity(r, a.As, a.Actor)
+	if err != nil {
+		return err
+	}
+	j, err := s.Engine.Do(r.Context(), engine.Act{
+		Job: id(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm,
+	})
+	if err != nil {
+		return s.situate(r, err, lifecycle.Event(r.PathValue("event")), by)
+	}
+	return reply(w, s.view(j))
+}
+
+// situated is a refusal with what is possible instead. Refusals by the lifecycle know that; those by a rule of an application do not.
+type situated struct {
+	error
+	illegal lifecycle.Illegal
+}
+
+func (e situated) Unwrap() error { return e.error }
+
+// situate adds the legal moves to a refusal.
+func (s *Server) situate(r *http.Request, err error, e lifecycle.Event, by lifecycle.Actor) error {
+	var illegal *lifecycle.Illegal
+	if kind := job.KindOf(err); (kind != job.Refused && kind != job.Conflict) || errors.As(err, &illegal) {
+		return err
+	}
+	j, gone := s.store.Get(r.Context(), id(r))
+	life := s.Engine.Life(j.Kind)
+	if gone != nil || life == nil {
+		return err
+	}
+	return situated{err, lifecycle.Illegal{
+		Table: life.Name(), Position: j.Position, Event: e, By: by, Why: "a rule of its application", Can: life.Can(j.Position, by),
+	}}
+}
+
+// identity gives who asks: what Identify finds out, else what the request says of itself.
+func (s *Server) identity(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
+	if len(actor) > 200 {
+		return 0, "", job.Errorf(job.Invalid, "request", "", "actor is longer than 200 bytes")
+	}
+	if s.Identify != nil {
+		if by, who, ok := s.Identify(r); ok {
+			return by, who, nil
+		}
+	}
+	switch as {
+	case "", "operator":
+		return lifecycle.Operator, actor, nil
+	case "owner":
+		return lifecycle.Owner, actor, nil
+	}
+	return 0, "", job.Errorf(job.Invalid, "request", "", "as must be operator or owner, not %.40q", as)
+}
+
+func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	p, err := decode[client.Priority](r, true)
+	if err != nil {
+		return err
+	}
+	if p.Priority == nil {
+		return job.Errorf(job.Invalid, "priority", id(r), "priority is missing")
+	}
+	j, err := s.Engine.SetPriority(r.Context(), id(r), p.Version, *p.Priority)
+	if err != nil {
+		return err
+	}
+	return reply(w, s.view(j))
+}

@@ -1,0 +1,69 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// keeper gives who looks after the store, and the time that takes.
+func (s *Server) keeper(w http.ResponseWriter, r *http.Request) (Keeper, error) {
+	if err := read(r).done(); err != nil {
+		return nil, err
+	}
+	if s.Keeper == nil {
+		return nil, job.Errorf(job.Refused, "admin", "", "the store %s has nothing to check or copy", s.store.Properties().Name)
+	}
+	deadline(w, 30*time.Second, time.Hour)
+	return s.Keeper, nil
+}
+
+func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.keeper(w, r)
+	if err != nil {
+		return err
+	}
+	v, err := decode[client.Verify](r, false)
+	if err != nil {
+		return err
+	}
+	c, err := k.Verify(r.Context(), v.Job)
+	if err != nil {
+		return err
+	}
+	return reply(w, c)
+}
+
+func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.keeper(w, r)
+	if err != nil {
+		return err
+	}
+	f, err := decode[client.Fsck](r, false)
+	if err != nil {
+		return err
+	}
+	c, err := k.Fsck(r.Context(), f.Repair)
+	if err != nil {
+		return err
+	}
+	return reply(w, c)
+}
+
+func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.keeper(w, r)
+	if err != nil {
+		return err
+	}
+	b, err := decode[client.Backup](r, false)
+	if err != nil {
+		return err
+	}
+	done, err := k.Backup(r.Context(), b.Name)
+	if err != nil {
+		return err
+	}
+	return reply(w, done)
+}

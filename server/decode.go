@@ -1,0 +1,191 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Bounds of a JSON body (check S5).
+const (
+	maxDepth = 64
+	maxKeys  = 10_000 // of one object
+)
+
+// decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media type. An empty body is
+// the zero value if none is required.
+func decode[T any](r *http.Request, required bool) (T, error) {
+	var v T
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		return v, bodyError(err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 && !required {
+		return v, nil
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return v, refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
+	}
+	return v, Strict(text, &v)
+}
+
+func bodyError(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return err
+	}
+	return job.Errorf(job.Invalid, "read", "", "the body: %w", err)
+}
+
+// Strict decodes a JSON text of hostile origin. The error is of kind Invalid.
+func Strict[T any](text []byte, into *T) error {
+	if err := scan(text); err != nil {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// scanner walks over a text that json.Valid has accepted and finds what the decoder lets pass: repeated members, which two readers may
+// understand differently, and depth.
+type scanner struct {
+	text []byte
+	at   int
+}
+
+func scan(text []byte) error {
+	if !json.Valid(text) {
+		return fmt.Errorf("it is not one JSON value%s", where(text))
+	}
+	s := &scanner{text: text}
+	return s.value(1)
+}
+
+// where gives the place of a syntax error.
+func where(text []byte) string {
+	var syntax *json.SyntaxError
+	var any json.RawMessage
+	if err := json.Unmarshal(text, &any); errors.As(err, &syntax) {
+		return fmt.Sprintf(": %s at byte %d", syntax, syntax.Offset)
+	}
+	return ""
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\n' || s.text[s.at] == '\t' || s.text[s.at] == '\r') {
+		s.at++
+	}
+}
+
+func (s *scanner) value(depth int) error {
+	s.space()
+	switch c := s.text[s.at]; c {
+	case '{', '[':
+		if depth > maxDepth {
+			return fmt.Errorf("it is nested deeper than %d", maxDepth)
+		}
+		s.at++
+		return s.members(c, depth)
+	case '"':
+		s.str()
+	default:
+		for s.at < len(s.text) && !bytes.ContainsRune([]byte(",]} \n\t\r"), rune(s.text[s.at])) {
+			s.at++
+		}
+	}
+	return nil
+}
+
+// members walks over an object or an array up to its end.
+func (s *scanner) members(open byte, depth int) error {
+	var names keys
+	for {
+		s.space()
+		switch s.text[s.at] {
+		case '}', ']':
+			s.at++
+			return nil
+		case ',':
+			s.at++
+			continue
+		}
+		if open == '{' {
+			if err := names.add(s.str()); err != nil {
+				return err
+			}
+			s.space()
+			s.at++ // the colon
+		}
+		if err := s.value(depth + 1); err != nil {
+			return err
+		}
+	}
+}
+
+// str walks over a string and gives it with its quotes.
+func (s *scanner) str() []byte {
+	from := s.at
+	for s.at++; s.text[s.at] != '"'; s.at++ {
+		if s.text[s.at] == '\\' {
+			s.at++
+		}
+	}
+	s.at++
+	return s.text[from:s.at]
+}
+
+// keys are the names of one object as the decoder compares them: without regard to case.
+type keys struct {
+	few  [16][]byte
+	n    int
+	many map[string]bool
+}
+
+func (k *keys) add(quoted []byte) error {
+	name := folded(quoted)
+	seen := k.many[string(name)]
+	for i := 0; i < min(k.n, len(k.few)) && !seen; i++ {
+		seen = bytes.Equal(k.few[i], name)
+	}
+	if seen {
+		return fmt.Errorf("the member %.100s stands there twice", quoted)
+	}
+	if k.n < len(k.few) {
+		k.few[k.n] = name
+	} else {
+		if k.many == nil {
+			k.many = map[string]bool{}
+		}
+		k.many[string(name)] = true
+	}
+	if k.n++; k.n > maxKeys {
+		return fmt.Errorf("an object has more than %d members", maxKeys)
+	}
+	return nil
+}
+
+// folded gives a name as the decoder compares it. Plain lower-case names, which is nearly all, are not copied.
+func folded(quoted []byte) []byte {
+	name := quoted[1 : len(quoted)-1]
+	for _, c := range name {
+		if c == '\\' || c >= 'A' && c <= 'Z' || c >= 0x80 {
+			var text string
+			if json.Unmarshal(quoted, &text) != nil {
+				return name // not text after all; the decoder says so
+			}
+			return []byte(strings.ToLower(strings.ToUpper(text)))
+		}
+	}
+	return name
+}

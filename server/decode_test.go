@@ -1,0 +1,130 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// TestHostileBodies hands in bodies that must be refused, and controls that differ from them in one thing.
+func TestHostileBodies(t *testing.T) {
+	w := open(t, func(o *server.Options) { o.MaxBody = 4096 }, nil)
+	deep := func(n int) string { return `{"why":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}` }
+	for name, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"control":              {`{"group":"a","why":"b"}`, 200},
+		"control, spaces":      {" \n{ \"group\" : \"a\" , \"why\" : \"b\" } \t", 200},
+		"control, escaped":     {`{"group":"a","why":"\u0022,\"why\":\\"}`, 200},
+		"empty":                {``, 415},
+		"two values":           {`{"group":"a","why":"b"} {}`, 400},
+		"trailing":             {`{"group":"a","why":"b"}x`, 400},
+		"cut off":              {`{"group":"a","why":"b"`, 400},
+		"unknown":              {`{"group":"a","why":"b","x":1}`, 400},
+		"twice":                {`{"group":"a","why":"b","why":"c"}`, 400},
+		"twice, other case":    {`{"group":"a","why":"b","Why":"c"}`, 400},
+		"twice, escaped":       {`{"group":"a","why":"b","wh\u0079":"c"}`, 400},
+		"twice, folded":        {`{"kind":"a","why":"b","\u212aind":"c"}`, 400},
+		"wrong type":           {`{"group":1,"why":"b"}`, 400},
+		"null":                 {`null`, 400},
+		"array":                {`[]`, 400},
+		"number":               {`1e999`, 400},
+		"number out of range":  {`{"group":"a","why":"b","until":1}`, 400},
+		"nan":                  {`{"group":NaN}`, 400},
+		"comment":              {`{"group":"a"/**/,"why":"b"}`, 400},
+		"control character":    {"{\"group\":\"a\x01\",\"why\":\"b\"}", 400},
+		"deep":                 {deep(1000), 400},
+		"deep objects":         {strings.Repeat(`{"why":`, 100) + "1" + strings.Repeat("}", 100), 400},
+		"too large":            {`{"group":"a","why":"` + strings.Repeat("b", 4096) + `"}`, 413},
+		"single quotes":        {`{'group':'a'}`, 400},
+		"byte order mark":      {"\xef\xbb\xbf{}", 400},
+		"nothing but brackets": {strings.Repeat("[", 3000), 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := w.request(http.MethodPut, "/api/holds", c.body)
+			answer, text := w.ask(r)
+			if answer.StatusCode != c.status {
+				t.Errorf("got %s, want %d: %s", answer.Status, c.status, text)
+			}
+		})
+	}
+}
+
+func TestMediaType(t *testing.T) {
+	w := open(t, nil, nil)
+	for media, status := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200,
+		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json-seq": 415,
+	} {
+		r := w.request(http.MethodPut, "/api/holds", `{"group":"a","why":"b"}`)
+		r.Header.Set("Content-Type", media)
+		if answer, _ := w.ask(r); answer.StatusCode != status {
+			t.Errorf("%q: got %s, want %d", media, answer.Status, status)
+		}
+	}
+}
+
+// TestHostileTargets asks for paths, parameters and headers that nobody honest sends; none may be a fault of the server.
+func TestHostileTargets(t *testing.T) {
+	w := open(t, nil, nil)
+	id := string(w.post(engine.Order{}).ID)
+	for _, target := range []string{
+		"/api/jobs/..%2f..%2fetc%2fpasswd", "/api/jobs/%00", "/api/jobs/..%2f..%2fetc%2fpasswd/log", "/api/jobs/" + strings.Repeat("a", 9000),
+		"/api/jobs/" + id + "/log?offset=-1", "/api/jobs/" + id + "/log?offset=99999999999999999999", "/api/jobs/" + id + "/history?limit=0x10",
+		"/api/jobs?limit=-1", "/api/jobs?limit=1&limit=2", "/api/jobs?kind=%zz", "/api/jobs?ended=perhaps", "/api/jobs?order=by;drop",
+		"/api/jobs?key=" + strings.Repeat("k", 5000), "/api/jobs?" + strings.Repeat("state=x&", 200), "/api/jobs?kind=a;b",
+		"/api/lifecycles/..%2f..", "/api/lifecycles/test.letter.exe", "/api/lifecycles/test.letter.svg.svg",
+		"/api/jobs/" + id + "/events?after=-5", "/api/jobs/" + id + "/why?at=0000-00-00T00:00:00Z", "/%2e%2e/%2e%2e/etc/passwd",
+	} {
+		answer, text := w.ask(w.request(http.MethodGet, target, ""))
+		if answer.StatusCode < 400 || answer.StatusCode >= 500 {
+			t.Errorf("%.80s: got %s: %.200s", target, answer.Status, text)
+		}
+		if answer.Header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%.80s: got %s", target, answer.Header.Get("Content-Type"))
+		}
+		checkHeaders(t, answer)
+	}
+	r := w.request(http.MethodGet, "/api/jobs/"+id+"/events", "")
+	r.Header.Set("Last-Event-ID", "1; DROP TABLE")
+	w.problem(r, http.StatusBadRequest, job.Invalid)
+	r = w.request(http.MethodGet, "/healthz", "")
+	r.Header.Set("X-Large", strings.Repeat("x", 64<<10))
+	if answer, _ := w.ask(r); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a large header: got %s", answer.Status)
+	}
+}
+
+// FuzzStrict holds the strict decoder to what encoding/json says: it accepts nothing that json does not, and what it accepts has the same value.
+func FuzzStrict(f *testing.F) {
+	for _, seed := range []string{
+		`{"group":"a","why":"b"}`, `{"why":"a","why":"b"}`, `{"wh\u0079":1}`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, `"\\"`, `{"":{"":0}}`, "{\"\\\":0}", `{"A":1,"a":2}`, `1`, ` `,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var loose, strict map[string]json.RawMessage
+		err := server.Strict(text, &strict)
+		wrong := json.Unmarshal(text, &loose)
+		if err == nil && wrong != nil {
+			t.Fatalf("accepted what json refuses: %v", wrong)
+		}
+		if err == nil && len(loose) != len(strict) {
+			t.Fatalf("got %d members, want %d", len(strict), len(loose))
+		}
+		if err != nil && job.KindOf(err) != job.Invalid {
+			t.Fatalf("got kind %s", job.KindOf(err))
+		}
+		var h client.Hold
+		_ = server.Strict(text, &h)
+		var reports client.Reports
+		_ = server.Strict(text, &reports)
+	})
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Times of an event stream.
+const (
+	streamBeat  = 15 * time.Second // between signs of life; also how long a lost hint can hide a change
+	streamTick  = time.Second      // between looks at the progress, of which no hint tells
+	streamWrite = 10 * time.Second // that a reader may take; a slower one is dropped and comes back with Last-Event-ID
+)
+
+// events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id, and the record as
+// `job` whenever it changed, which includes the counts of a batch. It begins after Last-Event-ID and ends when the job has ended.
+func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	seq := p.number("after", 0, 1<<62)
+	if err := p.done(); err != nil {
+		return err
+	}
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		n, err := strconv.ParseInt(last, 10, 64)
+		if err != nil || n < 0 {
+			return job.Errorf(job.Invalid, "watch", id(r), "Last-Event-ID must be the number of an entry, not %.40q", last)
+		}
+		seq = n
+	}
+	if _, err := s.store.Get(r.Context(), id(r)); err != nil {
+		return err
+	}
+	if s.watching.Add(1) > int64(s.Watchers) {
+		s.watching.Add(-1)
+		return job.Errorf(job.Unavailable, "watch", id(r), "%d streams are open, which is the most", s.Watchers)
+	}
+	defer s.watching.Add(-1)
+	changed, stop := s.hub.watch(id(r))
+	defer stop()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	st := &stream{server: s, id: id(r), seq: seq, control: http.NewResponseController(w), w: w}
+	_ = st.control.SetReadDeadline(time.Time{}) // the request is read; its connection lives on
+	st.run(r.Context(), changed)
+	return nil
+}
+
+// stream is one reader of one job.
+type stream struct {
+	server   *Server
+	id       job.ID
+	seq      int64 // of the last entry sent
+	version  int64 // of the last record sent
+	progress engine.Progress
+	control  *http.ResponseController
+	w        http.ResponseWriter
+	buffer   bytes.Buffer
+}
+
+// run ends with the reader, the server or the job. Errors end the stream: the reader comes back and gets them as an answer.
+func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
+	tick := time.NewTicker(streamTick)
+	defer tick.Stop()
+	look, said := true, time.Now()
+	for {
+		if look {
+			ended, err := st.look(ctx)
+			if err != nil {
+				return
+			}
+			if st.buffer.Len() == 0 && time.Since(said) >= streamBeat {
+				st.buffer.WriteString(": still here\n\n")
+			}
+			if st.buffer.Len() > 0 {
+				said = time.Now()
+			}
+			if st.flush() != nil || ended {
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-st.server.hub.done:
+			return
+		case <-changed:
+			look = true
+		case <-tick.C:
+			p, _ := st.server.Engine.Progress(st.id)
+			look = p != st.progress || time.Since(said) >= streamBeat
+		}
+	}
+}
+
+// look puts what is new into the buffer.
+func (st *stream) look(ctx context.Context) (ended bool, err error) {
+	j, err := st.server.store.Get(ctx, st.id)
+	if err != nil {
+		return false, err
+	}
+	for st.seq < j.Seq {
+		entries, err := st.server.store.History(ctx, st.id, st.seq, 500)
+		if err != nil {
+			return false, err
+		}
+		if len(entries) == 0 {
+			break
+		}
+		for _, e := range entries {
+			st.seq = e.Seq
+			if err := put(st, "history", e); err != nil {
+				return false, err
+			}
+		}
+		if st.buffer.Len() > 64<<10 {
+			if err := st.flush(); err != nil {
+				return false, err
+			}
+		}
+	}
+	p, _ := st.server.Engine.Progress(st.id)
+	if j.Version == st.version && p == st.progress {
+		return j.Ended, nil
+	}
+	st.version, st.progress = j.Version, p
+	var view client.Job = st.server.view(j)
+	return j.Ended, put(st, "job", view)
+}
+
+func put[T any](st *stream, name string, v T) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if name == "history" {
+		fmt.Fprintf(&st.buffer, "id: %d\n", st.seq)
+	}
+	fmt.Fprintf(&st.buffer, "event: %s\ndata: %s\n\n", name, text) // JSON has no line breaks
+	return nil
+}
+
+func (st *stream) flush() error {
+	if st.buffer.Len() == 0 {
+		return nil
+	}
+	_ = st.control.SetWriteDeadline(time.Now().Add(streamWrite))
+	_, err := st.w.Write(st.buffer.Bytes())
+	st.buffer.Reset()
+	if err != nil {
+		return err
+	}
+	return st.control.Flush()
+}

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// headers stand on every answer, errors included (check S12). A route may replace Content-Security-Policy.
+var headers = map[string]string{
+	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+// guard wraps all routes: headers, panics, the Host header, the origin.
+func (s *Server) guard(next http.Handler) http.Handler {
+	origin := http.NewCrossOriginProtection()
+	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, refuse(http.StatusForbidden, job.Refused, "a page of another origin may not do this"))
+	}))
+	next = origin.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		for name, value := range headers {
+			h[name] = []string{value}
+		}
+		t := &tracked{ResponseWriter: w}
+		w = t
+		defer s.recover(t, r)
+		if !s.hostIsOurs(r.Host) {
+			s.fail(w, r, refuse(http.StatusMisdirectedRequest, job.Refused, "this server is not called %.100q", r.Host))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recover makes a problem of a panic in a handler.
+func (s *Server) recover(w *tracked, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	s.Log.Error("panic", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	if w.begun {
+		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+	}
+	s.fail(w, r, job.Errorf(job.Internal, "request", "", "panic: %v", p))
+}
+
+// tracked knows whether the answer has begun.
+type tracked struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// Unwrap is for http.ResponseController.
+func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+func (t *tracked) WriteHeader(status int) {
+	t.begun = true
+	t.ResponseWriter.WriteHeader(status)
+}
+
+func (t *tracked) Write(b []byte) (int, error) {
+	t.begun = true
+	return t.ResponseWriter.Write(b)
+}
+
+// hostIsOurs tells whether a Host header names this server: an address of the loopback, localhost or one of Options.Hosts. Any other name
+// may be one that a stranger's page resolved to 127.0.0.1.
+func (s *Server) hostIsOurs(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	if name == "localhost" || slices.Contains(s.Hosts, name) {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+)
+
+// health answers 200 when the store answers within two seconds and nobody gave up, else 503.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
+	p := s.store.Properties()
+	h := client.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Name(), Kinds: []string{}}
+	for _, k := range s.Engine.Kinds() {
+		h.Kinds = append(h.Kinds, string(k))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	_, err := s.store.Hold(ctx, nil)
+	if err == nil && s.Alive != nil {
+		err = s.Alive()
+	}
+	if err != nil {
+		h.Status = err.Error()
+		return replyAs(w, http.StatusServiceUnavailable, h)
+	}
+	return reply(w, h)
+}
+
+// index is a page for those who open the server's address.
+func (s *Server) index(w http.ResponseWriter, _ *http.Request) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Stagepost %s: the HTTP API\n\n", s.Version)
+	for _, r := range Routes() {
+		fmt.Fprintf(&b, "%-6s %s\n       %s (%s)\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Doc, r.Who)
+	}
+	b.WriteString("\nThe command line is easier: stagepost list, stagepost show ID, stagepost why ID.\n")
+	return plain(w, b.String())
+}

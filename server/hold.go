@@ -1,0 +1,75 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+func (s *Server) holds(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	holds, err := s.store.Hold(r.Context(), nil)
+	return replyHolds(w, holds, err)
+}
+
+func replyHolds(w http.ResponseWriter, holds []job.Hold, err error) error {
+	if err != nil {
+		return err
+	}
+	if holds == nil {
+		holds = []job.Hold{}
+	}
+	return reply(w, client.Holds{Holds: holds})
+}
+
+func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	h, err := decode[client.Hold](r, true)
+	if err != nil {
+		return err
+	}
+	_, who, err := s.identity(r, "", h.Who)
+	if err != nil {
+		return err
+	}
+	if err := meant(h.Scope, h.Everything); err != nil {
+		return err
+	}
+	holds, err := s.Engine.Hold(r.Context(), h.Scope, who, h.Why, h.Until)
+	return replyHolds(w, holds, err)
+}
+
+func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	scope := job.Scope{
+		Kind: job.Kind(p.text("kind")), State: lifecycle.State(p.text("state")), Group: p.text("group"), Owner: p.text("owner"),
+		Job: job.ID(p.text("job")),
+	}
+	all := p.flag("everything")
+	if err := p.done(); err != nil {
+		return err
+	}
+	if err := meant(scope, all != nil && *all); err != nil {
+		return err
+	}
+	holds, err := s.Engine.Release(r.Context(), scope)
+	return replyHolds(w, holds, err)
+}
+
+// meant makes sure that nobody stops everything by leaving a field out.
+func meant(scope job.Scope, everything bool) error {
+	empty := scope == job.Scope{}
+	switch {
+	case empty && !everything:
+		return job.Errorf(job.Invalid, "hold", "", "it needs a scope: kind, state, group, owner, job, or everything")
+	case !empty && everything:
+		return job.Errorf(job.Invalid, "hold", "", "either everything or %s", scope)
+	}
+	return nil
+}

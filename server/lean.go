@@ -1,0 +1,129 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// The answers to workers are written without reflection: they are what the API's throughput hangs on. Their shapes are client.Claimed and
+// client.Results; a test compares the texts with what encoding/json makes of those.
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
+
+// replyLean answers with the JSON that write appends.
+func (s *Server) replyLean(w http.ResponseWriter, write func([]byte) []byte) error {
+	p := buffers.Get().(*[]byte)
+	*p = write((*p)[:0])
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(*p))}
+	_, _ = w.Write(*p) // who does not read on has gone
+	if cap(*p) <= 1<<20 {
+		buffers.Put(p)
+	}
+	return nil
+}
+
+var jsonType = []string{"application/json"}
+
+func appendClaimed(b []byte, jobs []job.Job) []byte {
+	b = append(b, `{"jobs":[`...)
+	for i := range jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendLeased(b, &jobs[i])
+	}
+	return append(b, "]}\n"...)
+}
+
+func appendLeased(b []byte, j *job.Job) []byte {
+	b = appendText(append(b, `{"id":`...), string(j.ID))
+	b = appendText(append(b, `,"kind":`...), string(j.Kind))
+	b = appendText(append(b, `,"state":`...), string(j.State))
+	b = strconv.AppendInt(append(b, `,"epoch":`...), j.Epoch, 10)
+	b = appendTime(append(b, `,"until":`...), j.Until)
+	b = appendCount(b, `,"attempts":`, j.Attempts)
+	b = appendCount(b, `,"starts":`, j.Starts)
+	b = appendCount(b, `,"retries":`, j.Retries)
+	if !j.Expires.IsZero() {
+		b = appendTime(append(b, `,"expires":`...), j.Expires)
+	}
+	b = appendSome(b, `,"parent":`, string(j.Parent))
+	b = appendSome(b, `,"group":`, j.Group)
+	b = appendSome(b, `,"owner":`, j.Owner)
+	b = appendRaw(b, `,"spec":`, j.Spec)
+	b = appendRaw(b, `,"data":`, j.Data)
+	return append(b, '}')
+}
+
+func appendResults(b []byte, worker string, results []job.Result) []byte {
+	b = append(b, `{"results":[`...)
+	for i := range results {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		j := &results[i].Job
+		b = appendText(append(b, `{"job":`...), string(j.ID))
+		if err := results[i].Err; err != nil {
+			text, _ := json.Marshal(problemOf(err)) // plain fields: cannot fail
+			b = append(append(append(b, `,"problem":`...), text...), '}')
+			continue
+		}
+		b = appendSome(b, `,"state":`, string(j.State))
+		b = appendSome(b, `,"outcome":`, string(j.Outcome))
+		if j.Ended {
+			b = append(b, `,"ended":true`...)
+		}
+		if j.Worker == worker && !j.Ended {
+			b = append(b, `,"held":true`...)
+		}
+		b = appendCount(b, `,"epoch":`, int(j.Epoch))
+		if j.Worker == worker && !j.Ended {
+			b = appendTime(append(b, `,"until":`...), j.Until)
+		}
+		b = append(b, '}')
+	}
+	return append(b, "]}\n"...)
+}
+
+func appendCount(b []byte, name string, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, name...), int64(n), 10)
+}
+
+func appendSome(b []byte, name, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return appendText(append(b, name...), text)
+}
+
+func appendRaw(b []byte, name string, raw json.RawMessage) []byte {
+	if len(raw) == 0 {
+		return b
+	}
+	return append(append(b, name...), raw...)
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	return append(t.AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
+}
+
+// appendText quotes a text; all that is not plain ASCII goes the long way.
+func appendText(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, _ := json.Marshal(s) // a string: cannot fail
+			return append(b, text...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// lives lists the engine's tables and then the others, each name once.
+func (s *Server) lives() []*lifecycle.Table {
+	var all []*lifecycle.Table
+	for _, k := range s.Engine.Kinds() {
+		all = append(all, s.Engine.Life(k))
+	}
+	for _, t := range s.Lives {
+		if !slices.ContainsFunc(all, func(a *lifecycle.Table) bool { return a.Name() == t.Name() }) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	a := client.Lifecycles{Lifecycles: []client.Lifecycle{}}
+	for _, t := range s.lives() {
+		l := client.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: s.Engine.Life(job.Kind(t.Name())) != nil}
+		for _, st := range t.Stages() {
+			l.States = append(l.States, st.State)
+		}
+		a.Lifecycles = append(a.Lifecycles, l)
+	}
+	return reply(w, a)
+}
+
+// lifecycle gives one table; what stands behind the last dot of the name may be a format.
+func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	full := r.PathValue("name")
+	names := []string{}
+	for _, t := range s.lives() {
+		if t.Name() == full {
+			return reply(w, t)
+		}
+		names = append(names, t.Name())
+		switch format, ok := strings.CutPrefix(full, t.Name()+"."); {
+		case ok && format == "svg":
+			return drawing(w, t.SVG(lifecycle.View{}))
+		case ok && format == "mmd":
+			return plain(w, t.Mermaid(lifecycle.View{}))
+		case ok && format == "dot":
+			return plain(w, t.DOT(lifecycle.View{}))
+		}
+	}
+	return job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %.100q (known: %s; behind the name may stand .svg, .mmd or .dot)",
+		full, strings.Join(names, ", "))
+}
+
+// diagram draws where a job stands and how it came there.
+func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	j, err := s.store.Get(r.Context(), id(r))
+	if err != nil {
+		return err
+	}
+	life := s.Engine.Life(j.Kind)
+	if life == nil {
+		return job.Errorf(job.Refused, "draw", j.ID, "this server does not know the kind %s", j.Kind)
+	}
+	history, err := s.store.History(r.Context(), j.ID, 1, 10_000)
+	if err != nil {
+		return err
+	}
+	view := lifecycle.View{Current: j.Position, By: lifecycle.Operator | lifecycle.Owner}
+	for _, e := range history {
+		view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})
+	}
+	return drawing(w, life.SVG(view))
+}
+
+// drawing answers with an SVG; it carries its style inside and nothing else is allowed to it.
+func drawing(w http.ResponseWriter, svg string) error {
+	w.Header().Set("Content-Type", "image/svg+xml")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox")
+	_, _ = io.WriteString(w, svg)
+	return nil
+}
+
+func plain(w http.ResponseWriter, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, text)
+	return nil
+}

@@ -1,0 +1,111 @@
+package server_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/server"
+)
+
+func TestListenOnLoopbackOnly(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:0", "7433", "", "127.0.0.1", "[::ffff:10.0.0.1]:0", "localhost.evil.example:0"} {
+		l, err := server.Listen(t.Context(), address, 0)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%q was opened", address)
+		}
+	}
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0)
+	if err != nil {
+		t.Fatalf("the control: %v", err)
+	}
+	_ = l.Close()
+}
+
+// TestSlowClientsHinderNobody opens connections that send a part of a request and then nothing: others are served meanwhile, and the slow
+// ones are cut off.
+func TestSlowClientsHinderNobody(t *testing.T) {
+	w := open(t, nil, nil)
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := server.HTTP(w.server, discard)
+	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout <= 0 || h.IdleTimeout <= 0 || h.MaxHeaderBytes <= 0 {
+		t.Errorf("a limit is missing: %+v", h)
+	}
+	h.ReadHeaderTimeout = 300 * time.Millisecond
+	go func() { _ = h.Serve(l) }()
+	defer h.Close()
+	slow := make([]net.Conn, 200)
+	for i := range slow {
+		if slow[i], err = (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer slow[i].Close()
+		if _, err := io.WriteString(slow[i], "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	answer, err := http.Get("http://" + l.Addr().String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if took := time.Since(began); answer.StatusCode != http.StatusOK || took > 2*time.Second {
+		t.Errorf("got %s after %s", answer.Status, took)
+	}
+	for _, c := range slow {
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
+			t.Fatalf("a slow client was not cut off: %v", err)
+		}
+	}
+}
+
+// TestConnectionsAreBounded fills the room and finds that it is free again afterwards.
+func TestConnectionsAreBounded(t *testing.T) {
+	w := open(t, nil, nil)
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := server.HTTP(w.server, discard)
+	go func() { _ = h.Serve(l) }()
+	defer h.Close()
+	dial := func() net.Conn {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	served := func(c net.Conn, within time.Duration) bool {
+		_ = c.SetReadDeadline(time.Now().Add(within))
+		line, err := bufio.NewReader(c).ReadString('\n')
+		return err == nil && strings.Contains(line, "200")
+	}
+	first, second := dial(), dial()
+	if !served(first, 5*time.Second) || !served(second, 5*time.Second) {
+		t.Fatal("the first two are not served")
+	}
+	third := dial()
+	defer third.Close()
+	if served(third, 100*time.Millisecond) {
+		t.Error("the third is served while two are open")
+	}
+	_ = first.Close()
+	_ = second.Close()
+	if !served(third, 5*time.Second) {
+		t.Error("the third is not served when there is room")
+	}
+}

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Options of a server. Engine is required.
+type Options struct {
+	Engine    *engine.Engine
+	Ingest    Ingest                                                          // defaults to none: its routes are unavailable
+	Logs      Logs                                                            // defaults to none: logs are empty
+	Keeper    Keeper                                                          // defaults to none: the admin routes are unavailable
+	Lives     []*lifecycle.Table                                              // shown beside those of the engine: of tasks, of other programs
+	Alive     func() error                                                    // why the server cannot work any more; defaults to nil always
+	Version   string                                                          // shown by /healthz
+	Hosts     []string                                                        // names beside localhost under which requests may come
+	MaxBody   int64                                                           // bytes of a JSON body; defaults to 8 MiB
+	MaxUpload int64                                                           // bytes of a payload; defaults to 64 GiB
+	Leases    int                                                             // records of leased jobs kept at hand for workers' reports; defaults to 100,000
+	Watchers  int                                                             // event streams at once; defaults to 1000
+	Log       *slog.Logger                                                    // defaults to none
+	Identify  func(*http.Request) (by lifecycle.Actor, actor string, ok bool) // who asks; defaults to what the request says of itself
+}
+
+// Logs reads the logs of jobs; *joblog.Logs is one.
+type Logs interface {
+	Read(id job.ID, offset int64, n int) (joblog.Chunk, error)
+}
+
+// Keeper looks after the data of a store while the server runs.
+type Keeper interface {
+	Verify(ctx context.Context, id job.ID) (client.Checkup, error)
+	Fsck(ctx context.Context, repair bool) (client.Checkup, error)
+	Backup(ctx context.Context, name string) (client.BackedUp, error)
+}
+
+// Server answers requests. Close it when it is not needed any more.
+type Server struct {
+	Options
+	store    job.Store
+	mux      *http.ServeMux
+	chain    http.Handler
+	hub      *hub
+	leases   *leases
+	watching atomic.Int64 // open event streams
+	close    context.CancelFunc
+}
+
+// New makes a server. It begins to listen to the store's hints.
+func New(o Options) *Server {
+	if o.MaxBody <= 0 {
+		o.MaxBody = 8 << 20
+	}
+	if o.MaxUpload <= 0 {
+		o.MaxUpload = 64 << 30
+	}
+	if o.Leases <= 0 {
+		o.Leases = 100_000
+	}
+	if o.Watchers <= 0 {
+		o.Watchers = 1000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{Options: o, store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases)}
+	for _, r := range Routes() {
+		s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
+	}
+	s.chain = s.guard(http.HandlerFunc(s.route))
+	ctx, cancel := context.WithCancel(context.Background())
+	s.close = cancel
+	s.store.Watch(ctx, s.hub.hear)
+	return s
+}
+
+// Close ends all event streams and long polls.
+func (s *Server) Close() {
+	s.close()
+	s.hub.close()
+}
+
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.chain.ServeHTTP(w, r) }
+
+// route hands a request to its handler; what has none is a problem like any other.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	h, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		s.mux.ServeHTTP(w, r) // not h: only the mux sets the path values
+		return
+	}
+	probe := &allowed{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	switch probe.status {
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", probe.header.Get("Allow"))
+		s.fail(w, r, refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)", r.URL.Path, r.Method, probe.header.Get("Allow")))
+	default:
+		s.fail(w, r, job.Errorf(job.NotFound, "route", "", "there is no %s %s; GET / lists what there is", r.Method, r.URL.Path))
+	}
+}
+
+// allowed takes what the mux says of a request that has no route.
+type allowed struct {
+	header http.Header
+	status int
+}
+
+func (a *allowed) Header() http.Header         { return a.header }
+func (a *allowed) WriteHeader(status int)      { a.status = status }
+func (a *allowed) Write(b []byte) (int, error) { return len(b), nil }
+
+// handler makes an http.Handler of a route.
+func (s *Server) handler(r Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if !r.upload {
+			q.Body = http.MaxBytesReader(w, q.Body, s.MaxBody)
+		}
+		if err := r.handle(s, w, q); err != nil {
+			s.fail(w, q, err)
+		}
+	})
+}
+
+// deadline gives the request more or less time than the listener's default.
+func deadline(w http.ResponseWriter, read, write time.Duration) {
+	c := http.NewResponseController(w)
+	now := time.Now()
+	_ = c.SetReadDeadline(now.Add(read)) // a recorder in a test has no deadlines
+	_ = c.SetWriteDeadline(now.Add(write))
+}

@@ -1,0 +1,223 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Bounds of what a worker may ask for.
+const (
+	maxBatch  = 1000
+	maxPlaces = 100
+	maxWait   = 60.0   // seconds
+	maxLease  = 3600.0 // seconds
+	pollAgain = time.Second
+)
+
+func checkWorker(op, worker string, lease float64) error {
+	switch {
+	case worker == "" || len(worker) > 200:
+		return job.Errorf(job.Invalid, op, "", "worker must be a name of at most 200 bytes")
+	case lease < 0 || lease > maxLease || (lease > 0 && lease < 1):
+		return job.Errorf(job.Invalid, op, "", "lease must be 1 to %g seconds, or 0 for the server's default", maxLease)
+	}
+	return nil
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and what no hint tells
+// (a due time) is found by looking again every second.
+func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
+	c, err := decode[client.Claim](r, true)
+	if err != nil {
+		return err
+	}
+	if err := checkWorker("claim", c.Worker, c.Lease); err != nil {
+		return err
+	}
+	switch {
+	case c.N < 1 || c.N > maxBatch:
+		return job.Errorf(job.Invalid, "claim", "", "n must be 1 to %d", maxBatch)
+	case len(c.From) < 1 || len(c.From) > maxPlaces:
+		return job.Errorf(job.Invalid, "claim", "", "from must name 1 to %d places", maxPlaces)
+	case c.Wait < 0 || c.Wait > maxWait:
+		return job.Errorf(job.Invalid, "claim", "", "wait must be 0 to %g seconds", maxWait)
+	}
+	for _, p := range c.From {
+		life := s.Engine.Life(p.Kind)
+		if life == nil {
+			return job.Errorf(job.Invalid, "claim", "", "there is no kind %.100q", p.Kind)
+		}
+		if _, ok := life.Stage(p.State); !ok {
+			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
+		}
+	}
+	jobs, err := s.Engine.Acquire(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+	if err == nil && len(jobs) == 0 && c.Wait > 0 {
+		jobs, err = s.poll(w, r, &c)
+	}
+	if err != nil {
+		return err
+	}
+	s.leases.put(jobs...)
+	return s.replyLean(w, func(b []byte) []byte { return appendClaimed(b, jobs) })
+}
+
+// poll waits for jobs. An answer that nobody reads any more costs their first lease, nothing else.
+func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *client.Claim) ([]job.Job, error) {
+	wait := seconds(c.Wait)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	_ = control.SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
+	free, stop := s.hub.await(c.From)
+	defer stop()
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	again := time.NewTicker(pollAgain)
+	defer again.Stop()
+	for {
+		jobs, err := s.Engine.Acquire(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+		if err != nil || len(jobs) > 0 {
+			return jobs, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, r.Context().Err()
+		case <-s.hub.done:
+			return nil, nil
+		case <-free:
+		case <-again.C:
+		}
+	}
+}
+
+func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
+	n, err := decode[client.Renewal](r, true)
+	if err != nil {
+		return err
+	}
+	if err := checkWorker("renew", n.Worker, n.Lease); err != nil {
+		return err
+	}
+	if len(n.Leases) > 10*maxBatch {
+		return job.Errorf(job.Invalid, "renew", "", "at most %d leases at once", 10*maxBatch)
+	}
+	lost, err := s.Engine.Renew(r.Context(), n.Worker, n.Leases, seconds(n.Lease))
+	if err != nil {
+		return err
+	}
+	if lost == nil {
+		lost = []job.Lease{}
+	}
+	return reply(w, client.Renewed{Lost: lost})
+}
+
+// handedIn is the body of a report, in the engine's own words.
+type handedIn struct {
+	Worker  string          `json:"worker"`
+	Reports []engine.Report `json:"reports"`
+}
+
+// reports commits what a worker says of its jobs. The answer to one report that fails is its problem; among several it stands in the list.
+func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
+	b, err := decode[handedIn](r, true)
+	if err != nil {
+		return err
+	}
+	if err := checkWorker("report", b.Worker, 0); err != nil {
+		return err
+	}
+	if len(b.Reports) < 1 || len(b.Reports) > maxBatch {
+		return job.Errorf(job.Invalid, "report", "", "1 to %d reports at once", maxBatch)
+	}
+	for i := range b.Reports {
+		if err := checkReport(&b.Reports[i]); err != nil {
+			return err
+		}
+	}
+	results, err := s.conclude(r.Context(), b.Worker, b.Reports)
+	if err != nil {
+		return err
+	}
+	s.leases.settle(results, b.Worker)
+	if len(results) == 1 && results[0].Err != nil {
+		return results[0].Err
+	}
+	return s.replyLean(w, func(text []byte) []byte { return appendResults(text, b.Worker, results) })
+}
+
+func checkReport(r *engine.Report) error {
+	n := 0
+	for _, said := range []bool{r.Event != "", r.Wait != nil, r.Retry != "", r.Fail != ""} {
+		if said {
+			n++
+		}
+	}
+	switch {
+	case r.Job == "" || r.Epoch <= 0:
+		return job.Errorf(job.Invalid, "report", r.Job, "a report names a job and the epoch of its claim")
+	case n > 1:
+		return job.Errorf(job.Invalid, "report", r.Job, "a report has one of event, wait, retry and fail")
+	}
+	return nil
+}
+
+// conclude finds the records that the reports are about and hands both to the engine.
+func (s *Server) conclude(ctx context.Context, worker string, reports []engine.Report) ([]job.Result, error) {
+	asked := make([]job.Lease, len(reports))
+	for i := range reports {
+		asked[i] = job.Lease{Job: reports[i].Job, Epoch: reports[i].Epoch}
+	}
+	records := s.leases.get(asked)
+	results := make([]job.Result, len(reports))
+	bad := 0
+	for i := range records {
+		if err := s.held(ctx, worker, &records[i], asked[i]); err != nil {
+			results[i] = job.Result{Job: job.Job{ID: asked[i].Job}, Err: err}
+			bad++
+		}
+	}
+	if bad == 0 {
+		return s.Engine.Conclude(ctx, worker, records, reports)
+	}
+	var good []int
+	var goodRecords []job.Job
+	var goodReports []engine.Report
+	for i := range reports {
+		if results[i].Err == nil {
+			good, goodRecords, goodReports = append(good, i), append(goodRecords, records[i]), append(goodReports, reports[i])
+		}
+	}
+	if len(good) == 0 {
+		return results, nil
+	}
+	done, err := s.Engine.Conclude(ctx, worker, goodRecords, goodReports)
+	if err != nil {
+		return nil, err
+	}
+	for k, i := range good {
+		results[i] = done[k]
+	}
+	return results, nil
+}
+
+// held fills in the record if it is not at hand, and checks that it is this worker's under this epoch.
+func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Lease) error {
+	if j.ID == "" {
+		found, err := s.store.Get(ctx, l.Job)
+		if err != nil {
+			return err
+		}
+		*j = found
+	}
+	if j.Epoch != l.Epoch || j.Worker != worker {
+		return job.Errorf(job.Stale, "report", l.Job, "claim %d of %s is over, the record is at %d", l.Epoch, worker, j.Epoch)
+	}
+	return nil
+}
