@@ -42,6 +42,7 @@ func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool)
 func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 	if o.ID == "" && e.works[o.Kind] != nil {
 		o.ID = job.ID(e.works[o.Kind].Prefix + "_" + e.ulid(e.clock.Now()))
+		o.fresh = true
 	}
 	w := e.wait(o.ID, func(j *job.Job) bool { return j.Ended })
 	defer e.unwait(o.ID, w)

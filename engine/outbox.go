@@ -53,14 +53,16 @@ func (e *Engine) deliver(ctx context.Context) (int, error) {
 
 // hand delivers one message and notes in it what became of it.
 func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := e.handTo(ctx, m)
+	err := e.handTo(limited, m)
 	now := e.clock.Now()
 	switch {
 	case err == nil:
 		m.Settled, m.Error = job.Delivered, ""
-	case ctx.Err() == nil && !Classify(err), m.Attempts >= e.options.Attempts:
+	case ctx.Err() != nil: // the engine stops: that is no reason to give up
+		m.Error, m.Due = err.Error(), now
+	case limited.Err() == nil && !Classify(err), m.Attempts >= e.options.Attempts:
 		m.Settled, m.Error = job.GivenUp, err.Error()
 		e.log.Error("message given up", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
 	default:

@@ -49,7 +49,8 @@ func (o *outcome) Unwrap() error { return o.err }
 // Go lets the job take the named event, where a state has more than one exit.
 func Go(e lifecycle.Event) error { return &outcome{verdict: chose, event: e} }
 
-// Wait lets the job stay where it is until b.Until, without counting an attempt. The blocker is what `why` answers meanwhile.
+// Wait lets the job stay where it is until b.Until (5 s if that is not to come), without counting an attempt. The blocker is what `why`
+// answers meanwhile.
 func Wait(b Blocker) error { return &outcome{verdict: waits, blocker: b} }
 
 // Retry lets the job stay and try again after the state's backoff, or fail when its attempts are used up.
@@ -144,7 +145,11 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 		}
 		return move(w, j, o.event, by, now)
 	case waits:
-		return stay(w, j, lifecycle.Waiting, o, now, o.blocker.Until)
+		until := o.blocker.Until
+		if !until.After(now) {
+			until = now.Add(5 * time.Second) // it did not say how long: do not run round and round
+		}
+		return stay(w, j, lifecycle.Waiting, o, now, until)
 	case yields:
 		return stay(w, j, lifecycle.Yield, o, now, time.Time{})
 	case retries:

@@ -27,6 +27,8 @@ type Order struct {
 	Spec     any // encoded as JSON
 	Actor    string
 	Outbox   []job.Message
+
+	fresh bool // ID was made by the engine: no job can have it
 }
 
 // Submit creates a job. A second submission with the same key gives the job that the first one made.
@@ -49,7 +51,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil {
+		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil && (all[i].ID == "" || all[i].fresh) {
 			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.limits}
 		}
 	}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/docs"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// openApps opens the applications of a server, and gives the one that takes submissions.
+func (r *running) openApps(s *settings) (server.Ingest, error) {
+	profiles, err := profile.Load(cmp.Or(s.Profiles, filepath.Join(r.Data, "profiles")))
+	if err != nil {
+		return nil, err
+	}
+	app, err := ingest.New(ingest.Options{
+		Dir: r.Data, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Log: r.log, Keep: s.IngestKeep, Reserve: s.IngestReserve,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.apps = append(r.apps, app)
+	for _, a := range r.apps {
+		r.closers = append(r.closers, a)
+	}
+	return submissions{app}, nil
+}
+
+// submissions joins the server to the application: the same words in both, in types of their own.
+type submissions struct{ app *ingest.App }
+
+func (i submissions) Submit(ctx context.Context, s client.Submission, payload io.Reader) (job.Job, error) {
+	return i.app.Submit(ctx, ingest.Submission(s), payload)
+}
+
+func (i submissions) Report(ctx context.Context, batch job.ID) (server.Report, error) {
+	report, err := i.app.Report(ctx, batch)
+	if err != nil {
+		return server.Report{}, err
+	}
+	text, err := json.Marshal(report)
+	return server.Report{JSON: text, Text: report.Text()}, err
+}
+
+func (i submissions) Objects(ctx context.Context, q client.ObjectQuery) (json.RawMessage, error) {
+	objects, err := i.app.Objects(ctx, ingest.ObjectQuery(q))
+	if err != nil {
+		return nil, err
+	}
+	if objects == nil {
+		objects = []ingest.Object{}
+	}
+	return json.Marshal(struct {
+		Objects []ingest.Object `json:"objects"`
+	}{objects})
+}
+
+// lives lists the lifecycles that the program knows without a server.
+func lives() []*lifecycle.Table { return docs.All() }

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+)
+
+func (c *cli) fsck() *cobra.Command {
+	var repair bool
+	cmd := &cobra.Command{
+		Use:   "fsck",
+		Short: "Check what the store derives from the records, and repair it",
+		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
+records, which are the only truth. The exit code is 1 if faults are left.
+
+On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.checkup(cmd,
+				func(ctx context.Context, api *client.Client) (client.Checkup, error) {
+					return api.Fsck(ctx, client.Fsck{Repair: repair})
+				},
+				func(ctx context.Context, k *keeper) (client.Checkup, error) { return k.Fsck(ctx, repair) })
+		},
+	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "make anew what is wrong")
+	return cmd
+}
+
+// checkup asks the server if there is one, else looks at the data directory itself, and prints what was found.
+func (c *cli) checkup(cmd *cobra.Command, ask func(context.Context, *client.Client) (client.Checkup, error),
+	look func(context.Context, *keeper) (client.Checkup, error)) error {
+	ctx, cancel := c.patient(cmd)
+	defer cancel()
+	found, err := withStore(ctx, c, ask, look)
+	if err != nil {
+		return err
+	}
+	if c.out.mode == modeJSON {
+		if err := c.out.json(found); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range found.Faults {
+			c.out.line("%s", f)
+		}
+		rows := [][2]string{{"jobs", strconv.Itoa(found.Jobs)}, {"faults", strconv.Itoa(len(found.Faults))}}
+		if found.Repaired > 0 {
+			rows = append(rows, [2]string{"repaired", strconv.Itoa(found.Repaired)})
+		}
+		if err := c.out.sheet(rows); err != nil {
+			return err
+		}
+	}
+	if !found.Sound {
+		return ailing{len(found.Faults)}
+	}
+	return nil
+}

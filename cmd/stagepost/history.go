@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) history() *cobra.Command {
+	return &cobra.Command{
+		Use:               "history ID",
+		Short:             "Show what happened to a job, who did it and why",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			entries := []client.Event{}
+			for {
+				more, err := api.History(ctx, job.ID(args[0]), int64(len(entries)), 10_000)
+				if err != nil {
+					return err
+				}
+				entries = append(entries, more...)
+				if len(more) < 10_000 {
+					break
+				}
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(entries)
+			}
+			rows := make([][]string, len(entries))
+			for i, e := range entries {
+				rows[i] = c.entry(&e)
+			}
+			return c.out.table([]string{"#", "WHEN", "EVENT", "FROM", "TO", "OUTCOME", "BY", "WHO", "CAUSE", "NOTE"}, rows)
+		},
+	}
+}
+
+// entry gives the columns of an entry.
+func (c *cli) entry(e *client.Event) []string {
+	return []string{strconv.FormatInt(e.Seq, 10), c.out.when(e.At), string(e.Event.Event), string(e.From), string(e.To), string(e.Outcome),
+		strings.Join(e.By, ","), e.Actor, e.Cause, e.Note}
+}

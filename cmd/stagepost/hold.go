@@ -1,0 +1,105 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// scope are the flags that name what a hold concerns.
+type scope struct {
+	kind, state, group, owner, job string
+	all                            bool
+}
+
+func (s *scope) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.kind, "kind", "", "all jobs of this kind")
+	f.StringVar(&s.state, "state", "", "all jobs in this state")
+	f.StringVar(&s.group, "group", "", "all jobs of this group (collection, course, service)")
+	f.StringVar(&s.owner, "owner", "", "all jobs of this owner")
+	f.StringVar(&s.job, "job", "", "this job, or the jobs of this batch, whatever their state")
+	f.BoolVar(&s.all, "all", false, "everything")
+}
+
+// scope gives what the flags name; given is false if they name nothing.
+func (s *scope) scope() (of job.Scope, given bool, err error) {
+	of = job.Scope{Kind: job.Kind(s.kind), State: lifecycle.State(s.state), Group: s.group, Owner: s.owner, Job: job.ID(s.job)}
+	if s.all && of != (job.Scope{}) {
+		return of, true, usagef("either --all or a narrower scope")
+	}
+	return of, s.all || of != job.Scope{}, nil
+}
+
+func (c *cli) hold() *cobra.Command {
+	var a act
+	var s scope
+	var until string
+	cmd := &cobra.Command{
+		Use:   "hold [ID...]",
+		Short: "Keep jobs from being worked on: single ones, or all of a scope",
+		Long: `Without ids and scope it lists all holds.
+
+With ids it causes the event hold on these jobs, if their lifecycle has it in the state they are in.
+With a scope (--group, --kind, --state, --owner, --job, --all) it puts a hold on that: jobs of the scope are not claimed until it is released,
+those that come later included. Flags together mean jobs that match all of them. A hold needs a reason (--note): those who wait will read it.`,
+		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2026-05-04T12:00:00Z --note 'maintenance'\n" +
+			"  stagepost hold bat_01J9... --note 'wrong collection'\n  stagepost hold",
+		ValidArgsFunction: c.completeIDs,
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, given, err := s.scope()
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				if given || until != "" {
+					return usagef("either ids or a scope")
+				}
+				return c.causeAll(cmd, "hold", args, a.body())
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			if !given {
+				holds, err := api.Holds(ctx)
+				return c.printHolds(holds, err)
+			}
+			h := client.Hold{Scope: of, Everything: s.all, Who: whoami(a.actor), Why: a.note}
+			if until != "" {
+				if h.Until, err = time.Parse(time.RFC3339, until); err != nil {
+					return usagef("--until must be a time such as 2006-01-02T15:04:05Z, not %q", until)
+				}
+			}
+			holds, err := api.Hold(ctx, h)
+			return c.printHolds(holds, err)
+		},
+	}
+	a.bind(cmd)
+	s.bind(cmd)
+	cmd.Flags().StringVar(&until, "until", "", "the hold ends by itself at this time")
+	c.completeNames(cmd)
+	return cmd
+}
+
+// printHolds prints holds. Columns: scope, who, since, until, why.
+func (c *cli) printHolds(holds []job.Hold, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.out.mode == modeJSON {
+		return c.out.json(holds)
+	}
+	rows := make([][]string, len(holds))
+	for i, h := range holds {
+		rows[i] = []string{h.Scope.String(), h.Who, c.out.when(h.Since), c.out.when(h.Until), h.Why}
+	}
+	return c.out.table([]string{"SCOPE", "WHO", "SINCE", "UNTIL", "WHY"}, rows)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// keeper looks after the data of a store, whether a server works on it or not.
+type keeper struct {
+	store *sqlite.Store
+	lives func(job.Kind) *lifecycle.Table
+	dir   string // the data directory
+}
+
+var _ server.Keeper = (*keeper)(nil)
+
+// mostFaults is how many are told one by one.
+const mostFaults = 1000
+
+// Verify checks histories against records.
+func (k *keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) {
+	c := client.Checkup{Faults: []string{}}
+	n, err := k.store.Verify(ctx, id, k.lives, func(id job.ID, err error) {
+		if len(c.Faults) < mostFaults {
+			c.Faults = append(c.Faults, fmt.Sprintf("%s: %v", id, err))
+		}
+	})
+	c.Jobs, c.Sound = int(n), len(c.Faults) == 0
+	return c, err
+}
+
+// Fsck checks what the store derives from records.
+func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) {
+	r, err := k.store.Fsck(ctx, k.lives, repair)
+	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
+	for _, f := range r.Faults {
+		c.Faults = append(c.Faults, f.String())
+		if f.Repaired {
+			c.Repaired++
+		}
+	}
+	if r.More > 0 {
+		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
+	}
+	return c, err
+}
+
+var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// Backup copies the store to a new file in the backup directory.
+func (k *keeper) Backup(ctx context.Context, name string) (client.BackedUp, error) {
+	if name == "" {
+		name = "stagepost-" + time.Now().UTC().Format("20060102T150405Z") + ".db"
+	}
+	if !backupName.MatchString(name) {
+		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain file name (letters, digits, dot, dash, underscore)", name)
+	}
+	dir := filepath.Join(k.dir, "backups")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	b := client.BackedUp{File: filepath.Join(dir, name)}
+	if err := k.store.Backup(ctx, b.File); err != nil {
+		return client.BackedUp{}, err
+	}
+	info, err := os.Stat(b.File)
+	if err != nil {
+		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	b.Bytes = info.Size()
+	return b, nil
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/notation"
+)
+
+func (c *cli) lifecycle() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lifecycle",
+		Short: "Look at lifecycles: list, show, draw, lint",
+		Long:  "Looks at the lifecycles that this program knows. It needs no server.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
+	return cmd
+}
+
+// humanEvents lists the events that an operator or owner may cause somewhere.
+func humanEvents() []string {
+	var all []string
+	for _, t := range lives() {
+		for _, s := range t.Stages() {
+			for _, a := range s.Arrows {
+				if a.By&(lifecycle.Operator|lifecycle.Owner) != 0 && !slices.Contains(all, string(a.Event)) {
+					all = append(all, string(a.Event))
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func lifeNames() []string {
+	var names []string
+	for _, t := range lives() {
+		names = append(names, t.Name())
+	}
+	return names
+}
+
+func findLife(name string) (*lifecycle.Table, error) {
+	for _, t := range lives() {
+		if t.Name() == name {
+			return t, nil
+		}
+	}
+	return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %q (known: %s)", name, strings.Join(lifeNames(), ", "))
+}
+
+func (c *cli) lifecycleList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the lifecycles", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if c.out.mode == modeJSON {
+				return c.out.json(lives())
+			}
+			var rows [][]string
+			for _, t := range lives() {
+				rows = append(rows, []string{t.Name(), t.Hash(), strconv.Itoa(len(t.Stages())), string(t.Start().State)})
+			}
+			return c.out.table([]string{"NAME", "DEFINITION", "STATES", "START"}, rows)
+		},
+	}
+}
+
+func (c *cli) lifecycleShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
+		Args: cobra.ExactArgs(1), ValidArgs: lifeNames(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := findLife(args[0])
+			if err != nil {
+				return err
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(t)
+			}
+			var rows [][]string
+			for _, s := range t.Stages() {
+				rows = append(rows, []string{string(s.State), string(s.Kind), "", "", "", s.Doc})
+				for _, a := range s.Arrows {
+					if a.Class != lifecycle.Loop {
+						rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a), a.By.String(), a.Doc})
+					}
+				}
+			}
+			return c.out.table([]string{"STATE", "IS", "EVENT", "TO", "BY", "WHAT IT MEANS"}, rows)
+		},
+	}
+}
+
+func targets(a lifecycle.Arrow) string {
+	words := []string{}
+	for _, s := range a.Targets() {
+		words = append(words, string(s))
+	}
+	return strings.Join(words, ",")
+}
+
+func (c *cli) lifecycleDraw() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: "draw NAME", Short: "Draw a lifecycle as SVG, Mermaid or DOT",
+		Example: "  stagepost lifecycle draw ingest.job > job.svg\n  stagepost lifecycle draw ingest.job --format mermaid",
+		Args:    cobra.ExactArgs(1), ValidArgs: lifeNames(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := findLife(args[0])
+			if err != nil {
+				return err
+			}
+			draw := map[string]func(lifecycle.View) string{"svg": t.SVG, "mermaid": t.Mermaid, "dot": t.DOT}[format]
+			if draw == nil {
+				return usagef("--format must be svg, mermaid or dot, not %q", format)
+			}
+			_, err = io.WriteString(c.out, draw(lifecycle.View{}))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "svg", "svg, mermaid or dot")
+	c.complete(cmd, "format", "svg", "mermaid", "dot")
+	return cmd
+}
+
+func (c *cli) lifecycleLint() *cobra.Command {
+	return &cobra.Command{
+		Use: "lint FILE...", Short: "Check lifecycles in YAML or Mermaid files",
+		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a way out for failure.
+Prints one line per fault, FILE:LINE:COLUMN: message [rule]. The exit code is 1 if there is any.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			type fault struct {
+				File string `json:"file"`
+				notation.Problem
+			}
+			faults := []fault{}
+			for _, file := range args {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					return usage(err)
+				}
+				for _, p := range notation.Lint(file, text) {
+					faults = append(faults, fault{file, p})
+				}
+			}
+			if c.out.mode == modeJSON {
+				if err := c.out.json(faults); err != nil {
+					return err
+				}
+			} else {
+				for _, f := range faults {
+					fmt.Fprintf(c.out, "%s:%s\n", clean(f.File), clean(f.String()))
+				}
+			}
+			if len(faults) > 0 {
+				return ailing{len(faults)}
+			}
+			return nil
+		},
+	}
+}

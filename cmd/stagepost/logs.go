@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) logs() *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:               "logs ID",
+		Short:             "Show what the steps of a job logged",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			return c.readLog(ctx, api, job.ID(args[0]), follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	return cmd
+}
+
+// readLog prints a log chunk by chunk. In JSON each line is an object of its own, so that it can be followed.
+func (c *cli) readLog(ctx context.Context, api *client.Client, id job.ID, follow bool) error {
+	var offset int64
+	for {
+		ended := true
+		if follow {
+			j, err := api.Job(ctx, id)
+			if err != nil {
+				return err
+			}
+			ended = j.Ended
+		}
+		chunk, err := api.Log(ctx, id, offset, 0)
+		if err != nil {
+			return err
+		}
+		offset = chunk.Next
+		for _, l := range chunk.Lines {
+			if err := c.logLine(&l); err != nil {
+				return err
+			}
+		}
+		if chunk.More {
+			continue
+		}
+		if ended {
+			return nil
+		}
+		wait := time.NewTimer(300 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+	}
+}
+
+func (c *cli) logLine(l *client.Line) error {
+	if c.out.mode == modeJSON {
+		text, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.out, "%s\n", text)
+		return err
+	}
+	stamp := l.Time.UTC().Format("2006-01-02T15:04:05.000Z")
+	if c.out.mode == modeTable {
+		stamp = l.Time.Local().Format("15:04:05")
+	}
+	_, err := fmt.Fprintln(c.out, strings.TrimRight(strings.Join([]string{stamp, l.Level, clean(string(l.State)), clean(l.Msg), clean(string(l.Attrs))}, "\t"), "\t"))
+	return err
+}

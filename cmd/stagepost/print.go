@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"golang.org/x/term"
+)
+
+// The ways to print.
+const (
+	modeTable = "table"
+	modePlain = "plain"
+	modeJSON  = "json"
+)
+
+// printer prints tables on a terminal, plain lines in a pipe, JSON if asked.
+type printer struct {
+	io.Writer
+	mode     string
+	terminal bool
+	width    int
+}
+
+func newPrinter(w io.Writer) *printer {
+	p := &printer{Writer: w, mode: modePlain, width: 80}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.terminal, p.mode = true, modeTable
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 20 {
+			p.width = n
+		}
+	}
+	return p
+}
+
+// use takes the mode that -o names; empty leaves what fits the output.
+func (p *printer) use(mode string) error {
+	switch mode {
+	case "":
+	case modeTable, modePlain, modeJSON:
+		p.mode = mode
+	default:
+		return usagef("-o must be table, plain or json, not %q", mode)
+	}
+	return nil
+}
+
+// json prints a value as the API gives it, indented.
+func (p *printer) json(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return p.indent(text)
+}
+
+func (p *printer) indent(text []byte) error {
+	var b bytes.Buffer
+	if err := json.Indent(&b, bytes.TrimSpace(text), "", "  "); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(p, "%s\n", b.Bytes())
+	return err
+}
+
+// table prints rows: aligned under a heading, or one line each with tabs and without the heading.
+func (p *printer) table(heading []string, rows [][]string) error {
+	if p.mode == modePlain {
+		for _, row := range rows {
+			for i := range row {
+				row[i] = clean(row[i])
+			}
+			if _, err := fmt.Fprintln(p, strings.Join(row, "\t")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(heading, "\t"))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = clean(row[i])
+		}
+		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+	}
+	return w.Flush()
+}
+
+// sheet prints names and values; those without a value are left out.
+func (p *printer) sheet(pairs [][2]string) error {
+	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	for _, pair := range pairs {
+		if pair[1] == "" {
+			continue
+		}
+		if p.mode == modePlain {
+			fmt.Fprintf(p, "%s\t%s\n", pair[0], clean(pair[1]))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\n", pair[0], clean(pair[1]))
+	}
+	return w.Flush()
+}
+
+// line prints a sentence.
+func (p *printer) line(format string, args ...any) {
+	fmt.Fprintln(p, clean(fmt.Sprintf(format, args...)))
+}
+
+// clean keeps a text from moving the cursor, faking lines or columns: it comes from whoever named a file.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r' || r == '\u2028' || r == '\u2029':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// when writes a time for the mode: how long ago on a terminal, exact in a pipe.
+func (p *printer) when(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case p.mode == modeTable:
+		return ago(time.Since(t))
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// ago writes a duration with one unit: "3s", "12m", "5h", "4d"; "in 3s" when it is negative.
+func ago(d time.Duration) string {
+	prefix := ""
+	if d < 0 {
+		prefix, d = "in ", -d
+	}
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%s%ds", prefix, int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%s%dm", prefix, int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%s%dh", prefix, int(d.Hours()))
+	}
+	return fmt.Sprintf("%s%dd", prefix, int(d.Hours()/24))
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) priority() *cobra.Command {
+	var seen int
+	cmd := &cobra.Command{
+		Use:               "priority N ID...",
+		Short:             "Move jobs in their queue: 0 goes first, 99 last, 50 is usual",
+		Args:              cobra.MinimumNArgs(2),
+		ValidArgsFunction: c.completeAfterFirst,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			n, err := strconv.Atoi(args[0])
+			if err != nil || n < job.FirstPriority || n > job.LastPriority {
+				return usagef("the priority must be %d to %d, not %q", job.FirstPriority, job.LastPriority, args[0])
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			return c.each(args[1:], func(id job.ID) (client.Job, error) { return api.SetPriority(ctx, id, n, seen) })
+		},
+	}
+	cmd.Flags().IntVar(&seen, "version", 0, "only if the record still has this version")
+	return cmd
+}

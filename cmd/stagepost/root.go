@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+)
+
+// cli is one call of the program.
+type cli struct {
+	in       io.Reader
+	out      *printer
+	err      io.Writer
+	settings *settings
+	wait     time.Duration // --timeout
+	server   *client.Client
+}
+
+// run does one call and gives its exit code.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	c := &cli{in: in, out: newPrinter(out), err: errs, settings: newSettings()}
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	err := root.ExecuteContext(ctx)
+	if c.server != nil {
+		c.server.Close()
+	}
+	return c.exit(err)
+}
+
+// root makes the tree of commands.
+func (c *cli) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stagepost",
+		Short: "Runs jobs through their lifecycles, and tells why they stand where they stand",
+		Long: `Stagepost keeps jobs in a durable store and moves them through lifecycles that are tables.
+
+  stagepost serve --data DIR        starts a server on this machine
+  stagepost list                    shows the jobs of that server
+  stagepost why ID                  tells what a job waits for and what would move it
+
+Tables are for terminals; in a pipe the same commands print one line per item with tabs between the fields, and -o json prints what the API gives.
+
+Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or changed meanwhile; 5 the job failed; 6 timeout.`,
+		Version:       version,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.settings.load(cmd.Flags(), os.LookupEnv); err != nil {
+				return usage(err)
+			}
+			return c.out.use(c.settings.Output)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.NoArgs,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetVersionTemplate("stagepost {{.Version}}\n")
+	flags := root.PersistentFlags()
+	c.settings.bind(flags, shared)
+	flags.StringVar(&c.settings.file, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
+	flags.DurationVar(&c.wait, "timeout", 0, "give up after this time, with exit code 6; 0 means never")
+	c.complete(root, "output", "table", "plain", "json")
+	root.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "act", Title: "Act:"}, &cobra.Group{ID: "run", Title: "Run:"})
+	root.SetHelpCommandGroupID("run")
+	root.SetCompletionCommandGroupID("run")
+	for group, commands := range map[string][]*cobra.Command{
+		"look": {c.list(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.lifecycle()},
+		"act":  {c.submit(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.event()},
+		"run":  {c.serve(), c.fsck(), c.verify(), c.backup(), c.config(), c.version()},
+	} {
+		for _, cmd := range commands {
+			cmd.GroupID = group
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(c.docs())
+	wrapArgs(root)
+	return root
+}
+
+// wrapArgs makes wrong numbers of arguments and unknown commands usage errors, everywhere.
+func wrapArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usage(err)
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+// api gives the client of the server that the settings name or the data directory knows.
+func (c *cli) api() (*client.Client, error) {
+	if c.server != nil {
+		return c.server, nil
+	}
+	base, err := c.settings.findServer()
+	if err != nil {
+		return nil, err
+	}
+	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + version})
+	return c.server, err
+}
+
+// patient gives a context that ends with --timeout.
+func (c *cli) patient(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	if c.wait <= 0 {
+		return context.WithCancel(cmd.Context())
+	}
+	return context.WithTimeoutCause(cmd.Context(), c.wait, errTimeout)
+}

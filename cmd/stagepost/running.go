@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// application is what brings kinds of jobs into a server.
+type application interface {
+	Works() []engine.Work
+	Deliver() map[string]engine.Deliver
+	Bind(e *engine.Engine)
+	Close() error
+}
+
+// running is a server in this process.
+type running struct {
+	URL    string // where it answers
+	Data   string // absolute path of the data directory
+	Engine *engine.Engine
+
+	log      *slog.Logger
+	grace    time.Duration
+	server   *server.Server
+	http     *http.Server
+	apps     []application
+	closers  []io.Closer // closed in reverse order at the end
+	stop     context.CancelFunc
+	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
+	failed   chan struct{}  // closed when it cannot go on
+	failOnce sync.Once
+	failure  error // read it after failed is closed
+}
+
+// startServer starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end of ctx only
+// ends the start. The caller calls Stop once.
+func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, error) {
+	dir, err := filepath.Abs(s.Data)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	listener, err := server.Listen(ctx, s.Listen, s.Connections)
+	if err != nil {
+		return nil, usage(err)
+	}
+	r := &running{URL: "http://" + listener.Addr().String(), Data: dir, log: log, grace: s.Grace, failed: make(chan struct{})}
+	if err := r.assemble(s); err != nil {
+		return nil, errors.Join(err, listener.Close(), r.close())
+	}
+	r.run(listener)
+	if err := writeAddress(s.addressFile(), r.URL); err != nil {
+		return nil, errors.Join(err, r.Stop())
+	}
+	return r, nil
+}
+
+// assemble opens the parts and joins them. What is open when it fails is in closers.
+func (r *running) assemble(s *settings) error {
+	store, files, err := r.open(s)
+	if err != nil {
+		return err
+	}
+	logs, err := joblog.Open(filepath.Join(r.Data, "logs"), joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, logs)
+	ingest, err := r.openApps(s)
+	if err != nil {
+		return err
+	}
+	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
+		return err
+	}
+	for _, a := range r.apps {
+		a.Bind(r.Engine)
+	}
+	o := server.Options{
+		Engine: r.Engine, Ingest: ingest, Logs: logs, Lives: lives(), Alive: r.alive, Version: version, Log: r.log,
+		MaxUpload: s.UploadBytes, Watchers: s.Watchers,
+	}
+	if files != nil {
+		o.Keeper = &keeper{store: files, lives: r.Engine.Life, dir: r.Data}
+	}
+	r.server = server.New(o)
+	r.http = server.HTTP(r.server, r.log)
+	return nil
+}
+
+// open opens the store; files is nil for one that keeps nothing.
+func (r *running) open(s *settings) (store job.Store, files *sqlite.Store, err error) {
+	switch s.Store {
+	case "mem":
+		return mem.New(), nil, nil
+	case "sqlite":
+		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL})
+		if err != nil {
+			return nil, nil, err
+		}
+		r.closers = append(r.closers, files)
+		return files, files, nil
+	}
+	return nil, nil, usagef("store must be sqlite or mem, not %q", s.Store)
+}
+
+func (r *running) works() []engine.Work {
+	var works []engine.Work
+	for _, a := range r.apps {
+		works = append(works, a.Works()...)
+	}
+	return works
+}
+
+func (r *running) engineOptions(s *settings, logs engine.JobLogs) engine.Options {
+	deliver := map[string]engine.Deliver{}
+	for _, a := range r.apps {
+		for topic, d := range a.Deliver() {
+			deliver[topic] = d
+		}
+	}
+	return engine.Options{
+		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.log, JobLogs: logs, Deliver: deliver,
+		Attempts: s.Attempts, Retain: engine.Retention{Every: s.RetainEvery, Share: s.RetainShare},
+	}
+}
+
+// run starts the long-lived parts.
+func (r *running) run(l net.Listener) {
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	r.stopped.Go(func() {
+		if err := r.Engine.Run(ctx); err != nil {
+			r.fail(fmt.Errorf("engine: %w", err))
+		}
+	})
+	r.stopped.Go(func() {
+		if err := r.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			r.fail(fmt.Errorf("listen: %w", err))
+		}
+	})
+	for _, c := range r.closers {
+		if s, ok := c.(*sqlite.Store); ok {
+			r.stopped.Go(func() {
+				select {
+				case err := <-s.Dead():
+					r.fail(fmt.Errorf("the store cannot go on: %w", err))
+				case <-ctx.Done():
+				}
+			})
+		}
+	}
+}
+
+// fail notes why the server cannot go on. Only the first reason counts.
+func (r *running) fail(err error) {
+	r.failOnce.Do(func() {
+		r.log.Error("the server gives up", "error", err)
+		r.failure = err
+		close(r.failed)
+	})
+}
+
+// Failed is closed when the server cannot go on; Stop then gives the reason.
+func (r *running) Failed() <-chan struct{} { return r.failed }
+
+// alive is what /healthz asks.
+func (r *running) alive() error {
+	select {
+	case <-r.failed:
+		return r.failure
+	default:
+		return nil
+	}
+}
+
+// Stop ends the server: the engine takes no new jobs and running steps get their grace, the API answers what is under way, then
+// applications and store are closed. It gives the reason if the server had failed.
+func (r *running) Stop() error {
+	r.stop()
+	r.server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), r.grace+5*time.Second)
+	defer cancel()
+	err := r.http.Shutdown(ctx)
+	if err != nil {
+		err = r.http.Close()
+	}
+	r.stopped.Wait()
+	err = errors.Join(r.alive(), err, r.close())
+	if gone := os.Remove(filepath.Join(r.Data, "address")); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
+// close closes what was opened, the last first.
+func (r *running) close() error {
+	var mistakes []error
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		mistakes = append(mistakes, r.closers[i].Close())
+	}
+	r.closers = nil
+	return errors.Join(mistakes...)
+}
+
+// writeAddress leaves the address for the commands that know the data directory: whole or not at all.
+func writeAddress(name, url string) error {
+	if err := os.WriteFile(name+".new", []byte(url+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}

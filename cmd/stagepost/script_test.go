@@ -1,0 +1,87 @@
+//go:build script
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"stagepost": main})
+}
+
+// TestScript runs the files in testdata/script. They are documentation as well: what a user types, and what comes back.
+//
+// Beside the commands of testscript there are `exits N command...`, which wants that exit code; `ready`, which waits until the server on the
+// data directory answers; and `let NAME`, which keeps the last output, without the line break, as $NAME.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("STAGEPOST_DATA", filepath.Join(e.WorkDir, "data"))
+			e.Setenv("STAGEPOST_LISTEN", "127.0.0.1:0")
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("USER", "ann")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "let": let},
+	})
+}
+
+// exits runs a command that must end with a code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// ready waits until the server in the background answers. Another process has no better way to tell than its address file.
+func ready(ts *testscript.TestScript, _ bool, _ []string) {
+	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		url := strings.TrimSpace(string(text))
+		if answer, err := http.Get(url + "/healthz"); err == nil {
+			_ = answer.Body.Close()
+			ts.Setenv("URL", url)
+			return
+		}
+	}
+	ts.Fatalf("the server did not get ready")
+}
+
+// let keeps the last output in a variable.
+func let(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: let NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}

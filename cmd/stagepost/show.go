@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+func (c *cli) show() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show ID...",
+		Short:             "Show jobs with all that is known about them",
+		Example:           "  stagepost show ing_01J9...\n  stagepost show -o json ing_01J9... | jq .data",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: c.completeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			for i, id := range args {
+				j, err := api.Job(ctx, job.ID(id))
+				if err != nil {
+					return err
+				}
+				if i > 0 && c.out.mode != modeJSON {
+					fmt.Fprintln(c.out)
+				}
+				if err := c.printJob(&j); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// printJob prints one job.
+func (c *cli) printJob(j *client.Job) error {
+	if c.out.mode == modeJSON {
+		return c.out.json(j)
+	}
+	number := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.Itoa(n)
+	}
+	progress, children, worker := "", "", ""
+	if p := j.Progress; p != nil {
+		progress = fmt.Sprintf("%d %s", p.Done, p.Unit)
+		if p.Total > 0 {
+			progress = fmt.Sprintf("%d of %d %s (%d%%)", p.Done, p.Total, p.Unit, p.Done*100/p.Total)
+		}
+	}
+	if j.Children.Expected > 0 {
+		children = counts(j.Children)
+	}
+	if j.Claimed() {
+		worker = fmt.Sprintf("%s (claim %d until %s)", j.Worker, j.Epoch, c.out.when(j.Until))
+	}
+	return c.out.sheet([][2]string{
+		{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"state", string(j.State)}, {"outcome", string(j.Outcome)},
+		{"message", j.Message}, {"cause", j.Cause}, {"progress", progress}, {"children", children},
+		{"last success", string(j.LastOK)}, {"failed in", string(j.Origin)},
+		{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group}, {"owner", j.Owner}, {"key", j.Key},
+		{"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},
+		{"due", c.out.when(j.Due)}, {"deadline", c.out.when(j.Deadline)}, {"expires", c.out.when(j.Expires)},
+		{"created", c.out.when(j.Created)}, {"entered", c.out.when(j.Entered)}, {"changed", c.out.when(j.Changed)},
+		{"version", strconv.FormatInt(j.Version, 10)}, {"number", strconv.FormatInt(j.Number, 10)},
+		{"spec", string(j.Spec)}, {"data", string(j.Data)},
+		{"operator can", events(j.Can["operator"])}, {"owner can", events(j.Can["owner"])},
+	})
+}
+
+// events joins event names.
+func events(all []lifecycle.Event) string {
+	words := make([]string, len(all))
+	for i, e := range all {
+		words[i] = string(e)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+func (c *cli) watch() *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch ID",
+		Short: "Follow a job until it has ended",
+		Long: `Follows a job until it has ended: a line for each entry of its history, and below them, on a terminal, how far it is.
+In a pipe each change of progress or of a batch's counts is a line as well; with -o json each message is one line of JSON.
+
+The exit code is 0 if it ended well, 5 if not, 6 if --timeout was up first.`,
+		Example:           "  stagepost watch bat_01J9... --timeout 1h",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			return c.follow(ctx, job.ID(args[0]))
+		},
+	}
+}
+
+// follow prints what happens to a job until it has ended. The error is a failedJob if it did not end well.
+func (c *cli) follow(ctx context.Context, id job.ID) error {
+	api, err := c.api()
+	if err != nil {
+		return err
+	}
+	bar := &bar{out: c.out}
+	var last client.Job
+	err = api.Watch(ctx, id, 0, func(u client.Update) error {
+		if u.Job != nil {
+			last = *u.Job
+		}
+		return c.change(bar, &u)
+	})
+	bar.end()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	case last.Outcome != lifecycle.OK && last.Outcome != lifecycle.None:
+		return failedJob{last}
+	}
+	return nil
+}
+
+// change prints one message of a watched job.
+func (c *cli) change(bar *bar, u *client.Update) error {
+	if c.out.mode == modeJSON {
+		text, err := json.Marshal(struct {
+			Event *client.Event `json:"event,omitempty"`
+			Job   *client.Job   `json:"job,omitempty"`
+		}{u.Event, u.Job})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(c.out, "%s\n", text)
+		return err
+	}
+	if e := u.Event; e != nil {
+		bar.clear()
+		if c.out.mode == modePlain {
+			fields := c.entry(e)
+			for i := range fields {
+				fields[i] = clean(fields[i])
+			}
+			_, err := fmt.Fprintln(c.out, strings.Join(append([]string{"event"}, fields...), "\t"))
+			return err
+		}
+		c.out.line("%s  %-10s %s %s", e.At.Local().Format("15:04:05"), e.Event.Event, e.To, strings.TrimSpace(e.Cause+" "+e.Note))
+		return nil
+	}
+	done, total, text := standing(u.Job)
+	if done == 0 && total == 0 && c.out.mode == modePlain {
+		return nil // the lines of the history say as much
+	}
+	return bar.show(done, total, text)
+}
+
+// standing gives how far a job is: by the jobs of a batch, else by the progress of its step.
+func standing(j *client.Job) (done, total int64, text string) {
+	switch {
+	case j.Children.Expected > 0:
+		return int64(j.Children.Created() - j.Children.Open), int64(j.Children.Expected), string(j.State) + " " + counts(j.Children)
+	case j.Progress != nil:
+		return j.Progress.Done, j.Progress.Total, fmt.Sprintf("%s %d/%d %s", j.State, j.Progress.Done, j.Progress.Total, j.Progress.Unit)
+	}
+	return 0, 0, strings.TrimSpace(string(j.State) + " " + j.Message)
+}

@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestHoldEndsByItself at its time, and not before.
+func TestHoldEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		began := time.Now()
+		if _, err := w.Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood", began.Add(10*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		w.end(w.post(engine.Order{Owner: "ann"}).ID)
+		if took := time.Since(began); took < 10*time.Minute || took > 10*time.Minute+time.Second {
+			t.Errorf("it ended after %s", took)
+		}
+		w.end(w.post(engine.Order{Owner: "ann"}).ID)
+		if took := time.Since(began); took > 10*time.Minute+time.Second {
+			t.Errorf("the hold is over, and it still took until %s", took)
+		}
+	})
+}
+
+// TestReleaseWakesAtOnce: the release itself wakes the engine. The control releases behind the engine's back; then the sweep finds the job.
+func TestReleaseWakesAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		release func(*world, job.Scope) error
+		after   time.Duration
+	}{
+		{"release", func(w *world, s job.Scope) error { _, err := w.Release(w.t.Context(), s); return err }, 0},
+		{"control: by the store", func(w *world, s job.Scope) error {
+			_, err := w.store.Hold(w.t.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+			return err
+		}, 29 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, mem.New(), engine.Options{Sweep: time.Hour}, letters(nil))
+				defer w.stop()
+				scope := job.Scope{Group: "maps", State: "Posted"}
+				if _, err := w.Hold(t.Context(), scope, "ann", "flood", time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+				j := w.post(engine.Order{Group: "maps"})
+				time.Sleep(31 * time.Minute)
+				if got := w.get(j.ID); got.State != "Posted" {
+					t.Fatalf("got %s", got.State)
+				}
+				began := time.Now()
+				if err := c.release(w, scope); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if c.after == 0 && !w.get(j.ID).Ended {
+					t.Errorf("got %s in the moment of the release", w.get(j.ID).State)
+				}
+				w.end(j.ID)
+				if took := time.Since(began); took != c.after {
+					t.Errorf("it ended after %s, want %s", took, c.after)
+				}
+			})
+		})
+	}
+}
+
+func TestHoldNeedsAReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "", time.Time{}); job.KindOf(err) != job.Invalid {
+			t.Errorf("got %v", err)
+		}
+		if _, err := w.Release(t.Context(), job.Scope{}); job.KindOf(err) != job.NotFound {
+			t.Errorf("a release of nothing: got %v", err)
+		}
+		if j := w.end(w.post(engine.Order{}).ID); j.Outcome != lc.OK {
+			t.Errorf("got %s", j.Outcome)
+		}
+	})
+}

@@ -1,0 +1,328 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// postbox delivers by taking down what it is given, and answers as it is told.
+type postbox struct {
+	mu     sync.Mutex
+	keys   []string
+	at     []time.Time
+	answer func(nth int) error
+}
+
+func (p *postbox) deliver(_ context.Context, m job.Message) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys, p.at = append(p.keys, m.Key), append(p.at, time.Now())
+	if p.answer == nil {
+		return nil
+	}
+	return p.answer(len(p.keys))
+}
+
+func (p *postbox) options() engine.Options {
+	return engine.Options{Deliver: map[string]engine.Deliver{"mail": p.deliver}}
+}
+
+// mailing sends one message from Riding, then does the rest.
+func mailing(rest engine.Step) engine.Work {
+	return letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
+		if err := r.Send("mail", r.Key()+"/1", "it is on the road"); err != nil {
+			return err
+		}
+		return rest(ctx, r)
+	}})
+}
+
+func (w *world) messages(id job.ID) []job.Message {
+	w.t.Helper()
+	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: id})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return messages
+}
+
+// TestMessageGoesWithTheCommit: not before it, at once after it, and not at all if it does not happen.
+func TestMessageGoesWithTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &postbox{}
+		w := start(t, mem.New(), p.options(), mailing(takes(time.Minute)))
+		defer w.stop()
+		j := w.post(engine.Order{})
+		time.Sleep(59 * time.Second)
+		if len(p.keys) != 0 || len(w.messages(j.ID)) != 0 {
+			t.Error("it went out before the commit")
+		}
+		j = w.end(j.ID)
+		synctest.Wait()
+		if len(p.keys) != 1 || !p.at[0].Equal(j.Entered) || p.keys[0] != string(j.ID)+"/Riding/1" {
+			t.Errorf("got %v at %v", p.keys, p.at)
+		}
+		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.Delivered || m[0].Attempts != 1 {
+			t.Errorf("got %+v", m)
+		}
+		stopped := w.post(engine.Order{})
+		time.Sleep(30 * time.Second)
+		if got := w.get(stopped.ID); got.State != "Riding" {
+			t.Fatalf("got %s", got.State)
+		}
+		if _, err := w.Do(t.Context(), engine.Act{Job: stopped.ID, Event: "fail", By: lc.Operator}); job.KindOf(err) != job.Refused {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+// TestMessageOfAFencedAttemptStaysHere: the work of somebody who lost the job tells nobody anything.
+func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		stop bool
+		want int
+	}{{"stopped", true, 0}, {"control: not stopped", false, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &postbox{}
+				w := start(t, mem.New(), p.options(), letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+					if err := r.Send("mail", r.Key()+"/1", "sorted"); err != nil {
+						return err
+					}
+					return deaf(time.Minute)(ctx, r)
+				}}))
+				defer w.stop()
+				j := w.post(engine.Order{})
+				time.Sleep(time.Second)
+				if c.stop {
+					if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(time.Hour)
+				if len(p.keys) != c.want || len(w.messages(j.ID)) != c.want {
+					t.Errorf("delivered %v, stored %+v", p.keys, w.messages(j.ID))
+				}
+			})
+		})
+	}
+}
+
+// TestMessageIsOneThoughTheStepRanTwice: the key names the work, and the store keeps one message by a key.
+func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		key  func(*engine.Run) string
+		want int
+	}{
+		{"key of the work", (*engine.Run).Key, 1},
+		{"control: key of the attempt", (*engine.Run).Fence, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &postbox{}
+				runs := 0
+				w := start(t, mem.New(), p.options(), letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
+					runs++
+					if err := r.Send("mail", c.key(r), "on the road"); err != nil {
+						return err
+					}
+					if err := r.Save(ctx); err != nil || runs > 1 {
+						return err
+					}
+					return errBroken
+				}}))
+				defer w.stop()
+				j := w.end(w.post(engine.Order{}).ID)
+				time.Sleep(time.Minute)
+				if runs != 2 || len(p.keys) != c.want || len(w.messages(j.ID)) != c.want {
+					t.Errorf("%d runs, delivered %v", runs, p.keys)
+				}
+			})
+		})
+	}
+}
+
+// TestMessageIsTriedAgain with growing pauses, given up after Attempts, and at once when trying again is of no use.
+func TestMessageIsTriedAgain(t *testing.T) {
+	gone := job.Errorf(job.Invalid, "mail", "", "there is no such town")
+	for _, c := range []struct {
+		name     string
+		answer   func(int) error
+		tries    int
+		settled  job.Settled
+		says     string
+		attempts int
+	}{
+		{"passes", failing(3, errBroken), 4, job.Delivered, "", 0},
+		{"never passes", failing(99, errBroken), 8, job.GivenUp, "the axle broke", 0},
+		{"never passes, three allowed", failing(99, errBroken), 3, job.GivenUp, "the axle broke", 3},
+		{"makes no sense", failing(99, gone), 1, job.GivenUp, "no such town", 0},
+		{"panics", func(int) error { panic("no stamps") }, 8, job.GivenUp, "panicked: no stamps", 0},
+		{"panics once", func(n int) error {
+			if n == 1 {
+				panic("no stamps")
+			}
+			return nil
+		}, 2, job.Delivered, "", 0},
+		{"control: passes at once", nil, 1, job.Delivered, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &postbox{answer: c.answer}
+				o := p.options()
+				o.Attempts = c.attempts
+				w := start(t, mem.New(), o, mailing(takes(0)))
+				defer w.stop()
+				j := w.end(w.post(engine.Order{}).ID)
+				time.Sleep(24 * time.Hour)
+				m := w.messages(j.ID)
+				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries || !strings.Contains(m[0].Error, c.says) || len(p.keys) != c.tries {
+					t.Fatalf("got %+v after %d tries", m, len(p.keys))
+				}
+				for i, pause := 1, 5*time.Second; i < len(p.at); i, pause = i+1, min(2*pause, time.Hour) {
+					if got := p.at[i].Sub(p.at[i-1]); got < pause*4/5 || got > pause*6/5+time.Second {
+						t.Errorf("pause %d was %s, want %s and a fifth", i, got, pause)
+					}
+				}
+				for _, k := range p.keys {
+					if k != p.keys[0] {
+						t.Errorf("the key changed: %v", p.keys)
+					}
+				}
+			})
+		})
+	}
+}
+
+func failing(n int, err error) func(int) error {
+	return func(nth int) error {
+		if nth <= n {
+			return err
+		}
+		return nil
+	}
+}
+
+// TestMessageNobodyDelivers is not lost in silence.
+func TestMessageNobodyDelivers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := (&postbox{}).options()
+		o.Deliver["pigeon"], o.Deliver["mail"] = o.Deliver["mail"], nil
+		w := start(t, mem.New(), o, mailing(takes(0)))
+		defer w.stop()
+		j := w.end(w.post(engine.Order{}).ID)
+		time.Sleep(24 * time.Hour)
+		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp || m[0].Error != `nobody here delivers "mail"` {
+			t.Errorf("got %+v", m)
+		}
+	})
+}
+
+// TestMessageAfterACrash: whoever dies between delivery and settling leaves the message to another, who delivers it again under its key.
+func TestMessageAfterACrash(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		f    fate
+		want int
+	}{{"before settling", refused, 2}, {"control: after settling", unheard, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := mem.New()
+				p := &postbox{}
+				o := p.options()
+				o.Name = "first"
+				first := startMortal(t, store, o, mailing(takes(0)))
+				first.line.decide(func(op string, _ int) fate {
+					if op == "Settle" {
+						return c.f
+					}
+					return answered
+				})
+				id := first.end(first.post(engine.Order{}).ID).ID
+				synctest.Wait()
+				if len(p.keys) != 1 {
+					t.Fatalf("delivered %v", p.keys)
+				}
+				first.kill()
+				o.Name = "second"
+				second := start(t, store, o, mailing(takes(0)))
+				defer second.stop()
+				died := time.Now()
+				time.Sleep(time.Hour)
+				if len(p.keys) != c.want || p.keys[0] != p.keys[len(p.keys)-1] {
+					t.Errorf("delivered %v", p.keys)
+				}
+				if c.want == 2 && p.at[1].Sub(died) > 2*time.Minute+time.Second {
+					t.Errorf("the second time after %s", p.at[1].Sub(died))
+				}
+				if m := second.messages(id); len(m) != 1 || m[0].Settled != job.Delivered {
+					t.Errorf("got %+v", m)
+				}
+			})
+		})
+	}
+}
+
+// TestMessageDuringAStop: a delivery that the stop of the engine cuts short has not failed; it is tried again.
+func TestMessageDuringAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		entered := make(chan struct{})
+		w := start(t, store, engine.Options{Name: "first", Attempts: 1, Deliver: map[string]engine.Deliver{
+			"mail": func(ctx context.Context, _ job.Message) error {
+				close(entered)
+				<-ctx.Done()
+				return fmt.Errorf("mail: %w", ctx.Err())
+			},
+		}}, mailing(takes(0)))
+		id := w.end(w.post(engine.Order{}).ID).ID
+		<-entered
+		w.stop()
+		if m := w.messages(id); len(m) != 1 || m[0].Settled != job.Pending || m[0].Error == "" {
+			t.Fatalf("got %+v", m)
+		}
+		p := &postbox{}
+		w2 := start(t, store, p.options(), mailing(takes(0)))
+		defer w2.stop()
+		time.Sleep(time.Minute)
+		if m := w2.messages(id); len(p.keys) != 1 || m[0].Settled != job.Delivered {
+			t.Errorf("got %v, %+v", p.keys, m)
+		}
+	})
+}
+
+// TestOutboxSurvivesAFailingStore: what could not be taken is taken later.
+func TestOutboxSurvivesAFailingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &postbox{answer: failing(1, errors.New("full"))}
+		m := startMortal(t, mem.New(), p.options(), mailing(takes(0)))
+		defer m.stop()
+		injected := 0
+		m.line.decide(func(op string, nth int) fate {
+			if op == "Take" && nth%2 == 0 || op == "Settle" && nth == 1 {
+				injected++
+				return fate(1 + nth%2)
+			}
+			return answered
+		})
+		j := m.end(m.post(engine.Order{}).ID)
+		time.Sleep(time.Hour)
+		m.line.decide(nil)
+		if got := m.messages(j.ID); len(got) != 1 || got[0].Settled != job.Delivered || injected == 0 {
+			t.Errorf("got %+v after %d faults", got, injected)
+		}
+	})
+}

@@ -1,0 +1,136 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestStopGivesGrace: what ends in time ends well, what does not goes back without a mark; neither goes on to its next state here.
+func TestStopGivesGrace(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		work  time.Duration
+		state lc.State
+		event lc.Event
+		took  time.Duration
+	}{
+		{"in time", 5 * time.Second, "Riding", "next", 4 * time.Second},
+		{"too slow", time.Hour, "Sorting", lc.Yield, 10 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := mem.New()
+				w := start(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Sorting": takes(c.work)}))
+				j := w.post(engine.Order{})
+				time.Sleep(time.Second)
+				began := time.Now()
+				w.stop()
+				if took := time.Since(began); took != c.took {
+					t.Errorf("the stop took %s, want %s", took, c.took)
+				}
+				j = w.get(j.ID)
+				if events := w.events(j.ID); j.State != c.state || j.Claimed() || j.Attempts != 0 || j.Starts != 0 || events[len(events)-1] != c.event {
+					t.Errorf("got %s by %v, claimed %v, %d attempts, %d starts", j.State, events, j.Claimed(), j.Attempts, j.Starts)
+				}
+				second := start(t, store, engine.Options{Name: "second"}, letters(nil))
+				defer second.stop()
+				if j = second.end(j.ID); j.Outcome != lc.OK || !j.Entered.Equal(time.Now()) {
+					t.Errorf("got %s", j.Outcome)
+				}
+				second.verify(j.ID)
+			})
+		})
+	}
+}
+
+// TestStopTakesNothingNew: neither from the queue nor of what is submitted meanwhile.
+func TestStopTakesNothingNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, mem.New(), engine.Options{Slots: 2}, letters(map[lc.State]engine.Step{"Posted": takes(5 * time.Second)}))
+		a := m.post(engine.Order{})
+		time.Sleep(time.Second)
+		stopped := make(chan struct{})
+		go func() { m.stop(); close(stopped) }()
+		synctest.Wait()
+		claims := m.line.count("Claim")
+		b := m.post(engine.Order{}) // the engine has a free slot, and running work for four more seconds
+		<-stopped
+		if got := m.line.count("Claim"); got != claims {
+			t.Errorf("%d claims after the stop", got-claims)
+		}
+		if j := m.get(b.ID); j.State != "Posted" || j.Epoch != 0 {
+			t.Errorf("the new one is %s, epoch %d", j.State, j.Epoch)
+		}
+		if j := m.get(a.ID); j.State != "Sorting" || j.Claimed() {
+			t.Errorf("the old one is %s, claimed %v", j.State, j.Claimed())
+		}
+		calls := m.line.count("")
+		time.Sleep(24 * time.Hour)
+		if got := m.line.count(""); got != calls {
+			t.Errorf("%d calls after the end of Run", got-calls)
+		}
+	})
+}
+
+// TestStopKeepsClaimsAlive: a long grace outlasts a lease, and nobody robs the step meanwhile.
+func TestStopKeepsClaimsAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		runs := 0
+		w := start(t, store, engine.Options{Name: "first", Grace: time.Hour}, letters(map[lc.State]engine.Step{
+			"Riding": func(ctx context.Context, r *engine.Run) error { runs++; return takes(10*time.Minute)(ctx, r) },
+		}))
+		j := w.post(engine.Order{})
+		time.Sleep(time.Second)
+		second := start(t, store, engine.Options{Name: "second"}, letters(nil))
+		defer second.stop()
+		w.stop()
+		if j = second.get(j.ID); j.Outcome != lc.OK || runs != 1 || second.times(j.ID, lc.Lost) != 0 {
+			t.Errorf("got %s after %d runs: %v", j.Outcome, runs, second.events(j.ID))
+		}
+	})
+}
+
+// TestRunAgain: an engine that was stopped can run again.
+func TestRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- e.Run(ctx) }()
+			synctest.Wait()
+			if j, err := e.Complete(t.Context(), engine.Order{Kind: "test.letter"}); err != nil || j.Outcome != lc.OK {
+				t.Errorf("got %s, %v", j.Outcome, err)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestRunTellsThatItsStoreIsDown instead of running without having looked for its own claims.
+func TestRunTellsThatItsStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		line := &tap{Store: mem.New()}
+		line.cut()
+		e, err := engine.New(line, []engine.Work{letters(nil)}, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Run(t.Context()); err == nil {
+			t.Error("it ran")
+		}
+	})
+}

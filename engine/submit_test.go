@@ -1,0 +1,130 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestSubmitTwiceIsOneJob: by key or by id, one after the other, at once or in one call, there is one job and one run of its step.
+func TestSubmitTwiceIsOneJob(t *testing.T) {
+	one := engine.Order{Kind: "test.letter", Owner: "ann"}
+	keyed, ided := one, one
+	keyed.Key, ided.ID = "k", "let_01J9Z3"
+	for _, c := range []struct {
+		name   string
+		order  engine.Order
+		submit func(*world, engine.Order)
+		jobs   int32
+	}{
+		{"key, in turn", keyed, inTurn, 1},
+		{"key, at once", keyed, atOnce, 1},
+		{"key, in one call", keyed, inOneCall, 1},
+		{"id, in turn", ided, inTurn, 1},
+		{"id, at once", ided, atOnce, 1},
+		{"id, in one call", ided, inOneCall, 1},
+		{"control: neither", one, inTurn, 5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var runs atomic.Int32
+				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
+					runs.Add(1)
+					return takes(time.Minute)(ctx, r)
+				}}))
+				defer w.stop()
+				c.submit(w, c.order)
+				settle(t, w.store)
+				if n := runs.Load(); n != c.jobs {
+					t.Errorf("the step ran %d times, want %d", n, c.jobs)
+				}
+			})
+		})
+	}
+}
+
+func inTurn(w *world, o engine.Order) {
+	for range 5 {
+		w.post(o)
+		synctest.Wait()
+	}
+}
+
+func atOnce(w *world, o engine.Order) {
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			if _, err := w.Submit(w.t.Context(), o); err != nil {
+				w.t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func inOneCall(w *world, o engine.Order) {
+	if _, err := w.SubmitAll(w.t.Context(), o, o, o); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// TestSubmitRefuses what makes no sense, and creates nothing of the call.
+func TestSubmitRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		for i, bad := range []engine.Order{
+			{Kind: "test.parcel"}, {Kind: "test.letter", Priority: 100}, {Kind: "test.letter", Priority: -1},
+			{Kind: "test.letter", Spec: func() {}},
+		} {
+			_, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Key: fmt.Sprint(i)}, bad)
+			if job.KindOf(err) != job.Invalid {
+				t.Errorf("%d: got %v", i, err)
+			}
+		}
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Parent: "bag_none"}); job.KindOf(err) != job.NotFound {
+			t.Errorf("no parent: got %v", err)
+		}
+		if page, err := w.store.List(t.Context(), job.Query{}); err != nil || len(page.Jobs) != 0 {
+			t.Errorf("there are %d jobs, %v", len(page.Jobs), err)
+		}
+	})
+}
+
+// TestSubmitWhoseFateIsUnknown: under a key it may be repeated, whether it was applied or not.
+func TestSubmitWhoseFateIsUnknown(t *testing.T) {
+	for _, f := range []fate{refused, unheard} {
+		synctest.Test(t, func(t *testing.T) {
+			store := mem.New()
+			m := startMortal(t, store, engine.Options{}, letters(nil))
+			defer m.stop()
+			m.line.decide(func(op string, nth int) fate {
+				if op == "Create" && nth == 1 {
+					return f
+				}
+				return answered
+			})
+			o := engine.Order{Kind: "test.letter", Key: "k"}
+			if _, err := m.Submit(t.Context(), o); job.KindOf(err) != job.Unavailable {
+				t.Fatalf("got %v", err)
+			}
+			j := m.end(m.post(o).ID)
+			page, err := store.List(t.Context(), job.Query{})
+			if err != nil || len(page.Jobs) != 1 || j.Outcome != lc.OK {
+				t.Errorf("%d jobs, %s, %v", len(page.Jobs), j.Outcome, err)
+			}
+			if got := m.times(j.ID, "begin"); got != 1 {
+				t.Errorf("it began %d times", got)
+			}
+		})
+	}
+}
