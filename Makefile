@@ -2,6 +2,7 @@
 # make demo       run the main job on real input, with the embedded store
 # make check      everything that CI runs; installs what it lacks
 SHELL := /bin/bash
+.SHELLFLAGS := -eo pipefail -c
 GO ?= go
 # What the long tests are given here; the plain `go test ./...` takes less.
 HOURS ?= 1000
@@ -42,6 +43,7 @@ race:
 
 long:
 	$(GO) test ./engine -run 'Simulation|Why' -hours $(HOURS) -rapid.checks 20000 -v -timeout 20m | grep -v '^=== '
+	$(GO) test ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./cmd/stagepost -run Kill -kills $(KILLS) -v -timeout 20m | grep -v '^=== '
 
 # Fifteen seconds for each fuzz target.
