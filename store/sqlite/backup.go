@@ -52,8 +52,16 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, c.Interrupt)
-	defer stop()
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.Interrupt()
+		close(interrupted)
+	})
+	defer func() {
+		if !stop() {
+			<-interrupted // the connection is closed next
+		}
+	}()
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ type fsck struct {
 // rowFacts is what the check keeps of a job.
 type rowFacts struct {
 	there     bool
-	parent    int64
 	counts    *job.Children // what the record says, nil for none
 	real      *job.Children // what its children say, nil for none
 	seq, last int64         // what the record says

@@ -159,6 +159,19 @@ func (w *want) mayMatch(f *leafLines) bool {
 	return false
 }
 
+// driver gives a column and the one number in it that matches, 0 if there is none such: most lines need no further look.
+func (w *want) driver(f *leafLines) (column *[leaf]uint32, number uint32) {
+	switch {
+	case w.parent != nil:
+		return &f.parent, *w.parent
+	case w.owner != nil:
+		return &f.owner, *w.owner
+	case w.group != nil:
+		return &f.group, *w.group
+	}
+	return &f.kind, 0
+}
+
 func in(wanted []uint32, got uint32) bool {
 	if len(wanted) == 0 {
 		return true
@@ -188,13 +201,17 @@ func (l *lines) search(w *want, from int64, step, limit int) []int64 {
 			at += step
 			continue
 		}
-		for first := at / leaf; at >= 0 && at/leaf == first; at += step {
-			if w.matches(f, at%leaf) {
-				if found = append(found, int64(at+1)); len(found) == limit {
+		column, value := w.driver(f)
+		base := at / leaf * leaf
+		i := at - base
+		for ; i >= 0 && i < leaf; i += step {
+			if (value == 0 || column[i] == value) && w.matches(f, i) {
+				if found = append(found, int64(base+i+1)); len(found) == limit {
 					return found
 				}
 			}
 		}
+		at = base + i
 	}
 	return found
 }

@@ -27,8 +27,8 @@ func TestSearch(t *testing.T) {
 		{outcomes: []uint32{1}, before: 10}, {states: []uint32{99}}, {owner: &owner, kinds: []uint32{1}},
 	} {
 		var want []int64
+		one := &leafLines{}
 		for row, v := range plain {
-			one := &leafLines{}
 			one.kind[0], one.state[0], one.outcome[0], one.group[0] = v.kind, v.state, v.outcome, v.group
 			one.owner[0], one.changed[0], one.ended[0] = v.owner, v.changed, v.ended
 			if w.matches(one, 0) {

@@ -6,4 +6,4 @@ package sqlite
 const cutStride = 1
 
 // faultStride is how many operations of the disk lie between those that fail.
-const faultStride = 2
+const faultStride = 4

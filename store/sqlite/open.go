@@ -114,8 +114,16 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.Exec("PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;" +
+	err = c.Exec("PRAGMA busy_timeout = 10000; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;" +
 		"PRAGMA trusted_schema = OFF; PRAGMA synchronous = " + s.options.sync + ";" + pragmas)
+	if err == nil {
+		err = each(c, "PRAGMA journal_mode = WAL", func(mode *conn.Stmt) error {
+			if got := mode.GetText(0); got != "wal" {
+				return fmt.Errorf("the file system allows no write-ahead log (journal mode %s)", got)
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}

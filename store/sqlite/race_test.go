@@ -3,7 +3,7 @@
 package sqlite
 
 // cutStride is how many writes lie between power cuts: with the race detector an image takes ten times as long.
-const cutStride = 25
+const cutStride = 20
 
 // faultStride is how many operations of the disk lie between those that fail.
-const faultStride = 11
+const faultStride = 40

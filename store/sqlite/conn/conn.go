@@ -93,8 +93,12 @@ func (c *Conn) Exec(sql string) error {
 	return nil
 }
 
-// Interrupt makes the running statement fail with [Interrupted]. It may be called from any goroutine.
-func (c *Conn) Interrupt() { sqlite3.Xsqlite3_interrupt(c.tls, c.db) }
+// Interrupt makes the running statement fail with [Interrupted]. It may be called from any goroutine, but not after Close.
+func (c *Conn) Interrupt() {
+	tls := libc.NewTLS() // the connection's own is in use
+	defer tls.Close()
+	sqlite3.Xsqlite3_interrupt(tls, c.db)
+}
 
 // InTransaction tells whether a transaction is open.
 func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
