@@ -151,6 +151,7 @@ func TestRetryStormIsSpread(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(3 * time.Minute)
+				synctest.Wait()
 				peak := 0
 				for _, n := range second {
 					peak = max(peak, n)
@@ -200,6 +201,7 @@ func TestWaitWithoutAnEndIsLookedAtNowAndThen(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if j = w.get(j.ID); tries < 2 || tries > 60 {
 			t.Errorf("%d tries in a minute; it is %s", tries, j.State)
 		}

@@ -14,13 +14,11 @@ import (
 // dispatch claims jobs for free slots until ctx ends. It sleeps while there is nothing to claim or no slot is free.
 func (e *Engine) dispatch(ctx context.Context) {
 	for {
-		e.mu.Lock()
 		n := 0
-		if e.hungry {
-			n = e.free
-		}
-		if n > 0 {
+		e.mu.Lock()
+		if e.hungry && e.free > 0 {
 			e.hungry = false
+			n = e.take(e.free)
 		}
 		e.mu.Unlock()
 		if n > 0 {
@@ -37,28 +35,33 @@ func (e *Engine) dispatch(ctx context.Context) {
 	}
 }
 
-// claim takes up to n jobs and starts them.
+// claim takes jobs for n slots that were taken for it, starts them, and gives back the slots that stay empty.
 func (e *Engine) claim(ctx context.Context, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
 		Worker: e.name, From: e.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits,
 	})
-	if err != nil {
-		if ctx.Err() == nil {
-			e.log.Error("claim", "error", err) // the sweep tries again
-		}
-		return
+	if err != nil && ctx.Err() == nil {
+		e.log.Error("claim", "error", err) // the sweep tries again
 	}
-	e.mu.Lock()
-	if len(jobs) == n {
-		e.hungry = true
-	}
-	e.free -= len(jobs)
-	e.steps.Add(len(jobs))
-	e.mu.Unlock()
 	for _, j := range jobs {
 		e.start(j)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(jobs) == n {
+		e.hungry = true
+	}
+	e.free += n - len(jobs)
+	e.steps.Add(len(jobs) - n)
+}
+
+// take takes up to n free slots. The caller holds mu.
+func (e *Engine) take(n int) int {
+	n = max(min(n, e.free), 0)
+	e.free -= n
+	e.steps.Add(n)
+	return n
 }
 
 // start carries a claimed job in a slot that was taken for it.
@@ -121,21 +124,13 @@ func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool)
 	}
 }
 
-// attempt asks the gate and runs the step. nil means that the claim was lost.
+// attempt asks the gate and runs the step, as long as the state's time allows. nil means that the claim was lost.
 func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	j := &r.job
 	if !r.work.knows(j) {
 		b := definitionBlocker(r.work, j)
 		b.Until = e.clock.Now().Add(time.Minute)
 		return judge(Wait(*b))
-	}
-	if gate := r.work.Gates[j.State]; gate != nil {
-		if b := gate(ctx, j); b != nil {
-			if b.Until.IsZero() {
-				b.Until = e.clock.Now().Add(5 * time.Second)
-			}
-			return judge(Wait(*b))
-		}
 	}
 	if !j.Expires.IsZero() {
 		var cancel context.CancelFunc
@@ -156,7 +151,7 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	return judge(err)
 }
 
-// step runs the step and makes an error of a panic: the first is tried again, the second fails the job.
+// step asks the gate, runs the step and makes an error of a panic in either: the first is tried again, the second fails the job.
 func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -168,6 +163,11 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 			}
 		}
 	}()
+	if gate := r.work.Gates[r.job.State]; gate != nil {
+		if b := gate(ctx, &r.job); b != nil {
+			return Wait(*b)
+		}
+	}
 	return r.work.Steps[r.job.State](ctx, r)
 }
 

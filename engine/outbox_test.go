@@ -65,6 +65,7 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		time.Sleep(59 * time.Second)
+		synctest.Wait()
 		if len(p.keys) != 0 || len(w.messages(j.ID)) != 0 {
 			t.Error("it went out before the commit")
 		}
@@ -78,6 +79,7 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 		}
 		stopped := w.post(engine.Order{})
 		time.Sleep(30 * time.Second)
+		synctest.Wait()
 		if got := w.get(stopped.ID); got.State != "Riding" {
 			t.Fatalf("got %s", got.State)
 		}
@@ -106,12 +108,14 @@ func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 				defer w.stop()
 				j := w.post(engine.Order{})
 				time.Sleep(time.Second)
+				synctest.Wait()
 				if c.stop {
 					if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				if len(p.keys) != c.want || len(w.messages(j.ID)) != c.want {
 					t.Errorf("delivered %v, stored %+v", p.keys, w.messages(j.ID))
 				}
@@ -147,6 +151,7 @@ func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				if runs != 2 || len(p.keys) != c.want || len(w.messages(j.ID)) != c.want {
 					t.Errorf("%d runs, delivered %v", runs, p.keys)
 				}
@@ -187,7 +192,8 @@ func TestMessageIsTriedAgain(t *testing.T) {
 				w := start(t, mem.New(), o, mailing(takes(0)))
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
-				time.Sleep(24 * time.Hour)
+				time.Sleep(time.Hour)
+				synctest.Wait()
 				m := w.messages(j.ID)
 				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries || !strings.Contains(m[0].Error, c.says) || len(p.keys) != c.tries {
 					t.Fatalf("got %+v after %d tries", m, len(p.keys))
@@ -224,7 +230,8 @@ func TestMessageNobodyDelivers(t *testing.T) {
 		w := start(t, mem.New(), o, mailing(takes(0)))
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(time.Hour)
+		synctest.Wait()
 		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp || m[0].Error != `nobody here delivers "mail"` {
 			t.Errorf("got %+v", m)
 		}
@@ -262,6 +269,7 @@ func TestMessageAfterACrash(t *testing.T) {
 				defer second.stop()
 				died := time.Now()
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				if len(p.keys) != c.want || p.keys[0] != p.keys[len(p.keys)-1] {
 					t.Errorf("delivered %v", p.keys)
 				}
@@ -298,6 +306,7 @@ func TestMessageDuringAStop(t *testing.T) {
 		w2 := start(t, store, p.options(), mailing(takes(0)))
 		defer w2.stop()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if m := w2.messages(id); len(p.keys) != 1 || m[0].Settled != job.Delivered {
 			t.Errorf("got %v, %+v", p.keys, m)
 		}
@@ -320,6 +329,7 @@ func TestOutboxSurvivesAFailingStore(t *testing.T) {
 		})
 		j := m.end(m.post(engine.Order{}).ID)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		m.line.decide(nil)
 		if got := m.messages(j.ID); len(got) != 1 || got[0].Settled != job.Delivered || injected == 0 {
 			t.Errorf("got %+v after %d faults", got, injected)

@@ -38,7 +38,7 @@ func delivered(t *testing.T, n int, keep time.Duration, clock engine.Clock) *wor
 		return nil
 	}})
 	work.Keep = keep
-	w := start(t, mem.New(), engine.Options{Clock: clock}, work)
+	w := start(t, mem.New(), engine.Options{Clock: clock, Sweep: time.Minute}, work)
 	orders := make([]engine.Order, n)
 	for i := range orders {
 		orders[i].Kind = "test.letter"
@@ -66,7 +66,7 @@ func TestRetentionKeepsAndThenClearsAShare(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := delivered(t, c.jobs, c.keep, nil)
 				defer w.stop()
-				time.Sleep(24*time.Hour + time.Minute)
+				time.Sleep(24*time.Hour + 5*time.Minute)
 				for i, want := range c.want {
 					if got := w.burnt(); got != want {
 						t.Errorf("%d h: %d cleared, want %d", 24+i, got, want)
@@ -120,7 +120,7 @@ func TestRetentionLeavesAloneWhatHasNotEnded(t *testing.T) {
 		if _, err := w.Do(t.Context(), engine.Act{Job: live[2].ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * 24 * time.Hour)
+		time.Sleep(7 * 24 * time.Hour)
 		for i, want := range []lc.State{"Sorting", "Posted", "Held"} {
 			if j := w.get(live[i].ID); j.State != want {
 				t.Errorf("got %s, want %s", j.State, want)

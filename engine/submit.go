@@ -73,10 +73,7 @@ func (e *Engine) reserve(n int) int {
 	if !e.open {
 		return 0
 	}
-	n = min(n, e.free)
-	e.free -= n
-	e.steps.Add(n)
-	return n
+	return e.take(n)
 }
 
 func (e *Engine) unreserve() {

@@ -139,7 +139,7 @@ func tick(ctx context.Context, t *rapid.T, e *Engine) {
 		return // a stopped engine neither sweeps nor claims
 	}
 	e.work = ctx
-	e.claim(ctx, e.free)
+	e.claim(ctx, e.take(e.free))
 	e.steps.Wait()
 	if err := e.overdue(ctx); err != nil {
 		t.Fatal(err)

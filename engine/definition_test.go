@@ -1,0 +1,96 @@
+package engine_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// oldLetter is letter as it was before operators could stop it: the same states, another definition.
+var oldLetter = func() *lc.Table {
+	stages := letter.Stages()
+	for i := range stages {
+		var arrows []lc.Arrow
+		for _, a := range stages[i].Arrows {
+			if a.Event != "stop" {
+				arrows = append(arrows, a)
+			}
+		}
+		stages[i].Arrows = arrows
+	}
+	return lc.Must("test.letter", stages...)
+}()
+
+// TestJobOfAnotherDefinitionWaits (rule R13): nobody works on it and no person moves it until somebody says that the states mean the same.
+func TestJobOfAnotherDefinitionWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		worked := 0
+		steps := map[lc.State]engine.Step{"Posted": deaf(0), "Sorting": deaf(0)}
+		old := letters(steps)
+		old.Life = oldLetter
+		first := start(t, store, engine.Options{Name: "old"}, old)
+		first.stop()
+		j := first.post(engine.Order{})
+		if letter.Hash() == oldLetter.Hash() {
+			t.Fatal("the definitions are the same")
+		}
+
+		second := start(t, store, engine.Options{Name: "new"}, letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
+		time.Sleep(time.Hour)
+		x, err := second.Why(t.Context(), j.ID, time.Time{})
+		if err != nil || !blocks(x, engine.BlockDefinition) {
+			t.Errorf("why: %+v, %v", x.Blockers, err)
+		}
+		_, err = second.Do(t.Context(), engine.Act{Job: j.ID, Event: "hold", By: lc.Operator})
+		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), oldLetter.Hash()) {
+			t.Errorf("do: %v", err)
+		}
+		if got := second.get(j.ID); worked != 0 || got.State != "Posted" || got.Claimed() || got.Starts != 0 || got.Attempts != 0 {
+			t.Errorf("worked on %d times, it is %+v", worked, got)
+		}
+		if n := len(second.events(j.ID)); n > 2 {
+			t.Errorf("an hour of waiting left %d entries in its history", n)
+		}
+		second.stop()
+
+		adopting := letters(map[lc.State]engine.Step{"Posted": counted(&worked)})
+		adopting.Adopts = []string{oldLetter.Hash()}
+		third := start(t, store, engine.Options{Name: "third"}, adopting)
+		defer third.stop()
+		if got := third.end(j.ID); got.Outcome != lc.OK || worked != 1 || got.Definition != oldLetter.Hash() {
+			t.Errorf("got %s under %s after %d runs", got.Outcome, got.Definition, worked)
+		}
+		third.verify(j.ID)
+	})
+}
+
+// TestVersionThatKnowsTheDefinitionFinishesIt: the control, an engine with the old table after the new one.
+func TestVersionThatKnowsTheDefinitionFinishesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		old := letters(nil)
+		old.Life = oldLetter
+		first := start(t, store, engine.Options{Name: "old"}, old)
+		first.stop()
+		j := first.post(engine.Order{})
+		second := start(t, store, engine.Options{Name: "new"}, letters(nil))
+		time.Sleep(time.Hour)
+		second.stop()
+		again := start(t, store, engine.Options{Name: "old again"}, old)
+		defer again.stop()
+		began := time.Now()
+		if got := again.end(j.ID); got.Outcome != lc.OK {
+			t.Errorf("got %s", got.Outcome)
+		}
+		if took := time.Since(began); took > 2*time.Minute {
+			t.Errorf("it came to the old version after %s", took)
+		}
+	})
+}

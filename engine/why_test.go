@@ -1,0 +1,336 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+func (w *world) why(id job.ID) engine.Explanation {
+	w.t.Helper()
+	x, err := w.Why(w.t.Context(), id, time.Time{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return x
+}
+
+// blocker gives the only blocker of a job, which must have the code.
+func (w *world) blocker(id job.ID, code string) engine.Blocker {
+	w.t.Helper()
+	x := w.why(id)
+	if len(x.Blockers) != 1 || x.Blockers[0].Code != code {
+		w.t.Fatalf("got %+v, want the one blocker %s", x.Blockers, code)
+	}
+	return x.Blockers[0]
+}
+
+// says checks a blocker's parts. since and until are times after began; -1 stands for no time.
+func says(t *testing.T, b engine.Blocker, began time.Time, since, until time.Duration, holder, sentence, remedy string) {
+	t.Helper()
+	at := func(d time.Duration) time.Time {
+		if d < 0 {
+			return time.Time{}
+		}
+		return began.Add(d)
+	}
+	if !b.Since.Equal(at(since)) || !b.Until.Equal(at(until)) {
+		t.Errorf("%s: since %s until %s, want %s, %s", b.Code, b.Since.Sub(began), b.Until.Sub(began), since, until)
+	}
+	if b.Holder != holder || !strings.Contains(b.Sentence, sentence) || !strings.Contains(b.Remedy, remedy) {
+		t.Errorf("%s: holder %q, sentence %q, remedy %q", b.Code, b.Holder, b.Sentence, b.Remedy)
+	}
+}
+
+func TestWhyHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		began := time.Now()
+		if _, err := w.Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", began.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, err := w.Hold(t.Context(), job.Scope{}, "ben", "fire", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		j := w.post(engine.Order{Group: "maps"})
+		x := w.why(j.ID)
+		if len(x.Blockers) != 2 {
+			t.Fatalf("two holds concern it, got %+v", x.Blockers)
+		}
+		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "release the hold on group=maps")
+		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "release the hold on everything")
+		if _, err := w.Release(t.Context(), job.Scope{}); err != nil {
+			t.Fatal(err)
+		}
+		w.blocker(j.ID, engine.BlockHold)
+		time.Sleep(time.Hour)
+		if x := w.why(j.ID); blocks(x, engine.BlockHold) {
+			t.Errorf("the hold is over: %+v", x.Blockers)
+		}
+	})
+}
+
+func TestWhyDueAndBackoffAndReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
+			if r.Job().Group == "failing" {
+				return engine.RetryAfter(time.Hour, errBroken)
+			}
+			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
+		}}))
+		defer w.stop()
+		began := time.Now()
+		later := w.post(engine.Order{Due: began.Add(30 * time.Minute)})
+		failing, waiting := w.post(engine.Order{Group: "failing"}), w.post(engine.Order{})
+		time.Sleep(time.Minute)
+		says(t, w.blocker(later.ID, engine.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
+		says(t, w.blocker(failing.ID, engine.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "mend the reason")
+		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
+		if x := w.why(failing.ID); x.Attempts != "1 of 5 attempts and 0 of 5 starts used in this state, 0 retries" {
+			t.Errorf("got %q", x.Attempts)
+		}
+	})
+}
+
+func TestWhyClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+			r.Progress(3, 10, "letters")
+			return blocked(ctx, r)
+		}}))
+		defer w.stop()
+		began := time.Now()
+		j := w.post(engine.Order{})
+		time.Sleep(12 * time.Second)
+		b := w.blocker(j.ID, engine.BlockClaim)
+		says(t, b, began, 0, 25*time.Second, w.Name(), "is at work on Sorting, 3 of 10 letters done", "if the worker dies, another takes over")
+		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
+			t.Errorf("got %+v, %v", p, ok)
+		}
+		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if _, ok := w.Progress(j.ID); ok {
+			t.Error("there is progress of a job that has ended")
+		}
+	})
+}
+
+func TestWhyLimitBusyBehindStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)})
+		work.Limits = []job.Limit{{Name: "per owner", Kind: "test.letter", Guard: []lc.State{"Posted"}, PerOwner: true, Max: 1}}
+		w := start(t, mem.New(), engine.Options{Slots: 2}, work)
+		began := time.Now()
+		w.post(engine.Order{Owner: "ann"})
+		synctest.Wait()
+		second := w.post(engine.Order{Owner: "ann"})
+		synctest.Wait()
+		says(t, w.blocker(second.ID, engine.BlockLimit), began, -1, -1, "per owner", "1 of 1 are under way by the limit per owner", "raise the limit")
+		w.post(engine.Order{Owner: "ben"})
+		synctest.Wait()
+		third := w.post(engine.Order{Owner: "cid"})
+		says(t, w.blocker(third.ID, engine.BlockBusy), began, -1, -1, w.Name(), "all 2 slots are taken", "more slots")
+		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, engine.BlockLimit) || !blocks(x, engine.BlockBusy) {
+			t.Errorf("every reason, not the first: got %+v", x.Blockers)
+		}
+		w.stop()
+		b := w.blocker(third.ID, engine.BlockStopped)
+		says(t, b, began, -1, -1, w.Name(), "no worker takes jobs", "start the engine")
+	})
+}
+
+// TestWhyBehind: two slots are free and three jobs wait, of which the last is told who goes first. The hold is released behind the engine's
+// back, so that it looks only at its next sweep.
+func TestWhyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{Slots: 2, Sweep: time.Hour}, letters(nil))
+		defer w.stop()
+		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		last, first, second := w.post(engine.Order{Priority: 9}), w.post(engine.Order{Priority: 1}), w.post(engine.Order{Priority: 1})
+		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
+			t.Fatal(err)
+		}
+		says(t, w.blocker(last.ID, engine.BlockBehind), time.Now(), -1, -1, w.Name(), "2 others go first", "better priority")
+		for _, j := range []job.Job{first, second} {
+			if x := w.why(j.ID); len(x.Blockers) != 0 {
+				t.Errorf("it is next, and yet %+v", x.Blockers)
+			}
+		}
+	})
+}
+
+func TestWhyPersonTimerOutside(t *testing.T) {
+	life := lc.Must("test.visit",
+		lc.OnQueue("Rung", "a guest comes, a servant opens", lc.OnPass("open", "Seated", lc.Worker, "the door is open"),
+			lc.OnFail("fail", "Away", lc.Worker, "nobody is at home")),
+		lc.OnWait("Seated", "the guest has a seat until the tea is cold",
+			lc.OnPass("serve", "Served", lc.Operator, "tea is there"), lc.OnFail("leave", "Away", lc.Timer, "the tea is cold")),
+		lc.OnWait("Served", "the guest drinks until the carriage comes", lc.OnPass("go", "Away2", lc.Engine, "the carriage is there")),
+		lc.OnEnd("Away", lc.Failed, "the guest is away"), lc.OnEnd("Away2", lc.OK, "the guest is away"),
+	)
+	synctest.Test(t, func(t *testing.T) {
+		visits := engine.Work{Life: life, Prefix: "vis", Steps: map[lc.State]engine.Step{"Rung": takes(0)},
+			Policies: map[lc.State]engine.Policy{"Seated": {Timeout: time.Hour}}}
+		w := start(t, mem.New(), engine.Options{}, visits, letters(map[lc.State]engine.Step{
+			"Posted": func(context.Context, *engine.Run) error { return engine.Go("hold") },
+		}))
+		defer w.stop()
+		began := time.Now()
+		letter, visit := w.post(engine.Order{}), w.post(engine.Order{Kind: "test.visit"})
+		time.Sleep(time.Minute)
+		says(t, w.blocker(letter.ID, engine.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "see the moves")
+		says(t, w.blocker(visit.ID, engine.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "see the moves")
+		if _, err := w.Do(t.Context(), engine.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
+			t.Fatal(err)
+		}
+		says(t, w.blocker(visit.ID, engine.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "see the moves")
+	})
+}
+
+func TestWhyChildrenAndGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		gated := letters(nil)
+		gated.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *engine.Blocker {
+			return &engine.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk", Remedy: "make room"}
+		}}
+		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
+		defer w.stop()
+		batch := w.post(engine.Order{Kind: "test.bag"})
+		time.Sleep(time.Minute)
+		says(t, w.blocker(batch.ID, engine.CauseChildren), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "look at the jobs")
+		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
+		if err != nil || len(page.Jobs) != 2 {
+			t.Fatal(err)
+		}
+		x := w.why(page.Jobs[0].ID)
+		if !blocks(x, "space") || page.Jobs[0].State != "Riding" {
+			t.Errorf("got %+v", x.Blockers)
+		}
+		for _, b := range x.Blockers {
+			if b.Holder == "the disk" {
+				says(t, b, began, 0, -1, "the disk", "3 GB are missing", "make room")
+			}
+		}
+	})
+}
+
+// TestWhyEnded: the chain of what led there from the last success on, the rule, and what can still be done by whom.
+func TestWhyEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(map[lc.State]engine.Step{"Riding": func(context.Context, *engine.Run) error { return errBroken }})
+		work.Policy.MaxAttempts = 2
+		w := start(t, mem.New(), engine.Options{}, work)
+		defer w.stop()
+		j := w.end(w.post(engine.Order{}).ID)
+		x := w.why(j.ID)
+		says(t, w.blocker(j.ID, engine.BlockEnded), j.Entered, 0, -1, "", "it has ended: Lost, outcome failed (the axle broke)", "see the moves")
+		var chain []lc.Event
+		for _, h := range x.Chain {
+			chain = append(chain, h.Event)
+		}
+		if diff := cmp.Diff([]lc.Event{"next", lc.Backoff, "fail"}, chain); diff != "" {
+			t.Errorf("chain (-want +got):\n%s", diff)
+		}
+		if x.Rule != "Riding -fail-> Lost: the coach broke down" {
+			t.Errorf("rule %q", x.Rule)
+		}
+		want := []engine.Exit{
+			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: "try again where it went wrong"},
+			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: "nobody wants it"},
+		}
+		if diff := cmp.Diff(want, x.Moves); diff != "" {
+			t.Errorf("moves (-want +got):\n%s", diff)
+		}
+		gone, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "delete", By: lc.Operator})
+		if err != nil || len(w.why(gone.ID).Moves) != 0 {
+			t.Errorf("a tombstone has moves: %v", err)
+		}
+	})
+}
+
+// TestWhyThen answers for past moments from the history.
+func TestWhyThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
+			"Sorting": func(ctx context.Context, r *engine.Run) error {
+				if r.Job().Cause == "" {
+					return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
+				}
+				return takes(10*time.Minute)(ctx, r)
+			},
+			"Riding": func(context.Context, *engine.Run) error { return engine.Fail("axle", errBroken) },
+		}))
+		defer w.stop()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		j := w.end(w.post(engine.Order{Due: began.Add(10 * time.Minute)}).ID)
+		for _, c := range []struct {
+			after    time.Duration
+			state    lc.State
+			code     string
+			sentence string
+			holder   string
+			moves    int
+		}{
+			{5 * time.Minute, "Posted", "create", "begin by worker moved it to Sorting", w.Name(), 3},
+			{30 * time.Minute, "Sorting", "snow", "the pass is shut", w.Name(), 3},
+			{2 * time.Hour, "Lost", "axle", "the axle broke", "", 2},
+		} {
+			x, err := w.Why(t.Context(), j.ID, began.Add(c.after))
+			if err != nil || len(x.Blockers) != 1 || !x.At.Equal(began.Add(c.after)) {
+				t.Fatalf("after %s: %+v, %v", c.after, x, err)
+			}
+			b := x.Blockers[0]
+			if x.Position.State != c.state || b.Code != c.code || b.Holder != c.holder || !strings.Contains(b.Sentence, c.sentence) || len(x.Moves) != c.moves {
+				t.Errorf("after %s: %s, %+v, %d moves", c.after, x.Position.State, b, len(x.Moves))
+			}
+			if (len(x.Chain) > 0) != (c.state == "Lost") {
+				t.Errorf("after %s: chain %v", c.after, x.Chain)
+			}
+		}
+		if _, err := w.Why(t.Context(), j.ID, began.Add(-time.Second)); job.KindOf(err) != job.NotFound {
+			t.Errorf("before it was created: %v", err)
+		}
+		if _, err := w.Why(t.Context(), "let_none", time.Time{}); job.KindOf(err) != job.NotFound {
+			t.Errorf("no such job: %v", err)
+		}
+	})
+}
+
+// TestWhyKnowsItsKinds: an engine says of a kind that it was not given that it does not know it.
+func TestWhyKnowsItsKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		w := start(t, store, engine.Options{Name: "notes"}, notes())
+		w.stop()
+		j := w.post(engine.Order{Kind: "test.note"})
+		other := start(t, store, engine.Options{Name: "letters"}, letters(nil))
+		defer other.stop()
+		if _, err := other.Why(t.Context(), j.ID, time.Time{}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "test.note") {
+			t.Errorf("why: %v", err)
+		}
+		if _, err := other.Do(t.Context(), engine.Act{Job: j.ID, Event: "send", By: lc.Operator}); job.KindOf(err) != job.Refused {
+			t.Errorf("do: %v", err)
+		}
+		if got := fmt.Sprint(other.Kinds()); got != "[test.letter]" {
+			t.Errorf("kinds %s", got)
+		}
+	})
+}
