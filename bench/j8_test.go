@@ -180,3 +180,10 @@ func BenchmarkBatch(b *testing.B) {
 	})
 	b.ReportMetric(float64(calls*size)/took.Seconds(), "jobs/s")
 }
+
+// BenchmarkEngine is the engine's part of J8 alone, at 128 callers, for profiles.
+func BenchmarkEngine(b *testing.B) {
+	b.ReportAllocs()
+	took := engineJobs(b, 128, b.N)
+	b.ReportMetric(float64(b.N)/took.Seconds(), "jobs/s")
+}

@@ -210,9 +210,14 @@ func merge(c *job.Change, set job.Change) {
 	}
 }
 
+// goesOn tells whether a change brings its job to a state that may be worked on right after the one before.
+func goesOn(c *job.Change, w *Work) bool {
+	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.policy(c.To.State).Serial
+}
+
 // chain asks to go straight on if this engine has a step for what comes next.
 func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
-	if c.Event == "" || c.Ended || c.To.State == c.From || w.Steps[c.To.State] == nil || w.policy(c.To.State).Serial {
+	if !goesOn(c, w) {
 		return
 	}
 	e.mu.Lock()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,7 +74,7 @@ func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (
 	if w == nil {
 		return job.Change{}, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
 	}
-	o := &outcome{verdict: passed, cause: r.Cause}
+	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, CauseError)}
 	switch {
 	case r.Event != "":
 		o.verdict, o.event = chose, r.Event
@@ -89,7 +90,7 @@ func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (
 		return c, err
 	}
 	c.Epoch, c.Actor, c.Set.Data = r.Epoch, worker, r.Data
-	if r.Again && c.Event != "" && !c.Ended && c.To.State != c.From {
+	if r.Again && goesOn(&c, w) {
 		c.Chain = &job.Chain{Worker: worker, Until: now.Add(e.options.Lease), Limits: e.limits}
 	}
 	return c, nil

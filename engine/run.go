@@ -100,11 +100,16 @@ func (r *Run) Send(topic, key string, body any) error {
 	return nil
 }
 
-// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is over: stop.
+// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is over: stop. After any
+// other error it may be called again: nothing of what was set is forgotten.
 func (r *Run) Save(ctx context.Context) error {
 	c := r.take()
 	c.Keep = true
-	return r.commit(ctx, c)
+	err := r.commit(ctx, c)
+	if err != nil {
+		r.set, r.tasks, r.outbox = c.Set, c.Tasks, c.Outbox
+	}
+	return err
 }
 
 // take empties the run into a change without an event.

@@ -66,13 +66,17 @@ func (e *Engine) reclaim(ctx context.Context) error {
 		moved := 0
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			if strings.HasPrefix(j.Worker, e.name) {
+			if strings.HasPrefix(j.Worker, e.name) || e.works[j.Kind] == nil {
 				continue
 			}
-			if err := e.lost(ctx, j); err != nil {
+			switch err := e.lost(ctx, j); job.KindOf(err) {
+			case "":
+				moved++
+			case job.Unavailable:
 				return err
+			default: // one record must not keep the engine from starting
+				e.log.Error("reclaim", "job", j.ID, "state", j.State, "error", err)
 			}
-			moved++
 		}
 		if moved == 0 {
 			return nil
@@ -110,6 +114,9 @@ func (e *Engine) overdue(ctx context.Context) error {
 		moved := 0
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
+			if e.works[j.Kind] == nil {
+				continue
+			}
 			if j.Claimed() && !j.Until.After(now) {
 				err = e.lost(ctx, j)
 			} else {
@@ -119,8 +126,10 @@ func (e *Engine) overdue(ctx context.Context) error {
 			case "":
 				moved++
 			case job.Conflict, job.Stale: // somebody was faster
-			default:
+			case job.Unavailable:
 				return err
+			default: // one record must not keep the sweep from the others
+				e.log.Error("sweep", "job", j.ID, "state", j.State, "error", err)
 			}
 		}
 		if moved == 0 || len(page.Jobs) < 1000 {
@@ -148,6 +157,10 @@ func (e *Engine) lost(ctx context.Context, j *job.Job) error {
 	if j.Starts > 1 { // do not let a job that kills its workers take them all
 		due = now.Add(w.policy(j.State).Backoff.Pause(j.Starts-1, e.chance()))
 		defer e.alarm(due)
+	}
+	if _, ok := w.Life.Arrow(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
+		_, err := e.one(ctx, job.Change{Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now, Set: job.Fields{Due: &due}})
+		return err
 	}
 	return e.byTimer(ctx, w, j, lifecycle.Lost, now, func(c *job.Change) { c.Note, c.Set.Due = note, &due })
 }

@@ -8,31 +8,33 @@ import (
 
 // Commit is job.Store's, for one change.
 func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
-	before, err := r.Job(c.Job)
-	if err != nil {
+	before, after := &l.before, &l.after // their room is used again: this is the hottest path of all
+	var err error
+	if *before, err = r.Job(c.Job); err != nil {
 		return job.Job{}, err
 	}
-	after, event, err := job.Apply(before, c)
+	var event *job.Event
+	if *after, event, err = job.Apply(*before, c); err != nil {
+		return *before, err
+	}
+	parent, err := l.parent(r, before, after, c)
 	if err != nil {
-		return before, err
+		return *before, err
 	}
-	parent, err := l.parent(r, &before, &after, c)
+	children, err := l.spawn(r, after, c)
 	if err != nil {
-		return before, err
+		return *before, err
 	}
-	children, err := l.spawn(r, &after, c)
-	if err != nil {
-		return before, err
+	if err := l.write(r, c, before, after, event, children); err != nil {
+		return *before, err
 	}
-	if err := l.write(r, c, &before, &after, event, children); err != nil {
-		return before, err
-	}
+	committed := *after
 	if parent != nil {
 		if err := l.update(r, &parent.before, &parent.after); err != nil {
-			return before, err
+			return *before, err
 		}
 	}
-	return after, nil
+	return committed, nil
 }
 
 // parent checks what the change requires and gives the parent with its new counts, or nil if they do not change. A parent whose

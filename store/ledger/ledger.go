@@ -21,6 +21,8 @@ type Ledger struct {
 	revised int64      // version of the holds
 	numbers map[job.Kind]int64
 	touched []job.Job
+	before  job.Job // the record of the commit that is under way
+	after   job.Job
 }
 
 // New makes a ledger that knows no jobs yet.
