@@ -42,6 +42,7 @@ race:
 	$(GO) test -race ./engine/... ./store/... ./server/... ./client/...
 
 long:
+	$(GO) test ./app -run OnDisk -everywhere -v -timeout 20m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
 	$(GO) test ./engine -run 'Simulation|Why' -hours $(HOURS) -rapid.checks 20000 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./cmd/stagepost -run Kill -kills $(KILLS) -v -timeout 20m | grep -v '^=== '
