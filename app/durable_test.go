@@ -9,13 +9,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/crash"
 	"github.com/stagepost/stagepost/store/sqlite"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 var everywhere = flag.Bool("everywhere", false, "TestEveryCrashOnDisk takes every transition of every table; else one walk through each")
 
 // lifeOf gives the table of a kind.
 func lifeOf(kind job.Kind) *lifecycle.Table {
-	for _, life := range lives {
+	for _, life := range append(lives, storetest.Batch, storetest.Step) {
 		if life.Name() == string(kind) {
 			return life
 		}
