@@ -175,6 +175,36 @@ func TestDeletedChildCounts(t *testing.T) {
 	})
 }
 
+// TestLastChildDuringTheWait: the last child ends after its batch has looked and before it waits. The report does not have to wait for the
+// next look.
+func TestLastChildDuringTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		looks := 0
+		b := bagOf(1, "test.note")
+		spawn := b.Steps["Open"]
+		b.Steps["Open"] = func(ctx context.Context, r *engine.Run) error {
+			looks++
+			verdict := spawn(ctx, r)
+			for range 10 {
+				if j, err := store.Get(ctx, r.Job().ID); err != nil || j.Children.Settled() {
+					return verdict
+				}
+				<-time.After(time.Second)
+			}
+			return engine.Fail("slow", errBroken)
+		}
+		w := start(t, store, engine.Options{}, b, notes())
+		defer w.stop()
+		began := time.Now()
+		j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
+		if took := time.Since(began); j.State != "Emptied" || took > time.Minute || looks != 2 {
+			t.Errorf("got %s (%s) after %s and %d looks", j.State, j.Message, took, looks)
+		}
+		w.verify(j.ID)
+	})
+}
+
 // TestEmptyBatchReports at once.
 func TestEmptyBatchReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -139,7 +139,7 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 		id := first.post(engine.Order{}).ID
 		first.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Claimed() })
 		first.line.decide(func(op string, _ int) fate { // it sleeps: nothing leaves it until it wakes
-			if op == "Renew" {
+			if op == "Renew" || op == "Claim" {
 				return refused
 			}
 			return answered
@@ -222,4 +222,40 @@ func (s *slowAnswer) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, err
 		close(s.renewed)
 	}
 	return lost, err
+}
+
+// TestRenewalTellsWhatNoHintTold: on a store without hints, a worker whose job was taken away learns it with its next renewal.
+func TestRenewalTellsWhatNoHintTold(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		store func(job.Store) job.Store
+		after time.Duration
+	}{
+		{"no hints", func(s job.Store) job.Store { return silent{s} }, 5 * time.Second},
+		{"control: hints", func(s job.Store) job.Store { return s }, 2 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := mem.New()
+				ended := make(chan time.Time, 1)
+				w := start(t, c.store(store), engine.Options{Name: "worker"}, letters(map[lc.State]engine.Step{
+					"Posted": func(ctx context.Context, _ *engine.Run) error { <-ctx.Done(); ended <- time.Now(); return ctx.Err() },
+				}))
+				defer w.stop()
+				began := time.Now()
+				j := w.post(engine.Order{})
+				time.Sleep(2 * time.Second)
+				other := outside(t, &tap{Store: store})
+				if _, err := other.Do(t.Context(), engine.Act{Job: j.ID, Event: "hold", By: lc.Operator}); err != nil {
+					t.Fatal(err)
+				}
+				if after := (<-ended).Sub(began); after != c.after {
+					t.Errorf("its context ended after %s, want %s", after, c.after)
+				}
+				if j = w.get(j.ID); j.State != "Held" {
+					t.Errorf("got %s", j.State)
+				}
+			})
+		})
+	}
 }

@@ -70,6 +70,7 @@ func TestReportMovesAJob(t *testing.T) {
 		{"wait without an end", engine.Report{Wait: &engine.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting, 0, "snow", "shut",
 			[2]time.Duration{time.Second, time.Minute}},
 		{"retry", engine.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle", [2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
+		{"fail without a cause", engine.Report{Fail: "bridge"}, "Lost", "fail", 0, engine.CauseError, "bridge", [2]time.Duration{}},
 		{"fail", engine.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge", [2]time.Duration{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,6 +204,7 @@ func TestReportGoesStraightOn(t *testing.T) {
 		{"held", engine.Report{Again: true}, true, false, "Sorting"},
 		{"stays", engine.Report{Again: true, Retry: "axle"}, false, false, "Posted"},
 		{"ends", engine.Report{Again: true, Fail: "axle"}, false, false, "Lost"},
+		{"comes to a person", engine.Report{Again: true, Event: "hold"}, false, false, "Held"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -235,6 +237,23 @@ func TestReportGoesStraightOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReportDoesNotGoStraightOnIntoASerialState.
+func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Policies = map[lc.State]engine.Policy{"Riding": {Serial: true}}
+		w := outside(t, mem.New(), work)
+		w.post(engine.Order{})
+		r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Again: true})
+		if r.Err != nil || !r.Job.Claimed() {
+			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
+		}
+		if r = w.report("ann", r.Job, engine.Report{Again: true}); r.Err != nil || r.Job.Claimed() || r.Job.State != "Riding" {
+			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
+		}
+	})
 }
 
 // TestAcquireAsksForSomething, within the same limits as everybody.

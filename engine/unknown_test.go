@@ -63,6 +63,9 @@ func TestUnknownFateOfACommit(t *testing.T) {
 							t.Errorf("%s is %d times in %v", e, got, m.events(j.ID))
 						}
 					}
+					if got := m.times(j.ID, lc.Lost); got != 0 {
+						t.Errorf("the engine took itself for lost %d times: %v", got, m.events(j.ID))
+					}
 					m.verify(j.ID)
 				})
 			})
@@ -73,6 +76,44 @@ func TestUnknownFateOfACommit(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestSaveMayBeRepeated: what was set is not forgotten when the store did not answer, and not doubled when it had.
+func TestSaveMayBeRepeated(t *testing.T) {
+	for _, f := range []fate{refused, unheard, answered} {
+		synctest.Test(t, func(t *testing.T) {
+			failed := 0
+			m := startMortal(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+				if err := r.SetData("sorted"); err != nil {
+					return err
+				}
+				r.PutTask(job.Task{Name: "address", State: "Read"})
+				if err := r.Send("mail", r.Key(), "sorted"); err != nil {
+					return err
+				}
+				if err := r.Save(ctx); err != nil {
+					failed++
+					return r.Save(ctx)
+				}
+				return nil
+			}}))
+			defer m.stop()
+			m.line.decide(func(op string, nth int) fate {
+				if op == "Commit" && nth == 2 {
+					return f
+				}
+				return answered
+			})
+			j := m.end(m.post(engine.Order{}).ID)
+			tasks, err := m.store.Tasks(t.Context(), j.ID)
+			if err != nil || string(j.Data) != `"sorted"` || len(m.messages(j.ID)) != 1 || len(tasks) != 1 {
+				t.Errorf("fate %d: data %s, %d messages, %d tasks, %v", f, j.Data, len(m.messages(j.ID)), len(tasks), err)
+			}
+			if (failed == 1) != (f != answered) || m.times(j.ID, lc.Backoff) != 0 {
+				t.Errorf("fate %d: %d saves failed, %v", f, failed, m.events(j.ID))
+			}
+		})
 	}
 }
 

@@ -163,6 +163,7 @@ func TestWhyBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		last, first, second := w.post(engine.Order{Priority: 9}), w.post(engine.Order{Priority: 1}), w.post(engine.Order{Priority: 1})
+		synctest.Wait()
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +214,8 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
 		defer w.stop()
 		batch := w.post(engine.Order{Kind: "test.bag"})
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + 2*time.Second) // between two looks at the gate
+		synctest.Wait()
 		says(t, w.blocker(batch.ID, engine.CauseChildren), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "look at the jobs")
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 2 {

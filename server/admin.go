@@ -8,20 +8,24 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// keeper gives who looks after the store, and the time that takes.
-func (s *Server) keeper(w http.ResponseWriter, r *http.Request) (Keeper, error) {
+// keeper gives who looks after the store.
+func (s *Server) keeper(r *http.Request) (Keeper, error) {
 	if err := read(r).done(); err != nil {
 		return nil, err
 	}
 	if s.Keeper == nil {
 		return nil, job.Errorf(job.Refused, "admin", "", "the store %s has nothing to check or copy", s.store.Properties().Name)
 	}
-	deadline(w, 30*time.Second, time.Hour)
 	return s.Keeper, nil
 }
 
+// unhurried gives a handler an hour to answer.
+func unhurried(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // a recorder in a test has none
+}
+
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.keeper(w, r)
+	k, err := s.keeper(r)
 	if err != nil {
 		return err
 	}
@@ -29,6 +33,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	unhurried(w)
 	c, err := k.Verify(r.Context(), v.Job)
 	if err != nil {
 		return err
@@ -37,7 +42,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.keeper(w, r)
+	k, err := s.keeper(r)
 	if err != nil {
 		return err
 	}
@@ -45,6 +50,7 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	unhurried(w)
 	c, err := k.Fsck(r.Context(), f.Repair)
 	if err != nil {
 		return err
@@ -53,7 +59,7 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.keeper(w, r)
+	k, err := s.keeper(r)
 	if err != nil {
 		return err
 	}
@@ -61,6 +67,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	unhurried(w)
 	done, err := k.Backup(r.Context(), b.Name)
 	if err != nil {
 		return err

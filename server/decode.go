@@ -46,40 +46,31 @@ func bodyError(err error) error {
 
 // Strict decodes a JSON text of hostile origin. The error is of kind Invalid.
 func Strict[T any](text []byte, into *T) error {
-	if err := scan(text); err != nil {
-		return job.Errorf(job.Invalid, "decode", "", "JSON: %w", err)
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return job.Errorf(job.Invalid, "decode", "", "JSON: %w at byte %d", err, syntax.Offset)
+		}
 		return job.Errorf(job.Invalid, "decode", "", "JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	end := d.InputOffset()
+	if rest := bytes.TrimSpace(text[end:]); len(rest) > 0 {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: something stands behind the value, at byte %d", end)
+	}
+	s := &scanner{text: text[:end]}
+	if err := s.value(1); err != nil {
+		return job.Errorf(job.Invalid, "decode", "", "JSON: %w", err)
 	}
 	return nil
 }
 
-// scanner walks over a text that json.Valid has accepted and finds what the decoder lets pass: repeated members, which two readers may
-// understand differently, and depth.
+// scanner walks over a text that the decoder has accepted and finds what it lets pass: repeated members, which two readers may understand
+// differently, and depth.
 type scanner struct {
 	text []byte
 	at   int
-}
-
-func scan(text []byte) error {
-	if !json.Valid(text) {
-		return fmt.Errorf("it is not one JSON value%s", where(text))
-	}
-	s := &scanner{text: text}
-	return s.value(1)
-}
-
-// where gives the place of a syntax error.
-func where(text []byte) string {
-	var syntax *json.SyntaxError
-	var any json.RawMessage
-	if err := json.Unmarshal(text, &any); errors.As(err, &syntax) {
-		return fmt.Sprintf(": %s at byte %d", syntax, syntax.Offset)
-	}
-	return ""
 }
 
 func (s *scanner) space() {

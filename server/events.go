@@ -50,7 +50,6 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	st := &stream{server: s, id: id(r), seq: seq, control: http.NewResponseController(w), w: w}
-	_ = st.control.SetReadDeadline(time.Time{}) // the request is read; its connection lives on
 	st.run(r.Context(), changed)
 	return nil
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // headers stand on every answer, errors included (check S12). A route may replace Content-Security-Policy.
-var headers = map[string]string{
-	"Content-Security-Policy":      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-	"X-Content-Type-Options":       "nosniff",
-	"X-Frame-Options":              "DENY",
-	"Referrer-Policy":              "no-referrer",
-	"Cross-Origin-Opener-Policy":   "same-origin",
-	"Cross-Origin-Resource-Policy": "same-origin",
-	"Cache-Control":                "no-store",
+var headers = map[string][]string{
+	"Content-Security-Policy":      {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+	"X-Content-Type-Options":       {"nosniff"},
+	"X-Frame-Options":              {"DENY"},
+	"Referrer-Policy":              {"no-referrer"},
+	"Cross-Origin-Opener-Policy":   {"same-origin"},
+	"Cross-Origin-Resource-Policy": {"same-origin"},
+	"Cache-Control":                {"no-store"},
 }
 
 // guard wraps all routes: headers, panics, the Host header, the origin.
@@ -32,7 +32,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		for name, value := range headers {
-			h[name] = []string{value}
+			h[name] = value // shared: whoever replaces a header sets another slice
 		}
 		t := &tracked{ResponseWriter: w}
 		w = t

@@ -34,7 +34,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, who, err := s.identity(r, "", h.Who)
+	_, who, err := identity("", h.Who)
 	if err != nil {
 		return err
 	}

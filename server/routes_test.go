@@ -175,7 +175,6 @@ func TestErrorsComeBack(t *testing.T) {
 
 func TestPanicIsAProblem(t *testing.T) {
 	w := open(t, func(o *server.Options) {
-		o.Identify = nil
 		o.Alive = func() error { panic("a defect") }
 	}, nil)
 	p := w.problem(w.request(http.MethodGet, "/healthz", ""), http.StatusInternalServerError, job.Internal)

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -17,19 +16,18 @@ import (
 // Options of a server. Engine is required.
 type Options struct {
 	Engine    *engine.Engine
-	Ingest    Ingest                                                          // defaults to none: its routes are unavailable
-	Logs      Logs                                                            // defaults to none: logs are empty
-	Keeper    Keeper                                                          // defaults to none: the admin routes are unavailable
-	Lives     []*lifecycle.Table                                              // shown beside those of the engine: of tasks, of other programs
-	Alive     func() error                                                    // why the server cannot work any more; defaults to nil always
-	Version   string                                                          // shown by /healthz
-	Hosts     []string                                                        // names beside localhost under which requests may come
-	MaxBody   int64                                                           // bytes of a JSON body; defaults to 8 MiB
-	MaxUpload int64                                                           // bytes of a payload; defaults to 64 GiB
-	Leases    int                                                             // records of leased jobs kept at hand for workers' reports; defaults to 100,000
-	Watchers  int                                                             // event streams at once; defaults to 1000
-	Log       *slog.Logger                                                    // defaults to none
-	Identify  func(*http.Request) (by lifecycle.Actor, actor string, ok bool) // who asks; defaults to what the request says of itself
+	Ingest    Ingest             // defaults to none: its routes are unavailable
+	Logs      Logs               // defaults to none: logs are empty
+	Keeper    Keeper             // defaults to none: the admin routes are unavailable
+	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
+	Alive     func() error       // why the server cannot work any more; defaults to nil always
+	Version   string             // shown by /healthz
+	Hosts     []string           // names beside localhost under which requests may come
+	MaxBody   int64              // bytes of a JSON body; defaults to 8 MiB
+	MaxUpload int64              // bytes of a payload; defaults to 64 GiB
+	Leases    int                // records of leased jobs kept at hand for workers' reports; defaults to 100,000
+	Watchers  int                // event streams at once; defaults to 1000
+	Log       *slog.Logger       // defaults to none
 }
 
 // Logs reads the logs of jobs; *joblog.Logs is one.
@@ -131,12 +129,4 @@ func (s *Server) handler(r Route) http.Handler {
 			s.fail(w, q, err)
 		}
 	})
-}
-
-// deadline gives the request more or less time than the listener's default.
-func deadline(w http.ResponseWriter, read, write time.Duration) {
-	c := http.NewResponseController(w)
-	now := time.Now()
-	_ = c.SetReadDeadline(now.Add(read)) // a recorder in a test has no deadlines
-	_ = c.SetWriteDeadline(now.Add(write))
 }

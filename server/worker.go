@@ -72,9 +72,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 // poll waits for jobs. An answer that nobody reads any more costs their first lease, nothing else.
 func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *client.Claim) ([]job.Job, error) {
 	wait := seconds(c.Wait)
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{})
-	_ = control.SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
 	free, stop := s.hub.await(c.From)
 	defer stop()
 	ctx, cancel := context.WithTimeout(r.Context(), wait)

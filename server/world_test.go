@@ -52,6 +52,8 @@ type world struct {
 	ingest *inbox
 }
 
+var nothing = func(context.Context, *engine.Run) error { return nil }
+
 func open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.Step) *world {
 	t.Helper()
 	all := map[lc.State]engine.Step{}

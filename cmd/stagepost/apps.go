@@ -5,12 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/docs"
+	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -22,8 +25,12 @@ func (r *running) openApps(s *settings) (server.Ingest, error) {
 	if err != nil {
 		return nil, err
 	}
+	sender, err := mailSender(s)
+	if err != nil {
+		return nil, err
+	}
 	app, err := ingest.New(ingest.Options{
-		Dir: r.Data, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Log: r.log, Keep: s.IngestKeep, Reserve: s.IngestReserve,
+		Dir: r.Data, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Log: r.log, Keep: s.IngestKeep, Reserve: s.IngestReserve,
 	})
 	if err != nil {
 		return nil, err
@@ -33,6 +40,26 @@ func (r *running) openApps(s *settings) (server.Ingest, error) {
 		r.closers = append(r.closers, a)
 	}
 	return submissions{app}, nil
+}
+
+// mailSender gives the way of mails to a server, or nil: then they are files.
+func mailSender(s *settings) (mail.Sender, error) {
+	if s.MailSMTP == "" {
+		return nil, nil
+	}
+	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost}
+	if s.MailPassword != "" {
+		text, err := os.ReadFile(s.MailPassword)
+		if err != nil {
+			return nil, usagef("mail.passwordfile: %v", err)
+		}
+		o.Password = mail.Secret(strings.TrimRight(string(text), "\r\n"))
+	}
+	sender, err := mail.SMTP(o)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return sender, nil
 }
 
 // submissions joins the server to the application: the same words in both, in types of their own.

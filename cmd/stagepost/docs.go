@@ -38,7 +38,7 @@ const made = "<!-- Made by `go generate ./cmd/stagepost`; do not edit. -->\n\n"
 // cliPage describes every command.
 func cliPage(root *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The command line\n\n%s%s\n\n", made, cell(root.Long))
+	fmt.Fprintf(&b, "# The command line\n\n%s%s\n\n", made, prose(root.Long))
 	b.WriteString("| exit code | meaning |\n|---|---|\n")
 	for _, row := range [][2]string{
 		{"0", "done"}, {"1", "anything else: no server, a fault found by fsck, verify or lint"}, {"2", "wrong usage, or a value that makes no sense"},
@@ -60,7 +60,7 @@ func walk(b *strings.Builder, cmd *cobra.Command) {
 		}
 		fmt.Fprintf(b, "\n## %s\n\n%s.\n\n```\n%s\n```\n", sub.CommandPath(), sub.Short, sub.UseLine())
 		if sub.Long != "" {
-			fmt.Fprintf(b, "\n%s\n", cell(sub.Long))
+			fmt.Fprintf(b, "\n%s\n", prose(sub.Long))
 		}
 		if sub.Example != "" {
 			fmt.Fprintf(b, "\n```\n%s\n```\n", sub.Example)
@@ -92,6 +92,23 @@ func options(b *strings.Builder, flags *pflag.FlagSet) {
 		}
 		fmt.Fprintf(b, "| %s | %s |\n", name, cell(doc))
 	})
+}
+
+// prose turns the lines that are indented into code.
+func prose(text string) string {
+	var b strings.Builder
+	code := false
+	for line := range strings.SplitSeq(text, "\n") {
+		if indented := strings.HasPrefix(line, "  "); indented != code {
+			b.WriteString("```\n")
+			code = indented
+		}
+		b.WriteString(line + "\n")
+	}
+	if code {
+		b.WriteString("```\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // configPage describes every setting.

@@ -48,7 +48,7 @@ func (c *cli) event() *cobra.Command {
 	var a act
 	cmd := &cobra.Command{
 		Use:               "event EVENT ID...",
-		Short:             "Cause any event of a lifecycle: suspend, resume, kill, requeue, ...",
+		Short:             "Cause any event of a lifecycle, such as suspend, resume, kill or requeue",
 		Example:           "  stagepost event requeue ing_01J9... --note 'new pool'",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: c.completeEvents,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Exit codes; docs/cli.md explains them.
@@ -164,6 +165,8 @@ func hint(err error, n int) string {
 		return afterFailure(&f.job)
 	case n == exitRefused && e.Kind == job.Conflict:
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)
+	case n == exitRefused && p != nil && p.Event == "hold" && !isEnd(p.State):
+		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)
 	case n == exitRefused && p != nil && p.Job != "":
 		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
@@ -183,4 +186,9 @@ func afterFailure(j *client.Job) string {
 		return fmt.Sprintf("stagepost why %s; stagepost retry %s sends it back to where it failed", j.ID, j.ID)
 	}
 	return fmt.Sprintf("stagepost why %s", j.ID)
+}
+
+// isEnd tells whether the program's lifecycles have the state as an end.
+func isEnd(s lifecycle.State) bool {
+	return slices.ContainsFunc(lives(), func(t *lifecycle.Table) bool { return t.Ended(s) })
 }

@@ -72,13 +72,15 @@ func (f *filter) bind(cmd *cobra.Command) {
 	fl.BoolVar(&f.oldest, "oldest", false, "oldest first")
 	fl.IntVar(&f.limit, "limit", 50, "at most so many, up to 1000")
 	fl.BoolVar(&f.all, "all", false, "all of them, page by page")
-	cmd.MarkFlagsMutuallyExclusive("open", "ended")
 }
 
 func (f *filter) query() (job.Query, error) {
 	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Oldest: f.oldest, Limit: f.limit}
 	if f.limit < 1 || f.limit > 1000 {
 		return q, usagef("--limit must be 1 to 1000; --all gives everything")
+	}
+	if f.open && f.ended {
+		return q, usagef("either --open or --ended")
 	}
 	if f.all {
 		q.Limit = 1000

@@ -139,6 +139,18 @@ func (p *printer) when(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// moment writes a time where there is room: exact, and on a terminal how long ago as well.
+func (p *printer) moment(t time.Time) string {
+	if t.IsZero() || p.mode != modeTable {
+		return p.when(t)
+	}
+	past := ago(time.Since(t))
+	if !strings.HasPrefix(past, "in ") {
+		past += " ago"
+	}
+	return t.Local().Format("2006-01-02 15:04:05") + " (" + past + ")"
+}
+
 // ago writes a duration with one unit: "3s", "12m", "5h", "4d"; "in 3s" when it is negative.
 func ago(d time.Duration) string {
 	prefix := ""

@@ -148,7 +148,7 @@ func (r *running) run(l net.Listener) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.stopped.Go(func() {
-		if err := r.Engine.Run(ctx); err != nil {
+		if err := r.Engine.Run(ctx); err != nil && ctx.Err() == nil { // stopped before it had begun is stopped
 			r.fail(fmt.Errorf("engine: %w", err))
 		}
 	})

@@ -46,6 +46,10 @@ type settings struct {
 	IngestKeep    time.Duration `name:"ingest.keep" for:"serve" default:"0s" doc:"how long ended batches and jobs are kept; 0s means for ever"`
 	IngestReserve int64         `name:"ingest.reserve" for:"serve" default:"536870912" doc:"bytes of the disk that ingest promises to nobody"`
 	MailFrom      string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
+	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
+	MailTLS       string        `name:"mail.tls" for:"serve" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
+	MailUser      string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
+	MailPassword  string        `name:"mail.passwordfile" for:"serve" doc:"file with the password of mail.user"`
 	MailHost      string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
 
 	file    string            // --config
@@ -165,7 +169,7 @@ func (s *settings) load(flags *pflag.FlagSet, env func(string) (string, bool)) e
 			mistakes = append(mistakes, one.set(f.Value.String()))
 			return "flag --" + one.flag(), true
 		}
-		if text, ok := env(one.env()); ok {
+		if text, ok := env(one.env()); ok && text != "" {
 			mistakes = append(mistakes, one.set(text))
 			return "env " + one.env(), true
 		}

@@ -65,7 +65,7 @@ func (c *cli) printJob(j *client.Job) error {
 		children = counts(j.Children)
 	}
 	if j.Claimed() {
-		worker = fmt.Sprintf("%s (claim %d until %s)", j.Worker, j.Epoch, c.out.when(j.Until))
+		worker = fmt.Sprintf("%s (claim %d until %s)", j.Worker, j.Epoch, c.out.moment(j.Until))
 	}
 	return c.out.sheet([][2]string{
 		{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"state", string(j.State)}, {"outcome", string(j.Outcome)},
@@ -73,8 +73,8 @@ func (c *cli) printJob(j *client.Job) error {
 		{"last success", string(j.LastOK)}, {"failed in", string(j.Origin)},
 		{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group}, {"owner", j.Owner}, {"key", j.Key},
 		{"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},
-		{"due", c.out.when(j.Due)}, {"deadline", c.out.when(j.Deadline)}, {"expires", c.out.when(j.Expires)},
-		{"created", c.out.when(j.Created)}, {"entered", c.out.when(j.Entered)}, {"changed", c.out.when(j.Changed)},
+		{"due", c.out.moment(j.Due)}, {"deadline", c.out.moment(j.Deadline)}, {"expires", c.out.moment(j.Expires)},
+		{"created", c.out.moment(j.Created)}, {"entered", c.out.moment(j.Entered)}, {"changed", c.out.moment(j.Changed)},
 		{"version", strconv.FormatInt(j.Version, 10)}, {"number", strconv.FormatInt(j.Number, 10)},
 		{"spec", string(j.Spec)}, {"data", string(j.Data)},
 		{"operator can", events(j.Can["operator"])}, {"owner can", events(j.Can["owner"])},

@@ -62,6 +62,16 @@ With --key the same submission can be sent again after a broken connection: the 
 			return c.follow(ctx, j.ID)
 		},
 	}
+	bindSubmission(cmd, &s)
+	f := cmd.Flags()
+	f.IntVar(&priority, "priority", 50, "0 goes first, 99 last")
+	f.BoolVar(&wait, "wait", false, "follow the batch until it has ended")
+	c.complete(cmd, "type", "file", "container", "object-manifest", "batch-manifest", "container-batch-manifest", "single-file-batch-manifest")
+	return cmd
+}
+
+// bindSubmission adds the flags that describe a payload.
+func bindSubmission(cmd *cobra.Command, s *client.Submission) {
 	f := cmd.Flags()
 	for _, text := range []struct {
 		to        *string
@@ -79,8 +89,4 @@ With --key the same submission can be sent again after a broken connection: the 
 	f.StringVarP(&s.Note, "note", "m", "", "a note to the batch")
 	f.StringSliceVar(&s.LocalIDs, "local-id", nil, "local identifiers of the object")
 	f.BoolVar(&s.Update, "update", false, "a new version of an object that is stored")
-	f.IntVar(&priority, "priority", 50, "0 goes first, 99 last")
-	f.BoolVar(&wait, "wait", false, "follow the batch until it has ended")
-	c.complete(cmd, "type", "file", "container", "object-manifest", "batch-manifest", "container-batch-manifest", "single-file-batch-manifest")
-	return cmd
 }

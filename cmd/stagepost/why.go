@@ -79,8 +79,8 @@ func (c *cli) explain(x *client.Explanation) error {
 	}
 	for _, b := range x.Blockers {
 		c.out.line("  - %s [%s]", b.Sentence, b.Code)
-		c.detail("since", c.out.when(b.Since))
-		c.detail("until", c.out.when(b.Until))
+		c.detail("since", c.out.moment(b.Since))
+		c.detail("until", c.out.moment(b.Until))
 		c.detail("who can end it", b.Holder)
 		c.detail("what to do", b.Remedy)
 	}

@@ -1,0 +1,376 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/client"
+	example "github.com/stagepost/stagepost/examples/ingest"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+func (c *cli) demo() *cobra.Command {
+	return &cobra.Command{
+		Use:   "demo",
+		Short: "Ingest twelve objects before your eyes, two of which need help",
+		Long: `Starts a server on a fresh data directory, serves a small web site to it, and ingests a batch of twelve objects from there: files of several
+kinds, one object of 200 files, one whose file is wrong and one whose file is missing. It shows the report, asks why one of them failed, puts the right
+files in place, and retries. It takes some seconds and leaves the data directory for you to look at.
+
+If it is interrupted or killed, stagepost serve --data DIR goes on where it stopped; the site comes back with it.
+
+The data directory is ./demo-data-1, or the next number that is free, unless --data names one.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			dir, err := c.demoDir()
+			if err != nil {
+				return err
+			}
+			d := &demo{cli: c, dir: dir}
+			err = d.run(ctx)
+			if err != nil && ctx.Err() != nil {
+				c.out.line("interrupted; it goes on with: stagepost serve --data %s", dir)
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// demoDir gives the directory that --data names, or the next free ./demo-data-<n>. It must not have been used.
+func (c *cli) demoDir() (string, error) {
+	if c.settings.origins["data"] != "default" {
+		used, err := os.ReadDir(c.settings.Data)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if len(used) > 0 {
+			return "", usagef("%s is not empty: a demo begins with a fresh directory (stagepost serve --data %s goes on with an old one)", c.settings.Data, c.settings.Data)
+		}
+		return filepath.Abs(c.settings.Data)
+	}
+	for n := 1; ; n++ {
+		dir, err := filepath.Abs(fmt.Sprintf("demo-data-%d", n))
+		if err != nil {
+			return "", err
+		}
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return dir, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// demo is one run of the demo.
+type demo struct {
+	*cli
+	dir   string
+	api   *client.Client
+	batch job.ID
+}
+
+func (d *demo) run(ctx context.Context) (err error) {
+	began := time.Now()
+	d.out.line("Building a depositor's web site in %s ...", filepath.Join(d.dir, siteName))
+	if err := makeDemo(d.dir); err != nil {
+		return err
+	}
+	site, err := restoreDemo(d.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, site.Close()) }()
+	s := *d.settings
+	s.Data, s.Listen, s.Store, s.LogLevel = d.dir, "127.0.0.1:0", "sqlite", "error"
+	log, err := newLog(d.err, &s)
+	if err != nil {
+		return err
+	}
+	server, err := startServer(ctx, &s, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	if d.api, err = client.New(server.URL, client.Options{Agent: "stagepost/" + version}); err != nil {
+		return err
+	}
+	defer d.api.Close()
+	d.out.line("A server works on %s at %s.", d.dir, server.URL)
+	if err := d.play(ctx); err != nil {
+		return err
+	}
+	d.where(time.Since(began))
+	return nil
+}
+
+// play is the story: hand in, look, mend, retry.
+func (d *demo) play(ctx context.Context) error {
+	if err := d.submit(ctx); err != nil {
+		return err
+	}
+	if err := d.watch(ctx, d.batch); err != nil {
+		return err
+	}
+	report, err := d.report(ctx)
+	if err != nil {
+		return err
+	}
+	if report.Completed != example.Objects-example.Broken || report.Failed != example.Broken {
+		return fmt.Errorf("%d objects completed and %d failed; %d and %d were to be expected", report.Completed, report.Failed, example.Objects-example.Broken, example.Broken)
+	}
+	var failed []job.ID
+	for _, j := range report.Jobs {
+		if j.Outcome != lifecycle.OK {
+			failed = append(failed, j.Job)
+		}
+	}
+	d.out.line("")
+	d.out.line("$ stagepost why %s", failed[0])
+	x, err := d.api.Why(ctx, failed[0], time.Time{})
+	if err != nil {
+		return err
+	}
+	if err := d.explain(&x); err != nil {
+		return err
+	}
+	if err := d.mend(ctx, failed); err != nil {
+		return err
+	}
+	if report, err = d.report(ctx); err != nil {
+		return err
+	}
+	if report.Completed != example.Objects {
+		return fmt.Errorf("%d of %d objects are complete after the retry", report.Completed, example.Objects)
+	}
+	return nil
+}
+
+// submit hands in the batch manifest of the site.
+func (d *demo) submit(ctx context.Context) error {
+	f, err := os.Open(filepath.Join(d.dir, siteName, "batch.checkm"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	j, err := d.api.Submit(ctx, client.Submission{
+		Profile: demoProfile, Submitter: "demo", Filename: "batch.checkm", Notification: "you@example.org", Key: "demo", Note: "the demo's batch",
+	}, f)
+	if err != nil {
+		return err
+	}
+	d.batch = j.ID
+	d.out.line("$ stagepost submit batch.checkm --profile %s", demoProfile)
+	d.out.line("%s", j.ID)
+	return nil
+}
+
+// watch shows how a job goes on until it has ended.
+func (d *demo) watch(ctx context.Context, id job.ID) error {
+	bar := &bar{out: d.out}
+	err := d.api.Watch(ctx, id, 0, func(u client.Update) error {
+		if u.Event != nil {
+			return nil
+		}
+		done, total, text := standing(u.Job)
+		return bar.show(done, total, text)
+	})
+	bar.end()
+	return err
+}
+
+// report prints the report as the depositor gets it by mail.
+func (d *demo) report(ctx context.Context) (ingest.BatchReport, error) {
+	var r ingest.BatchReport
+	text, err := d.api.BatchReport(ctx, d.batch, true)
+	if err != nil {
+		return r, err
+	}
+	if _, err := fmt.Fprintf(d.out, "%s", cleanLines(text)); err != nil {
+		return r, err
+	}
+	data, err := d.api.BatchReport(ctx, d.batch, false)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(data, &r)
+}
+
+// cleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
+func cleanLines(text []byte) string {
+	out, rest := "", string(text)
+	for rest != "" {
+		line := rest
+		if i := indexLine(rest); i >= 0 {
+			line, rest = rest[:i], rest[i+1:]
+		} else {
+			rest = ""
+		}
+		indent := 0
+		for indent < len(line) && line[indent] == '\t' {
+			indent++
+		}
+		out += line[:indent] + clean(line[indent:]) + "\n"
+	}
+	return out
+}
+
+func indexLine(s string) int {
+	for i := range len(s) {
+		if s[i] == '\n' {
+			return i
+		}
+	}
+	return -1
+}
+
+// mend puts the right files in place, retries what failed, and asks for a second report.
+func (d *demo) mend(ctx context.Context, failed []job.ID) error {
+	names, err := example.Repair(filepath.Join(d.dir, siteName))
+	if err != nil {
+		return err
+	}
+	d.out.line("")
+	for _, name := range names {
+		d.out.line("The depositor puts %s right.", name)
+	}
+	for _, id := range failed {
+		d.out.line("$ stagepost retry %s", id)
+		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo", Note: "the file is right now"}); err != nil {
+			return err
+		}
+		if err := d.watch(ctx, id); err != nil {
+			return err
+		}
+	}
+	d.out.line("$ stagepost update %s", d.batch)
+	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo", Note: "all are mended"}); err != nil {
+		return err
+	}
+	return d.watch(ctx, d.batch)
+}
+
+// where tells where everything lies.
+func (d *demo) where(took time.Duration) {
+	d.out.line("")
+	d.out.line("It took %s. Look at:", took.Round(100*time.Millisecond))
+	for _, one := range [][2]string{
+		{"storage", "the objects, an OCFL 1.1 storage root"},
+		{"inventory.db", "what is stored: objects, versions, files, digests (SQLite)"},
+		{"stagepost.db", "jobs and their histories (SQLite)"},
+		{filepath.Join("work", string(d.batch)), "the payload and the reports"},
+		{"mail", "the mails that would have been sent"},
+		{siteName, "the depositor's web site"},
+	} {
+		d.out.line("  %-60s %s", filepath.Join(d.dir, one[0]), one[1])
+	}
+	d.out.line("To go on: stagepost serve --data %s", d.dir)
+}
+
+// Names of a demo below its data directory.
+const (
+	siteName    = "site"
+	demoFile    = "demo.json"
+	demoProfile = "demo"
+)
+
+// demoRecord is what demo.json keeps: whatever finds it can bring the site back.
+type demoRecord struct {
+	Listen string `json:"listen"` // address of the site, which is in its manifests
+}
+
+// makeDemo builds site and profile of a demo. demo.json comes last, so that a directory that has it is complete.
+func makeDemo(dir string) (err error) {
+	if err := os.MkdirAll(filepath.Join(dir, "profiles"), 0o700); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0") // takes a free port, which the manifests then name
+	if err != nil {
+		return err
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	if _, err := example.Build(filepath.Join(dir, siteName), "http://"+address); err != nil {
+		return err
+	}
+	text := "id: " + demoProfile + "\ndescription: the demo may fetch from this machine\nowner: demo\nallow_networks: [127.0.0.0/8]\n"
+	if err := os.WriteFile(filepath.Join(dir, "profiles", demoProfile+".yaml"), []byte(text), 0o600); err != nil {
+		return err
+	}
+	record, err := json.Marshal(demoRecord{Listen: address})
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(dir, demoFile)
+	if err := os.WriteFile(name+".new", append(record, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// restoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else it gives nil. The
+// command serve calls it before its server starts, so that a demo that was killed can end.
+func restoreDemo(dir string) (io.Closer, error) {
+	text, err := os.ReadFile(filepath.Join(dir, demoFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var record demoRecord
+	if err := json.Unmarshal(text, &record); err != nil {
+		return nil, fmt.Errorf("%s: %w", demoFile, err)
+	}
+	address, err := netip.ParseAddrPort(record.Listen)
+	if err != nil || !address.Addr().IsLoopback() {
+		return nil, fmt.Errorf("%s: %q is no address on this machine", demoFile, record.Listen)
+	}
+	root, err := os.OpenRoot(filepath.Join(dir, siteName))
+	if err != nil {
+		return nil, fmt.Errorf("the demo's site: %w", err)
+	}
+	l, err := net.Listen("tcp", record.Listen)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the demo's site: %w", err), root.Close())
+	}
+	s := &demoSite{root: root, http: &http.Server{Handler: http.FileServerFS(root.FS()), ReadHeaderTimeout: 5 * time.Second}, done: make(chan error, 1)}
+	go func() { s.done <- s.http.Serve(l) }()
+	return s, nil
+}
+
+// demoSite is the web site of a demo.
+type demoSite struct {
+	root *os.Root
+	http *http.Server
+	done chan error
+}
+
+// Close ends the site.
+func (s *demoSite) Close() error {
+	err := s.http.Close()
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return errors.Join(err, s.root.Close())
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
+
+// TestPages holds the generated pages against the program; with -update it writes them.
+func TestPages(t *testing.T) {
+	c := &cli{out: newPrinter(&bytes.Buffer{}), settings: newSettings()}
+	for name, want := range pages(c.root()) {
+		file := filepath.Join("..", "..", "docs", name)
+		if *update {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s is stale; run go generate ./cmd/stagepost (-program +page):\n%s", name, diff)
+		}
+	}
+}
+
+// TestEveryCommandIsExplained wants a sentence for each command and option.
+func TestEveryCommandIsExplained(t *testing.T) {
+	c := &cli{out: newPrinter(&bytes.Buffer{}), settings: newSettings()}
+	for _, cmd := range c.root().Commands() {
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: its sentence is %q", cmd.Name(), cmd.Short)
+		}
+	}
+	for _, s := range c.settings.all() {
+		if s.Doc == "" {
+			t.Errorf("setting %s has no sentence", s.Name)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package engine_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// drafts is a life of notes as another version had it: the same kind, a start that this version does not know.
+var drafts = lc.Must("test.note",
+	lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",
+		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker, "it cannot be read")),
+	lc.OnEnd("Sent", lc.OK, "it is on its way"),
+	lc.OnEnd("Torn", lc.Failed, "it cannot be read"),
+)
+
+// TestSweepPassesByABadRecord: a record that this version cannot move (its claim ran out in a state that the table does not have) keeps the
+// sweep from no other job, and the engine from no start.
+func TestSweepPassesByABadRecord(t *testing.T) {
+	for _, name := range []string{"first", "second"} { // the same engine again, or another one
+		synctest.Test(t, func(t *testing.T) {
+			store := mem.New()
+			old := engine.Work{Life: drafts, Prefix: "not", Steps: map[lc.State]engine.Step{"Drafted": blocked}}
+			m := startMortal(t, store, engine.Options{Name: "first"}, old, letters(nil))
+			if _, err := m.Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			bad := m.post(engine.Order{Kind: "test.note"}).ID
+			good := m.post(engine.Order{Deadline: time.Now().Add(30 * time.Second)}).ID
+			m.until(bad, func(j *job.Job) bool { return j.Claimed() })
+			m.kill()
+			s := start(t, store, engine.Options{Name: name}, notes(), letters(nil))
+			defer s.stop()
+			time.Sleep(31 * time.Second)
+			if j := s.get(good); j.State != "Lost" || j.Cause != engine.CauseTimeout {
+				t.Errorf("the good job is %s a second after its deadline", j.State)
+			}
+		})
+	}
+}
+
+// TestSweepLeavesAloneUnknownKinds: an engine that comes up without a kind it once had does not run round and round over its claims.
+func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		first := startMortal(t, store, engine.Options{Name: "clerk"}, letters(map[lc.State]engine.Step{"Posted": blocked}))
+		id := first.post(engine.Order{}).ID
+		first.until(id, func(j *job.Job) bool { return j.Claimed() })
+		first.kill()
+		again := startMortal(t, store, engine.Options{Name: "clerk"}, notes())
+		defer again.stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := again.line.count("List"); n > 62 {
+			t.Errorf("%d lists in 60 sweeps", n)
+		}
+		if j := again.get(id); j.Worker != first.Name() {
+			t.Errorf("it touched a job of a kind that it does not know: %+v", j)
+		}
+	})
+}
+
+// TestLostInAStateWithoutLoops: a step may be given for a waiting state too. The claim of its dead worker ends like any other.
+func TestLostInAStateWithoutLoops(t *testing.T) {
+	for _, name := range []string{"first", "second"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := mem.New()
+			hold := func(context.Context, *engine.Run) error { return engine.Go("hold") }
+			m := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Posted": hold, "Held": blocked}))
+			id := m.post(engine.Order{}).ID
+			mine := m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
+			m.kill()
+			s := start(t, store, engine.Options{Name: name}, letters(nil))
+			defer s.stop()
+			time.Sleep(17 * time.Second)
+			if j := s.get(id); j.Claimed() || j.State != "Held" {
+				t.Errorf("got %s, in the hands of %q", j.State, j.Worker)
+			}
+			late, err := store.Commit(t.Context(), job.Change{Job: id, Epoch: mine.Epoch, At: time.Now()})
+			if err != nil || job.KindOf(late[0].Err) != job.Stale {
+				t.Errorf("a late word of the dead worker: %v, %v", late, err)
+			}
+			s.verify(id)
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// TestLongRequestsGetTheirAnswer lets a check, a submission and a long poll take longer than an answer usually may. The control is a
+// handler that does not ask for more time.
+func TestLongRequestsGetTheirAnswer(t *testing.T) {
+	w := open(t, nil, nil)
+	slow := &patient{limit: 50 * time.Millisecond}
+	s := server.New(server.Options{Engine: w.Engine, Keeper: slow, Ingest: slow})
+	defer s.Close()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", s)
+	mux.HandleFunc("/hasty", func(w http.ResponseWriter, r *http.Request) {
+		_ = slow.wait(r.Context())
+		w.WriteHeader(http.StatusNoContent)
+	})
+	h := server.HTTP(mux, discard)
+	h.ReadTimeout, h.WriteTimeout = 20*time.Millisecond, 20*time.Millisecond
+	go func() { _ = h.Serve(l) }()
+	defer h.Close()
+	c, err := client.New("http://"+l.Addr().String(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Verify(t.Context(), client.Verify{}); err != nil {
+		t.Errorf("verify: %v", err)
+	}
+	if _, err := c.Submit(t.Context(), client.Submission{}, strings.NewReader("payload")); err != nil {
+		t.Errorf("submit: %v", err)
+	}
+	jobs, err := c.Claim(t.Context(), client.Claim{Worker: "w", From: posted, N: 1, Wait: 0.05})
+	if err != nil || len(jobs) != 0 {
+		t.Errorf("claim: %v, %v", jobs, err)
+	}
+	if answer, err := http.Get("http://" + l.Addr().String() + "/hasty"); err == nil {
+		_ = answer.Body.Close()
+		t.Errorf("the control got an answer: %s", answer.Status)
+	}
+}
+
+// patient takes longer than limit, unless its context ends first.
+type patient struct {
+	keeper
+	limit time.Duration
+}
+
+func (p *patient) wait(ctx context.Context) error {
+	done := time.NewTimer(p.limit)
+	defer done.Stop()
+	select {
+	case <-done.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *patient) Verify(ctx context.Context, _ job.ID) (client.Checkup, error) {
+	return client.Checkup{Faults: []string{}}, p.wait(ctx)
+}
+
+func (p *patient) Submit(ctx context.Context, _ client.Submission, payload io.Reader) (job.Job, error) {
+	if _, err := io.Copy(io.Discard, payload); err != nil {
+		return job.Job{}, err
+	}
+	return job.Job{ID: "let_1", Kind: "test.letter"}, p.wait(ctx)
+}
+
+func (p *patient) Report(context.Context, job.ID) (server.Report, error) { return server.Report{}, nil }
+
+func (p *patient) Objects(context.Context, client.ObjectQuery) (json.RawMessage, error) {
+	return nil, nil
+}
