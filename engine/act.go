@@ -57,12 +57,25 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 	if arrow, _ := w.Life.Arrow(j.State, a.Event); arrow.Class == lifecycle.Reenter || arrow.Restart {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
+		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) { // who retries after the deadline means that it no longer holds
+			never, expires := time.Time{}, w.expires(c.To, now, time.Time{})
+			c.Set.Deadline, c.Set.Expires = &never, &expires
+		}
 	}
 	return e.one(ctx, c)
 }
 
 // SetPriority moves a job in its queue at once.
 func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int) (job.Job, error) {
+	for try := 1; ; try++ {
+		j, err := e.setPriority(ctx, id, version, p)
+		if job.KindOf(err) != job.Conflict || version != 0 || try == 5 {
+			return j, err
+		}
+	}
+}
+
+func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p int) (job.Job, error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return j, err

@@ -264,18 +264,3 @@ func (e *Engine) giveUp(ctx context.Context, r *Run, refusal error) {
 	c.Epoch, c.Actor = r.job.Epoch, e.name
 	_, _ = e.commit(context.WithoutCancel(ctx), r, c)
 }
-
-// alarm wakes the dispatcher when a job becomes due. Only the earliest is kept; the sweep finds the others.
-func (e *Engine) alarm(due time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.clock.Now()
-	if !e.open || (!e.nextDue.IsZero() && e.nextDue.After(now) && !due.Before(e.nextDue)) {
-		return
-	}
-	e.nextDue = due
-	if e.dueTimer != nil {
-		e.dueTimer.Stop()
-	}
-	e.dueTimer = time.AfterFunc(max(due.Sub(now), 0), e.stir)
-}

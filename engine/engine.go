@@ -53,16 +53,16 @@ type Engine struct {
 	places  []job.Place
 	limits  []job.Limit
 
-	mu       sync.Mutex // guards the rest
-	random   *mathrand.Rand
-	running  map[job.ID]*running
-	waiters  map[job.ID][]*waiter
-	free     int
-	hungry   bool            // there may be jobs to claim
-	open     bool            // Run is under way and not stopping
-	work     context.Context // of the steps
-	nextDue  time.Time
-	dueTimer *time.Timer
+	mu         sync.Mutex // guards the rest
+	random     *mathrand.Rand
+	running    map[job.ID]*running
+	waiters    map[job.ID][]*waiter
+	free       int
+	hungry     bool            // there may be jobs to claim
+	open       bool            // Run is under way and not stopping
+	work       context.Context // of the steps
+	alarms     alarms
+	alarmTimer *time.Timer
 
 	wake     chan struct{} // to the dispatcher
 	post     chan struct{} // to the outbox
@@ -233,8 +233,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	unwatch()
 	loops.Wait()
 	e.mu.Lock()
-	if e.dueTimer != nil {
-		e.dueTimer.Stop()
+	if e.alarmTimer != nil {
+		e.alarmTimer.Stop()
 	}
 	e.mu.Unlock()
 	return nil

@@ -74,6 +74,9 @@ func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (
 	if w == nil {
 		return job.Change{}, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
 	}
+	if !w.knows(j) {
+		return job.Change{}, job.Errorf(job.Refused, "report", j.ID, "%s", definitionBlocker(w, j).Sentence)
+	}
 	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, CauseError)}
 	switch {
 	case r.Event != "":

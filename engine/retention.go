@@ -112,8 +112,8 @@ func leftByTimer(w *Work, s lifecycle.Stage) bool {
 
 func (e *Engine) clean(ctx context.Context, w *Work, j *job.Job) error {
 	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
-	if !ok {
+	if !ok || !w.knows(j) {
 		return nil
 	}
-	return e.byTimer(ctx, w, j, ev, e.clock.Now(), func(c *job.Change) { c.Note = "kept long enough" })
+	return e.untold(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) { c.Note = "kept long enough" })
 }

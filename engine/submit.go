@@ -63,6 +63,11 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 			e.unreserve()
 		}
 	}
+	for i := range jobs {
+		if due := jobs[i].Due; !due.IsZero() && !jobs[i].Claimed() {
+			e.alarm(due)
+		}
+	}
 	return jobs, err
 }
 

@@ -148,9 +148,9 @@ func (e *Engine) lost(ctx context.Context, j *job.Job) error {
 	note := fmt.Sprintf("worker %s fell silent", j.Worker)
 	if p := w.policy(j.State); j.Starts >= p.MaxStarts {
 		stage, _ := w.Life.Stage(j.State)
-		if ev, ok := w.timerEvent(j.Position); ok && stage.Endures == "" {
+		if ev, by, ok := w.poisoned(j.Position); ok && stage.Endures == "" && w.knows(j) {
 			o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
-			return e.byTimer(ctx, w, j, ev, now, func(c *job.Change) { explain(c, o) })
+			return e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) })
 		}
 	}
 	due := now
@@ -159,10 +159,12 @@ func (e *Engine) lost(ctx context.Context, j *job.Job) error {
 		defer e.alarm(due)
 	}
 	if _, ok := w.Life.Arrow(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
-		_, err := e.one(ctx, job.Change{Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now, Set: job.Fields{Due: &due}})
+		_, err := e.one(ctx, job.Change{
+			Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now, Set: job.Fields{Due: &due, Starts: &j.Starts},
+		})
 		return err
 	}
-	return e.byTimer(ctx, w, j, lifecycle.Lost, now, func(c *job.Change) { c.Note, c.Set.Due = note, &due })
+	return e.untold(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, func(c *job.Change) { c.Note, c.Set.Due = note, &due })
 }
 
 // expire takes a job out of a state whose time is up.
@@ -172,6 +174,11 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		return nil
 	}
 	now := e.clock.Now()
+	if !w.knows(j) { // its own definition decides what time does to it: look again later
+		later := now.Add(time.Minute)
+		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &later}})
+		return err
+	}
 	ev, ok := w.timerEvent(j.Position)
 	if !ok { // the definition has changed: nothing to do by time
 		never := time.Time{}
@@ -182,16 +189,16 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	if !j.Deadline.IsZero() && !now.Before(j.Deadline) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
-	return e.byTimer(ctx, w, j, ev, now, func(c *job.Change) {
+	return e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
 		if a, _ := w.Life.Arrow(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout {
 			explain(c, &outcome{cause: CauseTimeout, err: fmt.Errorf("%s", why)})
 		}
 	})
 }
 
-// byTimer commits an arrow that time causes, for the record as it was read.
-func (e *Engine) byTimer(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, now time.Time, more func(*job.Change)) error {
-	c, err := move(w, j, ev, lifecycle.Timer, now)
+// untold commits an arrow that no worker reported, for the record as it was read.
+func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time, more func(*job.Change)) error {
+	c, err := move(w, j, ev, by, now)
 	if err != nil {
 		return err
 	}

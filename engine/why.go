@@ -88,7 +88,11 @@ func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 		return x, err
 	}
 	x.ask(e.whyClaimed(&j), "no worker has it")
-	x.ask(whyDue(&j, x.At), "it is due")
+	due, err := e.whyDue(ctx, &j, x.At)
+	if err != nil {
+		return x, err
+	}
+	x.ask(due, "it is due")
 	if gate := w.Gates[j.State]; gate != nil && !j.Claimed() {
 		x.ask(gate(ctx, &j), "its gate is open")
 	}
@@ -203,23 +207,28 @@ func (e *Engine) whyClaimed(j *job.Job) *Blocker {
 	return b
 }
 
-func whyDue(j *job.Job, now time.Time) *Blocker {
+func (e *Engine) whyDue(ctx context.Context, j *job.Job, now time.Time) (*Blocker, error) {
 	if j.Claimed() || !j.Due.After(now) {
-		return nil
+		return nil, nil
 	}
+	last, err := e.store.History(ctx, j.ID, j.Seq-1, 1)
+	if err != nil {
+		return nil, err
+	}
+	waits := len(last) == 1 && last[0].Event == lifecycle.Waiting
 	b := &Blocker{Code: BlockDue, Since: j.Changed, Until: j.Due, Holder: "a timer"}
 	b.Sentence = "it is not due before " + j.Due.UTC().Format(time.RFC3339)
 	switch {
 	case j.Cause == CauseChildren:
 		b.Code, b.Sentence, b.Holder = CauseChildren, j.Message, "the jobs of the batch"
 		b.Remedy = "look at the jobs that have not ended"
-	case j.Attempts > 0:
+	case j.Attempts > 0 && !waits:
 		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)
 		b.Remedy = "mend the reason, or wait"
 	case j.Cause != "":
 		b.Code, b.Sentence = j.Cause, j.Message
 	}
-	return b
+	return b, nil
 }
 
 // whyCapacity asks the limits and the slots.

@@ -157,6 +157,21 @@ func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
 	return "", false
 }
 
+// poisoned gives the event by which the sweep fails a job that nobody works on, and in whose name: a failure by time if there is one, else the
+// failure of the worker that fell silent, else whatever time does.
+func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor, bool) {
+	stage, _ := w.Life.Stage(p.State)
+	for _, by := range []lifecycle.Actor{lifecycle.Timer, lifecycle.Worker} {
+		for _, a := range stage.Arrows {
+			if a.Class == lifecycle.Fail && a.By&by != 0 && a.Event != Timeout {
+				return a.Event, by, true
+			}
+		}
+	}
+	e, ok := w.timerEvent(p)
+	return e, lifecycle.Timer, ok
+}
+
 // Timeout is the event that a timer prefers where a state has it.
 const Timeout lifecycle.Event = "timeout"
 

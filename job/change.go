@@ -64,6 +64,7 @@ type Fields struct {
 	Deadline *time.Time
 	Expires  *time.Time
 	Attempts *int
+	Starts   *int // else it is emptied by whatever its worker says
 	Retries  *int
 	Expected *int
 	Group    *string
@@ -94,6 +95,7 @@ func Apply(j Job, c *Change) (Job, *Event, error) {
 	if c.Event != lifecycle.Lost && !c.Keep && (c.Event != "" || c.Epoch != 0) {
 		next.Starts = 0 // its worker lived to tell
 	}
+	assign(&next.Starts, c.Set.Starts)
 	if c.Event == "" {
 		return next, nil, nil
 	}

@@ -138,7 +138,7 @@ func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 		}
 		after := before
 		after.Version++
-		after.Due = time.Time{}
+		after.Due, after.Changed = time.Time{}, c.Now
 		take(&after, c.Worker, c.Until)
 		if err := l.update(r, &before, &after); err != nil {
 			return nil, err

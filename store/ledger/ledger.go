@@ -176,6 +176,9 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		if err != nil {
 			return nil, err
 		}
+		if old != nil && j.Parent != "" && old.Parent != j.Parent {
+			return nil, job.Errorf(job.Invalid, "create", j.ID, "its id or key belongs to %s, which is not of batch %s", old.ID, j.Parent)
+		}
 		if old != nil {
 			p.answer = append(p.answer, *old)
 			continue
