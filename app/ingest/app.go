@@ -207,7 +207,7 @@ func (a *App) client(p *profile.Profile) *fetch.Client {
 	if c == nil {
 		policy := a.options.Fetch
 		policy.Allow = append(p.AllowNetworks(), policy.Allow...)
-		policy.MaxBytes = p.Limits.Bytes
+		policy.MaxBytes = max(p.Limits.Bytes, p.Limits.Manifest)
 		c = fetch.New(policy)
 		a.clients[p.ID] = c
 	}

@@ -30,7 +30,8 @@ func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 	d, err := a.examine(ctx, r, p, &s)
 	if err = named(err); err != nil {
 		if final(err) {
-			err = errors.Join(err, a.sendQueued(r, p, &s, err))
+			d.Cause, d.Failure = causeOf(err), err.Error()
+			err = errors.Join(err, r.SetData(d), a.sendQueued(r, p, &s, err))
 		}
 		return err
 	}

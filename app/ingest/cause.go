@@ -55,13 +55,29 @@ var needsNew = map[string]string{
 
 // fail is a failure with its cause.
 func fail(cause, format string, args ...any) error {
-	return &chosen{engine.Fail(cause, fmt.Errorf(format, args...))}
+	return &chosen{error: engine.Fail(cause, fmt.Errorf(format, args...)), cause: cause}
 }
 
 // chosen marks an outcome that a phase chose, whatever errors it wraps.
-type chosen struct{ error }
+type chosen struct {
+	error
+	cause string
+}
 
 func (c *chosen) Unwrap() error { return c.error }
+
+// causeOf gives the word of an error that is final.
+func causeOf(err error) string {
+	var c *chosen
+	var e *errCaused
+	switch {
+	case errors.As(err, &c):
+		return c.cause
+	case errors.As(err, &e):
+		return e.cause
+	}
+	return engine.CauseError
+}
 
 // final tells whether an error ends the job.
 func final(err error) bool {

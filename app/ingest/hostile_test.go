@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -200,10 +201,18 @@ func TestPayloadThatIsGone(t *testing.T) {
 	w := start(t)
 	b := w.submit(Submission{}, "text")
 	w.end(b.ID)
-	if err := os.Remove(w.dir + "/" + workName + "/" + string(b.ID) + "/" + payloadName); err != nil {
+	name := filepath.Join(w.dir, workName, string(b.ID), payloadName)
+	if _, err := os.Stat(name); !os.IsNotExist(err) {
+		t.Errorf("the payload of a completed batch stays: %v", err)
+	}
+	spec := &batchSpec{Payload: payload{Size: 4}}
+	if _, err := w.openPayload(b.ID, spec); causeOf(err) != CausePayloadMissing {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(name, []byte("tex"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.openPayload(b.ID, &batchSpec{Payload: payload{Size: 4}}); !final(err) {
-		t.Errorf("got %v", err)
+	if _, err := w.openPayload(b.ID, spec); causeOf(err) != CausePayloadMissing {
+		t.Errorf("truncated: got %v", err)
 	}
 }

@@ -153,8 +153,15 @@ func TestBatchesThatMakeNoJobs(t *testing.T) {
 				t.Errorf("got %s: %s (%s), %d jobs; want %s", b.State, b.Cause, b.Message, b.Children.Expected, c.want)
 			}
 			w.nothingStored()
+			message := b.Message
 			if err := w.do(b.ID, Update); err != nil { // an update finds nothing to do, and says so again
-				t.Error(err)
+				t.Fatal(err)
+			}
+			if b = w.end(b.ID); b.State != Failed || b.Cause != c.want || b.Message != message {
+				t.Errorf("after an update: got %s: %s (%s)", b.State, b.Cause, b.Message)
+			}
+			if r := w.reported(b.ID); r.Status != "Failed" || r.Message != message {
+				t.Errorf("got %s", r.Text())
 			}
 		})
 	}
@@ -294,7 +301,7 @@ func TestPriorityOfBatches(t *testing.T) {
 }
 
 func TestManyRows(t *testing.T) {
-	const n = 120
+	const n = 60
 	s := newSite(t, nil)
 	var rows []string
 	for i := range n {

@@ -94,7 +94,7 @@ func (a *App) Report(ctx context.Context, batch job.ID) (BatchReport, error) {
 		}
 		q.After = page.Next
 	}
-	r.conclude(&b)
+	r.conclude(&d)
 	return r, nil
 }
 
@@ -146,14 +146,13 @@ func (r *BatchReport) add(j *job.Job) error {
 	return nil
 }
 
-func (r *BatchReport) conclude(b *job.Job) {
+func (r *BatchReport) conclude(d *batchData) {
 	r.Pending += max(0, r.Expected-r.Pending-r.Completed-r.Failed-r.Deleted)
 	switch {
-	case r.Failed > 0 || b.State == Failed:
+	case d.Failure != "":
+		r.Status, r.Message = "Failed", d.Failure
+	case r.Failed > 0:
 		r.Status = "Failed"
-		if r.Message == "" {
-			r.Message = b.Message
-		}
 	case r.Pending > 0 || r.Expected == 0:
 		r.Status = "Pending"
 	default:
@@ -188,7 +187,7 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	if err != nil {
 		return err
 	}
-	if says != d.Reported {
+	if says != d.Reported && d.Failure == "" {
 		if err := a.publish(r, p, &s, &d, &rep); err != nil {
 			return err
 		}
@@ -197,10 +196,22 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	if rep.Failed > 0 {
+	switch {
+	case d.Failure != "": // it never made jobs: looking again changes nothing
+		return fail(d.Cause, "%s", d.Failure)
+	case rep.Failed > 0:
 		return fail(CauseJobs, "%d of %d jobs failed: %s", rep.Failed, rep.Expected, rep.Message)
 	}
-	return nil
+	return a.dropPayload(rep.Batch)
+}
+
+// dropPayload removes the payload of a batch whose objects are all stored: nobody will read it again.
+func (a *App) dropPayload(batch job.ID) error {
+	root, err := a.batchDir(batch)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ignoreMissing(root.Remove(payloadName)), root.Close())
 }
 
 // publish writes the files of a report and sends the mail about it.

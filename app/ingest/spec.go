@@ -22,6 +22,8 @@ type batchData struct {
 	Type     string `json:"type,omitempty"` // as given or found out
 	Jobs     int    `json:"jobs,omitempty"`
 	Priority int    `json:"priority,omitempty"`
+	Cause    string `json:"cause,omitempty"` // why it made no jobs
+	Failure  string `json:"failure,omitempty"`
 	Reported string `json:"reported,omitempty"` // what the last report said, as a digest
 	Reports  int    `json:"reports,omitempty"`  // how many there were
 }

@@ -40,13 +40,9 @@ func (t *task) store(ctx context.Context) error {
 	}
 	t.data.List, t.data.Places = list, nil
 	for i, dir := range p.Storage {
-		root, err := t.app.root(dir)
+		name, err := t.storeIn(ctx, dir, list)
 		if err != nil {
-			return fmt.Errorf("storage place %s: %w", dir, err)
-		}
-		name, err := t.storeIn(ctx, root, list)
-		if err != nil {
-			return fmt.Errorf("storage place %s: %w", dir, err)
+			return placeError(dir, err)
 		}
 		t.data.Places = append(t.data.Places, inventory.Place{Dir: dir, Name: name})
 		t.Progress(int64(i+1), int64(len(p.Storage)), "places")
@@ -83,8 +79,21 @@ func (t *task) lockObject(ctx context.Context, ark string) error {
 	return job.Errorf(job.Unavailable, "store", t.Job().ID, "the lock of %s changed hands", ark)
 }
 
+// placeError gives an error its place, and the cause storage unless it is known to be another.
+func placeError(dir string, err error) error {
+	var e *errCaused
+	if err = named(err); final(err) || errors.As(err, &e) {
+		return fmt.Errorf("storage place %s: %w", dir, err)
+	}
+	return &errCaused{cause: CauseStorage, again: true, err: fmt.Errorf("storage place %s: %w", dir, err)}
+}
+
 // storeIn adds the version to one place and reads it back.
-func (t *task) storeIn(ctx context.Context, root *ocfl.Root, list string) (string, error) {
+func (t *task) storeIn(ctx context.Context, dir, list string) (string, error) {
+	root, err := t.app.root(dir)
+	if err != nil {
+		return "", err
+	}
 	j := t.Job()
 	v := ocfl.Version{Created: j.Created.UTC().Truncate(time.Second), User: ocfl.User{Name: t.spec.Submitter}, Message: t.spec.Note}
 	if v.User.Name == "" {

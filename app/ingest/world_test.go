@@ -175,6 +175,11 @@ func startOn(t *testing.T, store job.Store, o Options) *world {
 	return w
 }
 
+// later is a clock that is ahead of that of a process which died: what it had leased has run out.
+type later struct{ engine.Clock }
+
+func (l later) Now() time.Time { return l.Clock.Now().Add(10 * time.Minute) }
+
 // wire makes application and engine without running them.
 func wire(t *testing.T, store job.Store, o Options) *world {
 	t.Helper()
@@ -182,7 +187,9 @@ func wire(t *testing.T, store job.Store, o Options) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: 5 * time.Second})
+	e, err := engine.New(store, a.Works(), engine.Options{
+		Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: 5 * time.Second, Clock: later{engine.SystemClock()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	for group, commands := range map[string][]*cobra.Command{
 		"look": {c.list(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.lifecycle()},
 		"act":  {c.submit(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.event()},
-		"run":  {c.serve(), c.fsck(), c.verify(), c.backup(), c.config(), c.version()},
+		"run":  {c.serve(), c.demo(), c.fsck(), c.verify(), c.backup(), c.config(), c.version()},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group

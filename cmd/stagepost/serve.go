@@ -31,6 +31,13 @@ The exit code is 1 if the server had to give up, as when the disk no longer take
 			if err != nil {
 				return err
 			}
+			site, err := restoreDemo(c.settings.Data)
+			if err != nil {
+				return err
+			}
+			if site != nil {
+				defer site.Close()
+			}
 			r, err := startServer(ctx, c.settings, log)
 			if err != nil {
 				return err

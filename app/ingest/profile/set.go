@@ -82,7 +82,7 @@ func read(file string) (*Profile, error) {
 // Parse reads one profile. Errors begin with the line, "3:1: ...".
 func Parse(text []byte) (*Profile, error) {
 	var p Profile
-	err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(&p)
+	err := decode(text, &p)
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("1:1: the file is empty")
 	}
@@ -93,6 +93,16 @@ func Parse(text []byte) (*Profile, error) {
 		return nil, fmt.Errorf("%d:1: %s: %w", lineOf(text, key), key, err)
 	}
 	return &p, nil
+}
+
+// decode reads YAML strictly. The library panics on some malformed files (a tag in place of a list); that is a mistake in the file.
+func decode(text []byte, p *Profile) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the file cannot be read as YAML")
+		}
+	}()
+	return yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(p)
 }
 
 // place brings the position of a YAML error to its front and drops the excerpt, which may show a secret.
