@@ -91,7 +91,7 @@ func engineJobs(b testing.TB, c, n int) time.Duration {
 		b.Fatal(err)
 	}
 	defer store.Close()
-	e, stop := running(b, store, max(c, 2), j8Work())
+	e, stop := running(b, store, 2*c+2, j8Work())
 	defer stop()
 	ctx := context.Background()
 	return drive(c, n, func(int) {

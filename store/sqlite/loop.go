@@ -18,7 +18,7 @@ import (
 // disk. An operation that the ledger refuses has written nothing and fails alone.
 
 const (
-	mostOps = 4096                  // in one transaction
+	mostOps = 512                   // in one transaction: with more callers than that, the others get ready meanwhile
 	linger  = 40 * time.Microsecond // wait for more after a transaction of several operations
 )
 
