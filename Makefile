@@ -52,7 +52,8 @@ fuzz:
 	@scripts/fuzz 15s
 
 generate:
-	$(GO) test ./docs ./cmd/stagepost -run Docs -update
+	$(GO) test ./docs -update
+	$(GO) generate ./cmd/stagepost
 
 bench:
 	$(GO) test ./bench -run xxx -bench . -benchtime 20000x -timeout 60m

@@ -246,7 +246,9 @@ func (e *Engine) hear(hints []job.Hint) {
 	e.mu.Lock()
 	for i := range hints {
 		h := &hints[i]
-		work = work || (h.Free && e.works[h.Kind] != nil)
+		if w := e.works[h.Kind]; h.Free && w != nil && w.Steps[h.State] != nil {
+			work = true
+		}
 		if r := e.running[h.Job]; r != nil && h.Epoch > r.epoch && (h.Ended || h.Free) {
 			r.cancel(errLost)
 		}
