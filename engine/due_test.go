@@ -38,4 +38,3 @@ func TestDueJobStartsAtItsTime(t *testing.T) {
 		})
 	}
 }
-
