@@ -61,7 +61,12 @@ func (f failedJob) Error() string {
 // ailing says that a check found faults.
 type ailing struct{ n int }
 
-func (a ailing) Error() string { return fmt.Sprintf("%d faults found", a.n) }
+func (a ailing) Error() string {
+	if a.n == 1 {
+		return "1 fault found"
+	}
+	return fmt.Sprintf("%d faults found", a.n)
+}
 
 // code gives the exit code of an error.
 func code(err error) int {

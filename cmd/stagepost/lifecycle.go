@@ -114,7 +114,7 @@ func (c *cli) lifecycleDraw() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "draw NAME", Short: "Draw a lifecycle as SVG, Mermaid or DOT",
-		Example: "  stagepost lifecycle draw ingest.job > job.svg\n  stagepost lifecycle draw ingest.job --format mermaid",
+		Example: "  stagepost lifecycle draw ingest.job > job.svg\n  stagepost lifecycle draw ingest.job -o mermaid",
 		Args:    cobra.ExactArgs(1), ValidArgs: lifeNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			t, err := findLife(args[0])
@@ -123,14 +123,14 @@ func (c *cli) lifecycleDraw() *cobra.Command {
 			}
 			draw := map[string]func(lifecycle.View) string{"svg": t.SVG, "mermaid": t.Mermaid, "dot": t.DOT}[format]
 			if draw == nil {
-				return usagef("--format must be svg, mermaid or dot, not %q", format)
+				return usagef("-o must be svg, mermaid or dot, not %q", format)
 			}
 			_, err = io.WriteString(c.out, draw(lifecycle.View{}))
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "svg", "svg, mermaid or dot")
-	c.complete(cmd, "format", "svg", "mermaid", "dot")
+	cmd.Flags().StringVarP(&format, "output", "o", "svg", "how to draw: svg, mermaid or dot")
+	c.complete(cmd, "output", "svg", "mermaid", "dot")
 	return cmd
 }
 

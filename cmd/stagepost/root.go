@@ -58,6 +58,9 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 			if err := c.settings.load(cmd.Flags(), os.LookupEnv); err != nil {
 				return usage(err)
 			}
+			if cmd.LocalNonPersistentFlags().Lookup("output") != nil { // the command has output forms of its own
+				return c.out.use("")
+			}
 			return c.out.use(c.settings.Output)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
