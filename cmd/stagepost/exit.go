@@ -168,7 +168,7 @@ func hint(err error, n int) string {
 		var f failedJob
 		errors.As(err, &f)
 		return afterFailure(&f.job)
-	case n == exitRefused && e.Kind == job.Conflict:
+	case n == exitRefused && e.Kind == job.Conflict && e.ID != "":
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)
 	case n == exitRefused && p != nil && p.Event == "hold" && !isEnd(p.State):
 		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)

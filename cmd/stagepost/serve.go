@@ -31,16 +31,16 @@ The exit code is 1 if the server had to give up, as when the disk no longer take
 			if err != nil {
 				return err
 			}
-			site, err := restoreDemo(c.settings.Data)
-			if err != nil {
-				return err
-			}
+			site, missing := restoreDemo(c.settings.Data)
 			if site != nil {
 				defer site.Close()
 			}
 			r, err := startServer(ctx, c.settings, log)
 			if err != nil {
 				return err
+			}
+			if missing != nil { // only now: a second server on the directory is told of the first, not of the site's port
+				return errors.Join(missing, r.Stop())
 			}
 			if c.out.mode == modeJSON {
 				err = c.out.json(map[string]string{"address": r.URL, "data": r.Data})

@@ -67,14 +67,14 @@ CREATE VIEW jobs AS SELECT
   CASE typeof(m.owner) WHEN 'integer' THEN (SELECT text FROM word WHERE w = m.owner) ELSE m.owner END AS owner,
   m.key, j.version, j.epoch,
   CASE typeof(j.worker) WHEN 'integer' THEN (SELECT text FROM word WHERE w = j.worker) ELSE j.worker END AS worker,
-  strftime('%FT%H:%M:%fZ', (m.created + j.until) / 1e6, 'unixepoch') AS until,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + j.until) / 1e6, 'unixepoch') AS until,
   j.starts, j.attempts, j.retries,
-  strftime('%FT%H:%M:%fZ', (m.created + j.due) / 1e6, 'unixepoch') AS due,
-  strftime('%FT%H:%M:%fZ', (m.created + j.deadline) / 1e6, 'unixepoch') AS deadline,
-  strftime('%FT%H:%M:%fZ', (m.created + j.expires) / 1e6, 'unixepoch') AS expires,
-  strftime('%FT%H:%M:%fZ', (m.created + j.entered) / 1e6, 'unixepoch') AS entered,
-  strftime('%FT%H:%M:%fZ', m.created / 1e6, 'unixepoch') AS created,
-  strftime('%FT%H:%M:%fZ', (m.created + j.changed) / 1e6, 'unixepoch') AS changed,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + j.due) / 1e6, 'unixepoch') AS due,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + j.deadline) / 1e6, 'unixepoch') AS deadline,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + j.expires) / 1e6, 'unixepoch') AS expires,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + j.entered) / 1e6, 'unixepoch') AS entered,
+  strftime('%Y-%m-%dT%H:%M:%fZ', m.created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + j.changed) / 1e6, 'unixepoch') AS changed,
   CASE typeof(m.definition) WHEN 'integer' THEN (SELECT text FROM word WHERE w = m.definition) ELSE m.definition END AS definition,
   m.spec, d.data, j.message,
   CASE typeof(j.cause) WHEN 'integer' THEN (SELECT text FROM word WHERE w = j.cause) ELSE j.cause END AS cause,
@@ -88,20 +88,20 @@ CREATE VIEW history AS SELECT
   CASE v.actor WHEN 1 THEN 'worker' WHEN 2 THEN 'timer' WHEN 4 THEN 'operator' WHEN 8 THEN 'owner' WHEN 16 THEN 'engine' END AS "by",
   CASE typeof(e.actor) WHEN 'integer' THEN (SELECT text FROM word WHERE w = e.actor) ELSE e.actor END AS actor,
   CASE typeof(e.cause) WHEN 'integer' THEN (SELECT text FROM word WHERE w = e.cause) ELSE e.cause END AS cause,
-  e.note, e.epoch, strftime('%FT%H:%M:%fZ', (m.created + e.at) / 1e6, 'unixepoch') AS at
+  e.note, e.epoch, strftime('%Y-%m-%dT%H:%M:%fZ', (m.created + e.at) / 1e6, 'unixepoch') AS at
 FROM event e JOIN job_made m ON m.n = e.job JOIN move v ON v.m = e.move;
 
 CREATE VIEW tasks AS SELECT
   m.id AS job, t.name, k.text AS kind, s.text AS state, t.epoch, t.attempts, t.done, t.total, t.message, t.data,
-  strftime('%FT%H:%M:%fZ', t.changed / 1e6, 'unixepoch') AS changed
+  strftime('%Y-%m-%dT%H:%M:%fZ', t.changed / 1e6, 'unixepoch') AS changed
 FROM task t JOIN job_made m ON m.n = t.job LEFT JOIN word k ON k.w = t.kind LEFT JOIN word s ON s.w = t.state;
 
 CREATE VIEW holds AS SELECT
-  scope, kind, state, grp AS "group", owner, job, who, why, strftime('%FT%H:%M:%fZ', since / 1e6, 'unixepoch') AS since,
-  strftime('%FT%H:%M:%fZ', until / 1e6, 'unixepoch') AS until, version
+  scope, kind, state, grp AS "group", owner, job, who, why, strftime('%Y-%m-%dT%H:%M:%fZ', since / 1e6, 'unixepoch') AS since,
+  strftime('%Y-%m-%dT%H:%M:%fZ', until / 1e6, 'unixepoch') AS until, version
 FROM hold;
 
 CREATE VIEW outbox AS SELECT
-  key, job, topic, body, strftime('%FT%H:%M:%fZ', created / 1e6, 'unixepoch') AS created,
-  strftime('%FT%H:%M:%fZ', due / 1e6, 'unixepoch') AS due, attempts, error, coalesce(settled, 'pending') AS settled
+  key, job, topic, body, strftime('%Y-%m-%dT%H:%M:%fZ', created / 1e6, 'unixepoch') AS created,
+  strftime('%Y-%m-%dT%H:%M:%fZ', due / 1e6, 'unixepoch') AS due, attempts, error, coalesce(settled, 'pending') AS settled
 FROM message ORDER BY m;
