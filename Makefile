@@ -37,6 +37,9 @@ fast: build
 	$(GO) test ./...
 	$(GO) run ./examples/embed
 	rm -rf bin/demo-data && bin/stagepost demo --data bin/demo-data
+	@echo "the views, read with the sqlite3 tool:"
+	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM history WHERE at LIKE '20__-__-__T%'" | grep -v '^0$$'
+	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM jobs WHERE created IS NULL OR changed IS NULL" | grep '^0$$'
 
 race:
 	$(GO) test -race ./engine/... ./store/... ./server/... ./client/...
