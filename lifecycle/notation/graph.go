@@ -48,6 +48,8 @@ type graph struct {
 	order    []string
 	arrows   int
 	problems Problems
+	within   []string // composite states that are being resolved, the outermost first
+	resolved int      // composite states that were, counted anew for each place they are mentioned in
 }
 
 func newGraph(file string) *graph {
@@ -102,13 +104,14 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 	var f flat
 	inside := map[string]flat{}
 	for _, name := range r.names {
-		filled := slices.DeleteFunc(slices.Clone(g.vertices[name].inner), func(r *region) bool { return len(r.edges) == 0 })
+		filled := g.open(name)
 		if len(filled) == 1 {
 			in := g.flatten(filled[0], parts)
 			f.edges = append(f.edges, in.edges...)
 			f.names = append(f.names, in.names...)
 			if len(in.starts) > 0 {
 				inside[name] = in
+				g.shut(name, filled)
 				continue
 			}
 		}
@@ -118,6 +121,7 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 			}
 		}
 		f.names = append(f.names, name)
+		g.shut(name, filled)
 	}
 	for _, e := range r.edges {
 		led := through(e, inside)
@@ -128,6 +132,35 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 		f = f.with(led)
 	}
 	return f
+}
+
+// open gives the regions of a composite state that have arrows, and notes that it is being resolved. It gives none of a state that is mentioned
+// inside itself, or when a diagram mentions composite states inside each other so often that resolving them would not end.
+func (g *graph) open(name string) []*region {
+	v := g.vertices[name]
+	filled := slices.DeleteFunc(slices.Clone(v.inner), func(r *region) bool { return len(r.edges) == 0 })
+	if len(filled) == 0 {
+		return nil
+	}
+	if slices.Contains(g.within, name) {
+		g.problem(v.at, "%s is inside itself", name)
+		return nil
+	}
+	if g.resolved++; g.resolved > maxStates {
+		if g.resolved == maxStates+1 {
+			g.problem(v.at, "composite states are mentioned inside each other more than %d times", maxStates)
+		}
+		return nil
+	}
+	g.within = append(g.within, name)
+	return filled
+}
+
+// shut ends what open began, if it began something.
+func (g *graph) shut(name string, filled []*region) {
+	if len(filled) > 0 && g.within[len(g.within)-1] == name {
+		g.within = g.within[:len(g.within)-1]
+	}
 }
 
 // with sorts edges into those that start, those that end and the rest.
