@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -28,9 +27,6 @@ The exit code is 1 if the server had to give up, as when the disk no longer take
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(200) // a tenth more jobs a second for some MiB
-			}
 			log, err := newLog(c.err, c.settings)
 			if err != nil {
 				return err
