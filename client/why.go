@@ -39,6 +39,8 @@ type Move struct {
 	To    lifecycle.State `json:"to"`
 	By    []string        `json:"by"`
 	Doc   string          `json:"doc"`
+
+	Refused string `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
 }
 
 // Why tells what a job waits for; a zero time asks about now.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -56,6 +57,8 @@ type Exit struct {
 	To    lifecycle.State `json:"to"`
 	By    lifecycle.Actor `json:"by"`
 	Doc   string          `json:"doc"`
+
+	Refused string `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
 }
 
 // Why tells what a job waits for: every reason, not the first. A zero time asks about now.
@@ -72,6 +75,9 @@ func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 		return e.whyThen(ctx, w, j, at)
 	}
 	x := Explanation{Job: id, Kind: j.Kind, At: e.clock.Now(), Position: j.Position, Moves: Exits(w.Life, j.Position)}
+	if err := e.refuse(ctx, w, &j, x.Moves); err != nil {
+		return x, err
+	}
 	p := w.policy(j.State)
 	x.Attempts = fmt.Sprintf("%d of %d attempts and %d of %d starts used in this state, %d retries",
 		j.Attempts, p.MaxAttempts, j.Starts, p.MaxStarts, j.Retries)
@@ -109,6 +115,51 @@ func (x *Explanation) ask(b *Blocker, not string) {
 	} else {
 		x.Not = append(x.Not, not)
 	}
+}
+
+// refuse asks the application's rule about the moves of people, and notes in them what it says no to. A confirmation is taken as given.
+func (e *Engine) refuse(ctx context.Context, w *Work, j *job.Job, moves []Exit) error {
+	if w.Allow == nil {
+		return nil
+	}
+	var parent *job.Job
+	if j.Parent != "" {
+		p, err := e.store.Get(ctx, j.Parent)
+		if err != nil {
+			return err
+		}
+		parent = &p
+	}
+	for i := range moves {
+		by := moves[i].By & lifecycle.Operator
+		if by == 0 {
+			by = moves[i].By & lifecycle.Owner
+		}
+		if by == 0 {
+			continue
+		}
+		require, err := w.Allow(ctx, j, &Act{Job: j.ID, Event: moves[i].Event, By: by, Confirm: true})
+		if err == nil {
+			err = require.Holds(j, parent)
+		}
+		switch kind := job.KindOf(err); {
+		case err == nil:
+		case kind == job.Refused || kind == job.Conflict:
+			moves[i].Refused = errorText(err)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// errorText gives an error's sentence without the job's id, which the reader knows.
+func errorText(err error) string {
+	var e *job.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
 }
 
 // Exits lists the legal events at p with all who may cause them, loops left out.

@@ -336,3 +336,81 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 		}
 	})
 }
+
+// F
+func TestWhyClaimSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
+		defer w.stop()
+		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		j := w.post(engine.Order{})
+		time.Sleep(time.Hour)
+		claimed := time.Now()
+		if _, err := w.Release(t.Context(), job.Scope{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if b := w.blocker(j.ID, engine.BlockClaim); !b.Since.Equal(claimed) {
+			t.Errorf("claimed %s ago, why says %s", time.Since(claimed), time.Since(b.Since))
+		}
+	})
+}
+
+// G
+func TestWhyWaitAfterAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {
+			if r.Job().Attempts == 0 {
+				return errBroken
+			}
+			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
+		}}))
+		defer w.stop()
+		j := w.post(engine.Order{})
+		time.Sleep(time.Minute)
+		w.blocker(j.ID, "snow")
+	})
+}
+
+// TestWhyTellsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is told with the reason that Do gives, and only
+// while the rule forbids it.
+func TestWhyTellsWhatARuleRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forbidden := true
+		work := letters(map[lc.State]engine.Step{
+			"Riding": func(context.Context, *engine.Run) error { return engine.Fail("axle", errBroken) },
+		})
+		work.Allow = func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+			if a.Event == "retry" && forbidden {
+				return job.Require{}, job.Errorf(job.Refused, "retry", j.ID, "the axle is still broken")
+			}
+			return job.Require{}, nil
+		}
+		w := start(t, mem.New(), engine.Options{}, work)
+		defer w.stop()
+		j := w.end(w.post(engine.Order{}).ID)
+		refusals := func() map[lc.Event]string {
+			x, err := w.Why(t.Context(), j.ID, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := map[lc.Event]string{}
+			for _, m := range x.Moves {
+				told[m.Event] = m.Refused
+			}
+			return told
+		}
+		if got := refusals(); got["retry"] != "the axle is still broken" || got["delete"] != "" || len(got) != 2 {
+			t.Errorf("got %q", got)
+		}
+		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Owner}); job.KindOf(err) != job.Refused {
+			t.Errorf("why and Do disagree: got %v", err)
+		}
+		forbidden = false
+		if got := refusals(); got["retry"] != "" {
+			t.Errorf("control: nothing forbids it any more; got %q", got)
+		}
+	})
+}

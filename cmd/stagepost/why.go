@@ -56,7 +56,7 @@ func (c *cli) explain(x *client.Explanation) error {
 			rows = append(rows, []string{"reason", b.Code, b.Sentence, c.out.when(b.Since), c.out.when(b.Until), b.Holder, b.Remedy})
 		}
 		for _, m := range x.Moves {
-			rows = append(rows, []string{"move", string(m.Event), string(m.To), strings.Join(m.By, ","), m.Doc})
+			rows = append(rows, []string{"move", string(m.Event), string(m.To), strings.Join(m.By, ","), m.Doc, m.Refused})
 		}
 		for _, e := range x.Chain {
 			rows = append(rows, []string{"step", c.out.when(e.At), string(e.Event.Event), string(e.To), e.Cause, e.Note})
@@ -92,6 +92,9 @@ func (c *cli) explain(x *client.Explanation) error {
 	}
 	for _, m := range x.Moves {
 		c.out.line("  %s to %s (%s): %s", m.Event, m.To, strings.Join(m.By, ", "), m.Doc)
+		if m.Refused != "" {
+			c.out.line("      refused now: %s", m.Refused)
+		}
 	}
 	if len(x.Not) > 0 {
 		c.out.line("Not the reason: %s", strings.Join(x.Not, "; "))
