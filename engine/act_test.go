@@ -274,3 +274,25 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 		})
 	}
 }
+
+// I
+func TestRetryAfterTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+			if tries++; tries == 1 {
+				return blocked(ctx, r)
+			}
+			return takes(time.Second)(ctx, r)
+		}}))
+		defer w.stop()
+		j := w.end(w.post(engine.Order{Deadline: time.Now().Add(time.Minute)}).ID)
+		time.Sleep(time.Minute)
+		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator}); err != nil {
+			t.Fatal(err)
+		}
+		if j = w.end(j.ID); j.Outcome != lc.OK {
+			t.Errorf("a retry was accepted and could not succeed: %s", j.Message)
+		}
+	})
+}

@@ -216,3 +216,26 @@ func TestEmptyBatchReports(t *testing.T) {
 		}
 	})
 }
+
+// L
+func TestChildWhoseKeyExistsIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bagOf(0, "test.letter")
+		b.Steps["Open"] = func(ctx context.Context, r *engine.Run) error {
+			if err := r.Spawn(ctx, 2, func(i int) (engine.Order, error) {
+				return engine.Order{Kind: "test.letter", Key: []string{"a", "b"}[i]}, nil
+			}); err != nil {
+				return err
+			}
+			return r.WaitChildren()
+		}
+		w := start(t, mem.New(), engine.Options{}, b, letters(nil))
+		defer w.stop()
+		w.end(w.post(engine.Order{Kind: "test.letter", Key: "a"}).ID)
+		j := w.post(engine.Order{Kind: "test.bag"})
+		time.Sleep(10 * time.Hour)
+		if j = w.get(j.ID); !j.Ended {
+			t.Errorf("the batch waits for ever: %s, %+v", j.Message, j.Children)
+		}
+	})
+}

@@ -95,3 +95,27 @@ func TestVersionThatKnowsTheDefinitionFinishesIt(t *testing.T) {
 		}
 	})
 }
+
+// E
+func TestOutsideWorkersAndTimersKeepToTheDefinition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		old := letters(nil)
+		old.Life = oldLetter
+		first := outside(t, store, old)
+		first.post(engine.Order{})
+		late := first.post(engine.Order{Deadline: time.Now().Add(time.Minute)})
+		w := start(t, store, engine.Options{Name: "new"}, letters(nil))
+		time.Sleep(2 * time.Minute)
+		w.stop()
+		if j := w.get(late.ID); j.State != "Posted" {
+			t.Errorf("the timer moved a job of another definition to %s", j.State)
+		}
+		time.Sleep(2 * time.Minute)
+		for _, j := range w.acquire("ann", 9) {
+			if r := w.report("ann", j, engine.Report{}); r.Err == nil {
+				t.Errorf("an outside worker moved a job of another definition to %s", r.Job.State)
+			}
+		}
+	})
+}

@@ -259,3 +259,36 @@ func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 		})
 	}
 }
+
+// a step for a wait state (accepted by validate): its worker dies.
+func TestWorkerLostInAWaitState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		held := letters(map[lc.State]engine.Step{"Held": blocked, "Posted": func(context.Context, *engine.Run) error { return engine.Go("hold") }})
+		m := startMortal(t, store, engine.Options{Name: "first"}, held)
+		id := m.post(engine.Order{}).ID
+		m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
+		other := m.post(engine.Order{}).ID
+		m.until(other, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
+		m.kill()
+		s := start(t, store, engine.Options{Name: "second"}, letters(map[lc.State]engine.Step{"Held": func(context.Context, *engine.Run) error { return errBroken }}))
+		defer s.stop()
+		time.Sleep(time.Hour)
+		if j := s.get(id); j.Worker == m.Name() {
+			t.Errorf("an hour later the dead worker %s still has it in %s", j.Worker, j.State)
+		}
+	})
+}
+
+// restart under the same name.
+func TestRestartWithAClaimInAWaitState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		m := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Held": blocked, "Posted": func(context.Context, *engine.Run) error { return engine.Go("hold") }}))
+		id := m.post(engine.Order{}).ID
+		m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
+		m.kill()
+		s := start(t, store, engine.Options{Name: "first"}, letters(nil))
+		s.stop()
+	})
+}

@@ -163,3 +163,16 @@ func TestStartsAreCountedBeforeTheWork(t *testing.T) {
 		}
 	})
 }
+
+// M
+func TestPoisonOfATableWithATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		sender := outside(t, store, runs(blocked, engine.Policy{}))
+		id := sender.post(engine.Order{Kind: "test.race"}).ID
+		massacre(t, store, id, "Running", 8, func() engine.Work { return runs(blocked, engine.Policy{}) })
+		if j := sender.get(id); j.Outcome != lc.Failed || j.Cause != engine.CausePoison {
+			t.Errorf("got %s, outcome %s, cause %s, %v", j.State, j.Outcome, j.Cause, sender.events(id))
+		}
+	})
+}

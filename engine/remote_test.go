@@ -298,3 +298,39 @@ func TestConcludeTellsThatTheStoreIsDown(t *testing.T) {
 		}
 	})
 }
+
+// D
+func TestAgainNotIntoAPersonsState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := outside(t, mem.New())
+		w.post(engine.Order{})
+		r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Event: "hold", Again: true})
+		if r.Err != nil || r.Job.Claimed() {
+			t.Errorf("ann holds a job in %s, which nobody works on (%v)", r.Job.State, r.Err)
+		}
+	})
+}
+
+func TestAgainNotIntoASerialState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Policy.Serial = true
+		w := outside(t, mem.New(), work)
+		w.post(engine.Order{})
+		r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Again: true})
+		if r.Err != nil || r.Job.Claimed() {
+			t.Errorf("ann went straight on into %s, which is serial", r.Job.State)
+		}
+	})
+}
+
+// K
+func TestReportWithoutACause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := outside(t, mem.New())
+		w.post(engine.Order{})
+		if r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Fail: "axle"}); r.Job.Cause == "" {
+			t.Error("it failed without a cause")
+		}
+	})
+}

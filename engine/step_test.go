@@ -254,3 +254,32 @@ func TestWorkThatCannotWork(t *testing.T) {
 		}
 	}
 }
+
+// H
+func TestSaveThatFailedForgetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startMortal(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+			if err := r.SetData("sorted"); err != nil {
+				return err
+			}
+			if err := r.Send("mail", r.Key(), "sorted"); err != nil {
+				return err
+			}
+			if err := r.Save(ctx); err != nil {
+				return r.Save(ctx) // once more
+			}
+			return nil
+		}}))
+		defer m.stop()
+		m.line.decide(func(op string, nth int) fate {
+			if op == "Commit" && nth == 2 {
+				return refused
+			}
+			return answered
+		})
+		j := m.end(m.post(engine.Order{}).ID)
+		if string(j.Data) != `"sorted"` || len(m.messages(j.ID)) != 1 {
+			t.Errorf("data %s, %d messages", j.Data, len(m.messages(j.ID)))
+		}
+	})
+}

@@ -128,3 +128,27 @@ func TestSubmitWhoseFateIsUnknown(t *testing.T) {
 		})
 	}
 }
+
+// J
+func TestSubmissionDoesNotOvertake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		w := start(t, mem.New(), engine.Options{Slots: 1, Sweep: time.Hour}, letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
+			order = append(order, r.Job().Group)
+			return takes(time.Minute)(ctx, r)
+		}}))
+		defer w.stop()
+		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		w.post(engine.Order{Owner: "ann", Group: "old"})
+		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil { // a slot is free and the dispatcher has not looked yet
+			t.Fatal(err)
+		}
+		w.post(engine.Order{Owner: "ben", Group: "new"})
+		settle(t, w.store)
+		if order[0] != "old" {
+			t.Errorf("got %v", order)
+		}
+	})
+}

@@ -90,3 +90,33 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 		})
 	}
 }
+
+// one record that the sweep cannot move (here: a state that this version's table does not have) keeps it from all others.
+func TestOneBadRecordDoesNotStopTheSweep(t *testing.T) {
+	stranger := lc.Must("test.note",
+		lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",
+			lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker, "it cannot be read")),
+		lc.OnEnd("Sent", lc.OK, "it is on its way"), lc.OnEnd("Torn", lc.Failed, "it cannot be read"))
+	left := 0
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			store := mem.New()
+			old := engine.Work{Life: stranger, Prefix: "not", Steps: map[lc.State]engine.Step{"Drafted": blocked}}
+			m := startMortal(t, store, engine.Options{Name: "first"}, old, letters(map[lc.State]engine.Step{"Posted": blocked}))
+			bad := m.post(engine.Order{Kind: "test.note"}).ID
+			good := m.post(engine.Order{}).ID
+			m.until(bad, func(j *job.Job) bool { return j.Claimed() })
+			m.until(good, func(j *job.Job) bool { return j.Claimed() })
+			m.kill()
+			s := start(t, store, engine.Options{Name: "second"}, notes(), letters(nil))
+			defer s.stop()
+			time.Sleep(17 * time.Second)
+			if j := s.get(good); !j.Ended {
+				left++
+			}
+		})
+	}
+	if left > 0 {
+		t.Errorf("in %d of 10 worlds the good job was not found by a sweep after its claim", left)
+	}
+}

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -35,21 +36,21 @@ func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *disk)
 // waits waits until the job stands in Provisioning because of room.
 func (w *world) waits(id job.ID) engine.Blocker {
 	w.t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	defer cancel()
 	for {
-		x, err := w.e.Why(w.t.Context(), id, time.Time{})
+		if _, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Cause == "room" && !j.Claimed() }); err != nil {
+			w.t.Fatalf("it does not wait for room: %v", err)
+		}
+		x, err := w.e.Why(ctx, id, time.Time{})
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		for _, b := range x.Blockers {
+		for _, b := range x.Blockers { // none while a worker has just taken it to look again
 			if b.Code == "room" && b.Remedy != "" {
 				return b
 			}
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("it does not wait for room: %+v", x)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
