@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -40,20 +41,23 @@ type situated struct {
 
 func (e situated) Unwrap() error { return e.error }
 
-// situate adds the legal moves to a refusal.
+// situate adds the legal moves to a refusal, those left out that a rule refuses now.
 func (s *Server) situate(r *http.Request, err error, e lifecycle.Event, by lifecycle.Actor) error {
 	var illegal *lifecycle.Illegal
 	if kind := job.KindOf(err); (kind != job.Refused && kind != job.Conflict) || errors.As(err, &illegal) {
 		return err
 	}
-	j, gone := s.store.Get(r.Context(), id(r))
-	life := s.Engine.Life(j.Kind)
-	if gone != nil || life == nil {
+	x, unknown := s.Engine.Why(r.Context(), id(r), time.Time{})
+	if unknown != nil {
 		return err
 	}
-	return situated{err, lifecycle.Illegal{
-		Table: life.Name(), Position: j.Position, Event: e, By: by, Why: "a rule of its application", Can: life.Can(j.Position, by),
-	}}
+	at := lifecycle.Illegal{Table: string(x.Kind), Position: x.Position, Event: e, By: by, Why: "a rule of its application"}
+	for _, m := range x.Moves {
+		if m.By&by != 0 && m.Refused == "" {
+			at.Can = append(at.Can, m.Event)
+		}
+	}
+	return situated{err, at}
 }
 
 // identity gives who asks: what the request says of itself, as long as there is no authentication.
