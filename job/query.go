@@ -1,6 +1,8 @@
 package job
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/lifecycle"
@@ -22,6 +24,36 @@ type Query struct {
 	Oldest   bool      // oldest first; the default is newest first
 	After    string    // cursor: Page.Next of the page before
 	Limit    int       // page size; 0 means 50, at most 1000
+}
+
+// Matches tells whether job j is one of those that the query wants. Every store asks it, whatever it used to find the job.
+func (q *Query) Matches(j *Job) bool {
+	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&
+		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
+		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
+		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
+		(q.Overdue.IsZero() || j.Overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
+}
+
+// PageSize gives the number of jobs on a page: Limit within its bounds.
+func (q *Query) PageSize() int {
+	switch {
+	case q.Limit <= 0:
+		return 50
+	case q.Limit > 1000:
+		return 1000
+	}
+	return q.Limit
+}
+
+// Overdue tells whether the job's claim, or its time in the state, had run out by the time.
+func (j *Job) Overdue(at time.Time) bool {
+	past := func(t time.Time) bool { return !t.IsZero() && !t.After(at) }
+	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
+}
+
+func oneOf[T comparable](wanted []T, got T) bool {
+	return len(wanted) == 0 || slices.Contains(wanted, got)
 }
 
 // Page is one page of a list. Next is empty on the last one.

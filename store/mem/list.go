@@ -2,10 +2,7 @@ package mem
 
 import (
 	"context"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -14,7 +11,7 @@ import (
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(s, ctx, func() (job.Page, error) {
 		if !q.Overdue.IsZero() || q.Worker != "" {
-			return s.those(s.ledger.Live(&q, pageSize(q.Limit)), q), nil
+			return s.those(s.ledger.Live(&q, q.PageSize()), q), nil
 		}
 		step, at := -1, len(s.order)-1
 		if q.Oldest {
@@ -28,10 +25,10 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			at = last + step
 		}
 		var page job.Page
-		limit := pageSize(q.Limit)
+		limit := q.PageSize()
 		for ; at >= 0 && at < len(s.order); at += step {
 			j := s.jobs[s.order[at]]
-			if !matches(&q, &j) {
+			if !q.Matches(&j) {
 				continue
 			}
 			if len(page.Jobs) == limit {
@@ -47,37 +44,9 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 func (s *Store) those(ids []job.ID, q job.Query) job.Page {
 	var page job.Page
 	for _, id := range ids {
-		if j := s.jobs[id]; matches(&q, &j) {
+		if j := s.jobs[id]; q.Matches(&j) {
 			page.Jobs = append(page.Jobs, j)
 		}
 	}
 	return page
 }
-
-func pageSize(n int) int {
-	switch {
-	case n <= 0:
-		return 50
-	case n > 1000:
-		return 1000
-	}
-	return n
-}
-
-func matches(q *job.Query, j *job.Job) bool {
-	return in(q.Kinds, j.Kind) && in(q.States, j.State) && in(q.Outcomes, j.Outcome) &&
-		is(q.Group, j.Group) && is(q.Owner, j.Owner) && is(q.Parent, j.Parent) && is(q.Key, j.Key) &&
-		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
-		(q.Overdue.IsZero() || overdue(j, q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
-}
-
-func overdue(j *job.Job, now time.Time) bool {
-	past := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
-	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
-}
-
-func in[T comparable](wanted []T, got T) bool {
-	return len(wanted) == 0 || slices.Contains(wanted, got)
-}
-
-func is[T ~string](wanted, got T) bool { return wanted == "" || wanted == got }

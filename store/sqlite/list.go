@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/ledger"
@@ -14,7 +12,7 @@ import (
 
 // List is part of job.Store. A cursor is the row number of a page's last job.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
-	limit := pageSize(q.Limit)
+	limit := q.PageSize()
 	if !q.Overdue.IsZero() || q.Worker != "" {
 		return s.listLive(ctx, q, limit)
 	}
@@ -62,7 +60,7 @@ func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.
 			if err != nil {
 				return err
 			}
-			if matches(&q, &e.job) {
+			if q.Matches(&e.job) {
 				page.Jobs = append(page.Jobs, e.job)
 			}
 		}
@@ -89,7 +87,7 @@ func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.P
 			if err != nil {
 				return page, err
 			}
-			if e == nil || !matches(q, &e.job) {
+			if e == nil || !q.Matches(&e.job) {
 				continue // it changed meanwhile
 			}
 			if len(page.Jobs) == limit {
@@ -175,32 +173,4 @@ func (s *Store) numberOf(word string) *uint32 {
 		number = uint32(n)
 	}
 	return &number
-}
-
-func pageSize(n int) int {
-	switch {
-	case n <= 0:
-		return 50
-	case n > 1000:
-		return 1000
-	}
-	return n
-}
-
-// matches checks a record against a query.
-func matches(q *job.Query, j *job.Job) bool {
-	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&
-		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
-		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
-		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
-		(q.Overdue.IsZero() || overdue(j, q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
-}
-
-func overdue(j *job.Job, now time.Time) bool {
-	past := func(t time.Time) bool { return !t.IsZero() && !t.After(now) }
-	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
-}
-
-func oneOf[T comparable](wanted []T, got T) bool {
-	return len(wanted) == 0 || slices.Contains(wanted, got)
 }
