@@ -28,7 +28,10 @@ func (h *Hash) UnmarshalText(text []byte) error {
 		*h = Hash{}
 		return nil
 	}
-	if n, err := hex.Decode(h[:], text); err != nil || n != len(h) || len(text) != 2*len(h) {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return fmt.Errorf("not a SHA-256 sum: %.80q", text)
+	}
+	if _, err := hex.Decode(h[:], text); err != nil {
 		return fmt.Errorf("not a SHA-256 sum: %q", text)
 	}
 	return nil
