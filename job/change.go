@@ -9,7 +9,8 @@ import (
 )
 
 // Change is one atomic commit to one job: either a transition (Event is set) or news without one. The engine has asked the
-// lifecycle; a store only checks that the record is still the one the engine saw, and applies all of it or nothing.
+// lifecycle; a store only checks that the record is still the one the engine saw, and applies all of it or nothing. What people cause (By is
+// Operator or Owner) is entered in the audit list by the same commit; a change without a job is an entry in that list and nothing else.
 type Change struct {
 	Job ID
 
@@ -30,8 +31,11 @@ type Change struct {
 	Note  string
 	At    time.Time
 
+	Seen int64 // the version that a person saw and expected, for the audit list; 0: none was named
+
 	Set    Fields
-	Keep   bool      // keep the claim and its epoch (no transition, or a loop)
+	Keep   bool      // keep the claim and its epoch (no transition, or a loop); without a claim, its worker goes on undisturbed
+	Purge  bool      // the record of a tombstone goes, and with it history, tasks and messages; refused while jobs of the batch exist. No Event
 	Chain  *Chain    // ask for the claim of the next state in the same commit
 	Spawn  []Created // children to create; one that exists already (by ID) is left as it is
 	Tasks  []Task    // replaced by name
@@ -44,6 +48,25 @@ type Require struct {
 	Settled   bool              // all expected children exist and have ended
 	Idle      bool              // no child is open
 	Unsettled bool              // some expected child has not ended or does not exist: whoever waits for children cannot miss the last
+	Held      bool              // a hold in force at the time of the change concerns the job as it is: nobody is held by a hold that is gone
+	Free      bool              // no hold in force then concerns the job in the state it comes to: nobody is released into a hold
+}
+
+// Hold tells whether the requirements about holds are met by a job before and after the change at the time at.
+func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
+	in := func(j *Job) int {
+		return slices.IndexFunc(holds, func(h Hold) bool { return h.On(at) && h.Matches(j) })
+	}
+	if r.Held && in(before) < 0 {
+		return Errorf(Conflict, "commit", before.ID, "no hold concerns it any more")
+	}
+	if r.Free {
+		if i := in(after); i >= 0 {
+			h := holds[i]
+			return Errorf(Refused, "commit", before.ID, "%s is still on hold (%s, by %s): release that hold first", h.Scope, h.Why, h.Who)
+		}
+	}
+	return nil
 }
 
 // Chain asks to go on with the job in the state it comes to, or starts in. The store grants it as it would grant a [Claim]: no hold, room
@@ -68,6 +91,8 @@ type Fields struct {
 	Retries  *int
 	Expected *int
 	Group    *string
+	Tags     []string // as [Tagged] gives them; empty but not nil takes all away
+	Bytes    *int64
 }
 
 // Result is what became of one change of a batch: the record after it, or the error that stopped this one alone.
@@ -86,7 +111,7 @@ func Apply(j Job, c *Change) (Job, *Event, error) {
 	next.Version++
 	next.Changed = c.At
 	set(&next, &c.Set)
-	if c.Epoch == 0 && c.Event != "" {
+	if c.Epoch == 0 && c.Event != "" && !c.Keep {
 		next.Epoch++ // whoever worked on it is fenced off
 	}
 	if !c.Keep && (c.Event != "" || c.Epoch != 0) {
@@ -154,6 +179,18 @@ func set(j *Job, f *Fields) {
 	assign(&j.Retries, f.Retries)
 	assign(&j.Children.Expected, f.Expected)
 	assign(&j.Group, f.Group)
+	assign(&j.Bytes, f.Bytes)
+	if f.Tags != nil {
+		j.Tags = f.Tags
+		if len(f.Tags) == 0 {
+			j.Tags = nil
+		}
+	}
+}
+
+// Person tells whether somebody, not the machine, causes the change: then it is entered in the audit list.
+func (c *Change) Person() bool {
+	return c.By&(lifecycle.Operator|lifecycle.Owner) != 0 && c.Event != ""
 }
 
 func assign[T any](to, from *T) {

@@ -21,6 +21,14 @@ type Claim struct {
 	Now    time.Time // jobs with a later Due are not due
 	Limits []Limit
 	Dry    bool // only tell which jobs would be given, claiming none
+	Ageing Ageing
+}
+
+// Ageing keeps a stream of better priorities from starving the others: of every Share jobs that the store gives out one is the job that has waited
+// longest in its state among those that could be given, if it has waited longer than Patience. Zero Share: priorities alone decide.
+type Ageing struct {
+	Share    int
+	Patience time.Duration
 }
 
 // Limit bounds how many jobs are under way. It guards claims from its Kind in the states Guard (all states if empty). Under way

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ type Scope struct {
 	State lifecycle.State `json:"state,omitempty"`
 	Group string          `json:"group,omitempty"`
 	Owner string          `json:"owner,omitempty"`
+	Tag   string          `json:"tag,omitempty"` // "queue=access-large", "place=main"
 	Job   ID              `json:"job,omitempty"` // the job itself and the jobs of the batch
 }
 
@@ -20,10 +22,12 @@ type Scope struct {
 func (s Scope) Matches(j *Job) bool {
 	return (s.Kind == "" || s.Kind == j.Kind) && (s.State == "" || s.State == j.State) &&
 		(s.Group == "" || s.Group == j.Group) && (s.Owner == "" || s.Owner == j.Owner) &&
+		(s.Tag == "" || slices.Contains(j.Tags, s.Tag)) &&
 		(s.Job == "" || s.Job == j.ID || s.Job == j.Parent)
 }
 
-// String gives the scope as words, "group=maps kind=ingest.job"; "everything" if it is empty. It identifies the hold.
+// String gives the scope as words, "group=maps kind=ingest.job", a tag as it is, "queue=ingest"; "everything" if it is empty. It
+// identifies the hold.
 func (s Scope) String() string {
 	var parts []string
 	add := func(name, value string) {
@@ -36,6 +40,9 @@ func (s Scope) String() string {
 	add("kind", string(s.Kind))
 	add("owner", s.Owner)
 	add("state", string(s.State))
+	if s.Tag != "" {
+		parts = append(parts, s.Tag)
+	}
 	if len(parts) == 0 {
 		return "everything"
 	}
@@ -55,7 +62,8 @@ type Hold struct {
 // On tells whether the hold is in force at the time.
 func (h Hold) On(at time.Time) bool { return h.Until.IsZero() || at.Before(h.Until) }
 
-// HoldChange puts a hold or releases the one of a scope. Releasing a scope that has none is an error of kind NotFound.
+// HoldChange puts a hold or releases the one of a scope. Releasing a scope that has none is an error of kind NotFound. Who, Why and Since of the
+// hold are those of the change, for a release too: they stand in the audit list.
 type HoldChange struct {
 	Hold    Hold
 	Release bool

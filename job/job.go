@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/lifecycle"
@@ -29,11 +30,13 @@ type Job struct {
 	Ended bool `json:"ended,omitempty"` // the state is an end
 	Gone  bool `json:"gone,omitempty"`  // the state is a tombstone
 
-	Priority int    `json:"priority"`
-	Parent   ID     `json:"parent,omitempty"`
-	Group    string `json:"group,omitempty"` // what holds and limits name: collection, course, service
-	Owner    string `json:"owner,omitempty"`
-	Key      string `json:"key,omitempty"` // idempotency key, unique within kind and owner
+	Priority int      `json:"priority"`
+	Parent   ID       `json:"parent,omitempty"`
+	Group    string   `json:"group,omitempty"` // what holds and limits name: collection, course, service
+	Owner    string   `json:"owner,omitempty"`
+	Tags     []string `json:"tags,omitempty"`  // what holds and limits name besides, "queue=access-large", "place=main"; see [Tagged]
+	Bytes    int64    `json:"bytes,omitempty"` // of the work, as far as it is known; summed in the tallies
+	Key      string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner
 
 	Version int64     `json:"version"` // raised by every change of the record but a renewal
 	Epoch   int64     `json:"epoch"`   // fencing token: raised by every claim and by every move without one
@@ -60,6 +63,13 @@ type Job struct {
 	Children Children `json:"children,omitzero"`
 	Seq      int64    `json:"seq"`  // number of history entries
 	Head     Hash     `json:"head"` // hash of the last one
+}
+
+// Tagged gives tags in the order in which records have them: sorted, each once, none empty. Nil stays nil.
+func Tagged(tags ...string) []string {
+	all := slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return t == "" })
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Claimed tells whether a worker holds the job, however old the claim.

@@ -8,7 +8,8 @@ import (
 // Message is something that must leave the system after a commit: a mail, a callback. It is written with the commit and
 // delivered at least once, always with the same key (reliability rule R9).
 type Message struct {
-	Key      string          `json:"key"` // deterministic, such as "ing_01J.../report/1"; a second one with the key is ignored
+	Number   int64           `json:"number"` // in order of creation, given by the store
+	Key      string          `json:"key"`    // deterministic, such as "ing_01J.../report/1"; a second one with the key is ignored
 	Job      ID              `json:"job"`
 	Topic    string          `json:"topic"` // who delivers it: "mail", "callback"
 	Body     json.RawMessage `json:"body"`
@@ -17,7 +18,18 @@ type Message struct {
 	Attempts int             `json:"attempts"`
 	Error    string          `json:"error,omitempty"` // of the last attempt
 	Settled  Settled         `json:"settled,omitempty"`
+	Tried    []Attempt       `json:"tried,omitempty"` // the last deliveries, oldest first; at most [MostTried]
 }
+
+// Attempt is one delivery of a message.
+type Attempt struct {
+	At    time.Time `json:"at"`
+	Took  int64     `json:"took_ms"`         // milliseconds
+	Error string    `json:"error,omitempty"` // empty: it was taken
+}
+
+// MostTried bounds the deliveries that a message remembers.
+const MostTried = 16
 
 // Settled says what became of a message.
 type Settled string
@@ -31,9 +43,21 @@ const (
 
 // OutboxCall settles messages and takes due ones, in one commit. Taken messages are not given to anybody else for Lease.
 type OutboxCall struct {
-	Settle []Message // by Key: Settled, Error and Due are taken over
+	Settle []Message // by Key: Settled, Error, Due and Tried are taken over
 	Take   int
 	Lease  time.Duration
 	Now    time.Time
 	Job    ID // if set: list the messages of this job, settled or not, taking none
+
+	List   *MessageQuery // if set: list messages, taking none
+	Replay []string      // keys of settled messages that are to be delivered again, with all their attempts left; unknown ones are NotFound
+}
+
+// MessageQuery selects messages, the newest first. Empty fields do not restrict.
+type MessageQuery struct {
+	Job     ID
+	Topic   string
+	Settled *Settled
+	Before  int64 // cursor: Number of the last one of the page before
+	Limit   int   // 0 means 50, at most 1000
 }

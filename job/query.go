@@ -17,6 +17,8 @@ type Query struct {
 	Owner    string
 	Parent   ID
 	Key      string
+	Tag      string
+	Causes   []string
 	Ended    *bool
 	Before   time.Time // Changed before
 	Overdue  time.Time // claim or Expires ran out by then; ended jobs are never overdue. In no order, one page
@@ -31,6 +33,7 @@ func (q *Query) Matches(j *Job) bool {
 	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&
 		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
 		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
+		(q.Tag == "" || slices.Contains(j.Tags, q.Tag)) && oneOf(q.Causes, j.Cause) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
 		(q.Overdue.IsZero() || j.Overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
 }
@@ -69,4 +72,5 @@ type Tally struct {
 	Group   string          `json:"group"`
 	Jobs    int64           `json:"jobs"`
 	Claimed int64           `json:"claimed"` // of these, held by a worker
+	Bytes   int64           `json:"bytes"`   // of these, the sum of what is known
 }

@@ -22,6 +22,8 @@ const (
 	Waiting Event = "wait"    // the step said what it waits for; no attempt is counted
 	Backoff Event = "backoff" // an error that a later attempt may not meet; an attempt is counted
 	Yield   Event = "yield"   // the worker stops and gives the job back; no attempt is counted
+
+	Reprioritize Event = "priority" // an operator gives it another place in its queue; in every state but the ends
 )
 
 // Actor is a set of those who may cause an arrow.
@@ -184,7 +186,7 @@ func OnWork(s State, doc string, arrows ...Arrow) Stage {
 
 // OnWait is a stage that waits for a person, a timer, the engine or something outside.
 func OnWait(s State, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: Wait, Doc: doc, Arrows: arrows}
+	return Stage{State: s, Kind: Wait, Doc: doc, Arrows: append(slices.Clone(arrows), reprioritize(s))}
 }
 
 // OnEnd is a stage in which jobs end with outcome o (None: with the outcome they have).
@@ -218,7 +220,13 @@ func loops(s State) []Arrow {
 		loop(Backoff, Worker, "max_attempts", "an error that may pass; tried again after a pause"),
 		loop(Yield, Worker, "the worker's stop", "its worker stops and gives it back; no attempt is counted"),
 		loop(Lost, Timer, "max_starts", "its worker fell silent and the claim ran out; another takes it over"),
+		reprioritize(s),
 	}
+}
+
+// reprioritize is the loop of every state in which a job has not ended.
+func reprioritize(s State) Arrow {
+	return Arrow{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator gives it another place in its queue; its worker goes on"}
 }
 
 // Table is a checked lifecycle. It is immutable and safe for concurrent use.
