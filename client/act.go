@@ -27,10 +27,11 @@ func (c *Client) Do(ctx context.Context, id job.ID, e lifecycle.Event, a Act) (J
 type Priority struct {
 	Priority *int   `json:"priority"` // 0..99, lower goes first
 	Version  int64  `json:"version,omitempty"`
-	Actor    string `json:"actor,omitempty"`
+	Actor    string `json:"actor,omitempty"` // who
+	Note     string `json:"note,omitempty"`  // why
 }
 
 // SetPriority moves a job in its queue.
-func (c *Client) SetPriority(ctx context.Context, id job.ID, p, version int) (Job, error) {
-	return send[Job](ctx, c, http.MethodPut, jobPath(id, "/priority"), nil, Priority{Priority: &p, Version: int64(version)})
+func (c *Client) SetPriority(ctx context.Context, id job.ID, p Priority) (Job, error) {
+	return send[Job](ctx, c, http.MethodPut, jobPath(id, "/priority"), nil, p)
 }

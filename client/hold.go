@@ -35,11 +35,11 @@ func (c *Client) Hold(ctx context.Context, h Hold) ([]job.Hold, error) {
 	return a.Holds, err
 }
 
-// Release ends the hold of a scope, and gives those that are left.
-func (c *Client) Release(ctx context.Context, s job.Scope) ([]job.Hold, error) {
+// Release ends the hold of a scope, and gives those that are left. who and why stand in the audit list.
+func (c *Client) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"kind": string(s.Kind), "state": string(s.State), "group": s.Group, "owner": s.Owner, "job": string(s.Job),
+		"kind": string(s.Kind), "state": string(s.State), "group": s.Group, "owner": s.Owner, "job": string(s.Job), "tag": s.Tag,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -47,6 +47,11 @@ func (c *Client) Release(ctx context.Context, s job.Scope) ([]job.Hold, error) {
 	}
 	if len(v) == 0 {
 		v.Set("everything", "true")
+	}
+	for name, value := range map[string]string{"who": who, "why": why} {
+		if value != "" {
+			v.Set(name, value)
+		}
 	}
 	a, err := call[Holds](ctx, c, http.MethodDelete, "/api/holds", v, nil)
 	return a.Holds, err

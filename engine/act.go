@@ -53,7 +53,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 			return j, err
 		}
 	}
-	c.Version, c.Actor, c.Note = j.Version, a.Actor, a.Note
+	c.Version, c.Seen, c.Actor, c.Note = j.Version, a.Version, a.Actor, a.Note
 	if arrow, _ := w.Life.Arrow(j.State, a.Event); arrow.Class == lifecycle.Reenter || arrow.Restart {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
@@ -62,20 +62,22 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 			c.Set.Deadline, c.Set.Expires = &never, &expires
 		}
 	}
+	w.announce(&j, &c)
 	return e.one(ctx, c)
 }
 
-// SetPriority moves a job in its queue at once.
-func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int) (job.Job, error) {
+// SetPriority moves a job in its queue at once, whoever works on it. It stands in the history like any event. version is that of the record the
+// person saw; 0: whatever it is now.
+func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	for try := 1; ; try++ {
-		j, err := e.setPriority(ctx, id, version, p)
+		j, err := e.setPriority(ctx, id, version, p, actor, note)
 		if job.KindOf(err) != job.Conflict || version != 0 || try == 5 {
 			return j, err
 		}
 	}
 }
 
-func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p int) (job.Job, error) {
+func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return j, err
@@ -86,23 +88,15 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 	if j.Ended {
 		return j, job.Errorf(job.Refused, "priority", j.ID, "it has ended (%s): nothing waits for its turn", j.State)
 	}
-	return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
-}
-
-// Hold keeps the jobs of a scope from being worked on.
-func (e *Engine) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
-	if why == "" {
-		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
+	w := e.works[j.Kind]
+	if w == nil || !w.knows(&j) { // its definition may not have the event: the record alone changes
+		return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
 	}
-	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until}
-	return e.store.Hold(ctx, &job.HoldChange{Hold: h})
-}
-
-// Release ends the hold of a scope.
-func (e *Engine) Release(ctx context.Context, s job.Scope) ([]job.Hold, error) {
-	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
-	if err == nil {
-		e.stir()
+	c, err := move(w, &j, lifecycle.Reprioritize, lifecycle.Operator, e.clock.Now())
+	if err != nil {
+		return j, err
 	}
-	return holds, err
+	c.Version, c.Seen, c.Actor, c.Note, c.Keep = j.Version, version, actor, note, true
+	c.Set.Priority = &p
+	return e.one(ctx, c)
 }

@@ -37,14 +37,14 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		j := w.post(engine.Order{})
 		synctest.Wait()
 		seen := w.get(j.ID)
-		if _, err := w.SetPriority(t.Context(), j.ID, seen.Version, 7); err != nil {
+		if _, err := w.SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
 		stop := engine.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town", Version: seen.Version}
 		if _, err := w.Do(t.Context(), stop); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "you saw version") {
 			t.Errorf("with the old version: %v", err)
 		}
-		if _, err := w.SetPriority(t.Context(), j.ID, seen.Version, 8); job.KindOf(err) != job.Conflict {
+		if _, err := w.SetPriority(t.Context(), j.ID, seen.Version, 8, "ann", "sooner"); job.KindOf(err) != job.Conflict {
 			t.Errorf("priority with the old version: %v", err)
 		}
 		stop.Version = w.get(j.ID).Version
@@ -57,10 +57,10 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" || last.Note != "wrong town" {
 			t.Errorf("the history says %+v, %v", last, err)
 		}
-		if _, err := w.SetPriority(t.Context(), j.ID, 0, 1); job.KindOf(err) != job.Refused {
+		if _, err := w.SetPriority(t.Context(), j.ID, 0, 1, "ann", "sooner"); job.KindOf(err) != job.Refused {
 			t.Errorf("priority of an ended job: %v", err)
 		}
-		if _, err := w.SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100); job.KindOf(err) != job.Invalid {
+		if _, err := w.SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann", "sooner"); job.KindOf(err) != job.Invalid {
 			t.Errorf("priority 100: %v", err)
 		}
 		w.verify(j.ID)

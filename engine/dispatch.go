@@ -39,11 +39,12 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits,
+		Worker: e.name, From: e.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing,
 	})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim", "error", err) // the sweep tries again
 	}
+	e.claimed(jobs, e.clock.Now())
 	for _, j := range jobs {
 		e.start(j)
 	}
@@ -98,10 +99,11 @@ func (e *Engine) carry(ctx context.Context, j job.Job) {
 func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool) {
 	w := e.works[j.Kind]
 	for tries := 0; ; tries++ {
-		r := &Run{job: j, engine: e, work: w}
+		r := &Run{job: j, engine: e, work: w, began: e.clock.Now()}
 		o := e.attempt(ctx, r)
 		if o == nil || errors.Is(context.Cause(ctx), errLost) {
 			e.log.Info("claim lost", "job", j.ID, "state", j.State, "epoch", j.Epoch)
+			e.meter.Lost(Lost{Kind: j.Kind, State: j.State})
 			return r.job, false
 		}
 		next, err := e.conclude(ctx, r, o)
@@ -115,6 +117,7 @@ func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool)
 			j = r.job // what it waited for has happened: look again
 		case job.KindOf(err) == job.Stale:
 			e.log.Info("claim lost", "job", j.ID, "state", j.State, "error", err)
+			e.meter.Lost(Lost{Kind: j.Kind, State: j.State})
 			return r.job, false
 		default:
 			e.log.Error("commit", "job", j.ID, "state", j.State, "error", err)
@@ -190,18 +193,33 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		return r.job, err
 	}
 	merge(&c, r.take())
+	r.work.announce(&r.job, &c)
+	c.Require.Unheld = r.work.begins(&c)
 	e.chain(&c, r.work, now)
 	if c.Set.Due != nil && !c.Set.Due.IsZero() {
 		defer e.alarm(*c.Set.Due)
 	}
-	return e.commit(context.WithoutCancel(ctx), r, c)
+	j, err := e.commit(context.WithoutCancel(ctx), r, c)
+	if c.Require.Unheld && job.KindOf(err) == job.Refused {
+		return e.putBack(ctx, r.work, &r.job, e.name, err, func(c job.Change) (job.Job, error) {
+			return e.commit(context.WithoutCancel(ctx), r, c)
+		})
+	}
+	if err == nil {
+		ending := o.ending(&c)
+		if timed {
+			ending = TimedOut
+		}
+		e.attempted(r.work, &r.job, &c, ending, now.Sub(r.began), &j)
+	}
+	return j, err
 }
 
 // merge takes what the step set into the change that the engine made of its outcome. The engine's message and cause stand if the attempt
 // did not succeed.
 func merge(c *job.Change, set job.Change) {
 	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
-	c.Set.Data, c.Set.Priority = set.Set.Data, set.Set.Priority
+	c.Set.Data, c.Set.Priority, c.Set.Tags, c.Set.Bytes = set.Set.Data, set.Set.Priority, set.Set.Tags, set.Set.Bytes
 	if set.Set.Message != nil && (c.Set.Message == nil || *c.Set.Message == "") {
 		c.Set.Message = set.Set.Message
 	}
@@ -262,5 +280,8 @@ func (e *Engine) giveUp(ctx context.Context, r *Run, refusal error) {
 		return // the claim runs out and the job is found by the sweep
 	}
 	c.Epoch, c.Actor = r.job.Epoch, e.name
-	_, _ = e.commit(context.WithoutCancel(ctx), r, c)
+	r.work.announce(&r.job, &c)
+	if next, err := e.commit(context.WithoutCancel(ctx), r, c); err == nil {
+		e.attempted(r.work, &r.job, &c, o.ending(&c), c.At.Sub(r.began), &next)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -34,6 +35,8 @@ type Options struct {
 	Deliver  map[string]Deliver // by topic of outbox messages
 	Attempts int                // deliveries of a message before it is given up; defaults to 8
 	Retain   Retention
+	Meter    Meter      // is told of claims, attempts and deliveries; defaults to none
+	Ageing   job.Ageing // defaults to one claim in ten for whoever waited longest, after ten minutes; a negative Share: none
 }
 
 // JobLogs keeps what steps log, by job. Package joblog has one in files.
@@ -48,6 +51,7 @@ type Engine struct {
 	options Options
 	name    string // with an instance part, so that a restarted engine is another worker
 	log     *slog.Logger
+	meter   Meter
 	entropy *lockedEntropy
 	works   map[job.Kind]*Work
 	places  []job.Place
@@ -66,9 +70,12 @@ type Engine struct {
 
 	wake     chan struct{} // to the dispatcher
 	post     chan struct{} // to the outbox
+	parking  chan struct{} // to the sweep: there is a new hold
 	steps    sync.WaitGroup
 	progress progressBoard
 	retain   *retention
+	usual    usual        // how long jobs stay in their states
+	headway  atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
 }
 
 // running is a job in the hands of this engine.
@@ -124,11 +131,18 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	if o.Attempts <= 0 {
 		o.Attempts = 8
 	}
+	if o.Meter == nil {
+		o.Meter = unmetered{}
+	}
+	if o.Ageing.Share == 0 {
+		o.Ageing = job.Ageing{Share: 10, Patience: 10 * time.Minute}
+	}
+	o.Ageing.Share = max(o.Ageing.Share, 0)
 	e := &Engine{
-		store: store, clock: o.Clock, options: o, log: o.Log, works: map[job.Kind]*Work{}, random: o.Rand,
+		store: store, clock: o.Clock, options: o, log: o.Log, meter: o.Meter, works: map[job.Kind]*Work{}, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, free: o.Slots, hungry: true,
-		wake: make(chan struct{}, 1), post: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), post: make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
 	e.progress.now = map[job.ID]Progress{}
 	e.retain = newRetention(o.Retain, o.Clock)

@@ -38,7 +38,7 @@ func TestReleaseWakesAtOnce(t *testing.T) {
 		release func(*world, job.Scope) error
 		after   time.Duration
 	}{
-		{"release", func(w *world, s job.Scope) error { _, err := w.Release(w.t.Context(), s); return err }, 0},
+		{"release", func(w *world, s job.Scope) error { _, err := w.Release(w.t.Context(), s, "ann", "over"); return err }, 0},
 		{"control: by the store", func(w *world, s job.Scope) error {
 			_, err := w.store.Hold(w.t.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
 			return err
@@ -81,7 +81,7 @@ func TestHoldNeedsAReason(t *testing.T) {
 		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "", time.Time{}); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
-		if _, err := w.Release(t.Context(), job.Scope{}); job.KindOf(err) != job.NotFound {
+		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); job.KindOf(err) != job.NotFound {
 			t.Errorf("a release of nothing: got %v", err)
 		}
 		if j := w.end(w.post(engine.Order{}).ID); j.Outcome != lc.OK {

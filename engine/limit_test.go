@@ -157,7 +157,7 @@ func TestPriorityGoesFirst(t *testing.T) {
 			w.post(o)
 		}
 		late := w.post(engine.Order{Group: "e", Priority: 70})
-		if _, err := w.SetPriority(t.Context(), late.ID, late.Version, 5); err != nil {
+		if _, err := w.SetPriority(t.Context(), late.ID, late.Version, 5, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
 		settle(t, w.store)

@@ -10,7 +10,7 @@ import (
 )
 
 // Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the same key. An error
-// that is not worth a retry ([Classify]) gives the message up at once.
+// that is not worth a retry ([Classify]), or [Fail], gives the message up at once; [RetryAfter] asks for a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 
 // deliveries takes due messages and delivers them until ctx ends.
@@ -55,19 +55,36 @@ func (e *Engine) deliver(ctx context.Context) (int, error) {
 func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	began := e.clock.Now()
 	err := e.handTo(limited, m)
 	now := e.clock.Now()
+	defer func() {
+		e.meter.Delivered(Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began), Lag: max(now.Sub(m.Created), 0)})
+	}()
+	remember(m, began, now, err)
+	o := judge(err)
 	switch {
 	case err == nil:
 		m.Settled, m.Error = job.Delivered, ""
 	case ctx.Err() != nil: // the engine stops: that is no reason to give up
 		m.Error, m.Due = err.Error(), now
-	case limited.Err() == nil && !Classify(err), m.Attempts >= e.options.Attempts:
+	case limited.Err() == nil && o.verdict == fails, m.Attempts >= e.options.Attempts:
 		m.Settled, m.Error = job.GivenUp, err.Error()
 		e.log.Error("message given up", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
 	default:
-		m.Error, m.Due = err.Error(), now.Add(Backoff{First: 5 * time.Second, Max: time.Hour}.Pause(m.Attempts, e.chance()))
+		pause := Backoff{First: 5 * time.Second, Max: time.Hour}.Pause(m.Attempts, e.chance())
+		m.Error, m.Due = err.Error(), now.Add(max(o.after, pause))
 	}
+}
+
+// remember notes a delivery in its message, which keeps the last ones.
+func remember(m *job.Message, began, ended time.Time, err error) {
+	one := job.Attempt{At: began, Took: ended.Sub(began).Milliseconds()}
+	if err != nil {
+		one.Error = err.Error()
+	}
+	m.Tried = append(m.Tried, one)
+	m.Tried = m.Tried[max(0, len(m.Tried)-job.MostTried):]
 }
 
 func (e *Engine) handTo(ctx context.Context, m *job.Message) (err error) {

@@ -33,7 +33,9 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n
 		lease = e.options.Lease
 	}
 	now := e.clock.Now()
-	return e.store.Claim(ctx, job.Claim{Worker: worker, From: from, N: n, Until: now.Add(lease), Now: now, Limits: e.limits})
+	jobs, err := e.store.Claim(ctx, job.Claim{Worker: worker, From: from, N: n, Until: now.Add(lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing})
+	e.claimed(jobs, e.clock.Now())
+	return jobs, err
 }
 
 // Renew prolongs the claims of a worker outside this process and gives those that are over.
@@ -64,6 +66,13 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 	}
 	for k, i := range places {
 		results[i] = done[k]
+		if done[k].Err == nil {
+			e.attempted(e.works[records[i].Kind], &records[i], &changes[k], reports[i].ending(&changes[k]), 0, &done[k].Job)
+		}
+		if c := &changes[k]; c.Require.Unheld && job.KindOf(done[k].Err) == job.Refused {
+			results[i].Job, results[i].Err = e.putBack(ctx, e.works[records[i].Kind], &records[i], worker, done[k].Err,
+				func(c job.Change) (job.Job, error) { return e.one(ctx, c) })
+		}
 	}
 	return results, nil
 }
@@ -93,6 +102,8 @@ func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (
 		return c, err
 	}
 	c.Epoch, c.Actor, c.Set.Data = r.Epoch, worker, r.Data
+	w.announce(j, &c)
+	c.Require.Unheld = w.begins(&c)
 	if r.Again && goesOn(&c, w) {
 		c.Chain = &job.Chain{Worker: worker, Until: now.Add(e.options.Lease), Limits: e.limits}
 	}

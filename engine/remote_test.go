@@ -201,7 +201,7 @@ func TestReportGoesStraightOn(t *testing.T) {
 	}{
 		{"asks", engine.Report{Again: true}, false, true, "Sorting"},
 		{"control: does not ask", engine.Report{}, false, false, "Sorting"},
-		{"held", engine.Report{Again: true}, true, false, "Sorting"},
+		{"held", engine.Report{Again: true}, true, false, "Posted"},
 		{"stays", engine.Report{Again: true, Retry: "axle"}, false, false, "Posted"},
 		{"ends", engine.Report{Again: true, Fail: "axle"}, false, false, "Lost"},
 		{"comes to a person", engine.Report{Again: true, Event: "hold"}, false, false, "Held"},

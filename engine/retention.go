@@ -14,12 +14,49 @@ type Retention struct {
 	Every time.Duration // between looks; defaults to 1 h
 	Share int           // percent of a kind's ended jobs that one look may take; defaults to 20, but never fewer than 100 jobs
 	Jump  time.Duration // difference between wall and steady clock that freezes retention; defaults to 1 h
+
+	Records time.Duration // how long tombstones are kept before they are purged from the store. Zero: for ever
+	Logs    time.Duration // how long the logs of ended jobs are kept, if they are files ([LogFiles]). Zero: as long as the record
+
+	// Clear removes what else belongs to a job whose record is about to be purged: directories, references. After an error the record stays
+	// until the next look. Defaults to nothing.
+	Clear func(ctx context.Context, j *job.Job) error
+}
+
+// LogFiles is what job logs can do whose files retention may remove; package joblog can.
+type LogFiles interface {
+	// Remove deletes the log of a job; there may be none.
+	Remove(id job.ID) error
+	// Each gives the jobs that have logs and when these were last written, in no order, until do says that it is enough.
+	Each(do func(id job.ID, written time.Time) (goOn bool)) error
+}
+
+// JumpGuard notices that the wall clock was set while the process lives, by comparing it with the steady one. Whatever removes things by their age
+// asks it first.
+type JumpGuard struct {
+	clock Clock
+	most  time.Duration
+	apart time.Duration // wall minus steady time at the start
+}
+
+// NewJumpGuard makes a guard that tolerates jumps up to most; 0 means 1 h.
+func NewJumpGuard(c Clock, most time.Duration) *JumpGuard {
+	if most <= 0 {
+		most = time.Hour
+	}
+	return &JumpGuard{clock: c, most: most, apart: c.Wall().Sub(c.Now())}
+}
+
+// Jumped tells whether the wall clock is further off than it may be, and by how much it is.
+func (g *JumpGuard) Jumped() (by time.Duration, jumped bool) {
+	by = g.clock.Wall().Sub(g.clock.Now()) - g.apart
+	return by, by.Abs() > g.most
 }
 
 type retention struct {
 	Retention
 	clock Clock
-	apart time.Duration // wall minus steady time at the start
+	guard *JumpGuard
 	next  time.Time
 }
 
@@ -30,20 +67,18 @@ func newRetention(o Retention, c Clock) *retention {
 	if o.Share <= 0 {
 		o.Share = 20
 	}
-	if o.Jump <= 0 {
-		o.Jump = time.Hour
-	}
-	return &retention{Retention: o, clock: c, apart: c.Wall().Sub(c.Now()), next: c.Now().Add(o.Every)}
+	return &retention{Retention: o, clock: c, guard: NewJumpGuard(c, o.Jump), next: c.Now().Add(o.Every)}
 }
 
-// sweep takes the timer's arrow out of ends for jobs that are kept long enough. Only the engine's sweep calls it.
+// sweep takes the timer's arrow out of ends for jobs that are kept long enough, purges tombstones and removes old logs. Only the engine's sweep
+// calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
 	if now.Before(r.next) {
 		return
 	}
 	r.next = now.Add(r.Every)
-	if jump := r.clock.Wall().Sub(now) - r.apart; jump.Abs() > r.Jump {
+	if jump, jumped := r.guard.Jumped(); jumped {
 		e.log.Warn("the clock jumped; nothing is cleared away until it agrees again", "jump", jump)
 		return
 	}
@@ -53,32 +88,48 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 				e.log.Error("retention", "kind", w.Life.Name(), "error", err)
 			}
 		}
+		if r.Records > 0 {
+			if err := r.purge(ctx, e, w, now.Add(-r.Records)); err != nil && ctx.Err() == nil {
+				e.log.Error("purge", "kind", w.Life.Name(), "error", err)
+			}
+		}
+	}
+	if err := r.clearLogs(ctx, e, now); err != nil && ctx.Err() == nil {
+		e.log.Error("retention of job logs", "error", err)
 	}
 }
 
 func (r *retention) clear(ctx context.Context, e *Engine, w *Work, before time.Time) error {
+	return r.each(ctx, e, w, before, func(s lifecycle.Stage) bool { return s.Kind == lifecycle.End && leftByTimer(w, s) }, func(j *job.Job) (bool, error) {
+		return true, e.clean(ctx, w, j)
+	})
+}
+
+// each goes through the jobs of the wanted states that have not changed since a time, the oldest first, and stops after its share of what there is.
+// do tells whether it did anything.
+func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Time, wanted func(lifecycle.Stage) bool, do func(*job.Job) (bool, error)) error {
 	tallies, err := e.store.Count(ctx)
 	if err != nil {
 		return err
 	}
-	var ends []lifecycle.State
-	ended := int64(0)
+	var states []lifecycle.State
+	there := int64(0)
 	for _, s := range w.Life.Stages() {
-		if s.Kind != lifecycle.End || !leftByTimer(w, s) {
+		if !wanted(s) {
 			continue
 		}
-		ends = append(ends, s.State)
+		states = append(states, s.State)
 		for _, t := range tallies {
 			if t.Kind == w.kind() && t.State == s.State {
-				ended += t.Jobs
+				there += t.Jobs
 			}
 		}
 	}
-	if len(ends) == 0 {
+	if len(states) == 0 || there == 0 {
 		return nil
 	}
-	left := max(100, int(ended)*r.Share/100)
-	q := job.Query{Kinds: []job.Kind{w.kind()}, States: ends, Before: before, Oldest: true, Limit: 500}
+	left := max(100, int(there)*r.Share/100)
+	q := job.Query{Kinds: []job.Kind{w.kind()}, States: states, Before: before, Oldest: true, Limit: 500}
 	for left > 0 {
 		page, err := e.store.List(ctx, q)
 		if err != nil {
@@ -88,10 +139,16 @@ func (r *retention) clear(ctx context.Context, e *Engine, w *Work, before time.T
 			if left == 0 {
 				return nil
 			}
-			if err := e.clean(ctx, w, &page.Jobs[i]); err != nil && job.KindOf(err) != job.Conflict {
+			done, err := do(&page.Jobs[i])
+			switch kind := job.KindOf(err); {
+			case kind == job.Unavailable || ctx.Err() != nil:
 				return err
+			case err != nil && kind != job.Conflict && kind != job.Refused && kind != job.NotFound: // one record must not keep the others
+				e.log.Error("retention", "job", page.Jobs[i].ID, "error", err)
 			}
-			left--
+			if done {
+				left--
+			}
 		}
 		if page.Next == "" {
 			return nil

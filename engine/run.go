@@ -17,6 +17,7 @@ type Run struct {
 	job    job.Job
 	engine *Engine
 	work   *Work
+	began  time.Time // of the attempt
 	set    job.Fields
 	tasks  []job.Task
 	outbox []job.Message
@@ -77,6 +78,12 @@ func (r *Run) SetPriority(p int) {
 	p = min(max(p, job.FirstPriority), job.LastPriority)
 	r.set.Priority = &p
 }
+
+// SetTags sets what holds and limits name the job by, besides its group, in the commit that ends the attempt.
+func (r *Run) SetTags(tags ...string) { r.set.Tags = append([]string{}, job.Tagged(tags...)...) }
+
+// SetBytes says how large the work is, in the commit that ends the attempt.
+func (r *Run) SetBytes(n int64) { r.set.Bytes = &n }
 
 // PutTask records a task's state in the next commit.
 func (r *Run) PutTask(t job.Task) {

@@ -22,10 +22,14 @@ type Order struct {
 	Owner    string
 	Key      string // idempotency key
 	Parent   job.ID
+	Tags     []string // what holds and limits name besides the group
+	Bytes    int64    // of the work, as far as it is known
 	Due      time.Time
 	Deadline time.Time
-	Spec     any // encoded as JSON
+	Spec     any             // encoded as JSON
+	By       lifecycle.Actor // who orders it; zero: Owner. What an Operator orders is entered in the audit list
 	Actor    string
+	Note     string // why; stands in the history's first entry
 	Outbox   []job.Message
 
 	fresh bool // ID was made by the engine: no job can have it
@@ -58,6 +62,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	jobs, err := e.store.Create(ctx, made...)
 	for i := range reserved {
 		if err == nil && jobs[i].ID == made[i].Job.ID && jobs[i].Version == 1 && jobs[i].Worker == e.name {
+			e.claimed(jobs[i:i+1], e.clock.Now())
 			e.start(jobs[i])
 		} else {
 			e.unreserve()
@@ -111,11 +116,20 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 	default:
 		id = job.ID(w.Prefix + "_" + e.ulid(now))
 	}
-	start := w.Life.Start()
+	start, by := w.Life.Start(), n.By
+	if by == 0 {
+		by = lifecycle.Owner
+	}
 	j, event := job.New(job.Job{
 		ID: id, Kind: n.Kind, Position: start, Priority: n.Priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent,
+		Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
 		Due: n.Due, Deadline: n.Deadline, Expires: w.expires(start, now, n.Deadline), Definition: w.Life.Hash(), Spec: spec,
-	}, lifecycle.Owner, n.Actor, now)
+	}, by, n.Actor, now)
+	if n.Note != "" {
+		event.Note = n.Note
+		event.Seal(job.Hash{})
+		j.Head = event.Hash
+	}
 	return job.Created{Job: j, Event: event, Outbox: n.Outbox}, nil
 }
 

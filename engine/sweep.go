@@ -88,12 +88,18 @@ func (e *Engine) reclaim(ctx context.Context) error {
 func (e *Engine) sweeps(ctx context.Context) {
 	tick := time.NewTicker(e.options.Sweep)
 	defer tick.Stop()
+	defer e.headway.Store(0)
 	for {
+		e.moved()
 		select {
 		case <-ctx.Done():
 			return
+		case <-e.parking:
+			e.park(ctx)
+			continue
 		case <-tick.C:
 		}
+		e.park(ctx)
 		if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
 			e.log.Error("sweep", "error", err)
 		}
@@ -139,18 +145,26 @@ func (e *Engine) overdue(ctx context.Context) error {
 }
 
 // lost ends a claim whose worker fell silent. The start stays counted; too many of them fail the job.
-func (e *Engine) lost(ctx context.Context, j *job.Job) error {
+func (e *Engine) lost(ctx context.Context, j *job.Job) (err error) {
 	w := e.works[j.Kind]
 	if w == nil {
 		return nil
 	}
 	now := e.clock.Now()
 	note := fmt.Sprintf("worker %s fell silent", j.Worker)
+	defer func() {
+		if err == nil {
+			e.meter.Lost(Lost{Kind: j.Kind, State: j.State, Silent: true})
+		}
+	}()
 	if p := w.policy(j.State); j.Starts >= p.MaxStarts {
 		stage, _ := w.Life.Stage(j.State)
 		if ev, by, ok := w.poisoned(j.Position); ok && stage.Endures == "" && w.knows(j) {
 			o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
-			return e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) })
+			if err = e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
+				e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: Poisoned, Cause: CausePoison})
+			}
+			return err
 		}
 	}
 	due := now
@@ -189,11 +203,15 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	if !j.Deadline.IsZero() && !now.Before(j.Deadline) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
-	return e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
+	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
 		if a, _ := w.Life.Arrow(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout {
 			explain(c, &outcome{cause: CauseTimeout, err: fmt.Errorf("%s", why)})
 		}
 	})
+	if err == nil {
+		e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: TimedOut, Cause: CauseTimeout})
+	}
+	return err
 }
 
 // untold commits an arrow that no worker reported, for the record as it was read.
@@ -202,8 +220,10 @@ func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.E
 	if err != nil {
 		return err
 	}
+	e.moved()
 	c.Version, c.Actor = j.Version, e.name
 	more(&c)
+	w.announce(j, &c)
 	_, err = e.one(ctx, c)
 	return err
 }

@@ -130,6 +130,10 @@ func (e *Engine) refuse(ctx context.Context, w *Work, j *job.Job, moves []Exit) 
 		}
 		parent = &p
 	}
+	holds, err := e.store.Hold(ctx, nil)
+	if err != nil {
+		return err
+	}
 	for i := range moves {
 		by := moves[i].By & lifecycle.Operator
 		if by == 0 {
@@ -138,9 +142,15 @@ func (e *Engine) refuse(ctx context.Context, w *Work, j *job.Job, moves []Exit) 
 		if by == 0 {
 			continue
 		}
-		require, err := w.Allow(ctx, j, &Act{Job: j.ID, Event: moves[i].Event, By: by, Confirm: true})
+		var require job.Require
+		require, err = w.Allow(ctx, j, &Act{Job: j.ID, Event: moves[i].Event, By: by, Confirm: true})
 		if err == nil {
 			err = require.Holds(j, parent)
+		}
+		if err == nil {
+			there := *j
+			there.State = moves[i].To
+			err = require.Hold(j, &there, holds, e.clock.Now())
 		}
 		switch kind := job.KindOf(err); {
 		case err == nil:
@@ -337,7 +347,7 @@ func (e *Engine) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free
 	if len(x.Blockers) > 0 {
 		return nil
 	}
-	next, err := e.store.Claim(ctx, job.Claim{Worker: e.name, From: e.places, N: free, Now: x.At, Limits: e.limits, Dry: true})
+	next, err := e.store.Claim(ctx, job.Claim{Worker: e.name, From: e.places, N: free, Now: x.At, Limits: e.limits, Ageing: e.options.Ageing, Dry: true})
 	if err != nil {
 		return err
 	}

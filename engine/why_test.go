@@ -71,7 +71,7 @@ func TestWhyHold(t *testing.T) {
 		}
 		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "release the hold on group=maps")
 		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "release the hold on everything")
-		if _, err := w.Release(t.Context(), job.Scope{}); err != nil {
+		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		w.blocker(j.ID, engine.BlockHold)
@@ -348,7 +348,7 @@ func TestWhyClaimSince(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(time.Hour)
 		claimed := time.Now()
-		if _, err := w.Release(t.Context(), job.Scope{}); err != nil {
+		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -44,6 +44,14 @@ type Work struct {
 	// Nil allows all.
 	Allow func(ctx context.Context, j *job.Job, a *Act) (job.Require, error)
 
+	// Parks says which holds take jobs out of the queue states whose table has the event hold for workers: such a job stays where it is
+	// put until a person releases it. Other holds let jobs wait where they are and go on by themselves. Nil: none.
+	Parks func(h *job.Hold) bool
+
+	// Announce gives the messages that a transition is to send, with keys that follow from the job and the number of the history entry. j is the
+	// record before; [job.Apply] gives the one after. It must be quick and must change neither. Nil: none.
+	Announce func(j *job.Job, c *job.Change) []job.Message
+
 	// Keep is how long an ended job stays before the timer's arrow out of its end is taken (delete, clean). Zero keeps it for ever.
 	Keep time.Duration
 

@@ -250,7 +250,7 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != engine.BlockHold || why.Blockers[0].Holder != "ann" {
 			t.Fatalf("got %+v, %v", why.Blockers, err)
 		}
-		if _, err := w.Release(t.Context(), job.Scope{Group: "maps"}); err != nil {
+		if _, err := w.Release(t.Context(), job.Scope{Group: "maps"}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		if j = w.end(j.ID); j.Outcome != lc.OK {

@@ -29,6 +29,9 @@ type Audit struct {
 	Hash   Hash            `json:"hash"`
 }
 
+// Purge is the event of the entry that a person's [Change.Purge] makes. It is in no table: the record is gone afterwards.
+const Purge lifecycle.Event = "purge"
+
 // Auditor is a store that keeps the audit list. A store need not: who wants the list asks for it.
 type Auditor interface {
 	// Audit gives up to n entries after number seq (0: from the first), oldest first. A negative n gives the last -n entries before number
@@ -72,6 +75,9 @@ func Audited(c *Change, before *Job) Audit {
 		return a
 	}
 	a.Job, a.Kind, a.From, a.To = before.ID, before.Kind, before.State, c.To.State
+	if c.Purge {
+		a.Event, a.To = Purge, ""
+	}
 	if c.Set.Priority != nil && c.Event == lifecycle.Reprioritize {
 		a.Object = fmt.Sprintf("priority %d to %d", before.Priority, *c.Set.Priority)
 	}

@@ -35,7 +35,7 @@ type Change struct {
 
 	Set    Fields
 	Keep   bool      // keep the claim and its epoch (no transition, or a loop); without a claim, its worker goes on undisturbed
-	Purge  bool      // the record of a tombstone goes, and with it history, tasks and messages; refused while jobs of the batch exist. No Event
+	Purge  bool      // the record of a tombstone goes, and with it history, tasks and messages; refused while jobs of the batch exist or a message is pending. No Event
 	Chain  *Chain    // ask for the claim of the next state in the same commit
 	Spawn  []Created // children to create; one that exists already (by ID) is left as it is
 	Tasks  []Task    // replaced by name
@@ -50,10 +50,14 @@ type Require struct {
 	Unsettled bool              // some expected child has not ended or does not exist: whoever waits for children cannot miss the last
 	Held      bool              // a hold in force at the time of the change concerns the job as it is: nobody is held by a hold that is gone
 	Free      bool              // no hold in force then concerns the job in the state it comes to: nobody is released into a hold
+	Unheld    bool              // no hold in force then concerns the job as it is: nobody begins behind the back of a hold
 }
 
-// Hold tells whether the requirements about holds are met by a job before and after the change at the time at.
+// Hold tells whether the requirements about holds, Held, Free and Unheld, are met by a job before and after the change at the time at.
 func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
+	if len(holds) == 0 && !r.Held {
+		return nil
+	}
 	in := func(j *Job) int {
 		return slices.IndexFunc(holds, func(h Hold) bool { return h.On(at) && h.Matches(j) })
 	}
@@ -62,8 +66,14 @@ func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
 	}
 	if r.Free {
 		if i := in(after); i >= 0 {
-			h := holds[i]
+			h := &holds[i]
 			return Errorf(Refused, "commit", before.ID, "%s is still on hold (%s, by %s): release that hold first", h.Scope, h.Why, h.Who)
+		}
+	}
+	if r.Unheld {
+		if i := in(before); i >= 0 {
+			h := &holds[i]
+			return Errorf(Refused, "commit", before.ID, "%s is on hold (%s, by %s)", h.Scope, h.Why, h.Who)
 		}
 	}
 	return nil
@@ -190,7 +200,7 @@ func set(j *Job, f *Fields) {
 
 // Person tells whether somebody, not the machine, causes the change: then it is entered in the audit list.
 func (c *Change) Person() bool {
-	return c.By&(lifecycle.Operator|lifecycle.Owner) != 0 && c.Event != ""
+	return c.By&(lifecycle.Operator|lifecycle.Owner) != 0 && (c.Event != "" || c.Purge)
 }
 
 func assign[T any](to, from *T) {

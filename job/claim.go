@@ -40,6 +40,7 @@ type Limit struct {
 	Occupy   []lifecycle.State
 	Group    string // only jobs of this group; empty for all
 	Owner    string // only jobs of this owner; empty for all
+	Tag      string // only jobs with this tag; empty for all
 	PerGroup bool   // counted for each group on its own
 	PerOwner bool   // counted for each owner on its own
 	Max      int

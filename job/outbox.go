@@ -43,14 +43,16 @@ const (
 
 // OutboxCall settles messages and takes due ones, in one commit. Taken messages are not given to anybody else for Lease.
 type OutboxCall struct {
-	Settle []Message // by Key: Settled, Error, Due and Tried are taken over
+	Settle []Message // by Key: Settled, Error, Due and Tried are taken over; a nil Tried leaves what the message has
 	Take   int
 	Lease  time.Duration
 	Now    time.Time
 	Job    ID // if set: list the messages of this job, settled or not, taking none
 
-	List   *MessageQuery // if set: list messages, taking none
-	Replay []string      // keys of settled messages that are to be delivered again, with all their attempts left; unknown ones are NotFound
+	List *MessageQuery // if set: list messages, taking none
+	// Replay are keys of settled messages that are to be delivered again, with all their attempts left: all or none. Unknown ones are NotFound,
+	// pending ones Conflict. They are the answer unless messages are taken.
+	Replay []string
 }
 
 // MessageQuery selects messages, the newest first. Empty fields do not restrict.
@@ -61,3 +63,12 @@ type MessageQuery struct {
 	Before  int64 // cursor: Number of the last one of the page before
 	Limit   int   // 0 means 50, at most 1000
 }
+
+// Matches tells whether message m is one of those that the query wants.
+func (q *MessageQuery) Matches(m *Message) bool {
+	return (q.Job == "" || q.Job == m.Job) && (q.Topic == "" || q.Topic == m.Topic) &&
+		(q.Settled == nil || *q.Settled == m.Settled) && (q.Before <= 0 || m.Number < q.Before)
+}
+
+// PageSize gives the number of messages on a page: Limit within its bounds.
+func (q *MessageQuery) PageSize() int { return pageSize(q.Limit) }

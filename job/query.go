@@ -39,14 +39,16 @@ func (q *Query) Matches(j *Job) bool {
 }
 
 // PageSize gives the number of jobs on a page: Limit within its bounds.
-func (q *Query) PageSize() int {
+func (q *Query) PageSize() int { return pageSize(q.Limit) }
+
+func pageSize(limit int) int {
 	switch {
-	case q.Limit <= 0:
+	case limit <= 0:
 		return 50
-	case q.Limit > 1000:
+	case limit > 1000:
 		return 1000
 	}
-	return q.Limit
+	return limit
 }
 
 // Overdue tells whether the job's claim, or its time in the state, had run out by the time.

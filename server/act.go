@@ -82,10 +82,14 @@ func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	_, actor, err := identity("", p.Actor)
+	if err != nil {
+		return err
+	}
 	if p.Priority == nil {
 		return job.Errorf(job.Invalid, "priority", id(r), "priority is missing")
 	}
-	j, err := s.Engine.SetPriority(r.Context(), id(r), p.Version, *p.Priority)
+	j, err := s.Engine.SetPriority(r.Context(), id(r), p.Version, *p.Priority, actor, p.Note)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
@@ -41,6 +42,9 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 	if err := meant(h.Scope, h.Everything); err != nil {
 		return err
 	}
+	if !h.Until.IsZero() && !h.Until.After(s.Engine.Clock().Wall()) {
+		return job.Errorf(job.Invalid, "hold", "", "the hold would have ended already, at %s", h.Until.UTC().Format(time.RFC3339))
+	}
 	holds, err := s.Engine.Hold(r.Context(), h.Scope, who, h.Why, h.Until)
 	return replyHolds(w, holds, err)
 }
@@ -49,16 +53,21 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	p := read(r)
 	scope := job.Scope{
 		Kind: job.Kind(p.text("kind")), State: lifecycle.State(p.text("state")), Group: p.text("group"), Owner: p.text("owner"),
-		Job: job.ID(p.text("job")),
+		Job: job.ID(p.text("job")), Tag: p.text("tag"),
 	}
 	all := p.flag("everything")
+	_, who, err := identity("", p.text("who"))
+	if err != nil {
+		return err
+	}
+	why := p.text("why")
 	if err := p.done(); err != nil {
 		return err
 	}
 	if err := meant(scope, all != nil && *all); err != nil {
 		return err
 	}
-	holds, err := s.Engine.Release(r.Context(), scope)
+	holds, err := s.Engine.Release(r.Context(), scope, who, why)
 	return replyHolds(w, holds, err)
 }
 
@@ -67,7 +76,7 @@ func meant(scope job.Scope, everything bool) error {
 	empty := scope == job.Scope{}
 	switch {
 	case empty && !everything:
-		return job.Errorf(job.Invalid, "hold", "", "it needs a scope: kind, state, group, owner, job, or everything")
+		return job.Errorf(job.Invalid, "hold", "", "it needs a scope: kind, state, group, owner, tag, job, or everything")
 	case !empty && everything:
 		return job.Errorf(job.Invalid, "hold", "", "either everything or %s", scope)
 	}

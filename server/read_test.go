@@ -101,7 +101,8 @@ func TestEverythingAboutAJob(t *testing.T) {
 	if svg, err := w.client.Diagram(t.Context(), id); err != nil || !strings.HasPrefix(string(svg), "<svg ") || !strings.Contains(string(svg), `aria-current="step"`) {
 		t.Errorf("got %.80q, %v", svg, err)
 	}
-	if j, err = w.client.SetPriority(t.Context(), id, 3, 0); err != nil || j.Priority != 3 {
+	three := 3
+	if j, err = w.client.SetPriority(t.Context(), id, client.Priority{Priority: &three, Actor: "ann", Note: "sooner"}); err != nil || j.Priority != 3 {
 		t.Errorf("got %d, %v", j.Priority, err)
 	}
 	counts, err := w.client.Counts(t.Context())
@@ -123,10 +124,10 @@ func TestHolds(t *testing.T) {
 	if _, err = w.client.Hold(t.Context(), client.Hold{Scope: job.Scope{Group: "maps"}, Everything: true, Why: "night"}); job.KindOf(err) != job.Invalid {
 		t.Errorf("everything and a scope: got %v", err)
 	}
-	if holds, err = w.client.Release(t.Context(), job.Scope{}); err != nil || len(holds) != 1 {
+	if holds, err = w.client.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil || len(holds) != 1 {
 		t.Errorf("got %+v, %v", holds, err)
 	}
-	if holds, err = w.client.Release(t.Context(), holds[0].Scope); err != nil || len(holds) != 0 {
+	if holds, err = w.client.Release(t.Context(), holds[0].Scope, "ann", "over"); err != nil || len(holds) != 0 {
 		t.Errorf("got %+v, %v", holds, err)
 	}
 	if holds, err = w.client.Holds(t.Context()); err != nil || len(holds) != 0 {

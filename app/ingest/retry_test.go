@@ -170,26 +170,3 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 		}
 	}
 }
-
-func TestHeldJobIsNotReleasedIntoAHold(t *testing.T) {
-	w := start(t)
-	if _, err := w.e.Hold(t.Context(), job.Scope{Group: "maps"}, "op", "flood", never); err != nil {
-		t.Fatal(err)
-	}
-	b := w.submit(Submission{}, "text")
-	if err := w.do(b.ID, Hold); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.do(b.ID, Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "flood") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := w.e.Release(t.Context(), job.Scope{Group: "maps"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.do(b.ID, Release); err != nil {
-		t.Fatal(err)
-	}
-	if b = w.end(b.ID); b.State != Completed {
-		t.Errorf("got %s", b.State)
-	}
-}

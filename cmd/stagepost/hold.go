@@ -13,7 +13,8 @@ import (
 // scope are the flags that name what a hold concerns.
 type scope struct {
 	kind, state, group, owner, job string
-	all                            bool
+	queue, place                   string
+	submissions, all               bool
 }
 
 func (s *scope) bind(cmd *cobra.Command) {
@@ -23,12 +24,32 @@ func (s *scope) bind(cmd *cobra.Command) {
 	f.StringVar(&s.group, "group", "", "all jobs of this group (collection, course, service)")
 	f.StringVar(&s.owner, "owner", "", "all jobs of this owner")
 	f.StringVar(&s.job, "job", "", "this job, or the jobs of this batch, whatever their state")
+	f.StringVar(&s.queue, "queue", "", "a whole queue: ingest, access-small or access-large")
+	f.StringVar(&s.place, "place", "", "jobs that are to write to this storage place, as their profile calls it")
+	f.BoolVar(&s.submissions, "submissions", false, "all new submissions: batches wait, the jobs of earlier ones go on")
 	f.BoolVar(&s.all, "all", false, "everything")
 }
 
 // scope gives what the flags name; given is false if they name nothing.
 func (s *scope) scope() (of job.Scope, given bool, err error) {
 	of = job.Scope{Kind: job.Kind(s.kind), State: lifecycle.State(s.state), Group: s.group, Owner: s.owner, Job: job.ID(s.job)}
+	switch {
+	case s.queue != "" && s.place != "":
+		return of, true, usagef("either --queue or --place")
+	case s.submissions && of.Kind != "":
+		return of, true, usagef("either --submissions or --kind")
+	case s.submissions:
+		of.Kind = "ingest.batch"
+	}
+	if s.queue != "" {
+		of.Tag = "queue=" + s.queue
+	}
+	if s.place != "" {
+		of.Tag = "place=" + s.place
+		if of.Kind == "" && of.State == "" { // only what writes: earlier stages go on
+			of.Kind, of.State = "ingest.job", "Storing"
+		}
+	}
 	if s.all && of != (job.Scope{}) {
 		return of, true, usagef("either --all or a narrower scope")
 	}
@@ -45,8 +66,12 @@ func (c *cli) hold() *cobra.Command {
 		Long: `Without ids and scope it lists all holds.
 
 With ids it causes the event hold on these jobs, if their lifecycle has it in the state they are in.
-With a scope (--group, --kind, --state, --owner, --job, --all) it puts a hold on that: jobs of the scope are not claimed until it is released,
-those that come later included. Flags together mean jobs that match all of them. A hold needs a reason (--note): those who wait will read it.`,
+With a scope (--group, --queue, --place, --submissions, --kind, --state, --owner, --job, --all) it puts a hold on that: nothing of it is begun until
+it is released, jobs that come later included, and what is at work stops at the end of its stage. Flags together mean jobs that match all of them. A
+hold needs a reason (--note): those who wait will read it.
+
+A hold on a collection (--group) or on one batch or job (--job) also takes the Pending ones out of the queue: they are Held, and after the hold
+was released somebody has to release them too. A hold that ends by itself (--until) leaves them where they are, and so do the others.`,
 		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2026-05-04T12:00:00Z --note 'maintenance'\n" +
 			"  stagepost hold bat_01J9... --note 'wrong collection'\n  stagepost hold",
 		ValidArgsFunction: c.completeIDs,

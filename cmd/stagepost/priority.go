@@ -10,7 +10,8 @@ import (
 )
 
 func (c *cli) priority() *cobra.Command {
-	var seen int
+	var seen int64
+	var actor, note string
 	cmd := &cobra.Command{
 		Use:               "priority N ID...",
 		Short:             "Move jobs in their queue: 0 goes first, 99 last, 50 is usual",
@@ -27,9 +28,13 @@ func (c *cli) priority() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.each(args[1:], func(id job.ID) (client.Job, error) { return api.SetPriority(ctx, id, n, seen) })
+			p := client.Priority{Priority: &n, Version: seen, Actor: whoami(actor), Note: note}
+			return c.each(args[1:], func(id job.ID) (client.Job, error) { return api.SetPriority(ctx, id, p) })
 		},
 	}
-	cmd.Flags().IntVar(&seen, "version", 0, "only if the record still has this version")
+	f := cmd.Flags()
+	f.Int64Var(&seen, "version", 0, "only if the record still has this version")
+	f.StringVarP(&note, "note", "m", "", "why; stands in the history")
+	f.StringVar(&actor, "actor", "", "your name in the history; defaults to the login name")
 	return cmd
 }

@@ -1,6 +1,13 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
 
 func (c *cli) release() *cobra.Command {
 	var a act
@@ -8,9 +15,13 @@ func (c *cli) release() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release [ID...]",
 		Short: "Let held jobs go on: single ones, or all of a scope",
-		Long: `With ids it causes the event release on these jobs. With a scope it ends the hold that was put on exactly that scope, and prints the holds
-that are left.`,
-		Example:           "  stagepost release --group maps\n  stagepost release bat_01J9...",
+		Long: `With ids it causes the event release on these jobs; it is refused while a hold is still on. With a scope it ends the hold that was put on
+exactly that scope, and prints the holds that are left.
+
+Jobs that the hold took out of their queue (state Held) stay there until each is released: by id, or all of a collection, or all there are, with
+stagepost bulk release.`,
+		Example: "  stagepost release --group maps\n  stagepost release bat_01J9...\n" +
+			"  stagepost bulk release --state Held --group maps --note 'storage is back'",
 		ValidArgsFunction: c.completeIDs,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,12 +40,38 @@ that are left.`,
 			if err != nil {
 				return err
 			}
-			holds, err := api.Release(ctx, of)
-			return c.printHolds(holds, err)
+			holds, err := api.Release(ctx, of, whoami(a.actor), a.note)
+			if err := c.printHolds(holds, err); err != nil {
+				return err
+			}
+			return c.tellHeld(ctx, api, of)
 		},
 	}
 	a.bind(cmd)
 	s.bind(cmd)
 	c.completeNames(cmd)
 	return cmd
+}
+
+// tellHeld says how many jobs are still put aside after a hold ended, and how to let them go.
+func (c *cli) tellHeld(ctx context.Context, api *client.Client, of job.Scope) error {
+	counts, err := api.Counts(ctx)
+	if err != nil || c.out.mode == modeJSON {
+		return err
+	}
+	held := int64(0)
+	for _, t := range counts {
+		if t.State == "Held" && (of.Group == "" || of.Group == t.Group) && (of.Kind == "" || of.Kind == t.Kind) {
+			held += t.Jobs
+		}
+	}
+	if held == 0 {
+		return nil
+	}
+	filter := ""
+	if of.Group != "" {
+		filter = " --group " + of.Group
+	}
+	c.note("%d %s still Held; let them go: stagepost bulk release --state Held%s --note WHY", held, plural(held, "job is", "jobs are"), filter)
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,26 +15,35 @@ import (
 )
 
 func (c *cli) watch() *cobra.Command {
-	return &cobra.Command{
+	var until string
+	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a job until it has ended",
 		Long: `Follows a job until it has ended: a line for each entry of its history, and below them, on a terminal, how far it is.
 In a pipe each change of progress or of a batch's counts is a line as well; with -o json each message is one line of JSON.
 
-The exit code is 0 if it ended well, 5 if not, 6 if --timeout was up first.`,
-		Example:           "  stagepost watch bat_01J9... --timeout 1h",
+The exit code is 0 if it ended well or came to the state of --until, 5 if it ended otherwise, 6 if --timeout was up first.`,
+		Example:           "  stagepost watch bat_01J9... --timeout 1h\n  stagepost watch bat_01J9... --until Held",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
-			return c.follow(ctx, job.ID(args[0]))
+			return c.followTo(ctx, job.ID(args[0]), lifecycle.State(until))
 		},
 	}
+	cmd.Flags().StringVar(&until, "until", "", "follow it only until it comes to this state")
+	return cmd
 }
 
+// errReached ends the following of a job that came to the wanted state.
+var errReached = errors.New("the state is reached")
+
 // follow prints what happens to a job until it has ended. The error is a failedJob if it did not end well.
-func (c *cli) follow(ctx context.Context, id job.ID) error {
+func (c *cli) follow(ctx context.Context, id job.ID) error { return c.followTo(ctx, id, "") }
+
+// followTo is follow that ends in a state, unless that is empty.
+func (c *cli) followTo(ctx context.Context, id job.ID, until lifecycle.State) error {
 	api, err := c.api()
 	if err != nil {
 		return err
@@ -44,10 +54,18 @@ func (c *cli) follow(ctx context.Context, id job.ID) error {
 		if u.Job != nil {
 			last = *u.Job
 		}
-		return c.change(bar, &u)
+		if err := c.change(bar, &u); err != nil {
+			return err
+		}
+		if until != "" && last.State == until {
+			return errReached
+		}
+		return nil
 	})
 	bar.end()
 	switch {
+	case errors.Is(err, errReached):
+		return nil
 	case err != nil && ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:

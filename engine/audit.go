@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Entry is something a person did that changes no job: a lock broken, profiles read anew.
+type Entry struct {
+	By     lifecycle.Actor // defaults to Operator
+	Actor  string          // who
+	Event  lifecycle.Event // what, one word
+	Object string          // to what
+	Note   string          // why
+}
+
+// Audit enters what a person did in the store's audit list. Events of jobs and holds are entered by themselves.
+func (e *Engine) Audit(ctx context.Context, n Entry) error {
+	if n.By == 0 {
+		n.By = lifecycle.Operator
+	}
+	if n.Actor == "" || n.Event == "" {
+		return job.Errorf(job.Invalid, "audit", "", "an entry needs an actor and an event")
+	}
+	_, err := e.one(ctx, job.Change{
+		Event: n.Event, By: n.By, Actor: n.Actor, Note: n.Note, At: e.clock.Now(), Set: job.Fields{Message: &n.Object},
+	})
+	return err
+}
+
+// Nudge makes a job due that waits for a time of its own choosing: what it waits for may have happened. A job that is claimed, due, or has ended
+// stays as it is, and so does one that backs off after an error.
+func (e *Engine) Nudge(ctx context.Context, id job.ID) error {
+	j, err := e.store.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	now := e.clock.Now()
+	if j.Claimed() || j.Ended || j.Attempts > 0 || !j.Due.After(now) {
+		return nil
+	}
+	_, err = e.one(ctx, job.Change{Job: id, Version: j.Version, From: j.State, At: now, Set: job.Fields{Due: &now}})
+	switch job.KindOf(err) {
+	case "":
+		e.stir()
+	case job.Conflict, job.Stale: // it moves already
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Held is the event by which a hold takes a job out of a queue state, where the table has it for workers ([Work.Parks]).
+const Held lifecycle.Event = "hold"
+
+// Hold keeps the jobs of a scope from being worked on: nothing of it is claimed or begun after Hold returned, and what is at work stops at the
+// end of its stage. A zero until: for as long as nobody releases it.
+func (e *Engine) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
+	if why == "" {
+		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
+	}
+	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until}
+	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h})
+	if err == nil {
+		signal(e.parking)
+		if !until.IsZero() {
+			e.alarm(until)
+		}
+	}
+	return holds, err
+}
+
+// Release ends the hold of a scope. Jobs that a hold put aside stay there until a person releases each of them.
+func (e *Engine) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
+	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
+	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h, Release: true})
+	if err == nil {
+		e.stir()
+	}
+	return holds, err
+}
+
+// begins tells whether a change is a job's way out of a queue state into work: what no hold that was set meanwhile may miss.
+func (w *Work) begins(c *job.Change) bool {
+	stage, _ := w.Life.Stage(c.From)
+	a, ok := w.Life.Arrow(c.From, c.Event)
+	return ok && stage.Kind == lifecycle.Queue && a.Class == lifecycle.Pass
+}
+
+// putBack ends an attempt that would have begun a job which a hold concerns by now: the job goes where the hold puts it, or stays and waits.
+// commit is how its worker commits.
+func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error)) (job.Job, error) {
+	holds, err := e.store.Hold(ctx, nil)
+	if err != nil {
+		return *j, err
+	}
+	now := e.clock.Now()
+	if i := slices.IndexFunc(holds, func(h job.Hold) bool { return h.On(now) && h.Matches(j) && parks(w, j.State, &h) }); i >= 0 {
+		c, err := aside(w, j, &holds[i], now)
+		if err != nil {
+			return *j, err
+		}
+		c.Epoch, c.Version, c.Actor = j.Epoch, 0, actor
+		w.announce(j, &c)
+		moved, err := commit(c)
+		if job.KindOf(err) != job.Conflict { // else the hold was released in between
+			return moved, err
+		}
+	}
+	c, err := move(w, j, lifecycle.Waiting, lifecycle.Worker, now)
+	if err != nil {
+		return *j, err
+	}
+	code, text := BlockHold, errorText(refusal)
+	c.Epoch, c.Actor, c.Note = j.Epoch, actor, text
+	c.Set.Cause, c.Set.Message = &code, &text
+	return commit(c)
+}
+
+// park moves jobs that wait in a queue state under a hold that puts them aside. It is called again and again: jobs may come later than the hold.
+func (e *Engine) park(ctx context.Context) {
+	if err := e.parkAll(ctx); err != nil && ctx.Err() == nil {
+		e.log.Error("put held jobs aside", "error", err) // the next sweep tries again
+	}
+}
+
+func (e *Engine) parkAll(ctx context.Context) error {
+	holds, err := e.store.Hold(ctx, nil)
+	now := e.clock.Now()
+	if holds = slices.DeleteFunc(holds, func(h job.Hold) bool { return !h.On(now) }); err != nil || len(holds) == 0 {
+		return err
+	}
+	tallies, err := e.store.Count(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tallies {
+		w := e.works[t.Kind]
+		if w == nil || t.Jobs == t.Claimed {
+			continue
+		}
+		for i := range holds {
+			h := &holds[i]
+			if parks(w, t.State, h) && (h.Group == "" || h.Group == t.Group) {
+				if err := e.parkPlace(ctx, w, t, h); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// parks tells whether hold h puts aside the jobs that wait in the state, as far as kind and state tell.
+func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
+	if w.Parks == nil || (h.Kind != "" && h.Kind != w.kind()) || (h.State != "" && h.State != s) || !w.Parks(h) {
+		return false
+	}
+	stage, _ := w.Life.Stage(s)
+	a, ok := w.Life.Arrow(s, Held)
+	return ok && stage.Kind == lifecycle.Queue && a.By&lifecycle.Worker != 0
+}
+
+// parkPlace puts aside the jobs of one tally that the hold concerns, some hundred to a commit.
+func (e *Engine) parkPlace(ctx context.Context, w *Work, t job.Tally, h *job.Hold) error {
+	q := job.Query{Kinds: []job.Kind{t.Kind}, States: []lifecycle.State{t.State}, Group: t.Group, Owner: h.Owner, Tag: h.Tag, Oldest: true, Limit: 500}
+	if h.Job != "" {
+		if err := e.parkOne(ctx, w, t, h); err != nil {
+			return err
+		}
+		q.Parent = h.Job
+	}
+	for {
+		page, err := e.store.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		if err := e.parkJobs(ctx, w, page.Jobs, h); err != nil || page.Next == "" {
+			return err
+		}
+		q.After = page.Next
+	}
+}
+
+// parkOne puts aside the job itself that a hold names.
+func (e *Engine) parkOne(ctx context.Context, w *Work, t job.Tally, h *job.Hold) error {
+	j, err := e.store.Get(ctx, h.Job)
+	if job.KindOf(err) == job.NotFound {
+		return nil
+	}
+	if err != nil || j.Kind != t.Kind || j.State != t.State {
+		return err
+	}
+	return e.parkJobs(ctx, w, []job.Job{j}, h)
+}
+
+func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.Hold) error {
+	var changes []job.Change
+	for i := range jobs {
+		if j := &jobs[i]; !j.Claimed() && w.knows(j) && h.Matches(j) {
+			c, err := aside(w, j, h, e.clock.Now())
+			if err != nil {
+				return err
+			}
+			c.Actor = e.name
+			w.announce(j, &c)
+			changes = append(changes, c)
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	results, err := e.store.Commit(ctx, changes...)
+	for i := range results {
+		if k := job.KindOf(results[i].Err); err == nil && results[i].Err != nil && k != job.Conflict && k != job.Stale {
+			err = results[i].Err
+		}
+	}
+	return err
+}
+
+// aside makes the change by which hold h takes a job out of its queue.
+func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (job.Change, error) {
+	c, err := move(w, j, Held, lifecycle.Worker, now)
+	if err != nil {
+		return c, err
+	}
+	code, text := BlockHold, fmt.Sprintf("%s is on hold: %s (by %s)", h.Scope, h.Why, h.Who)
+	c.Version, c.Require.Held = j.Version, true
+	c.Set.Cause, c.Set.Message, c.Note = &code, &text, text
+	return c, nil
+}

@@ -1,0 +1,252 @@
+package engine_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+var tries = flag.Int("tries", 2000, "tries of the race between a hold and the beginning of a job")
+
+// byGroup parks under holds on groups and jobs that do not end by themselves.
+func byGroup(h *job.Hold) bool { return (h.Group != "" || h.Job != "") && h.Until.IsZero() }
+
+// TestHoldTakesOutOfTheQueue: those who wait in the queue are put aside, later ones too, and stay there until each is released; a release is
+// refused while the hold is on. What is at work finishes its stage and waits in the next.
+func TestHoldTakesOutOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		atWork, goOn := make(chan struct{}), make(chan struct{})
+		work := letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
+			atWork <- struct{}{}
+			<-goOn
+			return nil
+		}})
+		work.Parks = byGroup
+		work.Allow = func(_ context.Context, _ *job.Job, a *engine.Act) (job.Require, error) {
+			return job.Require{Free: a.Event == "release"}, nil
+		}
+		w := start(t, mem.New(), engine.Options{Slots: 1}, work)
+		defer w.stop()
+		first := w.post(engine.Order{Group: "maps"})
+		<-atWork
+		waiting := w.post(engine.Order{Group: "maps"})
+		other := w.post(engine.Order{Group: "books"})
+		hold := job.Scope{Group: "maps"}
+		if _, err := w.Hold(t.Context(), hold, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != engine.BlockHold || j.Message != "group=maps is on hold: flood (by ann)" {
+			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
+		}
+		if _, err := w.Do(t.Context(), engine.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
+			t.Errorf("release under the hold: got %v", err)
+		}
+		later := w.post(engine.Order{Group: "maps"})
+		goOn <- struct{}{}
+		<-atWork // the one of another group
+		if j := w.get(first.ID); j.State != "Riding" || j.Claimed() {
+			t.Errorf("the one at work is %s, claimed %t; it must wait in the next stage", j.State, j.Claimed())
+		}
+		if x, err := w.Why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != engine.BlockHold || x.Blockers[0].Holder != "ann" {
+			t.Errorf("why: %+v, %v", x.Blockers, err)
+		}
+		goOn <- struct{}{}
+		w.end(other.ID)
+		time.Sleep(2 * time.Second) // a sweep
+		if j := w.get(later.ID); j.State != "Held" {
+			t.Errorf("the one that came later is %s", j.State)
+		}
+		if _, err := w.Release(t.Context(), hold, "ben", "the water is gone"); err != nil {
+			t.Fatal(err)
+		}
+		w.end(first.ID)
+		if j := w.get(waiting.ID); j.State != "Held" {
+			t.Errorf("it left %s without being released", j.State)
+		}
+		for _, id := range []job.ID{waiting.ID, later.ID} {
+			if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: "release", By: lc.Operator, Actor: "ben"}); err != nil {
+				t.Fatal(err)
+			}
+			<-atWork
+			goOn <- struct{}{}
+			w.end(id)
+			w.verify(id)
+		}
+	})
+}
+
+// TestHoldThatEndsParksNobody, nor one that names neither group nor job: those who wait stay where they are and go on by themselves.
+func TestHoldThatEndsParksNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Parks = byGroup
+		w := start(t, mem.New(), engine.Options{}, work)
+		defer w.stop()
+		for _, h := range []job.Hold{
+			{Scope: job.Scope{Group: "maps"}, Until: time.Now().Add(time.Minute)}, {Scope: job.Scope{Kind: "test.letter"}, Until: time.Now().Add(2 * time.Minute)},
+		} {
+			if _, err := w.Hold(t.Context(), h.Scope, "ann", "flood", h.Until); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j := w.post(engine.Order{Group: "maps"})
+		time.Sleep(90 * time.Second)
+		if got := w.get(j.ID); got.State != "Posted" {
+			t.Fatalf("got %s", got.State)
+		}
+		w.end(j.ID)
+	})
+}
+
+// TestHoldOnOneJobAndOnABatch puts aside the job, or the jobs of the batch, and no others.
+func TestHoldOnOneJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Parks = byGroup
+		w := start(t, mem.New(), engine.Options{}, work)
+		defer w.stop()
+		all := job.Scope{Kind: "test.letter"}
+		if _, err := w.Hold(t.Context(), all, "ann", "wait", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		one, two := w.post(engine.Order{}), w.post(engine.Order{})
+		if _, err := w.Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if a, b := w.get(one.ID), w.get(two.ID); a.State != "Held" || b.State != "Posted" {
+			t.Errorf("got %s and %s", a.State, b.State)
+		}
+	})
+}
+
+// TestNoJobSlipsThroughAHold races a hold against workers that have looked at a job and are about to begin it: whatever has not begun when the
+// hold is there does not begin. The control takes away what guards the moment between, and jobs slip through.
+func TestNoJobSlipsThroughAHold(t *testing.T) {
+	if slipped := slip(t, *tries, mem.New()); slipped > 0 {
+		t.Errorf("%d of %d jobs began behind the back of a hold", slipped, *tries)
+	}
+}
+
+func TestHoldRaceControl(t *testing.T) {
+	if slipped := slip(t, 20, blind{mem.New()}); slipped == 0 {
+		t.Error("no job slipped through although nothing guards the beginning: the race shows nothing")
+	}
+}
+
+// blind is a store that does not ask for holds in the moment of a commit.
+type blind struct{ job.Store }
+
+func (b blind) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	for i := range changes {
+		changes[i].Require.Unheld = false
+	}
+	return b.Store.Commit(ctx, changes...)
+}
+
+// slip holds a group each time while one of its jobs is looked at, and counts the jobs that began after the hold was there. In every other try the
+// look lasts until the hold is there; in the rest the two race.
+func slip(t *testing.T, n int, store job.Store) (slipped int) {
+	t.Helper()
+	looked, held := make(chan job.ID), make(chan struct{})
+	work := letters(map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {
+		looked <- r.Job().ID
+		if r.Job().Owner == "slow" {
+			<-held
+		}
+		return nil
+	}})
+	work.Parks = byGroup
+	e, err := engine.New(store, []engine.Work{work}, engine.Options{Slots: 4, Sweep: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	defer wg.Wait()
+	defer cancel()
+	for i := range n {
+		group, owner := fmt.Sprintf("g%d", i), []string{"slow", "fast"}[i%2]
+		j, err := e.Submit(ctx, engine.Order{Kind: "test.letter", Group: group, Owner: owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-looked
+		for range i % 8 {
+			runtime.Gosched()
+		}
+		if _, err := e.Hold(ctx, job.Scope{Group: group}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := store.Get(ctx, j.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner == "slow" {
+			held <- struct{}{}
+		}
+		after, err := e.Await(ctx, j.ID, func(j *job.Job) bool { return !j.Claimed() && (j.State != "Posted" || j.Due.IsZero()) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before.State == "Posted" && after.State != "Posted" && after.State != "Held" {
+			slipped++
+		}
+		if _, err := e.Release(ctx, job.Scope{Group: group}, "ann", "over"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return slipped
+}
+
+// TestPriorityStandsInTheHistory with who and why, and does not disturb the worker.
+func TestPriorityStandsInTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		atWork, goOn := make(chan struct{}), make(chan struct{})
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
+			atWork <- struct{}{}
+			<-goOn
+			return nil
+		}}))
+		defer w.stop()
+		j := w.post(engine.Order{Priority: 50})
+		<-atWork
+		seen := w.get(j.ID)
+		got, err := w.SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "the bishop waits")
+		if err != nil || got.Priority != 7 || got.Epoch != seen.Epoch || got.Worker != seen.Worker || got.State != "Sorting" {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		goOn <- struct{}{}
+		if j = w.end(j.ID); j.Outcome != lc.OK {
+			t.Errorf("its worker was disturbed: %s (%s)", j.Outcome, j.Message)
+		}
+		w.verify(j.ID)
+		h, err := w.store.History(t.Context(), j.ID, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, e := range h {
+			found = found || e.Event == lc.Reprioritize && e.Actor == "ann" && e.Note == "the bishop waits" && e.By == lc.Operator
+		}
+		if !found {
+			t.Errorf("the history does not tell: %+v", h)
+		}
+	})
+}

@@ -1,0 +1,261 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// What makes a job stuck.
+const (
+	StuckSlow    = "slow"      // in its state for longer than usual
+	StuckOverdue = "overdue"   // its time in the state is up, and nobody moved it
+	StuckSilent  = "silent"    // its worker has not been heard of since its claim ran out
+	StuckHeld    = "held"      // held for more than a week
+	StuckBatch   = "old-batch" // a batch of more than a day
+)
+
+// Bounds of one look, and of patience.
+const (
+	stuckLook    = 10_000 // open jobs of a kind that one look reads, the oldest first
+	stuckRows    = 100    // rows by default
+	stuckReasons = 3      // of why, in a row
+	stuckHeld    = 7 * 24 * time.Hour
+	stuckBatch   = 24 * time.Hour
+	stuckGrace   = 10 * time.Second // what the sweep gets to move what is overdue
+)
+
+// StuckQuery asks for stuck jobs.
+type StuckQuery struct {
+	Kind   job.Kind // empty: all kinds
+	Factor float64  // how many times the usual is too long. Defaults to 1
+	Limit  int      // rows, and given-up messages. Defaults to 100, at most 1000
+}
+
+// StuckReport is what a look for stuck jobs found.
+type StuckReport struct {
+	At       time.Time     `json:"at"`
+	Stuck    []StuckJob    `json:"stuck"` // worst first
+	Found    int           `json:"found"` // with those that are beyond the limit
+	Looked   int           `json:"looked"`
+	Cut      []string      `json:"cut,omitempty"` // what was not looked at to its end
+	Messages []job.Message `json:"messages"`      // given up, the newest first; without their bodies
+}
+
+// StuckJob is one row.
+type StuckJob struct {
+	Job      job.ID          `json:"job"`
+	Kind     job.Kind        `json:"kind"`
+	State    lifecycle.State `json:"state"`
+	Group    string          `json:"group,omitempty"`
+	Owner    string          `json:"owner,omitempty"`
+	Worker   string          `json:"worker,omitempty"`
+	Since    time.Time       `json:"since"`         // in the state
+	Seconds  int64           `json:"seconds"`       // in the state
+	Usual    int64           `json:"usual_seconds"` // what nearly all stay below, or the default
+	Basis    string          `json:"basis"`         // where Usual comes from
+	Reasons  []StuckReason   `json:"reasons"`       // at least one
+	Blockers []Blocker       `json:"blockers"`      // the first of why
+
+	worst float64 // how many times over a limit
+}
+
+// StuckReason says why a job counts as stuck.
+type StuckReason struct {
+	Code     string `json:"code"`
+	Sentence string `json:"sentence"`
+}
+
+// Stuck finds the open jobs that stay longer than usual for their state, are overdue or held for long, or whose worker is silent, the worst first,
+// and the messages that were given up. Its work is bounded; Cut says where it stopped.
+func (e *Engine) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
+	if q.Factor <= 0 {
+		q.Factor = 1
+	}
+	if q.Limit <= 0 {
+		q.Limit = stuckRows
+	}
+	q.Limit = min(q.Limit, 1000)
+	kinds := e.Kinds()
+	if q.Kind != "" {
+		if e.works[q.Kind] == nil {
+			return StuckReport{}, job.Errorf(job.Invalid, "stuck", "", "there is no kind %q (known: %s)", q.Kind, e.kinds())
+		}
+		kinds = []job.Kind{q.Kind}
+	}
+	s := &stuck{engine: e, factor: q.Factor, at: e.clock.Now()}
+	s.report = StuckReport{At: s.at, Stuck: []StuckJob{}, Messages: []job.Message{}}
+	var err error
+	if s.holds, err = e.store.Hold(ctx, nil); err != nil {
+		return s.report, err
+	}
+	for _, k := range kinds {
+		if err := s.look(ctx, k); err != nil {
+			return s.report, err
+		}
+	}
+	r := &s.report
+	r.Found = len(r.Stuck)
+	slices.SortStableFunc(r.Stuck, func(a, b StuckJob) int { return cmp.Compare(b.worst, a.worst) })
+	r.Stuck = r.Stuck[:min(len(r.Stuck), q.Limit)]
+	for i := range r.Stuck {
+		if err := s.explain(ctx, &r.Stuck[i]); err != nil {
+			return *r, err
+		}
+	}
+	return *r, s.messages(ctx, kinds, q.Limit)
+}
+
+// stuck is one look.
+type stuck struct {
+	engine *Engine
+	factor float64
+	at     time.Time
+	holds  []job.Hold
+	report StuckReport
+}
+
+// look goes through the open jobs of a kind, the oldest first.
+func (s *stuck) look(ctx context.Context, k job.Kind) error {
+	usual, err := s.engine.Usual(ctx, k)
+	if err != nil {
+		return err
+	}
+	open := false
+	q := job.Query{Kinds: []job.Kind{k}, Ended: &open, Oldest: true, Limit: 1000}
+	for looked := 0; ; {
+		page, err := s.engine.store.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			s.judge(&page.Jobs[i], usual[page.Jobs[i].State])
+		}
+		looked += len(page.Jobs)
+		s.report.Looked += len(page.Jobs)
+		if page.Next == "" {
+			return nil
+		}
+		if looked >= stuckLook {
+			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only the oldest %d open jobs of %s were looked at", looked, k))
+			return nil
+		}
+		q.After = page.Next
+	}
+}
+
+// judge adds a row if anything about the job took too long.
+func (s *stuck) judge(j *job.Job, u Usual) {
+	row := StuckJob{
+		Job: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Worker: j.Worker, Since: j.Entered,
+		Seconds: int64(s.at.Sub(j.Entered) / time.Second), Usual: int64(u.Limit / time.Second), Basis: u.basis(),
+	}
+	add := func(code string, took, limit time.Duration, sentence string) {
+		if took > limit {
+			row.Reasons = append(row.Reasons, StuckReason{code, sentence})
+			row.worst = max(row.worst, float64(took)/float64(limit))
+		}
+	}
+	stay := s.at.Sub(j.Entered)
+	add(StuckSlow, stay, max(time.Duration(s.factor*float64(u.Limit)), usualFloor),
+		fmt.Sprintf("in %s for %s, usual is up to %s", j.State, rounded(stay), rounded(u.Limit)))
+	if !j.Expires.IsZero() {
+		late := s.at.Sub(j.Expires)
+		add(StuckOverdue, late, stuckGrace, fmt.Sprintf("its time in %s was up %s ago", j.State, rounded(late)))
+	}
+	if j.Claimed() {
+		late := s.at.Sub(j.Until)
+		add(StuckSilent, late, stuckGrace, fmt.Sprintf("worker %s has been silent since its claim ran out %s ago", j.Worker, rounded(late)))
+	}
+	if held := s.held(j); held > 0 {
+		add(StuckHeld, held, stuckHeld, fmt.Sprintf("held for %s", rounded(held)))
+	}
+	if IsBatch(j.Kind) {
+		age := s.at.Sub(j.Created)
+		add(StuckBatch, age, stuckBatch, fmt.Sprintf("the batch is %s old", rounded(age)))
+	}
+	if len(row.Reasons) > 0 {
+		s.report.Stuck = append(s.report.Stuck, row)
+	}
+}
+
+// held gives how long a job has been held: by the state it is in, or by the oldest hold in force on it.
+func (s *stuck) held(j *job.Job) time.Duration {
+	longest := time.Duration(0)
+	if w := s.engine.works[j.Kind]; w != nil {
+		if stage, _ := w.Life.Stage(j.State); stage.Kind == lifecycle.Wait && j.Expires.IsZero() {
+			longest = s.at.Sub(j.Entered)
+		}
+	}
+	for _, h := range s.holds {
+		if h.On(s.at) && h.Matches(j) {
+			since := h.Since
+			if j.Created.After(since) {
+				since = j.Created
+			}
+			longest = max(longest, s.at.Sub(since))
+		}
+	}
+	return longest
+}
+
+// explain adds the first reasons that why gives for a row.
+func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
+	x, err := s.engine.Why(ctx, row.Job, time.Time{})
+	if kind := job.KindOf(err); kind == job.Unavailable || ctx.Err() != nil {
+		return err
+	}
+	row.Blockers = append([]Blocker{}, x.Blockers[:min(len(x.Blockers), stuckReasons)]...)
+	if err != nil && len(row.Blockers) == 0 { // one record that cannot be explained must not hide the others
+		row.Blockers = append(row.Blockers, Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
+	}
+	return nil
+}
+
+// messages adds the messages that were given up, of jobs of the kinds.
+func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
+	given := job.GivenUp
+	all, err := s.engine.store.Outbox(ctx, job.OutboxCall{Now: s.at, List: &job.MessageQuery{Settled: &given, Limit: 1000}})
+	if err != nil {
+		return err
+	}
+	if len(all) == 1000 {
+		s.report.Cut = append(s.report.Cut, "only the newest 1000 given-up messages were looked at")
+	}
+	for _, m := range all {
+		if len(s.report.Messages) == limit {
+			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only %d given-up messages are shown", limit))
+			return nil
+		}
+		if len(kinds) == 1 && len(s.engine.works) > 1 {
+			j, err := s.engine.store.Get(ctx, m.Job)
+			if err != nil || j.Kind != kinds[0] {
+				continue
+			}
+		}
+		m.Body = nil
+		s.report.Messages = append(s.report.Messages, m)
+	}
+	return nil
+}
+
+// basis says where a limit comes from.
+func (u Usual) basis() string {
+	if u.Known {
+		return fmt.Sprintf("p95 of %d stays", u.Stays)
+	}
+	return fmt.Sprintf("default, for there are only %d stays", u.Stays)
+}
+
+// rounded drops what nobody reads from a duration.
+func rounded(d time.Duration) time.Duration {
+	if d > time.Minute {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}
