@@ -250,3 +250,40 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 		}
 	})
 }
+
+// TestWhyTellsOfPastHolds: the audit list knows what was on hold then, whoever released it since.
+func TestWhyTellsOfPastHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		for _, h := range []job.Scope{{Group: "maps"}, {Owner: "ben", Kind: "test.letter"}, {Group: "books"}} {
+			if _, err := w.Hold(t.Context(), h, "ann", "flood", time.Now().Add(24*time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j := w.post(engine.Order{Group: "maps", Owner: "ben"})
+		time.Sleep(time.Hour)
+		for _, h := range []job.Scope{{Group: "maps"}, {Owner: "ben", Kind: "test.letter"}} {
+			if _, err := w.Release(t.Context(), h, "ann", "dry again"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+		}
+		w.end(j.ID)
+		for hours, want := range []int{2, 1, 0} {
+			x, err := w.Why(t.Context(), j.ID, j.Created.Add(time.Duration(hours)*time.Hour+30*time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, b := range x.Blockers {
+				if b.Code == engine.BlockHold && b.Holder == "ann" {
+					got++
+				}
+			}
+			if got != want {
+				t.Errorf("after %d hours: %d holds, want %d: %+v", hours, got, want, x.Blockers)
+			}
+		}
+	})
+}

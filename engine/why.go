@@ -241,16 +241,20 @@ func (e *Engine) whyHeld(ctx context.Context, j *job.Job, x *Explanation) error 
 	for _, h := range holds {
 		if h.Matches(j) && h.On(x.At) {
 			held = true
-			x.Blockers = append(x.Blockers, Blocker{
-				Code: BlockHold, Since: h.Since, Until: h.Until, Holder: h.Who,
-				Sentence: fmt.Sprintf("%s is on hold: %s", h.Scope, h.Why), Remedy: "release the hold on " + h.Scope.String(),
-			})
+			x.Blockers = append(x.Blockers, heldBy(&h))
 		}
 	}
 	if !held {
 		x.Not = append(x.Not, "no hold concerns it")
 	}
 	return nil
+}
+
+func heldBy(h *job.Hold) Blocker {
+	return Blocker{
+		Code: BlockHold, Since: h.Since, Until: h.Until, Holder: h.Who,
+		Sentence: fmt.Sprintf("%s is on hold: %s", h.Scope, h.Why), Remedy: "release the hold on " + h.Scope.String(),
+	}
 }
 
 func (e *Engine) whyClaimed(j *job.Job) *Blocker {
@@ -454,6 +458,9 @@ func (e *Engine) whyThen(ctx context.Context, w *Work, j job.Job, at time.Time) 
 		return Explanation{}, job.Errorf(job.Internal, "why", j.ID, "replay: %w", err)
 	}
 	x := Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: Exits(w.Life, p)}
+	if err := e.heldThen(ctx, j, p, &x); err != nil {
+		return x, err
+	}
 	last := history[n-1]
 	if w.Life.Ended(p.State) {
 		x.Chain = causes(w.Life, history[:n])

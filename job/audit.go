@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/lifecycle"
@@ -84,16 +85,39 @@ func Audited(c *Change, before *Job) Audit {
 	return a
 }
 
-// AuditedHold gives the entry that a hold or a release makes.
+// AuditedHold gives the entry that a hold or a release makes. Its object is the scope, and the end of a hold that has one: "group=maps until
+// 2026-05-04T12:00:00Z".
 func AuditedHold(c *HoldChange) Audit {
-	event := lifecycle.Event("hold")
+	event, object := lifecycle.Event("hold"), c.Hold.Scope.String()
+	if !c.Hold.Until.IsZero() && !c.Release {
+		object += until + c.Hold.Until.UTC().Format(time.RFC3339Nano)
+	}
 	if c.Release {
 		event = "release"
 	}
 	return Audit{
 		At: c.Hold.Since.Truncate(time.Microsecond), By: lifecycle.Operator, Actor: c.Hold.Who, Event: event, Job: c.Hold.Job,
-		Object: c.Hold.Scope.String(), Note: c.Hold.Why,
+		Object: object, Note: c.Hold.Why,
 	}
+}
+
+const until = " until "
+
+// Held gives the hold that an entry tells of, and whether it was put (true) or released. ok is false for an entry about something else.
+func (a *Audit) Held() (h Hold, put, ok bool) {
+	if a.Event != "hold" && a.Event != "release" || a.Kind != "" {
+		return h, false, false
+	}
+	scope, end, ends := strings.Cut(a.Object, until)
+	if ends {
+		var err error
+		if h.Until, err = time.Parse(time.RFC3339Nano, end); err != nil {
+			return h, false, false
+		}
+	}
+	h.Scope, ok = ParseScope(scope)
+	h.Who, h.Why, h.Since = a.Actor, a.Note, a.At
+	return h, a.Event == "hold", ok
 }
 
 // AuditedCreate gives the entry that the creation of a job by an operator makes.

@@ -49,6 +49,34 @@ func (s Scope) String() string {
 	return strings.Join(parts, " ")
 }
 
+// ParseScope reads what String gives. Names with blanks in them are not read back; ok is false then.
+func ParseScope(text string) (s Scope, ok bool) {
+	if text == "everything" {
+		return s, true
+	}
+	for _, part := range strings.Split(text, " ") {
+		name, value, found := strings.Cut(part, "=")
+		if !found || value == "" {
+			return Scope{}, false
+		}
+		switch name {
+		case "group":
+			s.Group = value
+		case "job":
+			s.Job = ID(value)
+		case "kind":
+			s.Kind = Kind(value)
+		case "owner":
+			s.Owner = value
+		case "state":
+			s.State = lifecycle.State(value)
+		default:
+			s.Tag = part
+		}
+	}
+	return s, s.String() == text
+}
+
 // Hold keeps the jobs of its scope from being claimed. A scope has at most one hold.
 type Hold struct {
 	Scope
