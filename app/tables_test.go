@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/flow"
@@ -19,6 +20,7 @@ import (
 var lives = []*lifecycle.Table{
 	ingest.BatchLife, ingest.JobLife, ingest.AccessLife, archive.JobLife, archive.TaskLife,
 	flow.Life, flow.TaskLife, flow.RetryLife, compute.JobLife, compute.PayloadLife,
+	bulk.Life,
 }
 
 func memory(*testing.T) (job.Store, func() job.Store) { return mem.New(), nil }

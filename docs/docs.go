@@ -3,6 +3,7 @@ package docs
 
 import (
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/flow"
@@ -16,5 +17,6 @@ func All() []*lifecycle.Table {
 		archive.JobLife, archive.TaskLife,
 		flow.Life, flow.TaskLife, flow.RetryLife,
 		compute.JobLife, compute.PayloadLife,
+		bulk.Life,
 	}
 }

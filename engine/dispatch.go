@@ -14,18 +14,22 @@ import (
 // dispatch claims jobs for free slots until ctx ends. It sleeps while there is nothing to claim or no slot is free.
 func (e *Engine) dispatch(ctx context.Context) {
 	for {
-		n := 0
-		e.mu.Lock()
-		if e.hungry && e.free > 0 {
-			e.hungry = false
-			n = e.take(e.free)
-		}
-		e.mu.Unlock()
-		if n > 0 {
-			e.claim(ctx, n)
-			if ctx.Err() == nil {
-				continue
+		worked := false
+		for _, p := range e.pools {
+			n := 0
+			e.mu.Lock()
+			if p.hungry && p.free > 0 {
+				p.hungry = false
+				n = e.take(p, p.free)
 			}
+			e.mu.Unlock()
+			if n > 0 {
+				e.claim(ctx, p, n)
+				worked = true
+			}
+		}
+		if worked && ctx.Err() == nil {
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -36,39 +40,31 @@ func (e *Engine) dispatch(ctx context.Context) {
 }
 
 // claim takes jobs for n slots that were taken for it, starts them, and gives back the slots that stay empty.
-func (e *Engine) claim(ctx context.Context, n int) {
+func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing,
+		Worker: e.name, From: p.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing,
 	})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim", "error", err) // the sweep tries again
 	}
 	e.claimed(jobs, e.clock.Now())
 	for _, j := range jobs {
-		e.start(j)
+		e.start(p, j)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(jobs) == n {
-		e.hungry = true
+		p.hungry = true
 	}
-	e.free += n - len(jobs)
+	p.free += n - len(jobs)
 	e.steps.Add(len(jobs) - n)
 }
 
-// take takes up to n free slots. The caller holds mu.
-func (e *Engine) take(n int) int {
-	n = max(min(n, e.free), 0)
-	e.free -= n
-	e.steps.Add(n)
-	return n
-}
-
 // start carries a claimed job in a slot that was taken for it.
-func (e *Engine) start(j job.Job) {
+func (e *Engine) start(p *pool, j job.Job) {
 	go func() {
-		defer e.unreserve()
+		defer e.unreserve(p)
 		e.carry(e.work, j)
 	}()
 }

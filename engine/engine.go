@@ -54,15 +54,14 @@ type Engine struct {
 	meter   Meter
 	entropy *lockedEntropy
 	works   map[job.Kind]*Work
-	places  []job.Place
+	pools   []*pool // the first is shared
+	own     map[job.Kind]*pool
 	limits  []job.Limit
 
 	mu         sync.Mutex // guards the rest
 	random     *mathrand.Rand
 	running    map[job.ID]*running
 	waiters    map[job.ID][]*waiter
-	free       int
-	hungry     bool            // there may be jobs to claim
 	open       bool            // Run is under way and not stopping
 	work       context.Context // of the steps
 	alarms     alarms
@@ -141,8 +140,9 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	e := &Engine{
 		store: store, clock: o.Clock, options: o, log: o.Log, meter: o.Meter, works: map[job.Kind]*Work{}, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
-		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, free: o.Slots, hungry: true,
-		wake: make(chan struct{}, 1), post: make(chan struct{}, 1), parking: make(chan struct{}, 1),
+		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, own: map[job.Kind]*pool{},
+		pools: []*pool{{total: o.Slots, free: o.Slots, hungry: true}},
+		wake:  make(chan struct{}, 1), post: make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
 	e.progress.now = map[job.ID]Progress{}
 	e.retain = newRetention(o.Retain, o.Clock)
@@ -165,9 +165,15 @@ func (e *Engine) register(w *Work) error {
 		return errors.New(w.Life.Name() + " is registered twice")
 	}
 	e.works[w.kind()] = w
+	p := e.pools[0]
+	if w.Slots > 0 {
+		p = &pool{total: w.Slots, free: w.Slots, hungry: true}
+		e.pools = append(e.pools, p)
+		e.own[w.kind()] = p
+	}
 	for _, s := range w.Life.Stages() {
 		if w.Steps[s.State] != nil {
-			e.places = append(e.places, job.Place{Kind: w.kind(), State: s.State})
+			p.places = append(p.places, job.Place{Kind: w.kind(), State: s.State})
 		}
 	}
 	e.limits = append(e.limits, w.Limits...)
@@ -220,7 +226,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.mu.Lock()
-	e.work, e.open, e.hungry = work, true, true
+	e.work, e.open = work, true
 	e.mu.Unlock()
 
 	var loops sync.WaitGroup
@@ -280,7 +286,9 @@ func (e *Engine) hear(hints []job.Hint) {
 // stir makes the dispatcher look for jobs.
 func (e *Engine) stir() {
 	e.mu.Lock()
-	e.hungry = true
+	for _, p := range e.pools {
+		p.hungry = true
+	}
 	e.mu.Unlock()
 	signal(e.wake)
 }

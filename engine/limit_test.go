@@ -201,3 +201,33 @@ func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnSlots: a kind with slots of its own is taken while all shared slots are busy, and takes none of them. The control shares.
+func TestOwnSlots(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slots int
+		ended bool
+	}{{"its own", 1, true}, {"control: shared", 0, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bags := engine.Work{Life: bag, Prefix: "bag", Slots: c.slots, Steps: map[lc.State]engine.Step{
+					"Packed": func(context.Context, *engine.Run) error { return nil }, "Open": func(context.Context, *engine.Run) error { return nil },
+				}}
+				w := start(t, mem.New(), engine.Options{Slots: 1}, letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}), bags)
+				defer w.stop()
+				w.post(engine.Order{})
+				synctest.Wait()
+				first, second := w.post(engine.Order{Kind: "test.bag"}), w.post(engine.Order{Kind: "test.bag"})
+				time.Sleep(time.Minute)
+				if a, b := w.get(first.ID), w.get(second.ID); a.Ended != c.ended || b.Ended != c.ended {
+					t.Errorf("got %s and %s", a.State, b.State)
+				}
+				x, err := w.Why(t.Context(), w.post(engine.Order{}).ID, time.Time{})
+				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.BlockBusy {
+					t.Errorf("a second letter: %+v, %v", x.Blockers, err)
+				}
+			})
+		})
+	}
+}

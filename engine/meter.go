@@ -116,13 +116,6 @@ func (o *outcome) ending(c *job.Change) Ending {
 	return Passed
 }
 
-// Slots tells how many steps run in this engine and how many may.
-func (e *Engine) Slots() (used, total int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.running), e.options.Slots
-}
-
 // moved notes that the sweep gets on.
 func (e *Engine) moved() { e.headway.Store(e.clock.Now().UnixNano()) }
 

@@ -175,6 +175,19 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 	return nil
 }
 
+// Abandon gives up the children that were never created: no more are expected than exist. It commits at once.
+func (r *Run) Abandon(ctx context.Context) error {
+	if err := r.Fresh(ctx); err != nil {
+		return err
+	}
+	n := r.job.Children.Created()
+	if n == r.job.Children.Expected {
+		return nil
+	}
+	r.set.Expected = &n
+	return r.Save(ctx)
+}
+
 // WaitChildren is what a step returns to wait until all its children have ended; the engine runs it again then. When they have, it gives
 // nil.
 func (r *Run) WaitChildren() error {

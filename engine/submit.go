@@ -55,7 +55,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil && (all[i].ID == "" || all[i].fresh) {
+		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil && w.Slots == 0 && (all[i].ID == "" || all[i].fresh) {
 			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.limits}
 		}
 	}
@@ -63,9 +63,9 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	for i := range reserved {
 		if err == nil && jobs[i].ID == made[i].Job.ID && jobs[i].Version == 1 && jobs[i].Worker == e.name {
 			e.claimed(jobs[i:i+1], e.clock.Now())
-			e.start(jobs[i])
+			e.start(e.pools[0], jobs[i])
 		} else {
-			e.unreserve()
+			e.unreserve(e.pools[0])
 		}
 	}
 	for i := range jobs {
@@ -74,24 +74,6 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 		}
 	}
 	return jobs, err
-}
-
-// reserve takes up to n free slots, so that new jobs can be claimed in the commit that creates them.
-func (e *Engine) reserve(n int) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.open {
-		return 0
-	}
-	return e.take(n)
-}
-
-func (e *Engine) unreserve() {
-	e.mu.Lock()
-	e.free++
-	e.mu.Unlock()
-	e.steps.Done()
-	signal(e.wake)
 }
 
 // prepare makes the record of a new job; nth is its number among its siblings, 0 for one that gets an id by chance.

@@ -324,14 +324,15 @@ func (e *Engine) whyCapacity(ctx context.Context, w *Work, j *job.Job, x *Explan
 		return nil
 	}
 	e.mu.Lock()
-	free := e.free
+	p := e.poolOf(j.Kind)
+	free := p.free
 	e.mu.Unlock()
 	switch {
 	case free == 0:
 		x.Blockers = append(x.Blockers, Blocker{Code: BlockBusy, Holder: e.name, Remedy: "wait, or give it more slots",
-			Sentence: fmt.Sprintf("all %d slots are taken", e.options.Slots)})
+			Sentence: fmt.Sprintf("all %d slots are taken", p.total)})
 	default:
-		x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, e.options.Slots))
+		x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, p.total))
 		return e.whyBehind(ctx, j, x, free)
 	}
 	return nil
@@ -351,7 +352,7 @@ func (e *Engine) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free
 	if len(x.Blockers) > 0 {
 		return nil
 	}
-	next, err := e.store.Claim(ctx, job.Claim{Worker: e.name, From: e.places, N: free, Now: x.At, Limits: e.limits, Ageing: e.options.Ageing, Dry: true})
+	next, err := e.store.Claim(ctx, job.Claim{Worker: e.name, From: e.poolOf(j.Kind).places, N: free, Now: x.At, Limits: e.limits, Ageing: e.options.Ageing, Dry: true})
 	if err != nil {
 		return err
 	}
@@ -369,11 +370,11 @@ func (e *Engine) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free
 // under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a place for it already. It reads pages of the limit's jobs: for
 // explanations, not for claims.
 func (e *Engine) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
-	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner {
+	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner || l.Tag != "" && !slices.Contains(j.Tags, l.Tag) {
 		return -1, nil
 	}
 	live := false
-	q := job.Query{Kinds: []job.Kind{l.Kind}, Group: l.Group, Owner: l.Owner, Ended: &live, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{l.Kind}, Group: l.Group, Owner: l.Owner, Tag: l.Tag, Ended: &live, Limit: 1000}
 	if l.PerGroup {
 		q.Group = j.Group
 	}

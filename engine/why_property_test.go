@@ -115,7 +115,7 @@ func populate(ctx context.Context, t *rapid.T, e *Engine, store job.Store, now t
 			}
 		case 3: // claimed by somebody else, perhaps long ago
 			_, err = store.Claim(ctx, job.Claim{
-				Worker: fmt.Sprint("other", i), From: e.places, N: 1, Now: now, Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
+				Worker: fmt.Sprint("other", i), From: e.pools[0].places, N: 1, Now: now, Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
 			})
 		}
 		if err != nil {
@@ -139,7 +139,7 @@ func tick(ctx context.Context, t *rapid.T, e *Engine) {
 		return // a stopped engine neither sweeps nor claims
 	}
 	e.work = ctx
-	e.claim(ctx, e.take(e.free))
+	e.claim(ctx, e.pools[0], e.take(e.pools[0], e.pools[0].free))
 	e.steps.Wait()
 	if err := e.overdue(ctx); err != nil {
 		t.Fatal(err)

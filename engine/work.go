@@ -37,6 +37,10 @@ type Work struct {
 	Policy   Policy
 	Limits   []job.Limit
 
+	// Slots are steps of this kind that run at once, in slots of their own: they wait for no other kind, and no other kind for them. Zero: its jobs
+	// share Options.Slots with the rest.
+	Slots int
+
 	// Outside says that workers in other processes take states without a step here, by Acquire and Conclude.
 	Outside bool
 

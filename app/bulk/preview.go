@@ -1,0 +1,193 @@
+package bulk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Preview is what a request would meet. Lifecycles were asked about every job, rules of applications about the sample only.
+type Preview struct {
+	Event  lifecycle.Event `json:"event"`
+	Count  int             `json:"count"`
+	Bytes  int64           `json:"bytes"` // as far as they are known
+	Legal  int             `json:"legal"` // of the jobs: their lifecycle has the event where they stand
+	States []StateCount    `json:"states"`
+	Groups []Count         `json:"groups"`
+	Causes []Count         `json:"causes"`
+	Sample []Sample        `json:"sample"` // the oldest
+}
+
+// StateCount counts the matches in one state of one kind.
+type StateCount struct {
+	Kind  job.Kind          `json:"kind"`
+	State lifecycle.State   `json:"state"`
+	Jobs  int               `json:"jobs"`
+	Bytes int64             `json:"bytes"`
+	Legal int               `json:"legal"` // of the jobs
+	Can   []lifecycle.Event `json:"can"`   // what an operator may do to them
+}
+
+// Count counts the matches of one group or cause.
+type Count struct {
+	Name  string `json:"name"` // empty: those that have none
+	Jobs  int    `json:"jobs"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Sample is one of the matches.
+type Sample struct {
+	ID      job.ID          `json:"id"`
+	Kind    job.Kind        `json:"kind"`
+	State   lifecycle.State `json:"state"`
+	Group   string          `json:"group,omitempty"`
+	Owner   string          `json:"owner,omitempty"`
+	Cause   string          `json:"cause,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Refused string          `json:"refused,omitempty"` // why it would refuse now
+}
+
+const sampleSize = 10
+
+// survey gathers a preview.
+type survey struct {
+	app      *App
+	preview  Preview
+	states   map[job.Place]*StateCount
+	groups   map[string]*Count
+	causes   map[string]*Count
+	verdicts map[stand]verdict
+}
+
+// stand is where a job stands in which lifecycle: all that the judge looks at.
+type stand struct {
+	kind job.Kind
+	at   lifecycle.Position
+}
+
+type verdict struct {
+	refusal error
+	can     []lifecycle.Event
+}
+
+// Preview tells what a request would meet, and does nothing. Note and expected number need not be given.
+func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
+	if err := a.check(&r); err != nil {
+		return Preview{}, err
+	}
+	s := &survey{
+		app: a, preview: Preview{Event: r.Event, Sample: []Sample{}}, states: map[job.Place]*StateCount{}, groups: map[string]*Count{},
+		causes: map[string]*Count{}, verdicts: map[stand]verdict{},
+	}
+	if err := a.each(ctx, r.query(time.Time{}, 1000), func(j *job.Job) error { return s.add(ctx, j) }); err != nil {
+		return Preview{}, err
+	}
+	return s.conclude(), nil
+}
+
+// judge asks the lifecycle whether the event is legal where the job stands, and what is.
+func (s *survey) judge(j *job.Job) verdict {
+	at := stand{j.Kind, j.Position}
+	v, ok := s.verdicts[at]
+	if !ok {
+		life := s.app.engine.Life(j.Kind)
+		_, v.refusal = life.Next(j.Position, s.preview.Event, lifecycle.Operator)
+		v.can = life.Can(j.Position, lifecycle.Operator)
+		s.verdicts[at] = v
+	}
+	return v
+}
+
+func (s *survey) add(ctx context.Context, j *job.Job) error {
+	v := s.judge(j)
+	place := job.Place{Kind: j.Kind, State: j.State}
+	state := s.states[place]
+	if state == nil {
+		state = &StateCount{Kind: j.Kind, State: j.State, Can: []lifecycle.Event{}}
+		s.states[place] = state
+	}
+	for _, e := range v.can {
+		if !slices.Contains(state.Can, e) {
+			state.Can = append(state.Can, e)
+		}
+	}
+	state.Jobs++
+	state.Bytes += j.Bytes
+	if v.refusal == nil {
+		state.Legal++
+		s.preview.Legal++
+	}
+	s.preview.Count++
+	s.preview.Bytes += j.Bytes
+	tally(s.groups, j.Group, j.Bytes)
+	tally(s.causes, j.Cause, j.Bytes)
+	if len(s.preview.Sample) == sampleSize {
+		return nil
+	}
+	one := Sample{ID: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Cause: j.Cause, Message: j.Message}
+	var err error
+	if one.Refused, err = s.refusal(ctx, j, v); err != nil {
+		return err
+	}
+	s.preview.Sample = append(s.preview.Sample, one)
+	return nil
+}
+
+// refusal asks the application's rules too.
+func (s *survey) refusal(ctx context.Context, j *job.Job, v verdict) (string, error) {
+	if v.refusal != nil {
+		return v.refusal.Error(), nil
+	}
+	x, err := s.app.engine.Why(ctx, j.ID, time.Time{})
+	var e *job.Error
+	switch {
+	case job.KindOf(err) == job.NotFound && errors.As(err, &e):
+		return "it is gone", nil
+	case err != nil:
+		return "", err
+	}
+	for _, m := range x.Moves {
+		if m.Event == s.preview.Event {
+			return m.Refused, nil
+		}
+	}
+	return "", nil
+}
+
+func tally(of map[string]*Count, name string, bytes int64) {
+	c := of[name]
+	if c == nil {
+		c = &Count{Name: name}
+		of[name] = c
+	}
+	c.Jobs++
+	c.Bytes += bytes
+}
+
+// conclude gives the preview with the largest numbers first.
+func (s *survey) conclude() Preview {
+	p := s.preview
+	p.States = []StateCount{}
+	for _, one := range s.states {
+		p.States = append(p.States, *one)
+	}
+	slices.SortFunc(p.States, func(a, b StateCount) int {
+		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.State, b.State))
+	})
+	p.Groups, p.Causes = ordered(s.groups), ordered(s.causes)
+	return p
+}
+
+func ordered(of map[string]*Count) []Count {
+	all := []Count{}
+	for _, one := range of {
+		all = append(all, *one)
+	}
+	slices.SortFunc(all, func(a, b Count) int { return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name)) })
+	return all
+}

@@ -1,0 +1,148 @@
+package bulk
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Request says what is to be done to which jobs. Empty filters do not restrict, but one must be there. Bulks themselves and tombstones never match.
+type Request struct {
+	Kinds    []job.Kind          `json:"kinds,omitempty"`
+	States   []lifecycle.State   `json:"states,omitempty"`
+	Outcomes []lifecycle.Outcome `json:"outcomes,omitempty"`
+	Group    string              `json:"group,omitempty"`
+	Owner    string              `json:"owner,omitempty"`
+	Parent   job.ID              `json:"parent,omitempty"`
+	Tag      string              `json:"tag,omitempty"`
+	Causes   []string            `json:"causes,omitempty"`
+	Before   time.Time           `json:"before,omitzero"` // last changed before
+
+	Event    lifecycle.Event `json:"event"`
+	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other
+	Note     string          `json:"note,omitempty"`     // why; needed for all but a preview
+	Actor    string          `json:"actor,omitempty"`    // who
+	Expect   *int            `json:"expect,omitempty"`   // how many jobs match; needed for all but a preview
+	Confirm  bool            `json:"confirm,omitempty"`  // the operator knows what the event loses
+}
+
+// Bounds of a request.
+const (
+	maxText   = 4096 // bytes of one text
+	maxValues = 100  // of one filter
+	maxNote   = 2000 // bytes; the bulk's id comes behind it
+)
+
+// check refuses a request that makes no sense. The error is of kind Invalid.
+func (a *App) check(r *Request) error {
+	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "bulk", "", format, args...) }
+	if len(r.Kinds)+len(r.States)+len(r.Outcomes)+len(r.Causes) == 0 && r.Group+r.Owner+string(r.Parent)+r.Tag == "" && r.Before.IsZero() {
+		return wrong("it needs a filter: kinds, states, outcomes, group, owner, parent, tag, causes or before")
+	}
+	for name, n := range map[string]int{"kinds": len(r.Kinds), "states": len(r.States), "outcomes": len(r.Outcomes), "causes": len(r.Causes)} {
+		if n > maxValues {
+			return wrong("%s has more than %d values", name, maxValues)
+		}
+	}
+	for name, text := range map[string]string{"group": r.Group, "owner": r.Owner, "parent": string(r.Parent), "tag": r.Tag} {
+		if len(text) > maxText {
+			return wrong("%s is longer than %d bytes", name, maxText)
+		}
+	}
+	for _, c := range r.Causes {
+		if c == "" || len(c) > maxText {
+			return wrong("a cause is a word, not %.40q", c)
+		}
+	}
+	for _, o := range r.Outcomes {
+		if !slices.Contains([]lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled}, o) {
+			return wrong("there is no outcome %.40q", o)
+		}
+	}
+	if len(r.Note) > maxNote {
+		return wrong("the note is longer than %d bytes", maxNote)
+	}
+	return a.checkEvent(r)
+}
+
+// checkEvent refuses kinds, states and events that no lifecycle in question has.
+func (a *App) checkEvent(r *Request) error {
+	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "bulk", "", format, args...) }
+	lives, err := a.lives(r)
+	if err != nil {
+		return err
+	}
+	for _, s := range r.States {
+		if !slices.ContainsFunc(lives, func(t *lifecycle.Table) bool { _, ok := t.Stage(s); return ok }) {
+			return wrong("no lifecycle in question has a state %.40q", s)
+		}
+	}
+	if r.Event == "" {
+		return wrong("the event is missing")
+	}
+	legal := []string{}
+	for _, t := range lives {
+		for _, s := range t.Stages() {
+			for _, arrow := range s.Arrows {
+				if arrow.By&lifecycle.Operator != 0 && !slices.Contains(legal, string(arrow.Event)) {
+					legal = append(legal, string(arrow.Event))
+				}
+			}
+		}
+	}
+	slices.Sort(legal)
+	if !slices.Contains(legal, string(r.Event)) {
+		return wrong("no operator can %.40q any of these (but: %s)", r.Event, strings.Join(legal, ", "))
+	}
+	switch isPriority := r.Event == lifecycle.Reprioritize; {
+	case isPriority && r.Priority == nil:
+		return wrong("the event priority needs a value, 0 to 99")
+	case !isPriority && r.Priority != nil:
+		return wrong("a value of priority is for the event priority, not for %s", r.Event)
+	case isPriority && (*r.Priority < job.FirstPriority || *r.Priority > job.LastPriority):
+		return wrong("priority %d is not within 0..99", *r.Priority)
+	}
+	return nil
+}
+
+// lives gives the lifecycles of the kinds in question: those named, or all of the engine but that of bulks.
+func (a *App) lives(r *Request) ([]*lifecycle.Table, error) {
+	kinds, known := r.Kinds, []string{}
+	for _, k := range a.engine.Kinds() {
+		if k != Kind {
+			known = append(known, string(k))
+			if len(r.Kinds) == 0 {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	var lives []*lifecycle.Table
+	for _, k := range kinds {
+		t := a.engine.Life(k)
+		if t == nil || k == Kind {
+			return nil, job.Errorf(job.Invalid, "bulk", "", "there is no kind %.40q to act on (known: %s)", k, strings.Join(known, ", "))
+		}
+		lives = append(lives, t)
+	}
+	return lives, nil
+}
+
+// query gives the store's query of a request: jobs last changed before a time, oldest first, a page of n. Parts that stores do not filter by are
+// asked of each job by matches.
+func (r *Request) query(before time.Time, n int) job.Query {
+	if before.IsZero() || !r.Before.IsZero() && r.Before.Before(before) {
+		before = r.Before
+	}
+	return job.Query{
+		Kinds: r.Kinds, States: r.States, Outcomes: r.Outcomes, Group: r.Group, Owner: r.Owner, Parent: r.Parent, Tag: r.Tag, Causes: r.Causes,
+		Before: before, Oldest: true, Limit: n,
+	}
+}
+
+// matches tells whether a job that the query gave is one to act on.
+func (a *App) matches(j *job.Job) bool {
+	return j.Kind != Kind && !j.Gone && a.engine.Life(j.Kind) != nil
+}

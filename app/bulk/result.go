@@ -1,0 +1,132 @@
+package bulk
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Result says what a bulk did. While it runs, its numbers are those of the last page that was done.
+type Result struct {
+	Matches  int       `json:"matches"` // as counted at its beginning
+	Done     int       `json:"done"`
+	Refused  int       `json:"refused"` // by a lifecycle or a rule
+	Changed  int       `json:"changed"` // before the bulk came to them, so that they matched no more
+	Skipped  int       `json:"skipped"` // gone altogether
+	Refusals []Refusal `json:"refusals,omitempty"`
+}
+
+// Refusal is why some jobs refused.
+type Refusal struct {
+	Reason string   `json:"reason"`
+	Jobs   int      `json:"jobs"`
+	Sample []job.ID `json:"sample,omitempty"` // some of them
+}
+
+// Bounds of what a bulk remembers of refusals.
+const (
+	maxReasons  = 20
+	maxExamples = 100 // of all reasons together
+	toldReasons = 3   // in a sentence
+	otherReason = "other reasons"
+)
+
+func (r *Result) seen() int { return r.Done + r.Refused + r.Changed + r.Skipped }
+
+// anyID finds the ids of jobs in a sentence: reasons that differ in nothing else are one reason.
+var anyID = regexp.MustCompile(`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
+
+// refuse counts a refusal under its reason.
+func (r *Result) refuse(id job.ID, err error) {
+	var e *job.Error
+	if errors.As(err, &e) && e.Err != nil {
+		err = e.Err
+	}
+	reason := anyID.ReplaceAllString(err.Error(), "...")
+	r.Refused++
+	examples := 0
+	at := -1
+	for i := range r.Refusals {
+		examples += len(r.Refusals[i].Sample)
+		if r.Refusals[i].Reason == reason || at < 0 && r.Refusals[i].Reason == otherReason {
+			at = i
+		}
+	}
+	if at < 0 {
+		if len(r.Refusals) == maxReasons-1 {
+			reason = otherReason
+		}
+		at = len(r.Refusals)
+		r.Refusals = append(r.Refusals, Refusal{Reason: reason})
+	}
+	r.Refusals[at].Jobs++
+	if examples < maxExamples {
+		r.Refusals[at].Sample = append(r.Refusals[at].Sample, id)
+	}
+}
+
+// String gives the result as a sentence: "37 of 40 done, 3 refused: cannot retry while Completed ...".
+func (r Result) String() string {
+	text := fmt.Sprintf("%d of %d done", r.Done, r.Matches)
+	if r.Changed > 0 {
+		text += fmt.Sprintf(", %d changed meanwhile", r.Changed)
+	}
+	if r.Skipped > 0 {
+		text += fmt.Sprintf(", %d gone", r.Skipped)
+	}
+	if r.Refused == 0 {
+		return text
+	}
+	text += fmt.Sprintf(", %d refused", r.Refused)
+	reasons := slices.Clone(r.Refusals)
+	slices.SortStableFunc(reasons, func(a, b Refusal) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	for i, one := range reasons {
+		switch {
+		case i == toldReasons:
+			return text + fmt.Sprintf("; and %d more reasons", len(reasons)-i)
+		case len(reasons) == 1:
+			text += ": " + one.Reason
+		default:
+			text += fmt.Sprintf("; %d: %s", one.Jobs, one.Reason)
+		}
+	}
+	return text
+}
+
+// Result gives what a bulk did. Of one that was cancelled or could not go on, the histories of the jobs of its last page tell how far it had come.
+func (a *App) Result(ctx context.Context, id job.ID) (Result, error) {
+	j, err := a.engine.Store().Get(ctx, id)
+	if err != nil {
+		return Result{}, err
+	}
+	if j.Kind != Kind {
+		return Result{}, job.Errorf(job.Invalid, "bulk", id, "it is a %s, not a bulk", j.Kind)
+	}
+	var q Request
+	var d record
+	err = json.Unmarshal(j.Spec, &q)
+	if len(j.Data) > 0 {
+		err = errors.Join(err, json.Unmarshal(j.Data, &d))
+	}
+	if err != nil {
+		return Result{}, job.Errorf(job.Internal, "decode", id, "%w", err)
+	}
+	if j.Ended {
+		for i := range d.Page {
+			did, err := a.did(ctx, id, &q, &d.Page[i])
+			if err != nil {
+				return Result{}, err
+			}
+			if did {
+				d.Done++
+			}
+		}
+	}
+	return d.Result, nil
+}

@@ -1,0 +1,200 @@
+package bulk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Causes for which a bulk fails.
+const (
+	CauseCount   = "count"   // another number of jobs matches than was expected; nothing was done
+	CauseInvalid = "invalid" // the request makes no sense any more; nothing was done
+	CauseRefused = "refused" // not one could be done
+)
+
+// record is what a bulk keeps of its work. It is saved at the end of each page, together with the page that comes next.
+type record struct {
+	Begun time.Time `json:"begun"` // matches were last changed before
+	Result
+	Page   []planned `json:"page,omitempty"` // what is done next, or was being done when the last worker died
+	Cursor string    `json:"cursor,omitempty"`
+	Last   bool      `json:"last,omitempty"` // no page comes after Page
+}
+
+// planned is a job as it was when its page was read.
+type planned struct {
+	ID      job.ID `json:"id"`
+	Version int64  `json:"version"`
+	Seq     int64  `json:"seq"` // entries of its history
+}
+
+// count is the step of Pending: it counts the matches and holds them against the expected number.
+func (a *App) count(ctx context.Context, r *engine.Run) error {
+	var q Request
+	if err := r.Spec(&q); err != nil {
+		return err
+	}
+	if err := a.check(&q); err != nil {
+		return engine.Fail(CauseInvalid, err)
+	}
+	if q.Expect == nil {
+		return engine.Fail(CauseInvalid, errors.New("it does not say how many jobs to expect"))
+	}
+	now := r.Now()
+	n, err := a.countMatches(ctx, &q, now)
+	if err != nil {
+		return err
+	}
+	if n != *q.Expect {
+		return engine.Fail(CauseCount, fmt.Errorf("%s and %d were expected: nothing was done", matching(n), *q.Expect))
+	}
+	return r.SetData(record{Begun: now, Result: Result{Matches: n}})
+}
+
+// pass is one attempt at going through the matches.
+type pass struct {
+	*engine.Run
+	app    *App
+	q      Request
+	record record
+}
+
+// act is the step of Running. Whoever takes it on after a crash begins with the page that was saved last.
+func (a *App) act(ctx context.Context, r *engine.Run) error {
+	p := &pass{Run: r, app: a}
+	if err := errors.Join(r.Spec(&p.q), r.Data(&p.record)); err != nil {
+		return err
+	}
+	for {
+		for i := range p.record.Page {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := p.one(ctx, &p.record.Page[i]); err != nil {
+				return err
+			}
+			p.Progress(int64(p.record.seen()), int64(p.record.Matches), "jobs")
+		}
+		if p.record.Last {
+			return p.conclude()
+		}
+		if err := p.turn(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// turn reads the next page and saves it together with the tallies of those before.
+func (p *pass) turn(ctx context.Context) error {
+	q := p.q.query(p.record.Begun, p.app.options.Page)
+	q.After = p.record.Cursor
+	page, err := p.app.engine.Store().List(ctx, q)
+	if err != nil {
+		return err
+	}
+	p.record.Page = nil
+	for i := range page.Jobs {
+		if j := &page.Jobs[i]; p.app.matches(j) {
+			p.record.Page = append(p.record.Page, planned{ID: j.ID, Version: j.Version, Seq: j.Seq})
+		}
+	}
+	p.record.Cursor, p.record.Last = page.Next, page.Next == ""
+	if err := p.SetData(p.record); err != nil {
+		return err
+	}
+	return p.Save(ctx)
+}
+
+// one acts on a job. One that is not as it was planned was either done by an attempt that died, or changed: then it is looked at once more.
+func (p *pass) one(ctx context.Context, one *planned) error {
+	err := p.do(ctx, one.ID, one.Version)
+	if job.KindOf(err) == job.Conflict {
+		did, unknown := p.app.did(ctx, p.Job().ID, &p.q, one)
+		if unknown != nil {
+			return unknown
+		}
+		if did {
+			p.record.Done++
+			return nil
+		}
+		err = p.again(ctx, one.ID)
+	}
+	switch job.KindOf(err) {
+	case "":
+		p.record.Done++
+	case job.Refused, job.Invalid:
+		p.record.refuse(one.ID, err)
+	case job.Conflict:
+		p.record.Changed++
+	case job.NotFound, job.Gone:
+		p.record.Skipped++
+	default:
+		return err
+	}
+	return nil
+}
+
+// again acts on a job that changed since its page was read, if it still matches.
+func (p *pass) again(ctx context.Context, id job.ID) error {
+	j, err := p.app.engine.Store().Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	q := p.q.query(time.Time{}, 0)
+	if !q.Matches(&j) || !p.app.matches(&j) {
+		return job.Errorf(job.Conflict, "bulk", id, "it does not match any more")
+	}
+	return p.do(ctx, id, j.Version)
+}
+
+// do causes the event on one job, as a person would who saw that version.
+func (p *pass) do(ctx context.Context, id job.ID, version int64) error {
+	note := p.q.Note + mark(p.Job().ID)
+	if p.q.Event == lifecycle.Reprioritize {
+		_, err := p.app.engine.SetPriority(ctx, id, version, *p.q.Priority, p.q.Actor, note)
+		return err
+	}
+	_, err := p.app.engine.Do(ctx, engine.Act{
+		Job: id, Event: p.q.Event, By: lifecycle.Operator, Actor: p.q.Actor, Note: note, Version: version, Confirm: p.q.Confirm,
+	})
+	return err
+}
+
+// mark is what stands behind the note of every act of a bulk.
+func mark(id job.ID) string { return " (bulk " + string(id) + ")" }
+
+// did tells whether the bulk has acted on a job since its page was read.
+func (a *App) did(ctx context.Context, bulk job.ID, q *Request, one *planned) (bool, error) {
+	history, err := a.engine.Store().History(ctx, one.ID, one.Seq, 0)
+	if kind := job.KindOf(err); kind == job.NotFound || kind == job.Gone {
+		return false, nil
+	}
+	for _, e := range history {
+		if e.Event == q.Event && e.By == lifecycle.Operator && strings.HasSuffix(e.Note, mark(bulk)) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// conclude ends the bulk. It failed only if it could do nothing and was refused.
+func (p *pass) conclude() error {
+	p.record.Page = nil
+	p.record.Changed += max(0, p.record.Matches-p.record.seen()) // they changed before their page was read
+	if err := p.SetData(p.record); err != nil {
+		return err
+	}
+	text := p.record.String()
+	if p.record.Done == 0 && p.record.Refused > 0 {
+		return engine.Fail(CauseRefused, errors.New(text))
+	}
+	p.SetMessage(text)
+	return nil
+}

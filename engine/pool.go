@@ -1,0 +1,56 @@
+package engine
+
+import "github.com/stagepost/stagepost/job"
+
+// pool is a number of slots and the places from which jobs are taken into them. Most kinds share one; a kind that must not wait for others has its own
+// ([Work.Slots]).
+type pool struct {
+	places []job.Place
+	total  int
+	free   int  // the engine's mu guards it
+	hungry bool // there may be jobs to claim; mu guards it
+}
+
+// poolOf gives the slots in which a kind's jobs run.
+func (e *Engine) poolOf(k job.Kind) *pool {
+	if p := e.own[k]; p != nil {
+		return p
+	}
+	return e.pools[0]
+}
+
+// take takes up to n free slots. The caller holds mu.
+func (e *Engine) take(p *pool, n int) int {
+	n = max(min(n, p.free), 0)
+	p.free -= n
+	e.steps.Add(n)
+	return n
+}
+
+// reserve takes up to n of the shared slots, so that new jobs can be claimed in the commit that creates them.
+func (e *Engine) reserve(n int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.open {
+		return 0
+	}
+	return e.take(e.pools[0], n)
+}
+
+func (e *Engine) unreserve(p *pool) {
+	e.mu.Lock()
+	p.free++
+	e.mu.Unlock()
+	e.steps.Done()
+	signal(e.wake)
+}
+
+// Slots tells how many steps run in this engine and how many may.
+func (e *Engine) Slots() (used, total int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.pools {
+		used, total = used+p.total-p.free, total+p.total
+	}
+	return used, total
+}

@@ -1,0 +1,324 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// sorting makes a world whose Sorting takes as long as the job's group says, and blocks for a group that is no time.
+func sorting(t *testing.T) *world {
+	t.Helper()
+	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+		d, err := time.ParseDuration(r.Job().Group)
+		if err != nil {
+			return blocked(ctx, r)
+		}
+		time.Sleep(d)
+		return nil
+	}})
+	return start(t, mem.New(), engine.Options{Slots: 64}, work)
+}
+
+func stuckJobs(t *testing.T, w *world, q engine.StuckQuery) engine.StuckReport {
+	t.Helper()
+	r, err := w.Stuck(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func codes(j engine.StuckJob) string {
+	var all []string
+	for _, r := range j.Reasons {
+		all = append(all, r.Code)
+	}
+	return strings.Join(all, ",")
+}
+
+// TestUsualIsThe95thPercentile of the stays of those that moved on, with a floor, a default below 20, and a minute of memory.
+func TestUsualIsThe95thPercentile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sorting(t)
+		defer w.stop()
+		usual := func() engine.Usual {
+			t.Helper()
+			u, err := w.Usual(t.Context(), "test.letter")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return u["Sorting"]
+		}
+		for i := range 19 {
+			w.post(engine.Order{Group: fmt.Sprintf("%dm", i+1)})
+		}
+		time.Sleep(30 * time.Minute)
+		if got, want := usual(), (engine.Usual{Limit: time.Hour, Stays: 19}); got != want {
+			t.Errorf("19 stays: got %+v, want %+v", got, want)
+		}
+		w.post(engine.Order{Group: "20m"})
+		time.Sleep(59 * time.Second)
+		if got := usual(); got.Stays != 19 {
+			t.Errorf("it is remembered for a minute: got %+v", got)
+		}
+		time.Sleep(30 * time.Minute)
+		if got := usual(); !got.Known || got.Stays != 20 || got.Limit.Round(time.Second) != 19*time.Minute {
+			t.Errorf("20 stays of 1 to 20 minutes: got %+v, want 19m", got)
+		}
+		for range 400 {
+			w.post(engine.Order{Group: "1s"})
+		}
+		time.Sleep(2 * time.Minute)
+		if got := usual(); got.Limit != time.Minute {
+			t.Errorf("the floor: got %+v", got)
+		}
+		if u, _ := w.Usual(t.Context(), "test.letter"); u["Posted"].Limit != time.Minute || len(u) != 4 {
+			t.Errorf("every state but the ends: got %+v", u)
+		}
+		if _, err := w.Usual(t.Context(), "test.nothing"); job.KindOf(err) != job.NotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestStuckTellsTheWorstFirst, with why and its remedy, and says nothing of those that are as usual.
+func TestStuckTellsTheWorstFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sorting(t)
+		defer w.stop()
+		for range 40 {
+			w.post(engine.Order{Group: "2m"})
+		}
+		time.Sleep(10 * time.Minute)
+		first := w.post(engine.Order{Group: "for ever"})
+		time.Sleep(5 * time.Minute)
+		second := w.post(engine.Order{Group: "for ever"})
+		w.post(engine.Order{Group: "119s"})
+		time.Sleep(110 * time.Second)
+		if r := stuckJobs(t, w, engine.StuckQuery{}); len(r.Stuck) != 1 || r.Stuck[0].Job != first.ID {
+			t.Errorf("control: got %+v", r.Stuck)
+		}
+		time.Sleep(5 * time.Minute)
+		r := stuckJobs(t, w, engine.StuckQuery{})
+		if len(r.Stuck) != 2 || r.Found != 2 || r.Stuck[0].Job != first.ID || r.Stuck[1].Job != second.ID || len(r.Cut) > 0 {
+			t.Fatalf("got %+v", r)
+		}
+		j := r.Stuck[0]
+		if codes(j) != engine.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 || j.Basis != "p95 of 41 stays" {
+			t.Errorf("got %+v", j)
+		}
+		if len(j.Blockers) == 0 || j.Blockers[0].Code != engine.BlockClaim || j.Blockers[0].Remedy == "" {
+			t.Errorf("why: got %+v", j.Blockers)
+		}
+		if r := stuckJobs(t, w, engine.StuckQuery{Factor: 10}); len(r.Stuck) != 0 {
+			t.Errorf("ten times the usual: got %+v", r.Stuck)
+		}
+		if r := stuckJobs(t, w, engine.StuckQuery{Limit: 1}); len(r.Stuck) != 1 || r.Found != 2 {
+			t.Errorf("one row: got %d of %d", len(r.Stuck), r.Found)
+		}
+		if _, err := w.Stuck(t.Context(), engine.StuckQuery{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestStuckFindsWhatTimeForgot: held for long, overdue, with a silent worker. The engine is stopped, so that its sweep does not mend them.
+func TestStuckFindsWhatTimeForgot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sorting(t)
+		held, silent := w.post(engine.Order{Group: "for ever"}), job.Job{}
+		if _, err := w.Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		held = w.post(engine.Order{Group: "flood"})
+		put := w.post(engine.Order{Group: "flood"})
+		if _, err := w.Do(t.Context(), engine.Act{Job: put.ID, Event: "hold", By: lc.Operator}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w.stop()
+		now := w.Clock().Now()
+		silent = w.post(engine.Order{})
+		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1", From: []job.Place{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
+		if err != nil || len(claimed) != 1 || claimed[0].ID != silent.ID {
+			t.Fatalf("got %+v, %v", claimed, err)
+		}
+		overdue := w.post(engine.Order{Deadline: now.Add(time.Minute)})
+		want := map[job.ID]string{silent.ID: engine.StuckSilent, overdue.ID: engine.StuckOverdue}
+		check := func(when string) {
+			t.Helper()
+			got := map[job.ID]string{}
+			for _, j := range stuckJobs(t, w, engine.StuckQuery{}).Stuck {
+				if _, of := want[j.Job]; of || j.Job == held.ID || j.Job == put.ID {
+					got[j.Job] = codes(j)
+				}
+			}
+			for id, code := range want {
+				if !strings.Contains(got[id], code) {
+					t.Errorf("%s: %s is %q, want %s", when, id, got[id], code)
+				}
+			}
+			for id, code := range got {
+				if want[id] == "" {
+					t.Errorf("%s: %s is %q", when, id, code)
+				}
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		check("after two minutes")
+		want[held.ID], want[put.ID] = engine.StuckHeld, engine.StuckHeld
+		time.Sleep(8 * 24 * time.Hour)
+		check("after eight days")
+	})
+}
+
+// TestStuckTellsOfMessages that were given up, without their bodies.
+func TestStuckTellsOfMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := sorting(t)
+		defer w.stop()
+		j := w.post(engine.Order{Group: "for ever"})
+		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(), Due: w.Clock().Now().Add(time.Hour)}
+		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m}, Group: "1s"}); err != nil {
+			t.Fatal(err)
+		}
+		if r := stuckJobs(t, w, engine.StuckQuery{}); len(r.Messages) != 0 {
+			t.Errorf("control: got %+v", r.Messages)
+		}
+		m.Settled, m.Error = job.GivenUp, "no such address"
+		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m}, Now: w.Clock().Now()}); err != nil {
+			t.Fatal(err)
+		}
+		r := stuckJobs(t, w, engine.StuckQuery{Kind: "test.letter"})
+		if len(r.Messages) != 1 || r.Messages[0].Key != "k" || r.Messages[0].Error == "" || r.Messages[0].Body != nil {
+			t.Errorf("got %+v", r.Messages)
+		}
+	})
+}
+
+// TestPurgeTakesTombstonesInTheirTime: the record goes after Records, with its log, once the application has cleared what belongs to it.
+func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		records time.Duration
+		jump    time.Duration
+		refuse  bool
+		want    int // records left
+	}{
+		{"kept long enough", 24 * time.Hour, 0, false, 0},
+		{"control: for ever", 0, 0, false, 10},
+		{"the clock jumped", 24 * time.Hour, 48 * time.Hour, false, 10},
+		{"not cleared", 24 * time.Hour, 0, true, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var cleared []job.ID
+				clock := &jumpy{Clock: engine.SystemClock()}
+				logs := &logList{}
+				o := engine.Options{Clock: clock, Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{
+					Records: c.records, Logs: 100 * time.Hour,
+					Clear: func(_ context.Context, j *job.Job) error {
+						if c.refuse {
+							return job.Errorf(job.Internal, "clear", j.ID, "the disk is gone")
+						}
+						cleared = append(cleared, j.ID)
+						return nil
+					},
+				}}
+				work := letters(nil)
+				work.Keep = time.Hour
+				w := start(t, mem.New(), o, work)
+				defer w.stop()
+				orders := make([]engine.Order, 10)
+				for i := range orders {
+					orders[i].Kind = "test.letter"
+				}
+				jobs, err := w.SubmitAll(t.Context(), orders...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Hour)
+				if got := w.burnt(); got != 10 {
+					t.Fatalf("%d tombstones", got)
+				}
+				clock.jump(c.jump)
+				time.Sleep(20 * time.Hour)
+				if got := w.burnt(); got != c.want || len(cleared) != 10-c.want {
+					t.Errorf("%d records are left, %d were cleared, want %d", got, len(cleared), c.want)
+				}
+				if _, err := w.store.Get(t.Context(), jobs[0].ID); (job.KindOf(err) == job.NotFound) != (c.want == 0) {
+					t.Errorf("got %v", err)
+				}
+				if c.want == 0 && !slices.Contains(logs.removed, jobs[0].ID) {
+					t.Errorf("logs were removed of %v", logs.removed)
+				}
+			})
+		})
+	}
+}
+
+// TestOldLogsGo: those of ended jobs, and of jobs that are no more; not those of a job that is open, however old.
+func TestOldLogsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := &logList{}
+		work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+			if r.Job().Group == "for ever" {
+				return blocked(ctx, r)
+			}
+			return nil
+		}})
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{Logs: 24 * time.Hour}}, work)
+		defer w.stop()
+		ended, open := w.post(engine.Order{}), w.post(engine.Order{Group: "for ever"})
+		at := time.Now()
+		logs.written = map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at, "let_young": at.Add(1000 * time.Hour)}
+		time.Sleep(20 * time.Hour)
+		if len(logs.removed) > 0 {
+			t.Errorf("control: %v were removed too early", logs.removed)
+		}
+		time.Sleep(20 * time.Hour)
+		slices.Sort(logs.removed)
+		want := []job.ID{ended.ID, "let_nobody"}
+		if slices.Sort(want); !slices.Equal(logs.removed, want) {
+			t.Errorf("got %v, want %v", logs.removed, want)
+		}
+	})
+}
+
+// logList is a list of logs.
+type logList struct {
+	quiet
+	written map[job.ID]time.Time
+	removed []job.ID
+}
+
+func (l *logList) Remove(id job.ID) error {
+	delete(l.written, id)
+	l.removed = append(l.removed, id)
+	return nil
+}
+
+func (l *logList) Each(do func(id job.ID, written time.Time) bool) error {
+	for id, at := range l.written {
+		if !do(id, at) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// quiet are logs that keep nothing.
+type quiet struct{}
+
+func (quiet) Logger(job.ID, int64, lc.State) *slog.Logger { return slog.New(slog.DiscardHandler) }
