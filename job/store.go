@@ -32,7 +32,7 @@ type Store interface {
 	Tasks(ctx context.Context, id ID) ([]Task, error)
 
 	// Claim gives up to N due jobs to a worker, lowest priority number first, owners in turn, then the oldest; never a job that is
-	// held, over a limit or claimed already, and never the same job to two workers. Epoch and Starts are raised in the same commit.
+	// held, over a limit or claimed already, and never the same job to two workers. [Ageing] lets the one that waited longest go first now and then. Epoch and Starts are raised in the same commit.
 	// An empty answer is no error.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
@@ -47,7 +47,7 @@ type Store interface {
 	// Hold makes the change, if any, and gives all holds, oldest first.
 	Hold(ctx context.Context, change *HoldChange) ([]Hold, error)
 
-	// Outbox settles and takes messages, the first due first.
+	// Outbox settles and takes messages, the first due first, lists them, and has settled ones delivered again.
 	Outbox(ctx context.Context, call OutboxCall) ([]Message, error)
 
 	// Watch returns at once; wake is called after commits with the jobs that changed, until ctx ends. Hints may be merged or lost; wake must not block and

@@ -204,14 +204,14 @@ func TestRestartableEndMayRunAgain(t *testing.T) {
 	}
 }
 
-// TestOwnArrowTakesTheLoopsPlace: a stage may give one of the four events an arrow of its own.
+// TestOwnArrowTakesTheLoopsPlace: a stage may give one of the events of every stage an arrow of its own.
 func TestOwnArrowTakesTheLoopsPlace(t *testing.T) {
 	s := OnWork("Running", "It runs.", On(Waiting, "Awaiting", Worker, "Elsewhere.").Within("its deadline"))
 	var events []Event
 	for _, a := range s.Arrows {
 		events = append(events, a.Event)
 	}
-	if diff := cmp.Diff([]Event{Waiting, Backoff, Yield, Lost}, events); diff != "" {
+	if diff := cmp.Diff([]Event{Waiting, Backoff, Yield, Lost, Reprioritize}, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

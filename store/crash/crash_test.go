@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stagepost/stagepost/job"
@@ -24,4 +25,25 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("%s\n%v", report, report.Faults)
 		}
 	}
+}
+
+// TestUpkeep stops the world in what people do beside the work; the control is a store that forgets half of the audit list.
+func TestUpkeep(t *testing.T) {
+	report := crash.Enumerate(t, memory, crash.Upkeep())
+	t.Log(report)
+	if report.Windows < 30 || report.Inconsistent > 0 {
+		t.Errorf("%s\n%v", report, report.Faults)
+	}
+	silent := func(*testing.T) (job.Store, func() job.Store) { return forgetful{mem.New()}, nil }
+	if report := crash.Enumerate(t, silent, crash.Upkeep()); report.Inconsistent == 0 {
+		t.Error("a store that forgets half of the audit list passes")
+	}
+}
+
+// forgetful has half of an audit list.
+type forgetful struct{ *mem.Store }
+
+func (f forgetful) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	list, err := f.Store.Audit(ctx, seq, n)
+	return list[:len(list)/2], err
 }

@@ -12,7 +12,10 @@ type Store struct {
 	fuse  *Fuse
 }
 
-var _ job.Store = (*Store)(nil)
+var (
+	_ job.Store   = (*Store)(nil)
+	_ job.Auditor = (*Store)(nil)
+)
 
 // NewStore makes a store that stops with the fuse.
 func NewStore(inner job.Store, fuse *Fuse) *Store { return &Store{inner, fuse} }
@@ -80,6 +83,15 @@ func (s *Store) Hold(ctx context.Context, change *job.HoldChange) ([]job.Hold, e
 // Outbox is part of job.Store.
 func (s *Store) Outbox(ctx context.Context, c job.OutboxCall) ([]job.Message, error) {
 	return call(s, "outbox", func() ([]job.Message, error) { return s.inner.Outbox(ctx, c) })
+}
+
+// Audit is part of job.Auditor, for a store that is one.
+func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	auditor, ok := s.inner.(job.Auditor)
+	if !ok {
+		return nil, job.Errorf(job.Invalid, "audit", "", "the store keeps no audit list")
+	}
+	return call(s, "audit", func() ([]job.Audit, error) { return auditor.Audit(ctx, seq, n) })
 }
 
 // Watch is part of job.Store. It is no call that the fuse counts; hints stop with the world.

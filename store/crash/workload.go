@@ -18,6 +18,9 @@ const (
 	theChild job.ID = "tst_child"
 )
 
+// theMove is the note of the move that a script is about.
+const theMove = "the move"
+
 // start is when workloads run.
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
@@ -90,6 +93,7 @@ func (s *script) run(ctx context.Context, st job.Store) error {
 		return err
 	}
 	c.Tasks = []job.Task{{Name: "task", Kind: "test", State: "Running", Epoch: j.Epoch, Changed: at}}
+	c.Note = theMove
 	c.Outbox = []job.Message{{Key: string(theJob) + "/told", Job: theJob, Topic: "mail", Created: at, Due: at}}
 	if !c.Ended && !j.Ended {
 		c.Spawn = []job.Created{made(s.life, theChild, theJob, 0)}
@@ -127,7 +131,37 @@ func (s *script) check(ctx context.Context, st job.Store) []string {
 		return []string{fmt.Sprintf("after %d moves at %+v with %d tasks, %d messages, %d children",
 			moved, now.Position, len(tasks), len(messages), len(children.Jobs))}
 	}
+	return s.checkAudit(ctx, st, moved)
+}
+
+// checkAudit sees whether the move is in the audit list exactly when it was made, by a person.
+func (s *script) checkAudit(ctx context.Context, st job.Store, moved int64) []string {
+	list, err := audited(ctx, st)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	entries := int64(0)
+	for _, a := range list {
+		if a.Note == theMove {
+			entries++
+		}
+	}
+	if s.move.By&(lifecycle.Operator|lifecycle.Owner) == 0 {
+		moved = 0
+	}
+	if entries != moved {
+		return []string{fmt.Sprintf("the audit list has the move %d times, want %d", entries, moved)}
+	}
 	return nil
+}
+
+// audited gives the audit list; nil if the store keeps none.
+func audited(ctx context.Context, st job.Store) ([]job.Audit, error) {
+	auditor, ok := st.(job.Auditor)
+	if !ok {
+		return nil, nil
+	}
+	return auditor.Audit(ctx, 0, 10_000)
 }
 
 // claim claims the job, which alone waits in its place, and renews the claim.

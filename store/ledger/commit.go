@@ -8,6 +8,12 @@ import (
 
 // Commit is job.Store's, for one change.
 func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
+	switch {
+	case c.Job == "":
+		return job.Job{}, l.enterOnly(r, c)
+	case c.Purge:
+		return l.purge(r, c)
+	}
 	before, after := &l.before, &l.after // their room is used again: this is the hottest path of all
 	var err error
 	if *before, err = r.Job(c.Job); err != nil {
@@ -15,6 +21,9 @@ func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
 	}
 	var event *job.Event
 	if *after, event, err = job.Apply(*before, c); err != nil {
+		return *before, err
+	}
+	if err := c.Require.Hold(before, after, l.holds, c.At); err != nil {
 		return *before, err
 	}
 	parent, err := l.parent(r, before, after, c)
@@ -98,8 +107,13 @@ func (l *Ledger) write(r Records, c *job.Change, before, after *job.Job, event *
 			return err
 		}
 	}
-	if err := post(r, c.Outbox); err != nil {
+	if err := l.post(r, c.Outbox); err != nil {
 		return err
+	}
+	if c.Person() {
+		if err := l.note(r, job.Audited(c, before)); err != nil {
+			return err
+		}
 	}
 	if children != nil {
 		if err := l.carryOut(r, children); err != nil {

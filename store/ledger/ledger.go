@@ -7,10 +7,12 @@
 package ledger
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/queue"
 )
 
@@ -20,6 +22,9 @@ type Ledger struct {
 	holds   []job.Hold // by Since
 	revised int64      // version of the holds
 	numbers map[job.Kind]int64
+	posted  int64    // number of the last message
+	audits  int64    // number of the last entry of the audit list
+	sealed  job.Hash // its hash
 	touched []job.Job
 	before  job.Job // the record of the commit that is under way
 	after   job.Job
@@ -38,9 +43,20 @@ func (l *Ledger) Load(j *job.Job) {
 
 // LoadTally takes in ended jobs that need only be counted; lastNumber is the highest number of their kind.
 func (l *Ledger) LoadTally(t job.Tally, lastNumber int64) {
-	l.numbers[t.Kind] = max(l.numbers[t.Kind], lastNumber)
-	l.queue.AddEnded(job.Place{Kind: t.Kind, State: t.State}, t.Group, t.Jobs)
+	l.LoadNumber(t.Kind, lastNumber)
+	l.queue.AddEnded(t)
 }
+
+// LoadNumber takes in that a number of the kind was given: the job may have been purged.
+func (l *Ledger) LoadNumber(kind job.Kind, number int64) {
+	l.numbers[kind] = max(l.numbers[kind], number)
+}
+
+// LoadPosted takes in that a message had the number.
+func (l *Ledger) LoadPosted(number int64) { l.posted = max(l.posted, number) }
+
+// LoadAudit takes in the last entry of the audit list.
+func (l *Ledger) LoadAudit(seq int64, hash job.Hash) { l.audits, l.sealed = seq, hash }
 
 // LoadHold takes in a hold at the start.
 func (l *Ledger) LoadHold(h job.Hold) {
@@ -52,9 +68,12 @@ func (l *Ledger) LoadHold(h job.Hold) {
 // Tally counts all jobs.
 func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
 
-// Live gives up to n of the jobs that a query with Overdue or Worker wants, in no order. What a record must have besides is for the
-// caller to look at.
+// Live gives n or more of the jobs that a query with Overdue or Worker wants, in no order, or as many as there are. What a record must
+// have besides is for the caller to look at.
 func (l *Ledger) Live(q *job.Query, n int) []job.ID {
+	if len(q.Causes) > 0 || len(q.Outcomes) > 0 || q.Key != "" || !q.Before.IsZero() {
+		n = math.MaxInt // the queue knows nothing of these: any of its jobs may be one of the n
+	}
 	if !q.Overdue.IsZero() {
 		return l.queue.Overdue(q, n)
 	}
@@ -265,26 +284,15 @@ func (l *Ledger) carryOut(r Records, p *plan) error {
 		if err := l.insert(r, &c.Job, &c.Event); err != nil {
 			return err
 		}
-		if err := post(r, c.Outbox); err != nil {
+		if err := l.post(r, c.Outbox); err != nil {
 			return err
 		}
-		p.answer[p.places[i]] = c.Job
-	}
-	return nil
-}
-
-// post adds messages; one whose key exists is left as it is.
-func post(r Records, messages []job.Message) error {
-	for i := range messages {
-		old, err := r.Message(messages[i].Key)
-		if err != nil {
-			return err
-		}
-		if old == nil {
-			if err := r.PutMessage(&messages[i]); err != nil {
+		if c.Event.By&lifecycle.Operator != 0 {
+			if err := l.note(r, job.AuditedCreate(c)); err != nil {
 				return err
 			}
 		}
+		p.answer[p.places[i]] = c.Job
 	}
 	return nil
 }

@@ -20,14 +20,32 @@ type Records interface {
 	Update(before, after *job.Job) error
 	Append(e *job.Event) error
 	PutTask(id job.ID, t *job.Task) error
+	// Enter adds an entry to the audit list.
+	Enter(a *job.Audit) error
+
+	// HasJobs tells whether a job exists whose parent is j.
+	HasJobs(j *job.Job) (bool, error)
+	// Purge removes a record with its history, tasks and messages. Its key is free afterwards, its numbers are not given again.
+	Purge(j *job.Job, last Numbers) error
 
 	PutHold(h *job.Hold) error
 	DropHold(scope job.Scope) error
 
+	Outbox
+}
+
+// Outbox is the part of [Records] that keeps messages.
+type Outbox interface {
 	// Message gives a message by key, or nil.
 	Message(key string) (*job.Message, error)
 	// Messages gives up to n unsettled messages that are due, the first due first; or, if id is set, all of that job.
 	Messages(due time.Time, n int, id job.ID) ([]job.Message, error)
 	// PutMessage adds or replaces a message by key.
 	PutMessage(m *job.Message) error
+}
+
+// Numbers are the highest that were given so far. Records remember them when a job is purged, which may have had the highest.
+type Numbers struct {
+	Job     int64 // of the job's kind
+	Message int64
 }

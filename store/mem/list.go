@@ -27,8 +27,8 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 		var page job.Page
 		limit := q.PageSize()
 		for ; at >= 0 && at < len(s.order); at += step {
-			j := s.jobs[s.order[at]]
-			if !q.Matches(&j) {
+			j, there := s.jobs[s.order[at]]
+			if !there || !q.Matches(&j) {
 				continue
 			}
 			if len(page.Jobs) == limit {
@@ -44,7 +44,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 func (s *Store) those(ids []job.ID, q job.Query) job.Page {
 	var page job.Page
 	for _, id := range ids {
-		if j := s.jobs[id]; q.Matches(&j) {
+		if j := s.jobs[id]; q.Matches(&j) && len(page.Jobs) < q.PageSize() {
 			page.Jobs = append(page.Jobs, j)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/ledger"
@@ -24,6 +23,7 @@ type Store struct {
 	tasks    map[job.ID][]job.Task // by name
 	messages map[string]*job.Message
 	posted   []string // keys of messages, oldest first
+	audit    []job.Audit
 	watchers map[int]func([]job.Hint)
 	nextID   int
 }
@@ -43,7 +43,10 @@ func New() *Store {
 	}
 }
 
-var _ job.Store = (*Store)(nil)
+var (
+	_ job.Store   = (*Store)(nil)
+	_ job.Auditor = (*Store)(nil)
+)
 
 // do runs one operation under the lock and then tells the watchers.
 func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
@@ -134,11 +137,6 @@ func (s *Store) Hold(ctx context.Context, c *job.HoldChange) ([]job.Hold, error)
 	return do(s, ctx, func() ([]job.Hold, error) { return s.ledger.Hold((*records)(s), c) })
 }
 
-// Outbox is part of job.Store.
-func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) ([]job.Message, error) {
-	return do(s, ctx, func() ([]job.Message, error) { return s.ledger.Outbox((*records)(s), &call) })
-}
-
 // Watch is part of job.Store.
 func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 	s.mu.Lock()
@@ -217,40 +215,3 @@ func compare(a, b string) int {
 
 func (r *records) PutHold(*job.Hold) error  { return nil } // the ledger has them
 func (r *records) DropHold(job.Scope) error { return nil }
-
-func (r *records) Message(k string) (*job.Message, error) {
-	m := r.messages[k]
-	if m == nil {
-		return nil, nil
-	}
-	copied := *m
-	return &copied, nil
-}
-
-func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, error) {
-	var found []job.Message
-	for _, k := range r.posted {
-		m := r.messages[k]
-		wanted := m.Job == id
-		if id == "" {
-			wanted = m.Settled == job.Pending && !m.Due.After(due)
-		}
-		if wanted {
-			found = append(found, *m)
-		}
-	}
-	if id == "" {
-		slices.SortStableFunc(found, func(a, b job.Message) int { return a.Due.Compare(b.Due) })
-		found = found[:min(n, len(found))]
-	}
-	return found, nil
-}
-
-func (r *records) PutMessage(m *job.Message) error {
-	if r.messages[m.Key] == nil {
-		r.posted = append(r.posted, m.Key)
-	}
-	copied := *m
-	r.messages[m.Key] = &copied
-	return nil
-}

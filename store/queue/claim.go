@@ -14,17 +14,17 @@ import (
 func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 	q.promote(micro(c.Now))
 	if c.Dry {
-		turn, served := q.turn, maps.Clone(q.served)
-		defer func() { q.turn, q.served = turn, served; q.reorder(c.From) }()
+		defer q.restore(c.From)()
 	}
 	s := &selection{q: q, holds: inForce(holds, c.Now), limits: c.Limits}
 	var ids []job.ID
 	for len(ids) < c.N {
-		e := s.next(c.From)
+		e := s.pick(c)
 		if e == nil {
 			break
 		}
 		q.serve(e)
+		e.lane.place.given++
 		ids = append(ids, e.id)
 		s.picked = append(s.picked, e)
 	}
@@ -64,6 +64,26 @@ func (q *Queue) serve(e *entry) {
 	}
 }
 
+// restore gives the function that takes back the turns which are given until it is called.
+func (q *Queue) restore(from []job.Place) func() {
+	turn, served := q.turn, maps.Clone(q.served)
+	given := make([]int, len(from))
+	for i, p := range from {
+		if pl := q.places[p]; pl != nil {
+			given[i] = pl.given
+		}
+	}
+	return func() {
+		q.turn, q.served = turn, served
+		for i, p := range from {
+			if pl := q.places[p]; pl != nil {
+				pl.given = given[i]
+			}
+		}
+		q.reorder(from)
+	}
+}
+
 // reorder sorts the lanes of the places anew, after turns were taken back.
 func (q *Queue) reorder(from []job.Place) {
 	for _, p := range from {
@@ -94,7 +114,24 @@ type selection struct {
 	limits []job.Limit
 	lanes  []*lane  // put aside: full or held as a whole
 	single []*entry // put aside: held one by one
+	passed []*lane  // taken out of their places' order of age
 	picked []*entry
+}
+
+// pick gives the entry whose turn it is, or nil: by age if it is time for that and somebody has waited long enough, else by priority.
+func (s *selection) pick(c *job.Claim) *entry {
+	if s.ageing(c) {
+		if e := s.eldest(c.From, micro(c.Now.Add(-c.Ageing.Patience))); e != nil {
+			for _, p := range c.From {
+				if pl := s.q.places[p]; pl != nil {
+					pl.given = 0
+				}
+			}
+			e.lane.place.given = -1 // it is not counted itself
+			return e
+		}
+	}
+	return s.next(c.From)
 }
 
 // next gives the entry whose turn it is in any of the places, or nil.
@@ -116,8 +153,7 @@ func (s *selection) next(from []job.Place) *entry {
 		e := best.ready[0]
 		switch {
 		case s.full(best) || s.heldLane(e):
-			heap.Remove(best.place, best.slot)
-			s.lanes = append(s.lanes, best)
+			s.putAside(best)
 		case s.held(e):
 			best.remove(e, s.q)
 			s.single = append(s.single, e)
@@ -125,6 +161,12 @@ func (s *selection) next(from []job.Place) *entry {
 			return e
 		}
 	}
+}
+
+// putAside takes a lane out of its place for the time of the selection.
+func (s *selection) putAside(l *lane) {
+	heap.Remove(l.place, l.slot)
+	s.lanes = append(s.lanes, l)
 }
 
 func (s *selection) putBack() {
@@ -136,6 +178,12 @@ func (s *selection) putBack() {
 	}
 	for _, e := range s.single {
 		e.lane.settle(s.q)
+	}
+	for _, l := range s.passed { // when all lanes are back in their places
+		l.place.elders.push(l.filed, l)
+	}
+	for _, e := range s.single {
+		e.lane.file(e)
 	}
 }
 
@@ -163,7 +211,7 @@ func guards(m *job.Limit, l *lane) bool {
 }
 
 func concerns(m *job.Limit, l *lane) bool {
-	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner)
+	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner) && (m.Tag == "" || l.tags.has(m.Tag))
 }
 
 // under counts what is under way by the limit, as far as it is counted together with lane l.

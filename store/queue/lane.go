@@ -11,6 +11,8 @@ type lane struct {
 	claimed int
 	slot    int   // index in the place's heap, or -1
 	key     order // as it was when the place last looked
+	elders  ages[*entry]
+	filed   age // under which the place knows the lane: no ready entry is older; none if it does not know it
 }
 
 // order is what lanes of a place are sorted by.
@@ -61,6 +63,7 @@ func (l *lane) Pop() any {
 func (l *lane) push(e *entry, q *Queue) {
 	heap.Push(l, e)
 	l.settle(q)
+	l.file(e)
 }
 
 func (l *lane) remove(e *entry, q *Queue) {
@@ -93,8 +96,10 @@ func (l *lane) settle(q *Queue) {
 
 // place is the heap of lanes with ready jobs in one state of one kind.
 type place struct {
-	q     *Queue
-	lanes []*lane
+	q      *Queue
+	lanes  []*lane
+	elders ages[*lane]
+	given  int // jobs given since the last one that was given for its age
 }
 
 func (p *place) Len() int           { return len(p.lanes) }

@@ -1,8 +1,9 @@
 // Package queue is the index of jobs that a store keeps in memory: who is next, how many stand where, whose time ran out.
 // It is derived from the records; a store loads it at the start and tells it of every change.
 //
-// Jobs that stand alike (kind, state, group, owner) wait in one lane, ordered by priority and number. Lanes of a place take turns:
-// best priority first, then the owner that was served longest ago. Picking a job costs O(log n) with n waiting.
+// Jobs that stand alike (kind, state, group, owner, tags) wait in one lane, ordered by priority and number. Lanes of a place take turns:
+// best priority first, then the owner that was served longest ago. Picking a job costs O(log n) with n waiting. Lanes and places know
+// besides who came first into the state, for [job.Ageing].
 //
 // A Queue is not safe for concurrent use: it belongs to the store's commit loop.
 package queue
@@ -28,11 +29,13 @@ type Queue struct {
 	served  map[string]int64 // per owner: the turn in which it was last served
 	turn    int64
 	tally   map[tallyKey]*tally
+	sets    map[string]*tagSet // by their text
 }
 
 type laneKey struct {
 	job.Place
 	group, owner string
+	tags         *tagSet // nil: none
 }
 
 type tallyKey struct {
@@ -40,23 +43,25 @@ type tallyKey struct {
 	group string
 }
 
-type tally struct{ jobs, claimed int64 }
+type tally struct{ jobs, claimed, bytes int64 }
 
 // entry is one waiting, claimed or delayed job.
 type entry struct {
 	id       job.ID
 	parent   job.ID
 	number   int64
-	due      int64 // microseconds since 1970; 0: at once
+	entered  int64 // when it came into its state, microseconds since 1970
+	due      int64 // 0: at once
 	timer    int64 // 0: none
 	until    int64 // of the claim
 	worker   string
 	lane     *lane
 	priority int
 	claimed  bool
-	slot     int // index in the lane's heap, or -1
-	late     int // index in delayed, or -1
-	tick     int // index in timers, or -1
+	filed    bool // in the lane's order of age
+	slot     int  // index in the lane's heap, or -1
+	late     int  // index in delayed, or -1
+	tick     int  // index in timers, or -1
 }
 
 // New makes an empty index.
@@ -66,6 +71,7 @@ func New() *Queue {
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
 		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
+		sets: map[string]*tagSet{},
 	}
 }
 
@@ -92,20 +98,27 @@ func (q *Queue) Put(before, after *job.Job) {
 	q.enter(e, after)
 }
 
-// AddEnded counts n ended jobs that are not loaded one by one.
-func (q *Queue) AddEnded(p job.Place, group string, n int64) {
-	q.tallied(tallyKey{p, group}).jobs += n
+// AddEnded counts ended jobs that are not loaded one by one.
+func (q *Queue) AddEnded(n job.Tally) {
+	t := q.tallied(tallyKey{job.Place{Kind: n.Kind, State: n.State}, n.Group})
+	t.jobs += n.Jobs
+	t.bytes += n.Bytes
 }
 
+// Drop takes a job that has ended out of the counts: its record is gone.
+func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
+
 func (q *Queue) enter(e *entry, j *job.Job) {
-	key := laneKey{job.Place{Kind: j.Kind, State: j.State}, j.Group, j.Owner}
+	key := laneKey{job.Place{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags)}
 	l := q.lanes[key]
 	if l == nil {
 		l = &lane{laneKey: key, place: q.place(key.Place), slot: -1}
 		q.lanes[key] = l
 	}
 	l.size++
-	e.lane, e.priority, e.due, e.until = l, j.Priority, micro(j.Due), micro(j.Until)
+	entered := micro(j.Entered)
+	e.filed = e.filed && e.lane == l && e.entered == entered
+	e.lane, e.entered, e.priority, e.due, e.until = l, entered, j.Priority, micro(j.Due), micro(j.Until)
 	e.timer = micro(j.Expires)
 	e.claimed, e.worker = j.Claimed(), j.Worker
 	switch {
@@ -210,7 +223,8 @@ func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
 func (e *entry) wanted(q *job.Query) bool {
 	k := e.lane.laneKey
 	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k.Kind)) && (len(q.States) == 0 || slices.Contains(q.States, k.State)) &&
-		(q.Group == "" || q.Group == k.group) && (q.Owner == "" || q.Owner == k.owner) && (q.Parent == "" || q.Parent == e.parent)
+		(q.Group == "" || q.Group == k.group) && (q.Owner == "" || q.Owner == k.owner) && (q.Parent == "" || q.Parent == e.parent) &&
+		(q.Tag == "" || k.tags.has(q.Tag))
 }
 
 func (q *Queue) tallied(k tallyKey) *tally {
@@ -226,6 +240,7 @@ func (q *Queue) count(j *job.Job, n int64) {
 	k := tallyKey{job.Place{Kind: j.Kind, State: j.State}, j.Group}
 	t := q.tallied(k)
 	t.jobs += n
+	t.bytes += n * j.Bytes
 	if j.Claimed() {
 		t.claimed += n
 	}
@@ -238,7 +253,7 @@ func (q *Queue) count(j *job.Job, n int64) {
 func (q *Queue) Tally() []job.Tally {
 	all := make([]job.Tally, 0, len(q.tally))
 	for k, t := range q.tally {
-		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed})
+		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed, Bytes: t.bytes})
 	}
 	return all
 }
@@ -265,7 +280,7 @@ func earlier(a, b int64) int64 {
 func (e *entry) matches(h *job.Hold) bool {
 	k := e.lane.laneKey
 	return h.Scope.Matches(&job.Job{
-		ID: e.id, Parent: e.parent, Kind: k.Kind, Group: k.group, Owner: k.owner,
+		ID: e.id, Parent: e.parent, Kind: k.Kind, Group: k.group, Owner: k.owner, Tags: k.tags.all(),
 		Position: lifecycle.Position{State: k.State},
 	})
 }

@@ -54,6 +54,12 @@ func (c *cache) age() {
 	}
 }
 
+// drop forgets a record that is gone.
+func (c *cache) drop(id job.ID) {
+	delete(c.young, id)
+	delete(c.old, id)
+}
+
 func (c *cache) clear() {
 	c.young, c.old, c.ended = map[job.ID]*entry{}, map[job.ID]*entry{}, nil
 }

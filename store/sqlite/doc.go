@@ -5,6 +5,8 @@
 // The tables of stagepost.db. Everything in memory (queue, counts, the lines that lists filter by, the cache of records) is
 // derived from them at the start and follows every commit. [Store.Fsck] compares the two and what the tables say twice.
 //
+// What is gone by a purge is gone from all tables but the audit list; table `given` keeps the numbers that it had from being given again.
+//
 // # How a commit goes
 //
 //	callers -> inbox -> loop: BEGIN, every operation through the ledger, COMMIT (one sync) -> memory -> answers -> hints
@@ -20,6 +22,7 @@
 //   - The disk is full: operations fail with kind Unavailable; the store goes on when there is room.
 //   - The disk fails in a COMMIT, or the file is damaged: the store is dead. A sync is never tried again, because after a failed
 //     one nobody knows what the disk holds. Every call answers Unavailable, and the process is told to end ([Options.OnDeath]).
+//   - The audit list is cut short or changed: [Store.Verify] says from which entry on it does not hold. Nothing repairs it.
 //   - Power fails: the log is replayed at the next start. Nothing that was acknowledged is lost.
 //
 // # The directory

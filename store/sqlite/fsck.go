@@ -123,18 +123,24 @@ func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	counts := map[job.Tally]int64{}
 	tally := func(all []job.Tally, sign int64) {
 		for _, t := range all {
-			jobs, claimed := t.Jobs, t.Claimed
-			t.Jobs, t.Claimed = 0, 0
+			jobs, claimed, bytes := t.Jobs, t.Claimed, t.Bytes
+			t.Jobs, t.Claimed, t.Bytes = 0, 0, 0
 			counts[t] += sign * jobs
-			t.Claimed = 1 // the claimed ones apart
+			t.Claimed = 1 // the claimed ones apart, and the bytes
 			counts[t] += sign * claimed
+			t.Claimed, t.Bytes = 0, 1
+			counts[t] += sign * bytes
 		}
 	}
 	tally(l.Tally(), 1)
 	tally(again.Tally(), -1)
 	for t, n := range counts {
 		if n != 0 {
-			f.fault("", f.repair, "%d jobs too many counted in %s %s group %q", n, t.Kind, t.State, t.Group)
+			what := "jobs"
+			if t.Bytes != 0 {
+				what = "bytes"
+			}
+			f.fault("", f.repair, "%d %s too many counted in %s %s group %q", n, what, t.Kind, t.State, t.Group)
 		}
 	}
 	if n, differ := s.lines.differ(fresh); differ > 0 {

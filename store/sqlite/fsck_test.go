@@ -32,6 +32,9 @@ var damages = []struct {
 	{"parent", "UPDATE job_made SET parent = 777 WHERE n = 3", "does not exist", false},
 	{"priority", "UPDATE job_now SET priority = 100 WHERE n = 2", "priority is 100", false},
 	{"number", "UPDATE job_made SET number = 1 WHERE n = 3", "has number 1", false},
+	{"tags", "UPDATE job_now SET tags = 'nonsense' WHERE n = 2", "tags:", false},
+	{"word of tags", "UPDATE job_now SET tags = 9999 WHERE n = 2", "not in the dictionary", false},
+	{"children counted that were never there", "UPDATE job_now SET children = '[3,0,1,1,0,0,9]' WHERE n = 1", "expects 3 jobs", false},
 	{"hash", "UPDATE job_now SET head = x'00' WHERE n = 2", "hash", false},
 	{"state", "UPDATE job_now SET state = (SELECT w FROM word WHERE text = 'alice') WHERE n = 2", "no state", false},
 }
@@ -83,10 +86,10 @@ func says(r *Report, text string) bool {
 func TestFsckMemory(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	create(t, s, "tst_1", "tst_2")
-	s.lines.apply([]lineChange{{1, line{kind: 1, state: 99}}})
-	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3}, 0)
+	s.lines.apply([]lineChange{{n: 1, line: line{kind: 1, state: 99}}})
+	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3, Bytes: 5}, 0)
 	report, err := s.Fsck(t.Context(), lives, true)
-	if err != nil || !says(&report, "listed wrongly") || !says(&report, "too many counted") {
+	if err != nil || !says(&report, "listed wrongly") || !says(&report, "3 jobs too many counted") || !says(&report, "5 bytes too many counted") {
 		t.Errorf("got %v %v", report.Faults, err)
 	}
 	page, err := s.List(t.Context(), job.Query{States: []lifecycle.State{"Waiting"}})

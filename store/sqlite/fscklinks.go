@@ -47,7 +47,8 @@ func (f *fsck) counts(n int64, facts *rowFacts) {
 	if facts.real != nil {
 		real = *facts.real
 	}
-	real.Expected = says.Expected // that is the record's own
+	real.Expected = says.Expected                  // that is the record's own
+	real.Deleted = max(real.Deleted, says.Deleted) // records of deleted jobs may have been purged
 	if facts.there && real.Created() > real.Expected {
 		f.fault(f.id(n), false, "it expects %d jobs and has %d", real.Expected, real.Created())
 	}
@@ -169,10 +170,10 @@ func (f *fsck) orphans() error {
 
 // holds checks that each hold is filed under its scope.
 func (f *fsck) holds() error {
-	return each(f.c, "SELECT scope, kind, state, grp, owner, job FROM hold", func(s *conn.Stmt) error {
+	return each(f.c, "SELECT scope, kind, state, grp, owner, job, tag FROM hold", func(s *conn.Stmt) error {
 		scope := job.Scope{
 			Kind: job.Kind(s.GetText(1)), State: lifecycle.State(s.GetText(2)), Group: s.GetText(3), Owner: s.GetText(4),
-			Job: job.ID(s.GetText(5)),
+			Job: job.ID(s.GetText(5)), Tag: s.GetText(6),
 		}
 		if scope.String() != s.GetText(0) {
 			f.derived(scope.Job, "UPDATE hold SET scope = ?2 WHERE scope = ?1", []any{s.GetText(0), scope.String()},

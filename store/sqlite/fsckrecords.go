@@ -176,7 +176,7 @@ func (f *fsck) records() error {
 				f.fault(e.job.ID, false, "word %d of its record is not in the dictionary", number)
 			}
 		}
-		for _, column := range []int{5, 6, 16, 19, 30} {
+		for _, column := range []int{5, 6, 16, 19, 30, 36} {
 			if !s.IsText(column) && !s.IsNull(column) && f.names.words.value(s.GetInt(column)) == "" {
 				f.fault(e.job.ID, false, "word %d of its record is not in the dictionary", s.GetInt(column))
 			}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/stagepost/stagepost/job"
@@ -11,6 +12,7 @@ import (
 type line struct {
 	kind, state, outcome uint32
 	group, owner, parent uint32
+	tags, cause          uint32
 	changed              uint32 // seconds since 1970
 	ended                bool
 }
@@ -21,6 +23,7 @@ const unnumbered = ^uint32(0)
 type lineChange struct {
 	n    int64
 	line line
+	gone bool // the record is; line is empty
 }
 
 // line makes the line of a record; for the loop, after the record was bound. parent 0 leaves the one that is there.
@@ -33,7 +36,7 @@ func (n *names) line(j *job.Job, parent int64) line {
 	}
 	return line{
 		kind: word(string(j.Kind)), state: word(string(j.State)), outcome: word(string(j.Outcome)),
-		group: word(j.Group), owner: word(j.Owner), parent: uint32(parent),
+		group: word(j.Group), owner: word(j.Owner), parent: uint32(parent), tags: n.tagsNumber(j.Tags), cause: word(j.Cause),
 		changed: uint32(max(0, j.Changed.Unix())), ended: j.Ended,
 	}
 }
@@ -44,18 +47,18 @@ const leaf = 4096
 // leafLines are consecutive lines, column by column so that a search touches few of them, with what is known of all of them, so
 // that it skips those without a hit.
 type leafLines struct {
-	kind, state, outcome, group, owner, parent, changed [leaf]uint32
-	ended                                               [leaf]bool
+	kind, state, outcome, group, owner, parent, tags, cause, changed [leaf]uint32
+	ended                                                            [leaf]bool
 
 	places []placeCount
-	seen   [4]filter // groups, owners, parents, outcomes that ever stood here
+	seen   [6]filter // groups, owners, parents, outcomes, sets of tags, causes that ever stood here
 }
 
 // line gives line i; the empty one for a gap, which matches nothing: no kind has number 0.
 func (f *leafLines) line(i int) line {
 	return line{
 		kind: f.kind[i], state: f.state[i], outcome: f.outcome[i], group: f.group[i], owner: f.owner[i], parent: f.parent[i],
-		changed: f.changed[i], ended: f.ended[i],
+		tags: f.tags[i], cause: f.cause[i], changed: f.changed[i], ended: f.ended[i],
 	}
 }
 
@@ -82,7 +85,21 @@ func (l *lines) apply(changes []lineChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range changes {
+		if changes[i].gone {
+			l.drop(changes[i].n)
+			continue
+		}
 		l.set(changes[i].n, changes[i].line)
+	}
+}
+
+// drop empties the line of a row that is gone. The caller holds the lock.
+func (l *lines) drop(n int64) {
+	if at := int(n - 1); at/leaf < len(l.leaves) {
+		f, i := l.leaves[at/leaf], at%leaf
+		f.count(f.kind[i], f.state[i], -1)
+		f.kind[i], f.state[i], f.outcome[i], f.group[i], f.owner[i], f.parent[i] = 0, 0, 0, 0, 0, 0
+		f.tags[i], f.cause[i], f.changed[i], f.ended[i] = 0, 0, 0, false
 	}
 }
 
@@ -106,8 +123,11 @@ func (l *lines) set(n int64, v line) {
 	f.seen[1].add(v.owner)
 	f.seen[2].add(v.parent)
 	f.seen[3].add(v.outcome)
+	f.seen[4].add(v.tags)
+	f.seen[5].add(v.cause)
 	f.kind[i], f.state[i], f.outcome[i], f.group[i] = v.kind, v.state, v.outcome, v.group
 	f.owner[i], f.parent[i], f.changed[i], f.ended[i] = v.owner, v.parent, v.changed, v.ended
+	f.tags[i], f.cause[i] = v.tags, v.cause
 	l.n = max(l.n, n)
 }
 
@@ -127,6 +147,7 @@ func (f *leafLines) count(kind, state uint32, by int32) {
 // want is a query against lines. Empty fields do not restrict.
 type want struct {
 	kinds, states, outcomes []uint32
+	tags, causes            []uint32
 	group, owner, parent    *uint32
 	ended                   *bool
 	before                  uint32 // changed not after this second
@@ -136,6 +157,7 @@ type want struct {
 func (w *want) matches(f *leafLines, i int) bool {
 	return is(w.parent, f.parent[i]) && is(w.owner, f.owner[i]) && is(w.group, f.group[i]) && in(w.states, f.state[i]) &&
 		f.kind[i] != 0 && in(w.kinds, f.kind[i]) && in(w.outcomes, f.outcome[i]) &&
+		in(w.tags, f.tags[i]) && in(w.causes, f.cause[i]) &&
 		(w.ended == nil || *w.ended == f.ended[i]) && (w.before == 0 || f.changed[i] <= w.before)
 }
 
@@ -145,7 +167,7 @@ func (w *want) mayMatch(f *leafLines) bool {
 	if !may(w.group, &f.seen[0]) || !may(w.owner, &f.seen[1]) || !may(w.parent, &f.seen[2]) {
 		return false
 	}
-	if len(w.outcomes) == 1 && !f.seen[3].has(w.outcomes[0]) {
+	if !anyOf(w.outcomes, &f.seen[3]) || !anyOf(w.tags, &f.seen[4]) || !anyOf(w.causes, &f.seen[5]) {
 		return false
 	}
 	if len(w.kinds) == 0 && len(w.states) == 0 {
@@ -170,6 +192,11 @@ func (w *want) driver(f *leafLines) (column *[leaf]uint32, number uint32) {
 		return &f.group, *w.group
 	}
 	return &f.kind, 0
+}
+
+// anyOf tells whether one of the numbers may be in the filter, or none is asked for.
+func anyOf(wanted []uint32, seen *filter) bool {
+	return len(wanted) == 0 || slices.ContainsFunc(wanted, seen.has)
 }
 
 func in(wanted []uint32, got uint32) bool {

@@ -57,10 +57,13 @@ func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.
 	err = s.read(ctx, "list", "", func(r *reader) error {
 		for _, id := range ids {
 			e, err := s.entry(r, id)
+			if job.KindOf(err) == job.NotFound {
+				continue // it was purged meanwhile
+			}
 			if err != nil {
 				return err
 			}
-			if q.Matches(&e.job) {
+			if q.Matches(&e.job) && len(page.Jobs) < limit {
 				page.Jobs = append(page.Jobs, e.job)
 			}
 		}
@@ -138,6 +141,12 @@ func (s *Store) wanted(r *reader, q *job.Query) (w *want, found bool, err error)
 	if len(q.Kinds) > 0 && len(w.kinds) == 0 || len(q.States) > 0 && len(w.states) == 0 || len(q.Outcomes) > 0 && len(w.outcomes) == 0 {
 		return w, false, nil
 	}
+	for _, c := range q.Causes {
+		w.causes = append(w.causes, *s.numberOf(c))
+	}
+	if q.Tag != "" {
+		w.tags = append(s.names.sets.with(q.Tag), unnumbered)
+	}
 	if q.Group != "" {
 		w.group = s.numberOf(q.Group)
 	}
@@ -169,7 +178,9 @@ func (s *Store) appendName(to []uint32, name string) []uint32 {
 
 func (s *Store) numberOf(word string) *uint32 {
 	number := unnumbered
-	if n, ok := s.names.words.find(word); ok {
+	if word == "" {
+		number = 0
+	} else if n, ok := s.names.words.find(word); ok {
 		number = uint32(n)
 	}
 	return &number

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -38,44 +39,68 @@ func rows(s *conn.Stmt, row func(*conn.Stmt) error) error {
 const (
 	loadMade = "SELECT n, kind, number, owner, created, parent, id FROM job_made ORDER BY n"
 	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
- due, deadline, expires, entered, children FROM job_now ORDER BY n`
+ due, deadline, expires, entered, children, cause, tags, bytes FROM job_now ORDER BY n`
 )
 
 // loader builds what the store keeps in memory from the records.
 type loader struct {
 	names  *names
 	ledger *ledger.Ledger
-	lines  *lines              // nil if they are there already
-	batch  map[int64]job.ID    // jobs that have children
-	ended  map[job.Tally]int64 // with Jobs 0
-	last   map[job.Kind]int64  // highest number of ended jobs
+	lines  *lines                  // nil if they are there already
+	batch  map[int64]job.ID        // jobs that have children
+	ended  map[job.Tally]job.Tally // by what they stand for, with no jobs
+	last   map[job.Kind]int64      // highest number of ended jobs
 }
 
 // load reads all records. lines may be nil.
 func load(c *conn.Conn, n *names, into *lines) (*ledger.Ledger, error) {
 	l := &loader{
 		names: n, ledger: ledger.New(), lines: into,
-		batch: map[int64]job.ID{}, ended: map[job.Tally]int64{}, last: map[job.Kind]int64{},
+		batch: map[int64]job.ID{}, ended: map[job.Tally]job.Tally{}, last: map[job.Kind]int64{},
 	}
 	if err := l.records(c); err != nil {
 		return nil, err
 	}
-	for t, jobs := range l.ended {
-		t.Jobs = jobs
+	for _, t := range l.ended {
 		l.ledger.LoadTally(t, l.last[t.Kind])
 	}
-	err := each(c, "SELECT kind, state, grp, owner, job, who, why, since, until, version FROM hold ORDER BY since, version",
+	if err := l.given(c); err != nil {
+		return nil, err
+	}
+	err := each(c, "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag FROM hold ORDER BY since, version",
 		func(s *conn.Stmt) error {
 			l.ledger.LoadHold(job.Hold{
 				Scope: job.Scope{
 					Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2), Owner: s.GetText(3),
-					Job: job.ID(s.GetText(4)),
+					Job: job.ID(s.GetText(4)), Tag: s.GetText(10),
 				},
 				Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0), Version: s.GetInt(9),
 			})
 			return nil
 		})
 	return l.ledger, err
+}
+
+// given reads which numbers are not given again, and where the audit list ends.
+func (l *loader) given(c *conn.Conn) error {
+	err := each(c, "SELECT what, n FROM given UNION ALL SELECT '"+givenMessage+"', max(m) FROM message", func(s *conn.Stmt) error {
+		what, n := s.GetText(0), s.GetInt(1)
+		if kind, of := strings.CutPrefix(what, givenNumber); of {
+			l.ledger.LoadNumber(job.Kind(kind), n)
+		} else if what == givenMessage {
+			l.ledger.LoadPosted(n)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return each(c, "SELECT a, hash FROM audit ORDER BY a DESC LIMIT 1", func(s *conn.Stmt) error {
+		var hash job.Hash
+		copy(hash[:], s.GetBytes(1)) // a damaged one shows in Verify
+		l.ledger.LoadAudit(s.GetInt(0), hash)
+		return nil
+	})
 }
 
 func (l *loader) records(c *conn.Conn) error {
@@ -112,7 +137,8 @@ func (l *loader) record(made, now *conn.Stmt) {
 	j := job.Job{Kind: job.Kind(l.names.getName(made, 1)), Number: made.GetInt(2), Owner: l.names.getWord(made, 3)}
 	j.State, j.Outcome = lifecycle.State(l.names.getName(now, 1)), lifecycle.Outcome(l.names.getName(now, 2))
 	j.Ended, j.Gone, j.Group = now.GetInt(3) > 0, now.GetInt(3) == 2, l.names.getWord(now, 4)
-	j.Changed = getTime(now, 5, created)
+	j.Changed, j.Cause, j.Bytes = getTime(now, 5, created), l.names.getWord(now, 19), now.GetInt(21)
+	j.Tags, _ = l.names.getTags(now, 20) // damaged ones show when the record is read
 	if l.lines != nil {
 		l.lines.set(row, l.names.line(&j, made.GetInt(5)))
 	}
@@ -120,7 +146,14 @@ func (l *loader) record(made, now *conn.Stmt) {
 		l.batch[row] = job.ID(made.GetText(6))
 	}
 	if j.Ended {
-		l.ended[job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}]++
+		stand := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
+		t, met := l.ended[stand]
+		if !met {
+			t = stand
+		}
+		t.Jobs++
+		t.Bytes += j.Bytes
+		l.ended[stand] = t
 		l.last[j.Kind] = max(l.last[j.Kind], j.Number)
 		return
 	}

@@ -103,6 +103,9 @@ func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) err
 	return o.err
 }
 
+// Waiting tells how many operations wait for the commit loop.
+func (s *Store) Waiting() int { return int(s.inbox.count.Load()) }
+
 // loop runs until the inbox is closed and empty.
 func (s *Store) loop() {
 	defer close(s.stopped)
@@ -206,7 +209,7 @@ func (s *Store) write(ops []*op) {
 // transact runs operations in one transaction and, when it is on disk, shows and answers them. An error says that the
 // transaction has failed and nobody has been answered.
 func (s *Store) transact(ops []*op) error {
-	r := s.records
+	r, began := s.records, time.Now()
 	if err := r.begin(); err != nil {
 		return err
 	}
@@ -220,6 +223,7 @@ func (s *Store) transact(ops []*op) error {
 	if err := r.commit(); err != nil {
 		return &commitError{err}
 	}
+	took := time.Since(began)
 	s.lines.apply(r.lines)
 	r.lines = r.lines[:0]
 	hints := s.hints()
@@ -227,6 +231,9 @@ func (s *Store) transact(ops []*op) error {
 		o.answer(o.err)
 	}
 	s.tell(hints)
+	if s.options.OnCommit != nil {
+		s.options.OnCommit(len(ops), took)
+	}
 	s.checkpoint()
 	return nil
 }

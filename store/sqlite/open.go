@@ -38,7 +38,10 @@ type Store struct {
 	closeOnce func() error
 }
 
-var _ job.Store = (*Store)(nil)
+var (
+	_ job.Store   = (*Store)(nil)
+	_ job.Auditor = (*Store)(nil)
+)
 
 // Open opens the store in dir, which it creates if need be. Kinds of error: Unavailable (another process has it, no access),
 // Internal (the database is missing where there was one, damaged, or from a newer version).
@@ -87,7 +90,7 @@ func (s *Store) open() (err error) {
 	if err := mark(s.dir); err != nil {
 		return errors.Join(err, writer.Close())
 	}
-	if s.records, err = newRecords(writer, s.names, s.options.CacheJobs); err != nil {
+	if s.records, err = newRecords(writer, s.names, s.lines, s.options.CacheJobs); err != nil {
 		return errors.Join(err, writer.Close())
 	}
 	if err := s.names.load(writer); err != nil {
@@ -140,7 +143,9 @@ func (s *Store) reload() (err error) {
 
 // findNext finds the numbers of the next job and the next history entry.
 func (r *records) findNext() error {
-	return each(r.c, "SELECT (SELECT coalesce(max(n), 0) FROM job_made), (SELECT coalesce(max(e), 0) FROM event)", func(s *conn.Stmt) error {
+	const sql = `SELECT (SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM job_made UNION ALL SELECT n FROM given WHERE what = '` + givenRow + `')),
+ (SELECT coalesce(max(e), 0) FROM (SELECT max(e) AS e FROM event UNION ALL SELECT n FROM given WHERE what = '` + givenEvent + `'))`
+	return each(r.c, sql, func(s *conn.Stmt) error {
 		r.nextRow, r.nextEvent = s.GetInt(0)+1, s.GetInt(1)+1
 		return nil
 	})

@@ -143,6 +143,7 @@ func TestViews(t *testing.T) {
 	s := openStore(t, dir, Options{})
 	long := strings.Repeat("long ", 30)
 	c := newJob(storetest.Step, "tst_1", testTime, func(j *job.Job) { j.Group, j.Owner, j.Key = "maps", long, "k" })
+	c.Job.Tags, c.Job.Bytes = job.Tagged("queue=a", "place=main"), 12
 	if _, err := s.Create(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -158,14 +159,21 @@ func TestViews(t *testing.T) {
 	if _, err := s.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Who: "alice", Why: "audit", Since: testTime}}); err != nil {
 		t.Fatal(err)
 	}
+	tried := job.Message{Key: "m", Due: testTime, Tried: []job.Attempt{{At: testTime, Took: 5, Error: "busy"}}}
+	if _, err := s.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{tried}}); err != nil {
+		t.Fatal(err)
+	}
 	closeStore(t, s)
 	for query, want := range map[string]string{
-		`SELECT id, kind, state, "group", owner, key, created, seq FROM jobs`:                "tst_1|storetest.step|Parked|maps|" + long + "|k|2026-03-04T05:06:07.000Z|2",
-		"SELECT id FROM storetest_step":                                                      "tst_1",
-		`SELECT job, seq, event, "from", "to", "by", actor, note FROM history WHERE seq = 2`: "tst_1|2|hold|Waiting|Parked|operator|alice|why not",
-		"SELECT job, name, kind, state, changed FROM tasks":                                  "tst_1|part|k|Done|2026-03-04T05:06:07.000Z",
-		"SELECT scope, who, why, since, until FROM holds":                                    "everything|alice|audit|2026-03-04T05:06:07.000Z|",
-		"SELECT key, job, topic, settled FROM outbox":                                        "m|tst_1|mail|pending",
+		`SELECT id, kind, state, "group", owner, key, created, seq FROM jobs`:                                 "tst_1|storetest.step|Parked|maps|" + long + "|k|2026-03-04T05:06:07.000Z|2",
+		"SELECT id FROM storetest_step":                                                                       "tst_1",
+		`SELECT job, seq, event, "from", "to", "by", actor, note FROM history WHERE seq = 2`:                  "tst_1|2|hold|Waiting|Parked|operator|alice|why not",
+		"SELECT job, name, kind, state, changed FROM tasks":                                                   "tst_1|part|k|Done|2026-03-04T05:06:07.000Z",
+		"SELECT scope, who, why, since, until FROM holds":                                                     "everything|alice|audit|2026-03-04T05:06:07.000Z|",
+		"SELECT number, key, job, topic, settled, tried FROM outbox":                                          `1|m|tst_1|mail|pending|[{"at":"2026-03-04T05:06:07Z","took_ms":5,"error":"busy"}]`,
+		"SELECT id, tags, bytes, tags ->> 1 FROM jobs":                                                        `tst_1|["place=main","queue=a"]|12|queue=a`,
+		`SELECT number, at, "by", who, event, job, kind, "from", "to", note FROM audit_list WHERE number = 1`: "1|2026-03-04T05:06:07.000Z|operator|alice|hold|tst_1|storetest.step|Waiting|Parked|why not",
+		"SELECT number, event, object, note FROM audit_list WHERE number = 2":                                 "2|hold|everything|audit",
 	} {
 		columns := strings.Count(strings.Split(query, "FROM")[0], ",") + 1
 		if got := texts(t, dir, query, columns); len(got) != 1 || got[0] != want {

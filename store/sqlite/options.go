@@ -1,5 +1,7 @@
 package sqlite
 
+import "time"
+
 // Options of Open. The zero value works.
 type Options struct {
 	// Address is where the process can be reached; a second process that tries to open the store is told.
@@ -10,6 +12,9 @@ type Options struct {
 	Readers int
 	// OnDeath is called once when the disk has failed in a commit. The process should end with a non-zero code.
 	OnDeath func(error)
+	// OnCommit is called by the commit loop after each transaction that is on disk: how many operations it carried out and how long it took from
+	// its begin to the end of the sync. It must be quick. Defaults to none.
+	OnCommit func(ops int, took time.Duration)
 
 	vfs    string // file layer, for tests
 	sync   string // synchronous, for the control of the power-cut test; defaults to FULL

@@ -15,7 +15,7 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// fact is what a caller was told: a record as of a version, a hold, a message.
+// fact is what a caller was told: a record as of a version, a hold, a message, a purge, a number of entries in the audit list.
 type fact struct {
 	job     job.ID
 	version int64
@@ -23,6 +23,8 @@ type fact struct {
 	hold    string
 	message string
 	settled bool
+	purged  job.ID
+	entries int
 }
 
 // imageFile is what a disk may hold of a file.
@@ -214,7 +216,52 @@ func workload(t *testing.T, s *Store, d *disk) {
 			}
 			d.acknowledged(fact{message: key, settled: true})
 		}
+		if round == 1 {
+			purgeOne(t, s, d, at)
+		}
 	}
+}
+
+// purgeOne is the part of the workload that people cause: a job with tags is cancelled, told of, deleted and purged.
+func purgeOne(t *testing.T, s *Store, d *disk, at time.Time) {
+	t.Helper()
+	const id job.ID = "tst_purged"
+	jobs, err := s.Create(t.Context(), newJob(storetest.Step, string(id), at, func(j *job.Job) {
+		j.Tags, j.Bytes, j.Key = job.Tagged("queue=a", "place=main"), 7, "purged"
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := jobs[0]
+	commit := func(c job.Change) {
+		results, err := s.Commit(t.Context(), c)
+		if err != nil || results[0].Err != nil {
+			t.Fatal("commit:", err, results)
+		}
+		j = results[0].Job
+	}
+	for _, e := range []lifecycle.Event{"cancel", "delete"} {
+		c, err := storetest.Transition(storetest.Step, j, e, lifecycle.Operator, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == "cancel" {
+			c.Tasks = []job.Task{{Name: "a", Kind: "task", State: "Done", Changed: at}}
+			c.Outbox = []job.Message{{Key: string(id), Job: id, Topic: "mail", Created: at, Due: at}}
+		}
+		commit(c)
+	}
+	settled := job.OutboxCall{Settle: []job.Message{{Key: string(id), Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}}, Now: at}
+	if _, err := s.Outbox(t.Context(), settled); err != nil {
+		t.Fatal(err)
+	}
+	commit(job.Change{Job: id, Version: j.Version, Purge: true, By: lifecycle.Operator, Actor: "olga", At: at})
+	d.acknowledged(fact{purged: id})
+	list, err := s.Audit(t.Context(), 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.acknowledged(fact{entries: len(list)})
 }
 
 // newJob makes a job of one of storetest's lifecycles.
@@ -342,6 +389,14 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 			}
 		case f.hold != "" && !on[f.hold]:
 			lost = "the hold on " + f.hold
+		case f.purged != "":
+			if _, err := s.Get(ctx, f.purged); job.KindOf(err) != job.NotFound {
+				lost = fmt.Sprintf("the purge of %s (%v)", f.purged, err)
+			}
+		case f.entries > 0:
+			if list, err := s.Audit(ctx, 0, 1000); err != nil || len(list) < f.entries {
+				lost = fmt.Sprintf("%d of %d entries of the audit list (%v)", f.entries-len(list), f.entries, err)
+			}
 		case f.message != "":
 			m, err := s.Outbox(ctx, job.OutboxCall{Job: messageJob(f.message)})
 			if err != nil || len(m) != 1 || (f.settled && m[0].Settled != job.Delivered) {

@@ -15,6 +15,8 @@ import (
 type reader struct {
 	c                                                       *conn.Conn
 	byID, byRow, rowOf, event, tasks, keyed, snapshot, done *conn.Stmt
+	audit, auditBefore, auditHash                           *conn.Stmt
+	messages                                                messageLists
 }
 
 // readers is a pool of them.
@@ -34,11 +36,17 @@ func openReaders(s *Store) (*readers, error) {
 		p.free <- r
 		p.n++
 		err = prepare(c, map[**conn.Stmt]string{
-			&r.byID:     selectRow + "WHERE m.id = ?",
-			&r.byRow:    selectRow + "WHERE m.n = ?",
-			&r.rowOf:    "SELECT n FROM job_made WHERE id = ?",
-			&r.event:    "SELECT back, seq, move, at, epoch, actor, cause, note, job FROM event WHERE e = ?",
-			&r.keyed:    "SELECT n FROM job_key WHERE key = ? ORDER BY n",
+			&r.byID:        selectRow + "WHERE m.id = ?",
+			&r.byRow:       selectRow + "WHERE m.n = ?",
+			&r.rowOf:       "SELECT n FROM job_made WHERE id = ?",
+			&r.event:       "SELECT back, seq, move, at, epoch, actor, cause, note, job FROM event WHERE e = ?",
+			&r.keyed:       "SELECT n FROM job_key WHERE key = ? ORDER BY n",
+			&r.audit:       selectAudit + "WHERE a > ? ORDER BY a LIMIT ?",
+			&r.auditBefore: selectAudit + "WHERE a < ? ORDER BY a DESC LIMIT ?",
+			&r.auditHash:   "SELECT hash FROM audit WHERE a = ?",
+
+			&r.messages.all: listMessages, &r.messages.ofJob: listJobs, &r.messages.pending: listPending, &r.messages.givenUp: listGivenUp,
+
 			&r.snapshot: "BEGIN",
 			&r.done:     "COMMIT",
 			&r.tasks: `SELECT name, kind, state, epoch, attempts, done, total, message, data, changed FROM task

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -20,7 +21,9 @@ type records struct {
 	nextEvent int64             // number of the next history entry
 	viewed    map[job.Kind]bool // kinds that have a view
 	lines     []lineChange      // of the open transaction, for the lists in memory
-	failed    error             // the first statement that failed; the transaction cannot be committed
+	shown     *lines            // of what is committed
+	purging   purging
+	failed    error // the first statement that failed; the transaction cannot be committed
 }
 
 var _ ledger.Records = (*records)(nil)
@@ -28,11 +31,11 @@ var _ ledger.Records = (*records)(nil)
 // writing are the loop's prepared statements.
 type writing struct {
 	begin, commit, byID, keyed, made, insert, update, data, noData, key, event, task, hold, dropHold,
-	message, due, ofJob, post, word, move *conn.Stmt
+	message, due, ofJob, post, word, move, audit *conn.Stmt
 }
 
-func newRecords(c *conn.Conn, n *names, cacheSize int) (*records, error) {
-	r := &records{c: c, names: n, cache: newCache(cacheSize), viewed: map[job.Kind]bool{}}
+func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, error) {
+	r := &records{c: c, names: n, cache: newCache(cacheSize), shown: shown, viewed: map[job.Kind]bool{}}
 	err := prepare(c, map[**conn.Stmt]string{
 		&r.stmts.begin:  "BEGIN IMMEDIATE",
 		&r.stmts.commit: "COMMIT",
@@ -48,18 +51,20 @@ func newRecords(c *conn.Conn, n *names, cacheSize int) (*records, error) {
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		&r.stmts.task: `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&r.stmts.hold: `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		&r.stmts.hold: `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		&r.stmts.dropHold: "DELETE FROM hold WHERE scope = ?",
 		&r.stmts.message:  selectMessage + "WHERE key = ?",
 		&r.stmts.due:      selectMessage + "WHERE settled IS NULL AND due <= ? ORDER BY due, m LIMIT ?",
 		&r.stmts.ofJob:    selectMessage + "WHERE job = ? ORDER BY m",
-		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET job = excluded.job, topic = excluded.topic,
- body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts, error = excluded.error,
- settled = excluded.settled`,
+		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
+ topic = excluded.topic, body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts,
+ error = excluded.error, settled = excluded.settled, tried = excluded.tried`,
 		&r.stmts.word: "INSERT INTO word (w, text) VALUES (?, ?)",
 		&r.stmts.move: "INSERT INTO move (m, event, from_state, to_state, outcome, actor) VALUES (?, ?, ?, ?, ?, ?)",
+
+		&r.stmts.audit: insertAudit,
 	})
 	n.words.save, n.moves.save = r.saveWord, r.saveMove
 	return r, err
@@ -199,7 +204,7 @@ func (r *records) Insert(j *job.Job) error {
 	}
 	r.nextRow++
 	r.cache.put(e)
-	r.lines = append(r.lines, lineChange{e.n, r.names.line(j, parent)})
+	r.lines = append(r.lines, lineChange{n: e.n, line: r.names.line(j, parent)})
 	return nil
 }
 
@@ -263,7 +268,7 @@ func (r *records) Update(before, after *job.Job) error {
 	}
 	e.job = *after
 	r.cache.changed(e)
-	r.lines = append(r.lines, lineChange{e.n, r.names.line(after, 0)})
+	r.lines = append(r.lines, lineChange{n: e.n, line: r.names.line(after, 0)})
 	return nil
 }
 
@@ -354,6 +359,7 @@ func (r *records) PutHold(h *job.Hold) error {
 	s.Int(9, h.Since.UnixMicro())
 	bindTime(s, 10, 0, h.Until)
 	s.Int(11, h.Version)
+	s.Text(12, h.Tag)
 	return r.try(s.Run())
 }
 
@@ -399,5 +405,14 @@ func (r *records) PutMessage(m *job.Message) error {
 	s.Int(7, int64(m.Attempts))
 	s.TextOrNull(8, m.Error)
 	s.TextOrNull(9, string(m.Settled))
+	s.Null(10)
+	if len(m.Tried) > 0 {
+		tried, err := json.Marshal(m.Tried)
+		if err != nil {
+			return r.try(err)
+		}
+		s.JSON(10, tried)
+	}
+	s.Int(11, m.Number)
 	return r.try(s.Run())
 }

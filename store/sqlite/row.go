@@ -14,7 +14,7 @@ import (
 const selectRow = `SELECT m.n, m.id, m.kind, m.number, p.id, m.owner, m.definition, m.created, m.key, m.spec,
  j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.version, j.epoch, j.worker, j.until,
  j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message, j.cause, j.children,
- j.seq, j.last, j.head, d.data
+ j.seq, j.last, j.head, d.data, j.tags, j.bytes
 FROM job_made m JOIN job_now j ON j.n = m.n LEFT JOIN job_data d ON d.n = m.n LEFT JOIN job_made p ON p.n = m.parent `
 
 // getRow reads the record under the statement's cursor.
@@ -43,7 +43,11 @@ func (n *names) getRow(s *conn.Stmt) (*entry, error) {
 	if copy(j.Head[:], s.GetBytes(34)) != len(j.Head) {
 		return nil, fmt.Errorf("record %s: its hash is cut off", j.ID)
 	}
-	j.Data = s.GetBytes(35)
+	j.Data, j.Bytes = s.GetBytes(35), s.GetInt(37)
+	var err error
+	if j.Tags, err = n.getTags(s, 36); err != nil {
+		return nil, fmt.Errorf("record %s: %w", j.ID, err)
+	}
 	return e, nil
 }
 
@@ -51,11 +55,14 @@ func (n *names) getRow(s *conn.Stmt) (*entry, error) {
 const (
 	updateNow = `UPDATE job_now SET state = ?2, last_ok = ?3, origin = ?4, outcome = ?5, ended = ?6, priority = ?7, grp = ?8,
  version = ?9, epoch = ?10, worker = ?11, until = ?12, starts = ?13, attempts = ?14, retries = ?15, due = ?16, deadline = ?17,
- expires = ?18, entered = ?19, changed = ?20, message = ?21, cause = ?22, children = ?23, seq = ?24, last = ?25, head = ?26
+ expires = ?18, entered = ?19, changed = ?20, message = ?21, cause = ?22, children = ?23, seq = ?24, last = ?25, head = ?26,
+ tags = ?27, bytes = ?28
  WHERE n = ?1`
 	insertNow = `INSERT INTO job_now (n, state, last_ok, origin, outcome, ended, priority, grp, version, epoch, worker, until,
- starts, attempts, retries, due, deadline, expires, entered, changed, message, cause, children, seq, last, head)
- VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)`
+ starts, attempts, retries, due, deadline, expires, entered, changed, message, cause, children, seq, last, head, tags,
+ bytes)
+ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
+ ?27, ?28)`
 	insertMade = `INSERT INTO job_made (n, id, kind, number, parent, owner, definition, created, key, spec)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
@@ -96,7 +103,12 @@ func (n *names) bindNow(s *conn.Stmt, row, last int64, j *job.Job) error {
 	s.Int(24, j.Seq)
 	s.Int(25, last)
 	s.Blob(26, j.Head[:])
-	return nil
+	if j.Bytes == 0 {
+		s.Null(28)
+	} else {
+		s.Int(28, j.Bytes)
+	}
+	return n.bindTags(s, 27, j.Tags)
 }
 
 // bindMade binds what never changes about a job.

@@ -9,8 +9,8 @@ import (
 )
 
 // Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another while the store
-// goes on working. It calls wrong for each job whose history does not hold, and tells how many it checked. The error says only
-// that the check itself could not go on.
+// goes on working; after all jobs, the audit list too. It calls wrong for each job whose history does not hold, without an ID for the audit
+// list, and tells how many jobs it checked. The error says only that the check itself could not go on.
 func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) (checked int64, err error) {
 	if id != "" {
 		err := s.read(ctx, "verify", id, func(r *reader) error {
@@ -46,7 +46,7 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 			return checked, err
 		}
 	}
-	return checked, nil
+	return checked, s.verifyAudit(ctx, wrong)
 }
 
 func (s *Store) verify(r *reader, e *entry, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) {

@@ -113,10 +113,11 @@ type move struct {
 type names struct {
 	words *dictionary[string]
 	moves *dictionary[move]
+	sets  tagSets
 }
 
 func newNames() *names {
-	return &names{words: newDictionary[string](), moves: newDictionary[move]()}
+	return &names{words: newDictionary[string](), moves: newDictionary[move](), sets: tagSets{byNumber: map[int64][]string{}}}
 }
 
 // Words that people and programs choose freely go into the dictionary only when they are short and there is room.

@@ -60,6 +60,9 @@ func (s *Store) Hold(ctx context.Context, c *job.HoldChange) (holds []job.Hold, 
 
 // Outbox is part of job.Store.
 func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) (taken []job.Message, err error) {
+	if call.List != nil {
+		return s.messagesOf(ctx, call.List)
+	}
 	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
 		taken, err = l.Outbox(s.records, &call)
 		return err

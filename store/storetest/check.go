@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Check holds a whole store against what its records say: histories, parents' counts, tallies, indexes, keys, numbers and
-// claims (reliability invariants I2 to I5). It gives a sentence for each thing that is wrong. Jobs of kinds that are not
+// Check holds a whole store against what its records say: histories, parents' counts, tallies, indexes, keys, numbers,
+// claims and the audit list (reliability invariants I2 to I5). It gives a sentence for each thing that is wrong. Jobs of kinds that are not
 // among lives are not replayed. Nobody may write meanwhile.
 func Check(ctx context.Context, st job.Store, lives ...*lifecycle.Table) []string {
 	c := checker{ctx: ctx, st: st, lives: map[job.Kind]*lifecycle.Table{}, jobs: map[job.ID]job.Job{}}
@@ -35,6 +35,7 @@ func Check(ctx context.Context, st job.Store, lives ...*lifecycle.Table) []strin
 	c.counts(all)
 	c.tallies(all)
 	c.index(all)
+	c.audit()
 	return c.faults
 }
 
@@ -120,6 +121,7 @@ func (c *checker) counts(all []job.Job) {
 			want = *sum
 		}
 		want.Expected = j.Children.Expected
+		want.Deleted = max(want.Deleted, j.Children.Deleted) // records of deleted jobs may have been purged
 		if j.Children != want {
 			c.fault("%s counts children %+v and has %+v", j.ID, j.Children, want)
 		}
@@ -143,6 +145,7 @@ func (c *checker) tallies(all []job.Job) {
 		if j.Claimed() {
 			t.Claimed++
 		}
+		t.Bytes += j.Bytes
 		sums[at] = t
 	}
 	var want []job.Tally
@@ -170,6 +173,32 @@ func (c *checker) index(all []job.Job) {
 		if err != nil || !slices.Equal(ids(got), jobs) {
 			c.fault("%v lists %v and the records say %v (%v)", at, ids(got), jobs, err)
 		}
+	}
+}
+
+// audit checks the chain of the audit list, if the store keeps one.
+func (c *checker) audit() {
+	st, ok := c.st.(job.Auditor)
+	if !ok {
+		return
+	}
+	var last *job.Audit
+	for {
+		seq := int64(0)
+		if last != nil {
+			seq = last.Seq
+		}
+		page, err := st.Audit(c.ctx, seq, 1000)
+		if err == nil {
+			err = job.VerifyAudit(last, page)
+		}
+		if err != nil {
+			c.fault("audit: %v", err)
+		}
+		if err != nil || len(page) == 0 {
+			return
+		}
+		last = &page[len(page)-1]
 	}
 }
 

@@ -148,6 +148,7 @@ func spawnTwice(w *world) {
 	want.Number = child.Number
 	same(w, "child", child, want)
 	same(w, "its history", w.history(child.ID), []job.Event{a.Event})
+	a.Outbox[0].Number = 1
 	same(w, "its messages", w.outbox(job.OutboxCall{Job: child.ID}), a.Outbox)
 	w.moved(child, lifecycle.Operator, "hold")
 	spawn.At = w.now()

@@ -14,6 +14,7 @@ var commitTests = []test{
 	{"every field can be set", commitFields},
 	{"news without a move gives the claim back, or keeps it", commitNews},
 	{"news without a claim leaves the claim alone", commitAside},
+	{"a person's loop that keeps leaves the worker alone", commitBeside},
 	{"what belongs to a state ends with it", commitEnters},
 	{"an operator's move fences the worker off", commitFences},
 	{"an expected version that is over", commitVersion},
@@ -72,6 +73,7 @@ func everyField(at time.Time) map[string]job.Fields {
 		"data": {Data: []byte(`{"b":2}`)}, "message": {Message: ptr("news")}, "cause": {Cause: ptr("network")},
 		"priority": {Priority: ptr(3)}, "due": {Due: &at}, "deadline": {Deadline: &at}, "expires": {Expires: &at},
 		"attempts": {Attempts: ptr(2)}, "retries": {Retries: ptr(4)}, "expected": {Expected: ptr(9)}, "group": {Group: ptr("maps")},
+		"tags": {Tags: job.Tagged("queue=b", "place=main")}, "no tags": {Tags: []string{}}, "bytes": {Bytes: ptr[int64](1 << 50)},
 	}
 }
 
@@ -102,6 +104,39 @@ func commitAside(w *world) {
 		w.Errorf("an operator's news touched the claim: %+v", got)
 	}
 	w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, who knows nothing of it
+}
+
+// commitBeside has an operator change the priority of a job that is being worked on; the worker commits afterwards, under its old epoch.
+func commitBeside(w *world) {
+	for _, starts := range []int{1, 2} {
+		j := w.claimed()
+		if starts == 2 {
+			w.must(w.move(j, lifecycle.Lost, lifecycle.Timer))
+			j = w.claim("w1", 1)[0]
+		}
+		c := w.move(j, lifecycle.Reprioritize, lifecycle.Operator, sets(job.Fields{Priority: ptr(3)}), without)
+		c.Version, c.Keep = j.Version, true
+		got := w.must(c)
+		want := j
+		want.Priority, want.Version, want.Changed, want.Seq, want.Head = 3, j.Version+1, c.At, j.Seq+1, got.Head
+		same(w, "the job", got, want)
+		same(w, "its starts", got.Starts, starts)
+		same(w, "nobody else gets it", ids(w.claim("w2", 9)), nil)
+		lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.now().Add(time.Hour)})
+		if err != nil || len(lost) > 0 {
+			w.Errorf("the worker's renewal: lost %v, %v", lost, err)
+		}
+		w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, who knows nothing of it
+
+		fenced := w.claimed() // the control: without Keep the worker is fenced off
+		c = w.move(fenced, lifecycle.Reprioritize, lifecycle.Operator, without)
+		c.Version = fenced.Version
+		w.must(c)
+		_, err = w.commit(w.move(fenced, "begin", lifecycle.Worker))
+		w.refused(err, job.Stale)
+		w.must(w.move(w.claim("w2", 1)[0], "begin", lifecycle.Worker))
+	}
+	w.sound()
 }
 
 // commitEnters moves a job that has a due time, a timer and attempts: a loop keeps them, another state starts anew.

@@ -44,6 +44,50 @@ var broken = map[string]struct {
 	"leases of messages are none": {"Outbox/taken_message", func(s job.Store) job.Store { return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Lease = 0 }} }},
 	"lists overlook the parent":   {"List/every_filter", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
 	"lists have one order":        {"List/newest", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Oldest = true }} }},
+	"lists overlook causes":       {"Tag/lists_by_tag", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Causes = nil }} }},
+	"tags are dropped": {"Tag/kept", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Tags = nil }}
+	}},
+	"bytes are not counted": {"Count/bytes", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Set.Bytes = nil }}
+	}},
+	"holds overlook tags": {"Hold/a_hold_by_tag", func(s job.Store) job.Store {
+		return &breaks{Store: s, hold: func(h *job.HoldChange) { h.Hold.Tag = "" }}
+	}},
+	"jobs are released into holds": {"Hold/required:_free", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Require.Free = false }}
+	}},
+	"jobs are held by holds that are gone": {"Hold/required:_held", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Require.Held = false }}
+	}},
+	"people fence workers off": {"Commit/a_person.s_loop", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Keep = c.Keep && c.Epoch != 0 }}
+	}},
+	"entries are lost": {"Audit/what_people", func(s job.Store) job.Store {
+		return &breaks{Store: s, audit: func(a []job.Audit) []job.Audit { return a[:len(a)/2] }}
+	}},
+	"entries are changed": {"Audit/holds", func(s job.Store) job.Store { return &breaks{Store: s, audit: otherActor} }},
+	"purges are overlooked": {"Purge/nothing", func(s job.Store) job.Store {
+		return &breaks{Store: s, change: func(c *job.Change) { c.Purge = false }}
+	}},
+	"purges need no version":   {"Purge/only_tombstones", func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
+	"deliveries are forgotten": {"Outbox/last_deliveries", func(s job.Store) job.Store { return &breaks{Store: s, outbox: noTried} }},
+	"nothing is delivered anew": {"Outbox/settled_messages_are_delivered", func(s job.Store) job.Store {
+		return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Replay = nil }}
+	}},
+	"messages of all topics": {"Outbox/lists", func(s job.Store) job.Store {
+		return &breaks{Store: s, outbox: func(c *job.OutboxCall) {
+			if c.List != nil {
+				c.List = &job.MessageQuery{Job: c.List.Job, Settled: c.List.Settled, Before: c.List.Before, Limit: c.List.Limit}
+			}
+		}}
+	}},
+	"age counts for nothing": {"Ageing/a_batch", func(s job.Store) job.Store {
+		return &breaks{Store: s, claim: func(c *job.Claim) { c.Ageing = job.Ageing{} }}
+	}},
+	"there is no patience": {"Ageing/not_before", func(s job.Store) job.Store {
+		return &breaks{Store: s, claim: func(c *job.Claim) { c.Ageing.Patience = 0 }}
+	}},
 	"lists have no bounds": {"List/page_size", func(s job.Store) job.Store {
 		return &breaks{Store: s, query: func(q *job.Query) { q.Limit = max(q.Limit, 60) }}
 	}},
@@ -58,7 +102,24 @@ type breaks struct {
 	hold   func(*job.HoldChange)
 	outbox func(*job.OutboxCall)
 	query  func(*job.Query)
+	audit  func([]job.Audit) []job.Audit
 	silent bool
+}
+
+func (b *breaks) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	list, err := b.Store.(job.Auditor).Audit(ctx, seq, n)
+	if b.audit != nil {
+		list = b.audit(list)
+	}
+	return list, err
+}
+
+func otherActor(list []job.Audit) []job.Audit {
+	return alter(list, func(a *job.Audit) { a.Actor = "nobody" })
+}
+
+func noTried(c *job.OutboxCall) {
+	c.Settle = alter(c.Settle, func(m *job.Message) { m.Tried = nil })
 }
 
 func alter[T any](list []T, f func(*T)) []T {

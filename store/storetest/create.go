@@ -187,5 +187,6 @@ func createOutbox(w *world) {
 	m := job.Message{Key: "k", Job: c.Job.ID, Topic: "mail", Body: []byte(`{"to":"bob"}`), Created: w.now(), Due: w.now()}
 	c.Outbox = []job.Message{m}
 	w.create(c)
+	m.Number = 1
 	same(w, "messages of the job", w.outbox(job.OutboxCall{Job: c.Job.ID}), []job.Message{m})
 }

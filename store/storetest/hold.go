@@ -16,6 +16,10 @@ var holdTests = []test{
 	{"put, replaced, released, listed", holdList},
 	{"releasing what is not held", holdNone},
 	{"two holds on one job", holdTwo},
+	{"a hold by tag concerns who has the tag now", holdTag},
+	{"required: free of holds where it comes to", holdFree},
+	{"required: held where it is", holdHeld},
+	{"required: no hold where it is", holdUnheld},
 	{"a job that moves comes under the hold of its new state", holdMoved},
 	{"claimed jobs go on", holdClaimed},
 	{"no claim slips through once a hold is put", holdRace},
@@ -32,14 +36,15 @@ func (w *world) release(s job.Scope) []job.Hold {
 }
 
 func holdScopes(w *world) {
-	inside := w.step(owner("ann"), group("maps"))
-	outside := w.moved(w.step(owner("bob"), group("books")), lifecycle.Worker, "begin")
+	inside := w.step(owner("ann"), group("maps"), tagged("queue=a", "place=main"))
+	outside := w.moved(w.step(owner("bob"), group("books"), tagged("queue=b", "place=main")), lifecycle.Worker, "begin")
 	batch := w.create(w.made(Batch))[0]
 	places := []job.Place{{Kind: stepKind, State: waiting}, {Kind: stepKind, State: running}, {Kind: batchKind, State: waiting}}
 	for _, s := range []job.Scope{
 		{}, {Kind: stepKind}, {State: waiting}, {Group: "maps"}, {Owner: "ann"}, {Job: inside.ID},
 		{Kind: stepKind, State: waiting, Group: "maps", Owner: "ann", Job: inside.ID}, {Kind: stepKind, Group: "books"},
 		{Kind: batchKind, Group: "maps"}, {Owner: "nobody"},
+		{Tag: "queue=a"}, {Tag: "place=main"}, {Tag: "queue=a", State: running}, {Tag: "place=main", Kind: stepKind, Owner: "bob"}, {Tag: "queue"},
 	} {
 		w.put(s, time.Time{})
 		var want []job.ID
@@ -148,6 +153,116 @@ func holdTwo(w *world) {
 	same(w, "one is still on", ids(w.claim("w1", 1)), nil)
 	w.release(job.Scope{Owner: "ann"})
 	same(w, "both are off", ids(w.claim("w1", 1)), []job.ID{j.ID})
+}
+
+// holdTag opens the store again under the hold, and gives and takes the tag.
+func holdTag(w *world) {
+	with, without := w.step(tagged("queue=a")), w.step()
+	w.put(job.Scope{Tag: "queue=a"}, time.Time{})
+	w.restart()
+	same(w, "holds", w.hold(nil)[0].Tag, "queue=a")
+	same(w, "without the tag", ids(w.claim("w1", 9)), []job.ID{without.ID})
+	w.must(job.Change{Job: with.ID, Version: with.Version, At: w.now(), Set: job.Fields{Tags: []string{}}})
+	got := w.claim("w1", 9)
+	same(w, "when it has lost the tag", ids(got), []job.ID{with.ID})
+	w.must(job.Change{Job: with.ID, Epoch: got[0].Epoch, At: w.now(), Set: job.Fields{Tags: job.Tagged("place=x", "queue=a")}})
+	same(w, "when it has it again", ids(w.claim("w1", 9)), nil)
+	w.release(job.Scope{Tag: "queue=a"})
+	same(w, "after the release", ids(w.claim("w1", 9)), []job.ID{with.ID})
+	w.sound()
+}
+
+// holdFree releases a parked job into a state: refused while a hold concerns it there.
+func holdFree(w *world) {
+	for _, c := range []struct {
+		name  string
+		scope job.Scope
+		until time.Duration // after the hold was put
+		want  job.ErrorKind
+	}{
+		{"no hold", job.Scope{Owner: "somebody else"}, 0, ""},
+		{"its tag", job.Scope{Tag: "queue=a"}, 0, job.Refused},
+		{"its group", job.Scope{Group: "maps"}, time.Hour, job.Refused},
+		{"its batch", job.Scope{Job: "tst_the_batch"}, 0, job.Refused},
+		{"where it comes to", job.Scope{State: waiting}, 0, job.Refused},
+		{"where it is", job.Scope{State: parked}, 0, ""},
+		{"one that has ended", job.Scope{Tag: "queue=a"}, time.Microsecond, ""},
+	} {
+		batch := w.made(Batch, expecting(9), func(j *job.Job) { j.ID = "tst_the_batch" })
+		w.create(batch)
+		j := w.moved(w.step(tagged("place=main", "queue=a"), group("maps"), parent("tst_the_batch")), lifecycle.Operator, "hold")
+		until := time.Time{}
+		if c.until > 0 {
+			until = w.now().Add(c.until)
+		}
+		w.put(c.scope, until)
+		before := w.snapshot(j.ID)
+		release := w.move(j, "release", lifecycle.Operator, func(c *job.Change) { c.Require.Free = true })
+		_, err := w.commit(release)
+		if job.KindOf(err) != c.want {
+			w.Errorf("%s: %v, want kind %q", c.name, err, c.want)
+		}
+		if c.want != "" {
+			w.unchanged(before)
+			w.release(c.scope)
+			w.must(release) // the same change, when nothing holds it
+		} else {
+			w.release(c.scope)
+		}
+		w.moved(w.get(j.ID), lifecycle.Operator, "cancel")
+	}
+	w.sound()
+}
+
+// holdHeld parks a job because of a hold: refused when the hold is gone, as when it was released meanwhile.
+func holdHeld(w *world) {
+	for _, c := range []struct {
+		name  string
+		scope job.Scope
+		until time.Duration
+		want  job.ErrorKind
+	}{
+		{"its tag", job.Scope{Tag: "queue=a"}, 0, ""},
+		{"everything", job.Scope{}, time.Hour, ""},
+		{"where it is", job.Scope{State: waiting}, 0, ""},
+		{"where it comes to", job.Scope{State: parked}, 0, job.Conflict},
+		{"others", job.Scope{Tag: "queue=b"}, 0, job.Conflict},
+		{"one that has ended", job.Scope{Tag: "queue=a"}, time.Microsecond, job.Conflict},
+	} {
+		j := w.step(tagged("queue=a"))
+		until := time.Time{}
+		if c.until > 0 {
+			until = w.now().Add(c.until)
+		}
+		w.put(c.scope, until)
+		before := w.snapshot(j.ID)
+		_, err := w.commit(w.move(j, "hold", lifecycle.Operator, func(c *job.Change) { c.Require.Held = true }))
+		if job.KindOf(err) != c.want {
+			w.Errorf("%s: %v, want kind %q", c.name, err, c.want)
+		}
+		if c.want != "" {
+			w.unchanged(before)
+		}
+		w.release(c.scope)
+	}
+	j := w.step()
+	_, err := w.commit(w.move(j, "hold", lifecycle.Operator, func(c *job.Change) { c.Require.Held = true }))
+	w.refused(err, job.Conflict) // there is no hold at all
+	w.sound()
+}
+
+// holdUnheld lets a worker begin only while nothing holds the job.
+func holdUnheld(w *world) {
+	j := w.claimed(tagged("queue=a"))
+	begin := w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Require.Unheld = true })
+	w.put(job.Scope{Tag: "queue=a"}, time.Time{})
+	before := w.snapshot(j.ID)
+	_, err := w.commit(begin)
+	w.refused(err, job.Refused)
+	w.unchanged(before)
+	w.release(job.Scope{Tag: "queue=a"})
+	w.put(job.Scope{State: running}, time.Time{}) // where it comes to: no reason
+	w.must(begin)
 }
 
 func holdMoved(w *world) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/stagepost/stagepost/job"
@@ -15,7 +16,7 @@ var limitTests = []test{
 	{"guarded states only", limitGuard},
 	{"jobs in occupied states count without a claim", limitOccupy},
 	{"a job in an occupied state has its place already", limitOccupies},
-	{"one owner or group", limitNamed},
+	{"one owner, group or tag", limitNamed},
 	{"each owner on its own", limitPerOwner},
 	{"each group on its own", limitPerGroup},
 	{"all limits together", limitAll},
@@ -116,6 +117,16 @@ func limitNamed(w *world) {
 	got = w.claimWith("w1", 9, steps(2, func(l *job.Limit) { l.Group = "g-ann" }))
 	same(w, "of group g-ann", count(got, func(j job.Job) bool { return j.Group == "g-ann" }), 1)
 	same(w, "of group g-bob", count(got, func(j job.Job) bool { return j.Group == "g-bob" }), 1)
+	for i := range 6 {
+		w.step(owner(fmt.Sprint("o", i)), tagged(fmt.Sprint("queue=", i%2), fmt.Sprint("place=", i)))
+	}
+	limit := steps(2, func(l *job.Limit) { l.Tag = "queue=0" })
+	got = w.claimWith("w1", 9, limit)
+	same(w, "with and without the tag", len(got), 5)
+	queue0 := func(j job.Job) bool { return slices.Contains(j.Tags, "queue=0") }
+	same(w, "with the tag", count(got, queue0), 2)
+	w.must(w.move(got[slices.IndexFunc(got, queue0)], "begin", lifecycle.Worker))
+	same(w, "when there is room", len(w.claimWith("w1", 9, limit)), 1)
 }
 
 func limitPerOwner(w *world) {

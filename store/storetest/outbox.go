@@ -16,6 +16,10 @@ var outboxTests = []test{
 	{"settled messages are not taken again", outboxSettle},
 	{"a job's messages, settled or not", outboxJob},
 	{"no message to two of 8 deliverers", outboxParallel},
+	{"numbers rise in the order of creation", outboxNumbers},
+	{"the last deliveries are kept", outboxTried},
+	{"lists, the newest first", outboxList},
+	{"settled messages are delivered again when somebody says so", outboxReplay},
 }
 
 // sends writes a message with a job's news.
@@ -23,6 +27,11 @@ func (w *world) sends(j job.Job, name string, due time.Time) job.Message {
 	w.Helper()
 	m := job.Message{Key: name, Job: j.ID, Topic: "mail", Body: []byte(fmt.Sprintf(`{"n":%q}`, name)), Created: w.now(), Due: due}
 	w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
+	for _, got := range w.outbox(job.OutboxCall{Job: j.ID}) {
+		if got.Key == name {
+			m.Number = got.Number
+		}
+	}
 	return m
 }
 
@@ -163,4 +172,126 @@ func outboxParallel(w *world) {
 	}
 	all.Wait()
 	same(w, "messages taken", len(seen), n)
+}
+
+// outboxNumbers opens the store again between messages.
+func outboxNumbers(w *world) {
+	j := w.step()
+	last := int64(0)
+	for i := range 6 {
+		m := w.sends(j, fmt.Sprint(i), w.now())
+		if m.Number != last+1 {
+			w.Errorf("message %d has number %d after %d", i, m.Number, last)
+		}
+		last = m.Number
+		if i%2 == 1 {
+			w.take(1)
+			w.restart()
+		}
+	}
+	same(w, "sent twice", w.sends(j, "0", w.now()).Number, 1)
+	same(w, "after one that was ignored", w.sends(j, "new", w.now()).Number, last+1)
+}
+
+func outboxTried(w *world) {
+	j := w.step()
+	w.sends(j, "k", w.now())
+	var tried []job.Attempt
+	for i := range job.MostTried + 3 {
+		tried = append(tried, job.Attempt{At: w.now(), Took: int64(i), Error: fmt.Sprint("error ", i)})
+	}
+	settle := func(m job.Message) job.Message {
+		w.Helper()
+		m.Key = "k"
+		w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{m}})
+		w.restart()
+		return w.outbox(job.OutboxCall{Job: j.ID})[0]
+	}
+	same(w, "one", settle(job.Message{Due: w.now(), Error: "error 0", Tried: tried[:1]}).Tried, tried[:1])
+	same(w, "nothing is said of them", settle(job.Message{Due: w.now()}).Tried, tried[:1])
+	same(w, "more than are kept", settle(job.Message{Due: w.now(), Tried: tried}).Tried, tried[3:])
+	got := settle(job.Message{Settled: job.Delivered, Tried: append(tried[3:], job.Attempt{At: w.now()})})
+	same(w, "the last one", got.Tried[job.MostTried-1].Error, "")
+	same(w, "settled", settle(job.Message{Settled: job.GivenUp, Tried: tried[:1]}), got) // it stays as it is
+}
+
+func outboxList(w *world) {
+	a, b := w.step(), w.step()
+	for i := range 9 {
+		j := a
+		if i%3 == 0 {
+			j = b
+		}
+		m := job.Message{Key: fmt.Sprint(i), Job: j.ID, Topic: []string{"mail", "callback"}[i%2], Created: w.now(), Due: w.now()}
+		w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
+	}
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
+		{Key: "1", Settled: job.Delivered}, {Key: "3", Settled: job.GivenUp, Error: "no such mailbox"}, {Key: "4", Settled: job.Delivered}}})
+	before := w.outbox(job.OutboxCall{List: &job.MessageQuery{}})
+	for _, c := range []struct {
+		name string
+		q    job.MessageQuery
+		want []string
+	}{
+		{"all", job.MessageQuery{}, []string{"8", "7", "6", "5", "4", "3", "2", "1", "0"}},
+		{"of a job", job.MessageQuery{Job: b.ID}, []string{"6", "3", "0"}},
+		{"of a topic", job.MessageQuery{Topic: "callback"}, []string{"7", "5", "3", "1"}},
+		{"delivered", job.MessageQuery{Settled: ptr(job.Delivered)}, []string{"4", "1"}},
+		{"given up", job.MessageQuery{Settled: ptr(job.GivenUp)}, []string{"3"}},
+		{"pending", job.MessageQuery{Settled: ptr(job.Pending)}, []string{"8", "7", "6", "5", "2", "0"}},
+		{"pending of a topic", job.MessageQuery{Settled: ptr(job.Pending), Topic: "mail"}, []string{"8", "6", "2", "0"}},
+		{"given up of a job", job.MessageQuery{Settled: ptr(job.GivenUp), Job: b.ID, Topic: "callback"}, []string{"3"}},
+		{"given up of another", job.MessageQuery{Settled: ptr(job.GivenUp), Job: a.ID}, nil},
+		{"a page", job.MessageQuery{Limit: 2}, []string{"8", "7"}},
+		{"the next one", job.MessageQuery{Limit: 2, Before: 8}, []string{"6", "5"}},
+		{"pending, the next one", job.MessageQuery{Limit: 2, Before: 8, Settled: ptr(job.Pending)}, []string{"6", "5"}},
+		{"of a job, the next one", job.MessageQuery{Limit: 1, Before: 7, Job: b.ID}, []string{"3"}},
+		{"past the last", job.MessageQuery{Before: 1}, nil},
+		{"of nobody", job.MessageQuery{Job: "tst_nobody"}, nil},
+	} {
+		same(w, c.name, keys(w.outbox(job.OutboxCall{List: &c.q, Take: 5, Lease: time.Hour, Now: w.now()})), c.want)
+	}
+	same(w, "listing changes nothing", w.outbox(job.OutboxCall{List: &job.MessageQuery{}}), before)
+	same(w, "a listed message", before[8], w.outbox(job.OutboxCall{Job: b.ID})[0])
+}
+
+func outboxReplay(w *world) {
+	j := w.step()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.sends(j, name, w.now())
+	}
+	w.take(3)
+	tried := []job.Attempt{{At: w.now(), Took: 7, Error: "no"}}
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
+		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.GivenUp, Error: "no", Tried: tried}}})
+	before := w.outbox(job.OutboxCall{Job: j.ID})
+	for _, c := range []struct {
+		name string
+		keys []string
+		want job.ErrorKind
+	}{
+		{"unknown", []string{"a", "nothing"}, job.NotFound},
+		{"still pending", []string{"b", "d"}, job.Conflict},
+		{"taken and not settled", []string{"c"}, job.Conflict},
+	} {
+		_, err := w.st.Outbox(w.Context(), job.OutboxCall{Replay: c.keys, Now: w.now()})
+		if job.KindOf(err) != c.want {
+			w.Errorf("%s: %v, want kind %s", c.name, err, c.want)
+		}
+		same(w, c.name, w.outbox(job.OutboxCall{Job: j.ID}), before) // all or none
+	}
+	w.pass(time.Hour)
+	now := w.now()
+	got := w.outbox(job.OutboxCall{Replay: []string{"b", "a"}, Now: now})
+	want := []job.Message{before[1], before[0]}
+	for i := range want {
+		want[i].Settled, want[i].Attempts, want[i].Due = job.Pending, 0, now
+	}
+	same(w, "the answer", got, want)
+	w.restart()
+	same(w, "the messages", w.outbox(job.OutboxCall{Job: j.ID})[:2], []job.Message{want[1], want[0]})
+	taken := w.take(9)
+	same(w, "to be taken", len(taken), 4)
+	same(w, "attempts", taken[3].Attempts, 1)
+	w.sound()
 }

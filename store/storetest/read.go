@@ -37,10 +37,10 @@ func zoo(w *world) map[string]job.Job {
 	batch := w.create(w.made(Batch, owner("bob"), expecting(2)))[0]
 	jobs := map[string]job.Job{
 		"batch":   batch,
-		"waiting": w.step(owner("bob"), group("maps"), key("k1")),
+		"waiting": w.step(owner("bob"), group("maps"), key("k1"), tagged("queue=a", "place=main"), sized(7)),
 		"child":   w.step(owner("carol"), parent(batch.ID), key("k1")),
 		"running": w.moved(w.step(group("maps")), lifecycle.Worker, "begin"),
-		"done":    w.moved(w.step(owner("bob"), parent(batch.ID)), lifecycle.Worker, "begin", "next", "finish"),
+		"done":    w.moved(w.step(owner("bob"), parent(batch.ID), tagged("queue=a"), sized(100)), lifecycle.Worker, "begin", "next", "finish"),
 		"failed":  w.moved(w.step(), lifecycle.Worker, "begin", "fail"),
 	}
 	return jobs
@@ -69,6 +69,10 @@ func listFilters(w *world) {
 		{job.Query{Parent: jobs["batch"].ID, Ended: ptr(false)}, []string{"child"}},
 		{job.Query{Key: "k1"}, []string{"waiting", "child"}},
 		{job.Query{Key: "k1", Owner: "carol", Kinds: []job.Kind{stepKind}}, []string{"child"}},
+		{job.Query{Tag: "queue=a"}, []string{"waiting", "done"}},
+		{job.Query{Tag: "queue=a", Owner: "bob", Ended: ptr(true)}, []string{"done"}},
+		{job.Query{Tag: "place=main"}, []string{"waiting"}},
+		{job.Query{Tag: "queue"}, nil},
 		{job.Query{Ended: ptr(true)}, []string{"done", "failed", "stopped", "deleted"}},
 		{job.Query{Ended: ptr(false)}, []string{"batch", "waiting", "child", "running"}},
 		{job.Query{Before: middle}, []string{"batch", "waiting", "child", "running", "done", "failed"}},
@@ -308,16 +312,20 @@ func listPages(w *world) {
 	}
 }
 
-var countTests = []test{{"by kind, state and group", countTallies}}
+var countTests = []test{
+	{"by kind, state and group", countTallies},
+	{"bytes follow the jobs, ended or not", countBytes},
+}
 
 func countTallies(w *world) {
 	zoo(w)
 	tally := func(k job.Kind, s lifecycle.State, g string, n, claimed int64) job.Tally {
 		return job.Tally{Kind: k, State: s, Group: g, Jobs: n, Claimed: claimed}
 	}
+	with := func(t job.Tally, bytes int64) job.Tally { t.Bytes = bytes; return t }
 	want := []job.Tally{
-		tally(batchKind, waiting, "", 1, 0), tally(stepKind, done, "", 1, 0), tally(stepKind, failed, "", 1, 0),
-		tally(stepKind, running, "maps", 1, 0), tally(stepKind, waiting, "", 1, 0), tally(stepKind, waiting, "maps", 1, 0),
+		tally(batchKind, waiting, "", 1, 0), with(tally(stepKind, done, "", 1, 0), 100), tally(stepKind, failed, "", 1, 0),
+		tally(stepKind, running, "maps", 1, 0), tally(stepKind, waiting, "", 1, 0), with(tally(stepKind, waiting, "maps", 1, 0), 7),
 	}
 	same(w, "tallies", w.count(), want)
 	got := w.claim("w1", 5, running, waiting)
@@ -338,6 +346,34 @@ func countTallies(w *world) {
 		w.Errorf("the job is still counted where it was: %+v", after)
 	}
 	w.sound()
+}
+
+// countBytes changes what is known of a job's bytes, moves it, and opens the store again when it has ended.
+func countBytes(w *world) {
+	bytes := func(what string, want map[lifecycle.State]int64) {
+		w.Helper()
+		got := map[lifecycle.State]int64{}
+		for _, t := range w.count() {
+			if t.Bytes != 0 {
+				got[t.State] += t.Bytes
+			}
+		}
+		same(w, what, got, want)
+		w.sound()
+	}
+	w.step(sized(1))
+	w.moved(w.step(sized(1<<40)), lifecycle.Operator, "cancel")
+	j := w.step()
+	bytes("created", map[lifecycle.State]int64{waiting: 1, stopped: 1 << 40})
+	j = w.must(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Bytes: ptr[int64](20)}})
+	bytes("known", map[lifecycle.State]int64{waiting: 21, stopped: 1 << 40})
+	j = w.moved(j, lifecycle.Worker, "begin")
+	bytes("moved", map[lifecycle.State]int64{waiting: 1, running: 20, stopped: 1 << 40})
+	j = w.must(w.move(j, "fail", lifecycle.Operator, sets(job.Fields{Bytes: ptr[int64](30)})))
+	w.restart()
+	bytes("ended and opened again", map[lifecycle.State]int64{waiting: 1, failed: 30, stopped: 1 << 40})
+	w.must(w.move(j, "retry", lifecycle.Operator, sets(job.Fields{Bytes: ptr[int64](0)})))
+	bytes("on its way again, with none", map[lifecycle.State]int64{waiting: 1, stopped: 1 << 40})
 }
 
 // count gives the tallies that are not zero in the order of kind, state and group.

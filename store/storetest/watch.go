@@ -75,12 +75,14 @@ func reopenKeeps(w *world) {
 	claimed := w.claim("w1", 1)[0]
 	w.must(job.Change{Job: claimed.ID, Epoch: claimed.Epoch, Keep: true, At: w.now(), Tasks: []job.Task{{Name: "t", Kind: "x", State: running, Changed: w.now()}}})
 	w.sends(jobs["done"], "m", w.now())
-	w.put(job.Scope{Group: "nowhere"}, w.now().Add(time.Hour))
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "m", Due: w.now(), Error: "busy", Tried: []job.Attempt{{At: w.now(), Took: 3, Error: "busy"}}}}})
+	w.put(job.Scope{Group: "nowhere", Tag: "queue=a"}, w.now().Add(time.Hour))
 	var before []snapshot
 	for _, j := range jobs {
 		before = append(before, w.snapshot(j.ID))
 	}
 	holds, tallies, list := w.hold(nil), w.count(), w.list(job.Query{})
+	tagged := ids(w.list(job.Query{Tag: "queue=a"}))
 	w.st = w.reopen()
 	for _, s := range before {
 		w.unchanged(s)
@@ -88,6 +90,7 @@ func reopenKeeps(w *world) {
 	same(w, "holds", w.hold(nil), holds)
 	same(w, "tallies", w.count(), tallies)
 	same(w, "list", w.list(job.Query{}), list)
+	same(w, "with a tag", ids(w.list(job.Query{Tag: "queue=a"})), tagged)
 	again := w.create(w.made(Step, owner("bob"), key("k1")))[0]
 	same(w, "the key is still taken", again.ID, jobs["waiting"].ID)
 	fresh := w.create(w.made(Step))[0]

@@ -296,10 +296,21 @@ func (w *world) scale(inMemory, onDisk int) int {
 	return inMemory
 }
 
+// restart opens a durable store again, as after the end of its process; others stay as they are.
+func (w *world) restart() {
+	if w.reopen != nil {
+		w.st = w.reopen()
+	}
+}
+
 func ptr[T any](v T) *T { return &v }
 
-func owner(name string) func(*job.Job)    { return func(j *job.Job) { j.Owner = name } }
-func group(name string) func(*job.Job)    { return func(j *job.Job) { j.Group = name } }
+func owner(name string) func(*job.Job) { return func(j *job.Job) { j.Owner = name } }
+func group(name string) func(*job.Job) { return func(j *job.Job) { j.Group = name } }
+func tagged(tags ...string) func(*job.Job) {
+	return func(j *job.Job) { j.Tags = job.Tagged(tags...) }
+}
+func sized(n int64) func(*job.Job)        { return func(j *job.Job) { j.Bytes = n } }
 func priority(n int) func(*job.Job)       { return func(j *job.Job) { j.Priority = n } }
 func parent(id job.ID) func(*job.Job)     { return func(j *job.Job) { j.Parent = id } }
 func key(text string) func(*job.Job)      { return func(j *job.Job) { j.Key = text } }

@@ -51,6 +51,37 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Nothing stays bound from use to use, and gives way to whatever is bound next, of every kind.
+func TestNothing(t *testing.T) {
+	c := open(t)
+	s, err := c.Prepare("SELECT ?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]func(){
+		"number": func() { s.Int(1, 7) }, "text": func() { s.Text(1, "x") }, "blob": func() { s.Blob(1, []byte("x")) }, "JSON": func() { s.JSON(1, []byte("x")) },
+		"empty text": func() { s.Text(1, "") },
+	}
+	null := func(want bool, what string) {
+		t.Helper()
+		row, err := s.Step()
+		if !row || err != nil || s.IsNull(0) != want {
+			t.Errorf("%s: nothing %t, want %t (%v)", what, s.IsNull(0), want, err)
+		}
+		s.Reset()
+	}
+	for name, bind := range values {
+		for range 2 {
+			s.Null(1)
+			s.TextOrNull(1, "")
+			null(true, "before a "+name)
+			null(true, "once more")
+			bind()
+			null(false, name)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	c := open(t)
 	if err := c.Exec("CREATE TABLE t (i INTEGER PRIMARY KEY)"); err != nil {

@@ -17,7 +17,8 @@ type Stmt struct {
 	sql  string
 	room uintptr // memory for texts and blobs until the next Reset
 	used int
-	err  error // first failure to bind; Step gives it
+	null uint64 // parameters, by bit, that are known to be bound to nothing: what is bound stays bound from use to use
+	err  error  // first failure to bind; Step gives it
 }
 
 // roomSize holds the texts of an ordinary row; longer ones are copied by SQLite.
@@ -55,14 +56,24 @@ func (s *Stmt) finalize() {
 
 // Int binds a number.
 func (s *Stmt) Int(i int, v int64) {
+	s.null &^= 1 << i
 	s.note(sqlite3.Xsqlite3_bind_int64(s.c.tls, s.stmt, int32(i), v))
 }
 
 // Null binds nothing.
-func (s *Stmt) Null(i int) { s.note(sqlite3.Xsqlite3_bind_null(s.c.tls, s.stmt, int32(i))) }
+func (s *Stmt) Null(i int) {
+	if s.null&(1<<i) != 0 {
+		return
+	}
+	rc := sqlite3.Xsqlite3_bind_null(s.c.tls, s.stmt, int32(i))
+	if s.note(rc); rc == sqlite3.SQLITE_OK {
+		s.null |= 1 << i
+	}
+}
 
 // Text binds a text.
 func (s *Stmt) Text(i int, v string) {
+	s.null &^= 1 << i
 	p, del := s.place(unsafe.Slice(unsafe.StringData(v), len(v)))
 	s.note(sqlite3.Xsqlite3_bind_text(s.c.tls, s.stmt, int32(i), p, int32(len(v)), del))
 	s.free(p, del)
@@ -82,6 +93,7 @@ func (s *Stmt) JSON(i int, v []byte) { s.TextOrNull(i, unsafe.String(unsafe.Slic
 
 // Blob binds bytes.
 func (s *Stmt) Blob(i int, v []byte) {
+	s.null &^= 1 << i
 	p, del := s.place(v)
 	s.note(sqlite3.Xsqlite3_bind_blob(s.c.tls, s.stmt, int32(i), p, int32(len(v)), del))
 	s.free(p, del)

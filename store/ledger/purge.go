@@ -1,0 +1,60 @@
+package ledger
+
+import "github.com/stagepost/stagepost/job"
+
+// purge removes the record of a tombstone and what belongs to it. It gives the record as it was. Nobody is told of it: watchers of the job
+// have seen its end.
+func (l *Ledger) purge(r Records, c *job.Change) (job.Job, error) {
+	j, err := r.Job(c.Job)
+	if err != nil {
+		return job.Job{}, err
+	}
+	if err := purgeable(r, &j, c); err != nil {
+		return j, err
+	}
+	if c.Person() {
+		if err := l.note(r, job.Audited(c, &j)); err != nil {
+			return j, err
+		}
+	}
+	if err := r.Purge(&j, Numbers{Job: l.numbers[j.Kind], Message: l.posted}); err != nil {
+		return j, err
+	}
+	l.queue.Drop(&j)
+	return j, nil
+}
+
+// purgeable checks that the record is the one the change was made for, and that nothing hangs on it any more.
+func purgeable(r Records, j *job.Job, c *job.Change) error {
+	switch {
+	case c.Event != "" || c.Chain != nil || len(c.Spawn)+len(c.Tasks)+len(c.Outbox) > 0:
+		return job.Errorf(job.Invalid, "purge", j.ID, "a purge goes with nothing else")
+	case c.Version == 0:
+		return job.Errorf(job.Invalid, "purge", j.ID, "a purge needs an expected version")
+	case c.Version != j.Version:
+		return job.Errorf(job.Conflict, "purge", j.ID, "it changed meanwhile (version %d, expected %d)", j.Version, c.Version)
+	case c.From != "" && c.From != j.State:
+		return job.Errorf(job.Conflict, "purge", j.ID, "it is %s, expected %s", j.State, c.From)
+	case !j.Gone:
+		return job.Errorf(job.Refused, "purge", j.ID, "it is %s: only the record of a deleted job can go", j.State)
+	}
+	if j.Children.Created() > 0 {
+		has, err := r.HasJobs(j)
+		if err != nil {
+			return err
+		}
+		if has {
+			return job.Errorf(job.Refused, "purge", j.ID, "jobs of this batch are still recorded: purge them first")
+		}
+	}
+	messages, err := r.Messages(c.At, 0, j.ID)
+	if err != nil {
+		return err
+	}
+	for i := range messages {
+		if messages[i].Settled == job.Pending {
+			return job.Errorf(job.Refused, "purge", j.ID, "its message %q is still on its way", messages[i].Key)
+		}
+	}
+	return nil
+}

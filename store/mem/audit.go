@@ -1,0 +1,32 @@
+package mem
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Audit is part of job.Auditor.
+func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
+	return do(s, ctx, func() ([]job.Audit, error) {
+		from, to := max(seq, 0), int64(len(s.audit))
+		if n < 0 {
+			if seq > 0 {
+				to = min(to, seq-1)
+			}
+			from = max(0, to+int64(n))
+		} else {
+			to = min(to, from+int64(n))
+		}
+		if from >= to {
+			return nil, nil
+		}
+		return slices.Clone(s.audit[from:to]), nil
+	})
+}
+
+func (r *records) Enter(a *job.Audit) error {
+	r.audit = append(r.audit, *a)
+	return nil
+}

@@ -1,0 +1,212 @@
+package queue
+
+import "github.com/stagepost/stagepost/job"
+
+// age is when something came into its state, ties broken by number. The zero age is none: numbers begin with 1.
+type age struct{ at, number int64 }
+
+func (a age) less(b age) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	return a.number < b.number
+}
+
+// ages is a heap of things, the oldest first. Nothing is ever taken out of its middle: what has left is dropped when it comes to the top, or when
+// there is more of it than of the rest. Most things come in the order of their age, and then adding one costs a comparison.
+type ages[T any] []aged[T]
+
+type aged[T any] struct {
+	age
+	of T
+}
+
+func (h *ages[T]) push(a age, of T) {
+	*h = append(*h, aged[T]{a, of})
+	all := *h
+	for i := len(all) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !all[i].less(all[up].age) {
+			return
+		}
+		all[i], all[up] = all[up], all[i]
+		i = up
+	}
+}
+
+// pop takes the oldest away.
+func (h *ages[T]) pop() {
+	all := *h
+	last := len(all) - 1
+	all[0] = all[last]
+	all[last] = aged[T]{}
+	all = all[:last]
+	*h = all
+	for i := 0; ; {
+		least := i
+		for _, down := range [...]int{2*i + 1, 2*i + 2} {
+			if down < last && all[down].less(all[least].age) {
+				least = down
+			}
+		}
+		if least == i {
+			return
+		}
+		all[i], all[least] = all[least], all[i]
+		i = least
+	}
+}
+
+// crowded tells whether most of the heap has left, when n are there.
+func (h ages[T]) crowded(n int) bool { return len(h) > 2*n+32 }
+
+func (e *entry) age() age { return age{e.entered, e.number} }
+
+// file takes a ready entry into its lane's order of age, unless it stands there already.
+func (l *lane) file(e *entry) {
+	if !e.filed {
+		if l.elders.crowded(len(l.ready)) {
+			l.refile()
+		}
+		if !e.filed {
+			e.filed = true
+			l.elders.push(e.age(), e)
+		}
+	}
+	if a := e.age(); l.filed == (age{}) || a.less(l.filed) {
+		l.filed = a
+		l.place.file(l)
+	}
+}
+
+// refile leaves only ready entries in the order.
+func (l *lane) refile() {
+	for _, a := range l.elders {
+		if a.of.lane == l {
+			a.of.filed = false
+		}
+	}
+	clear(l.elders)
+	l.elders = l.elders[:0]
+	for _, e := range l.ready {
+		e.filed = true
+		l.elders.push(e.age(), e)
+	}
+}
+
+// oldest gives the ready entry of the lane that came into the state first, or nil.
+func (l *lane) oldest() *entry {
+	for len(l.elders) > 0 {
+		top := l.elders[0]
+		e := top.of
+		here := e.lane == l && e.age() == top.age
+		if here && e.slot >= 0 {
+			return e
+		}
+		if here {
+			e.filed = false // claimed or delayed: it is filed again when it is ready
+		}
+		l.elders.pop()
+	}
+	return nil
+}
+
+// file takes a lane into its place's order of age, by l.filed: no entry of the lane is older than that.
+func (p *place) file(l *lane) {
+	if p.elders.crowded(len(p.lanes)) {
+		p.refile() // l is among its lanes
+		return
+	}
+	p.elders.push(l.filed, l)
+}
+
+// refile leaves only lanes with ready entries in the order. No lane may be put aside meanwhile.
+func (p *place) refile() {
+	for _, a := range p.elders {
+		if a.of.slot < 0 {
+			a.of.filed = age{}
+		}
+	}
+	clear(p.elders)
+	p.elders = p.elders[:0]
+	for _, l := range p.lanes {
+		if l.filed != (age{}) {
+			p.elders.push(l.filed, l)
+		}
+	}
+}
+
+// oldest gives the lane of the entry that waits longest, or nil. The lane is the first in p.elders and may be one that was put aside.
+func (p *place) oldest() *lane {
+	for len(p.elders) > 0 {
+		top := p.elders[0]
+		l := top.of
+		if l.filed != top.age {
+			p.elders.pop() // it stands elsewhere in the order too
+			continue
+		}
+		e := l.oldest()
+		if e != nil && e.age() == top.age {
+			return l
+		}
+		p.elders.pop()
+		l.filed = age{}
+		if e != nil {
+			l.filed = e.age()
+			p.elders.push(l.filed, l)
+		}
+	}
+	return nil
+}
+
+// ageing tells whether it is the turn of who waited longest: Share-1 jobs of the places were given since the last time.
+func (s *selection) ageing(c *job.Claim) bool {
+	if c.Ageing.Share <= 0 {
+		return false
+	}
+	given := 0
+	for _, p := range c.From {
+		if pl := s.q.places[p]; pl != nil {
+			given += pl.given
+		}
+	}
+	return given+1 >= c.Ageing.Share
+}
+
+// eldest gives the entry that waited longest of those that may be given, if it came into its state before the time; else nil.
+func (s *selection) eldest(from []job.Place, before int64) *entry {
+	for {
+		var first *lane
+		for _, p := range from {
+			pl := s.q.places[p]
+			if pl == nil {
+				continue
+			}
+			if l := pl.oldest(); l != nil && (first == nil || l.filed.less(first.filed)) {
+				first = l
+			}
+		}
+		if first == nil || first.filed.at >= before {
+			return nil
+		}
+		e := first.oldest()
+		switch {
+		case first.slot < 0: // put aside already
+			s.pass(first)
+		case s.full(first) || s.heldLane(e):
+			s.putAside(first)
+			s.pass(first)
+		case s.held(e):
+			first.remove(e, s.q)
+			s.single = append(s.single, e)
+		default:
+			return e
+		}
+	}
+}
+
+// pass takes a lane that may give nothing out of its place's order of age for the time of the selection.
+func (s *selection) pass(l *lane) {
+	l.place.elders.pop()
+	s.passed = append(s.passed, l)
+}

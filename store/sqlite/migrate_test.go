@@ -1,0 +1,149 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+// schemaOne builds a database of schema 1 in dir and fills it with what the store in from holds.
+func schemaOne(t *testing.T, from, dir string) {
+	t.Helper()
+	text, err := migrations.ReadFile("schema/001.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, database)
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sql(t, dir, "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT;"+
+		"INSERT INTO schema_version VALUES (1, 'long ago');"+string(text)+
+		`;CREATE VIEW storetest_step AS SELECT * FROM jobs WHERE kind = 'storetest.step';
+ATTACH '`+filepath.Join(from, database)+`' AS new;
+INSERT INTO word SELECT * FROM new.word;
+INSERT INTO move SELECT * FROM new.move;
+INSERT INTO job_made SELECT * FROM new.job_made;
+INSERT INTO job_now SELECT n, state, last_ok, origin, outcome, ended, priority, grp, version, epoch, worker, until, starts, attempts, retries, due,
+ deadline, expires, entered, changed, message, cause, children, seq, last, head FROM new.job_now;
+INSERT INTO job_data SELECT * FROM new.job_data;
+INSERT INTO job_key SELECT * FROM new.job_key;
+INSERT INTO event SELECT * FROM new.event;
+INSERT INTO task SELECT * FROM new.task;
+INSERT INTO hold SELECT scope, kind, state, grp, owner, job, who, why, since, until, version FROM new.hold;
+INSERT INTO message SELECT m, key, job, topic, body, created, due, attempts, error, settled FROM new.message;
+DETACH new`)
+}
+
+// contents is all that a store gives of its jobs.
+type contents struct {
+	Jobs     []job.Job
+	History  map[job.ID][]job.Event
+	Tasks    map[job.ID][]job.Task
+	Messages map[job.ID][]job.Message
+	Holds    []job.Hold
+}
+
+func contentsOf(t *testing.T, s *Store) (c contents) {
+	t.Helper()
+	ctx := t.Context()
+	page, err := s.List(ctx, job.Query{Oldest: true, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = contents{page.Jobs, map[job.ID][]job.Event{}, map[job.ID][]job.Task{}, map[job.ID][]job.Message{}, nil}
+	for _, j := range page.Jobs {
+		var e1, e2, e3 error
+		c.History[j.ID], e1 = s.History(ctx, j.ID, 0, 0)
+		c.Tasks[j.ID], e2 = s.Tasks(ctx, j.ID)
+		c.Messages[j.ID], e3 = s.Outbox(ctx, job.OutboxCall{Job: j.ID})
+		if err := errors.Join(e1, e2, e3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.Holds, err = s.Hold(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A database of schema 1 opens and has all that it had; then it can do what schema 2 is for.
+func TestMigrateFromOne(t *testing.T) {
+	from, dir := t.TempDir(), t.TempDir()
+	s := openStore(t, from, Options{})
+	workload(t, s, newDisk(t))
+	want := contentsOf(t, s)
+	closeStore(t, s)
+	for id, list := range want.Messages {
+		for i := range list {
+			want.Messages[id][i].Tried = nil // schema 1 knows nothing of these
+		}
+	}
+	schemaOne(t, from, dir)
+	for range 2 { // the second time there is nothing to do
+		s = openStore(t, dir, Options{})
+		if diff := cmp.Diff(want, contentsOf(t, s)); diff != "" {
+			t.Errorf("after the migration (-want +got):\n%s", diff)
+		}
+		clean(t, s)
+	}
+	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got, []string{"1", "2"}) {
+		t.Errorf("schema versions %v", got)
+	}
+	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' ORDER BY name)"
+	if diff := cmp.Diff(texts(t, from, fresh, 1), texts(t, dir, fresh, 1)); diff != "" {
+		t.Errorf("the schema differs from that of a new database (-new +migrated):\n%s", diff)
+	}
+	s = openStore(t, dir, Options{})
+	j := want.Jobs[1]
+	c, err := storetest.Transition(storetest.Step, j, "delete", lifecycle.Operator, testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Set.Tags, c.Set.Bytes = job.Tagged("queue=a"), new(int64)
+	r, err := s.Commit(t.Context(), c, job.Change{Job: j.ID, Version: j.Version + 1, Purge: true, By: lifecycle.Operator, Actor: "olga", At: testTime})
+	if err != nil || r[0].Err != nil || r[1].Err != nil {
+		t.Fatal(err, r)
+	}
+	list, err := s.Audit(t.Context(), 0, 9)
+	if err != nil || len(list) != 2 || list[1].Event != job.Purge {
+		t.Errorf("audit list %+v, %v", list, err)
+	}
+	clean(t, s)
+	if got := texts(t, dir, "SELECT count(*) FROM storetest_step", 1)[0]; got != "8" {
+		t.Errorf("the kind's view has %s jobs, want 8", got)
+	}
+}
+
+// A migration that cannot go through leaves the database as it was.
+func TestMigrationFails(t *testing.T) {
+	from, dir := t.TempDir(), t.TempDir()
+	s := openStore(t, from, Options{})
+	create(t, s, "tst_1")
+	closeStore(t, s)
+	schemaOne(t, from, dir)
+	sql(t, dir, "CREATE TABLE given (what TEXT)") // in the way of the migration, half-way through it
+	before := texts(t, dir, "SELECT sql FROM sqlite_schema ORDER BY name", 1)
+	_, err := Open(dir, Options{})
+	wantKind(t, "open", err, job.Internal)
+	if err == nil || !strings.Contains(err.Error(), "schema 2") {
+		t.Errorf("the error does not name the schema: %v", err)
+	}
+	if diff := cmp.Diff(before, texts(t, dir, "SELECT sql FROM sqlite_schema ORDER BY name", 1)); diff != "" {
+		t.Errorf("the schema was changed (-before +after):\n%s", diff)
+	}
+	sql(t, dir, "DROP TABLE given")
+	s = openStore(t, dir, Options{})
+	if _, err := s.Get(t.Context(), "tst_1"); err != nil {
+		t.Error(err)
+	}
+	clean(t, s)
+}

@@ -1,0 +1,140 @@
+package sqlite
+
+import (
+	"slices"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// What table given calls its numbers.
+const (
+	givenRow     = "row"
+	givenEvent   = "history entry"
+	givenMessage = "message"
+	givenNumber  = "number of "
+)
+
+// purging are the statements of a purge, prepared by the first one.
+type purging struct{ made, now, data, key, back, event, tasks, messages, given *conn.Stmt }
+
+func (p *purging) prepare(c *conn.Conn) error {
+	if p.made != nil {
+		return nil
+	}
+	return prepare(c, map[**conn.Stmt]string{
+		&p.made:     "DELETE FROM job_made WHERE n = ?",
+		&p.now:      "DELETE FROM job_now WHERE n = ?",
+		&p.data:     "DELETE FROM job_data WHERE n = ?",
+		&p.key:      "DELETE FROM job_key WHERE key = ? AND kind = ? AND owner = ?",
+		&p.back:     "SELECT coalesce(back, 0) FROM event WHERE e = ? AND job = ?",
+		&p.event:    "DELETE FROM event WHERE e = ?",
+		&p.tasks:    "DELETE FROM task WHERE job = ?",
+		&p.messages: "DELETE FROM message WHERE job = ?",
+		&p.given:    "INSERT INTO given (what, n) VALUES (?1, ?2) ON CONFLICT (what) DO UPDATE SET n = max(n, ?2)",
+	})
+}
+
+// HasJobs is part of ledger.Records. It asks the lines of what is committed; a parent that is gone gets no jobs, and of those it had some may
+// have been purged in the open transaction.
+func (r *records) HasJobs(parent *job.Job) (bool, error) {
+	e, err := r.entry(parent.ID)
+	if err != nil {
+		return false, r.try(err)
+	}
+	row := uint32(e.n)
+	for from := int64(1); ; {
+		found := r.shown.search(&want{parent: &row}, from, 1, 64)
+		for _, n := range found {
+			if !slices.ContainsFunc(r.lines, func(c lineChange) bool { return c.n == n && c.gone }) {
+				return true, nil
+			}
+		}
+		if len(found) < 64 {
+			return false, nil
+		}
+		from = found[len(found)-1] + 1
+	}
+}
+
+// Purge is part of ledger.Records.
+func (r *records) Purge(j *job.Job, last ledger.Numbers) error {
+	e, err := r.entry(j.ID)
+	if err != nil {
+		return r.try(err)
+	}
+	if err := r.try(r.purge(e, last)); err != nil {
+		return err
+	}
+	r.cache.drop(j.ID)
+	r.lines = append(r.lines, lineChange{n: e.n, gone: true})
+	return nil
+}
+
+func (r *records) purge(e *entry, last ledger.Numbers) error {
+	p := &r.purging
+	if err := p.prepare(r.c); err != nil {
+		return err
+	}
+	for _, given := range []struct {
+		what string
+		n    int64
+	}{
+		{givenRow, r.nextRow - 1}, {givenEvent, r.nextEvent - 1}, {givenMessage, last.Message}, {givenNumber + string(e.job.Kind), last.Job},
+	} {
+		p.given.Text(1, given.what)
+		p.given.Int(2, given.n)
+		if err := p.given.Run(); err != nil {
+			return err
+		}
+	}
+	if e.job.Key != "" {
+		p.key.Text(1, e.job.Key)
+		if err := r.names.bindName(p.key, 2, string(e.job.Kind)); err != nil {
+			return err
+		}
+		p.key.Text(3, e.job.Owner)
+		if err := p.key.Run(); err != nil {
+			return err
+		}
+	}
+	if err := r.purgeHistory(e); err != nil {
+		return err
+	}
+	p.messages.Text(1, string(e.job.ID))
+	if err := p.messages.Run(); err != nil {
+		return err
+	}
+	for _, s := range []*conn.Stmt{p.tasks, p.data, p.now, p.made} {
+		s.Int(1, e.n)
+		if err := s.Run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// purgeHistory walks from the last entry back to the first. A link that is damaged ends the walk: Fsck finds what is left.
+func (r *records) purgeHistory(e *entry) error {
+	for at := e.last; ; {
+		back, there := int64(0), false
+		r.purging.back.Int(1, at)
+		r.purging.back.Int(2, e.n)
+		err := rows(r.purging.back, func(s *conn.Stmt) error {
+			back, there = s.GetInt(0), true
+			return nil
+		})
+		if err != nil || !there {
+			return err
+		}
+		r.purging.event.Int(1, at)
+		if err := r.purging.event.Run(); err != nil {
+			return err
+		}
+		if back <= 0 {
+			return nil
+		}
+		at -= back
+	}
+}

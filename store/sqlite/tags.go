@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// A record's tags are one word, a JSON array of texts: few sets of tags stand in very many records.
+
+// appendTags appends that word; nothing for no tags.
+func appendTags(text []byte, tags []string) []byte {
+	if len(tags) == 0 {
+		return text
+	}
+	for i, t := range tags {
+		text = append(text, "[,"[min(i, 1)])
+		if plain(t) {
+			text = append(text, '"')
+			text = append(text, t...)
+			text = append(text, '"')
+			continue
+		}
+		quoted, _ := json.Marshal(t) // a string always can
+		text = append(text, quoted...)
+	}
+	return append(text, ']')
+}
+
+// plain tells whether a text stands for itself within JSON.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func parseTags(text string) (tags []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &tags); err != nil {
+		return nil, fmt.Errorf("tags: %w", err)
+	}
+	return tags, nil
+}
+
+// tagSets remembers the sets of tags that it has met, by number of their word, so that they are not read anew for
+// each record. It is safe for concurrent use.
+type tagSets struct {
+	mu       sync.RWMutex // guards all below
+	byNumber map[int64][]string
+}
+
+// getTags reads what bindTags wrote. The slice is shared: nobody changes tags in place.
+func (n *names) getTags(s *conn.Stmt, i int) ([]string, error) {
+	if s.IsNull(i) {
+		return nil, nil
+	}
+	if s.IsText(i) {
+		return parseTags(s.GetText(i))
+	}
+	return n.tagsOf(s.GetInt(i))
+}
+
+func (n *names) tagsOf(number int64) ([]string, error) {
+	n.sets.mu.RLock()
+	tags, met := n.sets.byNumber[number]
+	n.sets.mu.RUnlock()
+	if met {
+		return tags, nil
+	}
+	tags, err := parseTags(n.words.value(number))
+	if err == nil && tags != nil {
+		n.sets.meet(number, tags)
+	}
+	return tags, err
+}
+
+func (t *tagSets) meet(number int64, tags []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byNumber[number] = tags
+}
+
+// with gives the numbers of the sets that have the tag.
+func (t *tagSets) with(tag string) (numbers []uint32) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for number, tags := range t.byNumber {
+		if slices.Contains(tags, tag) {
+			numbers = append(numbers, uint32(number))
+		}
+	}
+	return numbers
+}
+
+// bindTags binds a record's tags. For the loop.
+func (n *names) bindTags(s *conn.Stmt, i int, tags []string) error {
+	if len(tags) == 0 {
+		s.Null(i)
+		return nil
+	}
+	var room [128]byte
+	text := appendTags(room[:0], tags)
+	if number, known := n.words.numbers[string(text)]; known { // no lock: the loop is the only writer
+		s.Int(i, number)
+		return nil
+	}
+	return n.bindWord(s, i, string(text))
+}
+
+// tagsNumber gives the number of a record's tags for its line, after they were bound or read. For the loop.
+func (n *names) tagsNumber(tags []string) uint32 {
+	if len(tags) == 0 {
+		return 0
+	}
+	var room [128]byte
+	number, known := n.words.numbers[string(appendTags(room[:0], tags))]
+	if !known {
+		return unnumbered
+	}
+	if _, err := n.tagsOf(number); err != nil { // from now on the set is known to queries
+		return unnumbered
+	}
+	return uint32(number)
+}
