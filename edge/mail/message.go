@@ -30,16 +30,20 @@ type Sender interface {
 // Message is one e-mail. Addresses are as RFC 5322 writes them: "ann@example.org" or "Ann Lee <ann@example.org>".
 type Message struct {
 	From string
-	To   []string
+	To   []string // those whom the message is for
+	Cc   []string // those who are to know of it
 	Bcc  []string // not shown to the other receivers
 	// Subject is one line.
 	Subject string
 	// MessageID names the message everywhere, without angle brackets: "job-7.completed@stagepost.example.org". The same
 	// message must get the same one on every try.
 	MessageID string
-	Date      time.Time
-	Text      string
-	HTML      string // optional second form of Text; never made of what strangers wrote without escaping
+	// InReplyTo and References are ids as MessageID, of earlier messages about the same thing: mail readers put them in one thread.
+	InReplyTo  string
+	References []string
+	Date       time.Time
+	Text       string
+	HTML       string // optional second form of Text; never made of what strangers wrote without escaping
 	// Attachments are held in memory; all of them and the bodies together must not exceed MaxBytes.
 	Attachments []Attachment
 }
@@ -57,6 +61,7 @@ const (
 	MaxRecipients = 100
 	maxSubject    = 900 // RFC 5322 section 2.1.1 allows 998 with the header's name
 	maxMessageID  = 200
+	maxReferences = 50
 )
 
 // Validate gives all mistakes of a message, or nil. It refuses rather than repairs: what is dropped silently from a header
@@ -68,22 +73,18 @@ func (m *Message) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %w", field, err))
 		}
 	}
-	_, err := address(m.From)
-	add("from", err)
-	for _, list := range []struct {
-		field string
-		addrs []string
-	}{{"to", m.To}, {"bcc", m.Bcc}} {
-		for _, a := range list.addrs {
-			_, err := address(a)
-			add(list.field, err)
-		}
-	}
-	if n := len(m.To) + len(m.Bcc); n == 0 || n > MaxRecipients {
-		add("to", fmt.Errorf("%d recipients, must be 1 to %d", n, MaxRecipients))
-	}
+	m.validateAddresses(add)
 	add("subject", line(m.Subject, maxSubject))
 	add("message id", messageID(m.MessageID))
+	if m.InReplyTo != "" {
+		add("in reply to", messageID(m.InReplyTo))
+	}
+	if len(m.References) > maxReferences {
+		add("references", fmt.Errorf("%d ids, must be at most %d", len(m.References), maxReferences))
+	}
+	for _, id := range m.References {
+		add("references", messageID(id))
+	}
 	if year := m.Date.Year(); year < 1970 || year > 9999 {
 		add("date", fmt.Errorf("year %d", year))
 	}
@@ -104,6 +105,30 @@ func (m *Message) Validate() error {
 		add("size", fmt.Errorf("%d bytes, must be at most %d", size, MaxBytes))
 	}
 	return errors.Join(errs...)
+}
+
+func (m *Message) validateAddresses(add func(string, error)) {
+	_, err := address(m.From)
+	add("from", err)
+	for _, list := range []struct {
+		field string
+		addrs []string
+	}{{"to", m.To}, {"cc", m.Cc}, {"bcc", m.Bcc}} {
+		for _, a := range list.addrs {
+			_, err := address(a)
+			add(list.field, err)
+		}
+	}
+	if n := len(m.To) + len(m.Cc) + len(m.Bcc); n == 0 || n > MaxRecipients {
+		add("to", fmt.Errorf("%d recipients, must be 1 to %d", n, MaxRecipients))
+	}
+}
+
+// CheckAddress says why a message could not be sent to an address, such as "ann@example.org" or "Ann Lee <ann@example.org>", or nil. Whoever
+// keeps addresses for later asks it first: what passes here passes [Message.Validate].
+func CheckAddress(s string) error {
+	_, err := address(s)
+	return err
 }
 
 func (a *Attachment) validate() error {
@@ -199,14 +224,26 @@ func (m *Message) compose() (*gomail.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
+	cc, err := addresses(m.Cc)
+	if err != nil {
+		return nil, err
+	}
 	bcc, err := addresses(m.Bcc)
 	if err != nil {
 		return nil, err
 	}
 	msg.ToMailAddress(to...)
+	msg.CcMailAddress(cc...)
 	msg.BccMailAddress(bcc...)
 	msg.Subject(m.Subject)
 	msg.SetMessageIDWithValue(m.MessageID)
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no absence notice answers it
+	if m.InReplyTo != "" {
+		msg.SetGenHeaderPreformatted(gomail.HeaderInReplyTo, "<"+m.InReplyTo+">")
+	}
+	if len(m.References) > 0 {
+		msg.SetGenHeaderPreformatted(gomail.HeaderReferences, "<"+strings.Join(m.References, ">\r\n <")+">")
+	}
 	msg.SetDateWithValue(m.Date)
 	switch {
 	case m.Text == "":

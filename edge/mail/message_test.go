@@ -84,6 +84,9 @@ func TestInjectionsAreRefused(t *testing.T) {
 		"to, front":         func(m *Message, s string) { m.To = []string{s + "ann@example.org"} },
 		"to, name":          func(m *Message, s string) { m.To[0] = "Ann" + s + " <ann@example.org>" },
 		"bcc":               func(m *Message, s string) { m.Bcc = []string{"ann@example.org" + s} },
+		"cc":                func(m *Message, s string) { m.Cc = []string{"ann@example.org" + s} },
+		"in reply to":       func(m *Message, s string) { m.InReplyTo = "a" + s + "@example.org" },
+		"references":        func(m *Message, s string) { m.References = []string{"a@example.org", "b" + s + "@example.org"} },
 		"subject":           func(m *Message, s string) { m.Subject = "Report for " + s },
 		"subject, middle":   func(m *Message, s string) { m.Subject = "Report" + s + " for" },
 		"message id":        func(m *Message, s string) { m.MessageID = "a" + s + "@example.org" },
@@ -115,7 +118,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(m *Message){
 		"no from": func(m *Message) { m.From = "" }, "from is a list": func(m *Message) { m.From = "a@example.org, b@example.org" },
-		"no recipients": func(m *Message) { m.To, m.Bcc = nil, nil }, "group": func(m *Message) { m.To = []string{"team: a@example.org;"} },
+		"no recipients": func(m *Message) { m.To, m.Bcc = nil, nil }, "many references": func(m *Message) { m.References = make([]string, 51) }, "group": func(m *Message) { m.To = []string{"team: a@example.org;"} },
 		"empty recipient": func(m *Message) { m.To = []string{""} }, "many": func(m *Message) { m.To = make([]string, 101) },
 		"quoted local part": func(m *Message) { m.To = []string{`"a b"@example.org`} }, "option": func(m *Message) { m.To = []string{"-oQ/tmp@example.org"} },
 		"no at": func(m *Message) { m.To = []string{"ann"} }, "not ASCII": func(m *Message) { m.To = []string{"änn@example.org"} },
@@ -174,7 +177,7 @@ func FuzzValidate(f *testing.F) {
 		header := check(t, b.Bytes(), m)
 		for key := range header {
 			switch key {
-			case "From", "To", "Subject", "Message-Id", "Date", "Content-Type", "Mime-Version":
+			case "From", "To", "Subject", "Message-Id", "Date", "Content-Type", "Mime-Version", "Auto-Submitted":
 			default:
 				t.Fatalf("header %q came from %+v", key, m)
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"time"
@@ -35,6 +36,8 @@ type Options struct {
 	Hello    string        // the name to greet with. Defaults to the host's name.
 	// RootCAs are the authorities that the server's certificate is checked against. Defaults to the system's.
 	RootCAs *x509.CertPool
+	// Log is told of receivers that the server refused while it took the message for others. Defaults to none.
+	Log *slog.Logger
 }
 
 // Validate gives all mistakes of the options.
@@ -62,8 +65,9 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SMTP gives a sender that opens one connection for each message. The server takes a message for all its recipients or for
-// none. The error is that of Options.Validate.
+// SMTP gives a sender that opens one connection for each message. Receivers that the server refuses for good are left out and logged, so that
+// one dead address of a profile does not keep the report from the depositor; if nobody of Message.To is left, the message is refused. A server
+// that wants a receiver to be tried later gets the whole message later. The error is that of Options.Validate.
 func SMTP(o Options) (Sender, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -73,6 +77,9 @@ func SMTP(o Options) (Sender, error) {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 60 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	host, _, err := net.SplitHostPort(o.Addr)
 	if err != nil {
@@ -118,7 +125,12 @@ func (s *relay) Send(ctx context.Context, m Message) error {
 		return classify(ctx, err)
 	}
 	err = client.SendWithSMTPClient(session, msg)
-	if err != nil && !msg.IsDelivered() {
+	if refusesReceivers(err) {
+		if msg, err = s.without(session, &m, err); msg != nil {
+			err = client.SendWithSMTPClient(session, msg)
+		}
+	}
+	if err != nil && (msg == nil || !msg.IsDelivered()) {
 		return classify(ctx, err)
 	}
 	// The server has the message. What it says to RSET and QUIT cannot change that, and an error would send it again.

@@ -28,6 +28,7 @@ type server struct {
 	to       []string
 	messages [][]byte
 	logins   int
+	asked    int // for a login, right or wrong
 }
 
 func (s *server) NewSession(*smtp.Conn) (smtp.Session, error) { return &session{s}, nil }
@@ -42,6 +43,9 @@ func (s *session) AuthMechanisms() []string {
 }
 
 func (s *session) Auth(string) (sasl.Server, error) {
+	s.mu.Lock()
+	s.asked++
+	s.mu.Unlock()
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -97,6 +101,7 @@ func (s *server) start(t *testing.T, config *tls.Config, implicit bool) string {
 	srv := smtp.NewServer(s)
 	srv.Domain = "localhost"
 	srv.TLSConfig = config
+	srv.AllowInsecureAuth = config == nil // without TLS it offers the login to whoever asks
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -7,13 +7,18 @@ import (
 	"strings"
 )
 
-// DataCite is what this package takes of a DataCite record (kernel 2 to 4): enough to say who, what and when.
+// DataCite is what this package takes of a DataCite record (kernel 2 to 4): the mandatory properties, dates and other identifiers.
 type DataCite struct {
 	Identifier      string
 	IdentifierType  string // DOI, ARK, ...
 	Creators        []string
 	Titles          []string
-	PublicationYear string
+	Publisher       string
+	PublicationYear string    // four digits
+	ResourceType    string    // free text
+	ResourceGeneral string    // one of ResourceTypes
+	Dates           []Element // label: one of DateTypes
+	Alternates      []Element // other identifiers; label: what they are
 }
 
 // ERC gives who, what, when and where of the record.
@@ -78,8 +83,17 @@ func (r *dataciteReader) take(path string, attrs []xml.Attr, value string) {
 		} else {
 			r.other = append(r.other, value)
 		}
+	case "publisher":
+		r.record.Publisher = value
 	case "publicationYear":
 		r.record.PublicationYear = value
+	case "resourceType":
+		r.record.ResourceType = value
+		r.record.ResourceGeneral = attribute(attrs, "resourceTypeGeneral")
+	case "dates/date":
+		r.record.Dates = append(r.record.Dates, Element{attribute(attrs, "dateType"), value})
+	case "alternateIdentifiers/alternateIdentifier":
+		r.record.Alternates = append(r.record.Alternates, Element{attribute(attrs, "alternateIdentifierType"), value})
 	}
 }
 

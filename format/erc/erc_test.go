@@ -209,7 +209,10 @@ func TestReadDataCite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := DataCite{"10.5072/x", "DOI", []string{"Lee, A.", "Ray, B."}, []string{"Main", "Second", "sub"}, "2020"}
+		want := DataCite{
+			Identifier: "10.5072/x", IdentifierType: "DOI", Creators: []string{"Lee, A.", "Ray, B."}, Titles: []string{"Main", "Second", "sub"},
+			PublicationYear: "2020",
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("kernel %s (-want +got):\n%s", kernel, diff)
 		}

@@ -1,0 +1,50 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/stagepost/stagepost/edge/webhook"
+)
+
+// A receiver verifies what it gets, remembers the ids that it has taken, and answers 2xx. Whatever else it answers, the notification comes again
+// later under the same id; 410 says that it wants no more.
+func ExampleVerify() {
+	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	seen := map[string]bool{} // of a real receiver: on disk
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			return
+		}
+		id, err := webhook.Verify(r.Header, body, time.Now(), secret)
+		if err != nil {
+			http.Error(w, "not signed by us", http.StatusUnauthorized)
+			return
+		}
+		if !seen[id] {
+			seen[id] = true
+			fmt.Printf("%s: %s\n", id, body)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer receiver.Close()
+
+	sender := webhook.NewSender(webhook.Options{})
+	for range 2 { // at least once may be twice
+		err = sender.Send(context.Background(), receiver.URL, "bat_1/5/batch-completed", time.Now(), []byte(`{"type":"batch.completed"}`), secret)
+		fmt.Println("taken:", err == nil)
+	}
+	// Output:
+	// bat_1/5/batch-completed: {"type":"batch.completed"}
+	// taken: true
+	// taken: true
+}

@@ -1,0 +1,239 @@
+package bagit
+
+import (
+	"bytes"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+var (
+	versionLine  = regexp.MustCompile(`^BagIt-Version *: *([0-9]+\.[0-9]+)$`)
+	encodingLine = regexp.MustCompile(`^Tag-File-Character-Encoding *: *([^ ]+)$`)
+)
+
+// knownVersions are those whose rules this package knows.
+var knownVersions = []string{"0.93", "0.94", "0.95", "0.96", "0.97", "1.0"}
+
+// declaration checks bagit.txt (section 2.1.1).
+func (v *validation) declaration() {
+	text, ok := v.tags["bagit.txt"]
+	if !ok {
+		v.wrong(CodeDeclaration, "bagit.txt", "it is missing: this is no bag")
+		return
+	}
+	if bytes.HasPrefix(text, []byte("\ufeff")) {
+		v.wrong(CodeDeclaration, "bagit.txt", "it begins with a byte order mark")
+		text = text[3:]
+	}
+	var found []string
+	for _, line := range lines(bytes.NewReader(text)) {
+		found = append(found, line)
+	}
+	if len(found) != 2 {
+		v.wrong(CodeDeclaration, "bagit.txt", "it has %d lines, not two", len(found))
+		found = append(found, "", "")
+	}
+	if m := versionLine.FindStringSubmatch(found[0]); m != nil {
+		v.Version = m[1]
+	} else {
+		v.wrong(CodeDeclaration, "bagit.txt", "its first line is not BagIt-Version: M.N")
+	}
+	if m := encodingLine.FindStringSubmatch(found[1]); m == nil {
+		v.wrong(CodeDeclaration, "bagit.txt", "its second line is not Tag-File-Character-Encoding: ENCODING")
+	} else if !strings.EqualFold(m[1], "UTF-8") {
+		v.wrong(CodeDeclaration, "bagit.txt", "the encoding %.40q is not known to this program", m[1])
+	}
+	v.old = strings.HasPrefix(v.Version, "0.")
+	if v.Version != "" && !slices.Contains(knownVersions, v.Version) {
+		v.odd(CodeDeclaration, "bagit.txt", "version %s is not known: it is checked by the rules of 1.0", v.Version)
+	}
+	if !v.old && v.Version != "" && (strings.Contains(found[0], " :") || !strings.Contains(found[0], ": "+v.Version)) {
+		v.wrong(CodeDeclaration, "bagit.txt", "its first line is not exactly BagIt-Version: %s", v.Version)
+	}
+}
+
+// manifests reads the manifests of payload and tag files.
+func (v *validation) manifests() {
+	payload, known := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(v.tags)) {
+		algorithm, tag := manifestOf(name), false
+		if algorithm == "" {
+			algorithm, tag = tagManifestOf(name), true
+		}
+		if algorithm == "" {
+			continue
+		}
+		if !tag {
+			payload++
+		}
+		if algorithms[algorithm] == nil {
+			v.odd(CodeAlgorithm, name, "the algorithm %q is not known: it was not checked", algorithm)
+			continue
+		}
+		if !tag {
+			known++
+			v.Algorithms = append(v.Algorithms, algorithm)
+		}
+		v.manifest(name, algorithm, tag)
+	}
+	switch {
+	case payload == 0:
+		v.wrong(CodeManifest, "", "there is no payload manifest")
+	case known == 0:
+		v.wrong(CodeAlgorithm, "", "no payload manifest is of an algorithm that is known: nothing could be checked")
+	}
+}
+
+func (v *validation) manifest(name, algorithm string, tag bool) {
+	seen := map[string]string{}
+	for line, err := range Manifest(v.text(name), algorithm, v.old) {
+		if err != nil {
+			v.wrong(CodeManifest, name, "%v", err)
+			continue
+		}
+		if line.Star {
+			v.odd(CodeManifest, line.Path, "line %d of %s has an asterisk before the path, as md5sum writes it", line.Number, name)
+		}
+		if why := unsafe(line.Path); why != "" {
+			v.wrong(CodeUnsafe, line.Path, "line %d of %s: %s", line.Number, name, why)
+			continue
+		}
+		inPayload := strings.HasPrefix(line.Path, "data/")
+		switch before, twice := seen[line.Path]; {
+		case twice && (!v.old || !strings.EqualFold(before, line.Digest)):
+			v.wrong(CodeDuplicate, line.Path, "%s names it twice", name)
+			continue
+		case twice:
+			v.odd(CodeDuplicate, line.Path, "%s names it twice", name)
+			continue
+		case !tag && !inPayload:
+			v.wrong(CodeManifest, line.Path, "%s names it, and it is not in the payload", name)
+			continue
+		case tag && (inPayload || tagManifestOf(line.Path) != ""):
+			v.wrong(CodeTagManifest, line.Path, "%s must not name it", name)
+			continue
+		}
+		seen[line.Path] = line.Digest
+		f := v.files[line.Path]
+		if f == nil {
+			f = &file{}
+			v.files[line.Path] = f
+		}
+		f.want = append(f.want, stated{algorithm, line.Digest, name})
+	}
+	if tag && !v.old {
+		for _, m := range slices.Sorted(maps.Keys(v.tags)) {
+			if manifestOf(m) != "" && seen[m] == "" {
+				v.wrong(CodeTagManifest, m, "%s does not name it", name)
+			}
+		}
+	}
+}
+
+// fetches reads fetch.txt (section 2.2.3). What it names and is not there makes the bag incomplete.
+func (v *validation) fetches() {
+	for f, err := range fetches(v.text("fetch.txt"), v.old) {
+		if err != nil {
+			v.wrong(CodeFetch, "fetch.txt", "%v", err)
+			continue
+		}
+		if why := unsafe(f.Path); why != "" {
+			v.wrong(CodeUnsafe, f.Path, "line %d of fetch.txt: %s", f.Number, why)
+			continue
+		}
+		known := v.files[f.Path]
+		switch {
+		case !strings.HasPrefix(f.Path, "data/"):
+			v.wrong(CodeFetch, f.Path, "fetch.txt names it, and it is not in the payload")
+		case known == nil || len(known.want) == 0:
+			v.wrong(CodeFetch, f.Path, "fetch.txt names it, no manifest does")
+		case known.there && f.Size >= 0 && known.size != f.Size:
+			v.wrong(CodeFetch, f.Path, "it has %d bytes, fetch.txt says %d", known.size, f.Size)
+		default:
+			known.fetch = true
+		}
+	}
+}
+
+// info checks bag-info.txt and the Payload-Oxum in it (section 2.2.2).
+func (v *validation) info() {
+	fields, err := readInfo(v.text("bag-info.txt"))
+	if err != nil {
+		v.wrong(CodeInfo, "bag-info.txt", "%v", err)
+	}
+	n := 0
+	for _, f := range fields {
+		if !strings.EqualFold(f.Label, oxumLabel) {
+			continue
+		}
+		if n++; n > 1 {
+			v.odd(CodeInfo, "bag-info.txt", "%s stands there twice", oxumLabel)
+		}
+		want, err := parseOxum(f.Value)
+		if err != nil {
+			v.wrong(CodeOxum, "bag-info.txt", "%s: %v", oxumLabel, err)
+			continue
+		}
+		if got := (oxum{v.Bytes, v.Files}); got != want {
+			v.wrong(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s says %s", got.bytes, got.files, oxumLabel, want)
+		}
+	}
+}
+
+// complete compares what the manifests name with what is there (section 3).
+func (v *validation) complete() {
+	normal := map[string]string{} // to tell of a file that is there under another form of its name
+	for name, f := range v.files {
+		if f.there {
+			normal[norm.NFC.String(name)] = name
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.files)) {
+		f := v.files[name]
+		switch {
+		case !f.there && f.fetch:
+			v.wrong(CodeFetch, name, "it has not been fetched yet")
+		case !f.there:
+			if other, ok := normal[norm.NFC.String(name)]; ok {
+				v.wrong(CodeMissing, name, "it is there as %q: the same name in another Unicode form", other)
+			} else {
+				v.wrong(CodeMissing, name, "%s names it, the bag does not have it", f.want[0].manifest)
+			}
+		case strings.HasPrefix(name, "data/"):
+			v.listed(name, f)
+		}
+	}
+	if v.Files == 0 && !v.packed && !v.hasPayloadDir() {
+		v.wrong(CodePayload, "", "there is no directory data")
+	}
+}
+
+// listed checks that a payload file stands in every manifest (since 1.0), or in one (before).
+func (v *validation) listed(name string, f *file) {
+	if len(f.want) == 0 && len(v.Algorithms) > 0 {
+		v.wrong(CodeUnlisted, name, "it is in the payload, and no manifest names it")
+		return
+	}
+	if v.old {
+		return
+	}
+	for _, a := range v.Algorithms {
+		if !slices.ContainsFunc(f.want, func(s stated) bool { return s.algorithm == a }) {
+			v.wrong(CodeUnlisted, name, "manifest-%s.txt does not name it", a)
+		}
+	}
+}
+
+// hasPayloadDir looks for data in a bag that is a directory and has no payload.
+func (v *validation) hasPayloadDir() bool {
+	d, ok := v.tree.(directory)
+	if !ok {
+		return true
+	}
+	info, err := d.root.Lstat("data")
+	return err == nil && info.IsDir()
+}

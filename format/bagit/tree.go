@@ -1,0 +1,154 @@
+package bagit
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// item is something in a tree: a file, or what should not be there.
+type item struct {
+	name string // with slashes
+	size int64
+	odd  string // what it is instead of a file; "" for a file
+	open func() (io.ReadCloser, error)
+}
+
+// tree is what holds a bag. each may be called again and gives the same items.
+type tree interface {
+	each(ctx context.Context, do func(item) error) error
+	io.Closer
+}
+
+// ErrFormat is a file that is neither a ZIP nor a TAR file.
+var ErrFormat = errors.New("neither a directory nor a ZIP or TAR file")
+
+// openTree tells a directory, a ZIP and a TAR file apart by what they are, not by their names. packed says that it is a file.
+func openTree(name string) (t tree, packed bool, err error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, false, err
+	}
+	if info.IsDir() {
+		root, err := os.OpenRoot(name)
+		if err != nil {
+			return nil, false, err
+		}
+		return directory{root}, false, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	head := make([]byte, 512)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	head = head[:n]
+	switch {
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("PK\x05\x06")):
+		z, err := zip.NewReader(f, info.Size())
+		if err != nil {
+			return nil, false, errors.Join(fmt.Errorf("%w: %w", ErrFormat, err), f.Close())
+		}
+		return zipFile{z, f}, true, nil
+	case n == 512 && (string(head[257:262]) == "ustar" || oldTAR(head)):
+		return tarFile{f}, true, nil
+	}
+	return nil, false, errors.Join(ErrFormat, f.Close())
+}
+
+// oldTAR tells whether a block is a header from before the magic: archive/tar checks its sum.
+func oldTAR(head []byte) bool {
+	h, err := tar.NewReader(bytes.NewReader(append(bytes.Clone(head), make([]byte, 1024)...))).Next()
+	return err == nil && h.Name != "" || errors.Is(err, io.EOF)
+}
+
+type directory struct{ root *os.Root }
+
+func (d directory) Close() error { return d.root.Close() }
+
+func (d directory) each(ctx context.Context, do func(item) error) error {
+	return fs.WalkDir(d.root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		one := item{name: name, open: func() (io.ReadCloser, error) { return d.root.Open(name) }}
+		if !e.Type().IsRegular() {
+			one.odd = e.Type().String()
+			return do(one)
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		one.size = info.Size()
+		return do(one)
+	})
+}
+
+type zipFile struct {
+	*zip.Reader
+	io.Closer
+}
+
+func (z zipFile) each(ctx context.Context, do func(item) error) error {
+	for _, f := range z.File {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if strings.HasSuffix(f.Name, "/") && f.UncompressedSize64 == 0 {
+			continue
+		}
+		one := item{name: f.Name, size: int64(f.UncompressedSize64), open: f.Open}
+		if !f.Mode().IsRegular() {
+			one.odd = f.Mode().Type().String()
+		}
+		if err := do(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type tarFile struct{ *os.File }
+
+func (t tarFile) each(ctx context.Context, do func(item) error) error {
+	if _, err := t.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	in := tar.NewReader(t.File)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		if h.Typeflag == tar.TypeDir || h.Typeflag == tar.TypeXGlobalHeader {
+			continue
+		}
+		one := item{name: strings.TrimPrefix(h.Name, "./"), size: h.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
+		if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse {
+			one.odd = fmt.Sprintf("type %q", h.Typeflag)
+		}
+		if err := do(one); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package pack
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+)
+
+// The files of a plan.
+const (
+	planFile     = "plan.json"
+	indexFile    = "index"    // a record of each hole
+	literalsFile = "literals" // all bytes that are no content
+	sourcesFile  = "sources"  // a line of JSON for each hole: name and source
+)
+
+// Summary is what is known of an archive once it is planned.
+type Summary struct {
+	Format   Format `json:"format"`
+	Size     int64  `json:"size"`     // of the archive, in bytes
+	Digest   string `json:"digest"`   // SHA-256, hex, over all that its bytes follow from: the same entries have the same digest
+	Entries  int64  `json:"entries"`  // files
+	Holes    int64  `json:"holes"`    // files that are not empty
+	Literals int64  `json:"literals"` // bytes that are no content
+}
+
+// source is a line in the file of sources.
+type source struct {
+	Name   string `json:"name"`
+	Source string `json:"source"`
+}
+
+// Planner works out an archive. It belongs to one goroutine, and is closed or abandoned.
+type Planner struct {
+	summary Summary
+	layout  layout
+	rec     *recorder
+	digest  hash.Hash // of the holes
+	index   *bufio.Writer
+	sources *bufio.Writer
+	line    int64 // length of the file of sources
+	files   []*os.File
+	dir     *os.Root
+}
+
+// Create begins the plan of an archive in a directory, which is to be empty. The plan is there when Close has returned.
+func Create(dir *os.Root, f Format) (*Planner, error) {
+	p := &Planner{summary: Summary{Format: f}, digest: sha256.New(), dir: dir}
+	var failed error
+	create := func(name string) *bufio.Writer {
+		file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return nil
+		}
+		p.files = append(p.files, file)
+		return bufio.NewWriterSize(file, 64<<10)
+	}
+	p.index, p.sources = create(indexFile), create(sourcesFile)
+	p.rec = &recorder{literals: create(literalsFile), digest: sha256.New()}
+	if failed != nil {
+		return nil, errors.Join(failed, p.Abandon())
+	}
+	var err error
+	if p.layout, err = newLayout(f, p.rec); err != nil {
+		return nil, errors.Join(err, p.Abandon())
+	}
+	return p, nil
+}
+
+// Abandon closes the files of a plan that is not to be. What was written stays in the directory.
+func (p *Planner) Abandon() error {
+	var mistakes []error
+	for _, f := range p.files {
+		mistakes = append(mistakes, f.Close())
+	}
+	p.files = nil
+	return errors.Join(mistakes...)
+}
+
+// Add adds a file to the end of the archive.
+func (p *Planner) Add(e Entry) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	content, err := p.layout.begin(&e)
+	if err != nil {
+		return fmt.Errorf("%w: %.200q: %w", ErrEntry, e.Name, err)
+	}
+	p.summary.Entries++
+	h := hole{offset: p.rec.total, size: e.Size, before: p.rec.holes, source: p.line, crc: e.CRC32}
+	if err := p.punch(content, e.Size); err != nil {
+		return err
+	}
+	if err := p.layout.end(); err != nil || e.Size == 0 {
+		return err
+	}
+	line, err := json.Marshal(source{e.Name, e.Source})
+	if err != nil {
+		return err
+	}
+	h.line = uint32(len(line))
+	p.line += int64(len(line)) + 1
+	p.summary.Holes++
+	fmt.Fprintf(p.digest, "%d %d %d %s\n", h.offset, h.size, len(e.Digest), e.Digest) // a hash takes all
+	_, err = p.sources.Write(append(line, '\n'))
+	if err == nil {
+		_, err = p.index.Write(h.append(nil))
+	}
+	return err
+}
+
+// blank stands for content of any kind; nobody reads it.
+var blank [1 << 20]byte
+
+// punch lets the writer of the format count n bytes of content.
+func (p *Planner) punch(content io.Writer, n int64) error {
+	p.rec.content = true
+	defer func() { p.rec.content = false }()
+	for n > 0 {
+		before := p.rec.holes
+		if _, err := content.Write(blank[:min(n, int64(len(blank)))]); err != nil {
+			return err
+		}
+		if err := p.layout.drain(); err != nil {
+			return err
+		}
+		n -= p.rec.holes - before
+	}
+	return nil
+}
+
+// Close writes the end of the archive and puts the plan on disk. Only what Close has finished can be opened.
+func (p *Planner) Close() (Summary, error) {
+	err := p.layout.close()
+	for _, w := range []*bufio.Writer{p.index, p.sources, p.rec.literals} {
+		err = errors.Join(err, w.Flush())
+	}
+	for _, f := range p.files {
+		err = errors.Join(err, f.Sync())
+	}
+	if err = errors.Join(err, p.Abandon()); err != nil {
+		return Summary{}, err
+	}
+	p.summary.Size, p.summary.Literals = p.rec.total, p.rec.total-p.rec.holes
+	all := sha256.New()
+	fmt.Fprintf(all, "%s %d %x %x", p.summary.Format, p.summary.Size, p.rec.digest.Sum(nil), p.digest.Sum(nil))
+	p.summary.Digest = hex.EncodeToString(all.Sum(nil))
+	return p.summary, p.write()
+}
+
+// write makes the plan valid: its last file appears whole.
+func (p *Planner) write() error {
+	text, err := json.Marshal(p.summary)
+	if err != nil {
+		return err
+	}
+	f, err := p.dir.OpenFile(planFile+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := p.dir.Rename(planFile+".new", planFile); err != nil {
+		return err
+	}
+	d, err := p.dir.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// recorder takes what the writer of a format writes: it keeps literal bytes and counts content.
+type recorder struct {
+	literals *bufio.Writer
+	digest   hash.Hash // of the literals
+	total    int64     // bytes of the archive so far
+	holes    int64     // of these, content
+	content  bool      // what comes now is content
+}
+
+func (r *recorder) Write(b []byte) (int, error) {
+	r.total += int64(len(b))
+	if r.content {
+		r.holes += int64(len(b))
+		return len(b), nil
+	}
+	r.digest.Write(b)
+	return r.literals.Write(b)
+}
