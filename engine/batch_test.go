@@ -239,3 +239,43 @@ func TestChildWhoseKeyExistsIsRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestRetryBetweenTheLookAndTheReport: a child is sent back after its batch saw all of them ended, and before it said so. The batch does not report
+// behind its back.
+func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		var w *world
+		broken, between := true, 0
+		b := bagOf(1, "test.letter")
+		look := b.Steps["Open"]
+		b.Steps["Open"] = func(ctx context.Context, r *engine.Run) error {
+			verdict := look(ctx, r)
+			if verdict == nil && broken {
+				broken = false
+				between++
+				page, err := store.List(ctx, job.Query{Parent: r.Job().ID})
+				if err != nil {
+					return err
+				}
+				if _, err := w.Do(ctx, engine.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+					return err
+				}
+			}
+			return verdict
+		}
+		w = start(t, store, engine.Options{}, b, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, _ *engine.Run) error {
+			if broken {
+				return engine.Fail("axle", errBroken)
+			}
+			<-time.After(time.Hour)
+			return nil
+		}}))
+		defer w.stop()
+		j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
+		if between != 1 || j.State != "Emptied" || j.Children.OK != 1 || j.Children.Open != 0 {
+			t.Errorf("got %s with %+v after %d retries in between", j.State, j.Children, between)
+		}
+		w.verify(j.ID)
+	})
+}

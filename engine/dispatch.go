@@ -191,6 +191,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	merge(&c, r.take())
 	r.work.announce(&r.job, &c)
 	c.Require.Unheld = r.work.begins(&c)
+	c.Require.Settled = r.settled && c.To.State != c.From
 	e.chain(&c, r.work, now)
 	if c.Set.Due != nil && !c.Set.Due.IsZero() {
 		defer e.alarm(*c.Set.Due)
@@ -200,6 +201,9 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		return e.putBack(ctx, r.work, &r.job, e.name, err, func(c job.Change) (job.Job, error) {
 			return e.commit(context.WithoutCancel(ctx), r, c)
 		})
+	}
+	if c.Require.Settled && job.KindOf(err) == job.Refused {
+		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", errorText(err)) // look again
 	}
 	if err == nil {
 		ending := o.ending(&c)

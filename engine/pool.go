@@ -50,7 +50,7 @@ func (e *Engine) Slots() (used, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, p := range e.pools {
-		used, total = used+p.total-p.free, total+p.total
+		total += p.total
 	}
-	return used, total
+	return len(e.running), total // not what is not free: a look for jobs takes slots for a moment
 }

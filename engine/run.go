@@ -14,15 +14,16 @@ import (
 // Run is one attempt at the work of a state: what a step sees of its job and what it may do besides returning. It belongs to the goroutine
 // of the step; only Log and Progress may be called from others.
 type Run struct {
-	job    job.Job
-	engine *Engine
-	work   *Work
-	began  time.Time // of the attempt
-	set    job.Fields
-	tasks  []job.Task
-	outbox []job.Message
-	once   sync.Once // guards log
-	log    *slog.Logger
+	job     job.Job
+	engine  *Engine
+	work    *Work
+	began   time.Time // of the attempt
+	set     job.Fields
+	tasks   []job.Task
+	outbox  []job.Message
+	settled bool      // WaitChildren said that all children have ended
+	once    sync.Once // guards log
+	log     *slog.Logger
 }
 
 // Job gives the record as of the claim or the last Save.
@@ -189,12 +190,14 @@ func (r *Run) Abandon(ctx context.Context) error {
 }
 
 // WaitChildren is what a step returns to wait until all its children have ended; the engine runs it again then. When they have, it gives
-// nil.
+// nil, and the commit that ends the attempt requires that they still have: a retry in between lets the step run again.
 func (r *Run) WaitChildren() error {
 	c := r.job.Children
 	if c.Settled() {
+		r.settled = true
 		return nil
 	}
+	r.settled = false
 	return Wait(Blocker{
 		Code: CauseChildren, Sentence: fmt.Sprintf("%d of %d jobs have not ended", c.Expected-c.Created()+c.Open, c.Expected),
 		Until: r.Now().Add(24 * time.Hour), Remedy: "nothing: it goes on by itself when they have ended",
