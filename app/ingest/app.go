@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -30,10 +31,11 @@ const (
 // Options of the application. All but Dir may be left out.
 type Options struct {
 	Dir      string       // the data directory; work, mail, storage and the inventory lie in it
-	Profiles *profile.Set // defaults to the built-in profile
+	Profiles Profiles     // defaults to the built-in profile
 	Mail     mail.Sender  // defaults to .eml files in Dir/mail
 	From     string       // sender of reports. Defaults to stagepost@localhost
 	Host     string       // right side of Message-IDs. Defaults to localhost
+	Site     string       // where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
 	Log      *slog.Logger // of what no job's log tells. Defaults to none
 
 	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the safe policy.
@@ -41,10 +43,16 @@ type Options struct {
 	Backoff engine.Backoff // of phases that talk to others. Defaults to the engine's
 	Keep    time.Duration  // of ended batches and jobs. Defaults to for ever
 
+	TrashKeep time.Duration // of what was put into the trash. Zero removes it at once
+	WorkKeep  time.Duration // of the working files of failed jobs, which then go to the trash. Defaults to 30 days; negative: for ever
+	Logs      Logs          // of the jobs, to find those of jobs that are no more. Defaults to none
+
 	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB
 	Patience time.Duration // after which a job that waits for room lets no other pass. Defaults to 1 h
 	Look     time.Duration // between looks of a job that waits for room; for another job at most 1 s. Defaults to 5 s
 	Disk     DiskSpace     // defaults to asking the file system of Dir
+
+	Moved func(way string, n int64) // is told of bytes that were fetched or stored; must be quick. Defaults to none
 
 	Downloads int          // files of one object that are fetched at once. Defaults to 4
 	Outward   *http.Client // for callbacks and minters. Defaults to one with 30 s of patience and no redirects
@@ -63,11 +71,22 @@ func (o *Options) complete() error {
 	if o.From == "" {
 		o.From = "stagepost@" + o.Host
 	}
+	site, err := checkSite(o.Site)
+	if err != nil {
+		return err
+	}
+	o.Site = site
+	if o.Profiles == nil {
+		o.Profiles = (*profile.Set)(nil)
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Reserve <= 0 {
 		o.Reserve = 512 << 20
+	}
+	if o.WorkKeep == 0 {
+		o.WorkKeep = 30 * 24 * time.Hour
 	}
 	if o.Patience <= 0 {
 		o.Patience = time.Hour
@@ -97,11 +116,17 @@ type App struct {
 	engine    *engine.Engine
 	inventory *inventory.Inventory
 	room      *room
-	stop      context.CancelFunc // of background work
+	line      *line
+	locks     locker                                                              // the inventory, but in tests of what locks are for
+	expect    func(head string) *string                                           // the head that storage must still have; tests let it be any
+	guard     *engine.JumpGuard                                                   // asked before anything is removed by its age
+	putReport func(root *os.Root, name string, write func(io.Writer) error) error // writes a file of a report; tests die in it
+	late      chan struct{}                                                       // profiles came: look again for jobs that wait for one
+	stop      context.CancelFunc                                                  // of background work
 	wait      sync.WaitGroup
 
 	mu      sync.Mutex // guards the rest
-	clients map[string]*fetch.Client
+	clients map[string]outlet
 	roots   map[string]*ocfl.Root
 }
 
@@ -123,10 +148,11 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{
-		options: o, log: o.Log, inventory: inv, stop: func() {},
-		clients: map[string]*fetch.Client{}, roots: map[string]*ocfl.Root{},
+		options: o, log: o.Log, inventory: inv, stop: func() {}, putReport: putFile,
+		clients: map[string]outlet{}, late: make(chan struct{}, 1), roots: map[string]*ocfl.Root{},
 	}
-	a.room = newRoom(a)
+	a.room, a.line, a.locks = newRoom(a), newLine(), inv
+	a.expect = func(head string) *string { return &head }
 	return a, nil
 }
 
@@ -135,14 +161,14 @@ func (a *App) Works() []engine.Work {
 	outside := engine.Policy{Backoff: a.options.Backoff}
 	return []engine.Work{
 		{
-			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch,
+			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce,
 			Policy: engine.Policy{Backoff: a.options.Backoff},
 			Steps: map[lifecycle.State]engine.Step{
 				Pending: a.readPayload, Processing: a.makeJobs, Reporting: a.report, UpdateReporting: a.report,
 			},
 		},
 		{
-			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob,
+			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce,
 			Policy: outside,
 			Steps: map[lifecycle.State]engine.Step{
 				Pending:      a.phase(true, (*task).begin),
@@ -154,22 +180,27 @@ func (a *App) Works() []engine.Work {
 				Recording:    a.phase(true, (*task).record),
 				Notify:       a.phase(false, (*task).notify),
 			},
-			Gates: map[lifecycle.State]engine.Gate{Provisioning: a.room.gate},
+			Gates: map[lifecycle.State]engine.Gate{
+				Provisioning: a.room.gate, Processing: a.lockGate, Storing: a.lockGate, Recording: a.lockGate,
+			},
 		},
 	}
 }
 
 // Deliver gives the topics of the outbox that the application delivers, for the engine's options.
 func (a *App) Deliver() map[string]engine.Deliver {
-	return map[string]engine.Deliver{mailTopic: a.deliverMail}
+	return map[string]engine.Deliver{mailTopic: a.deliverMail, hookTopic: a.deliverHook}
 }
 
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs.
 func (a *App) Bind(e *engine.Engine) {
-	a.engine = e
+	a.engine, a.guard = e, engine.NewJumpGuard(e.Clock(), 0)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.wait.Go(func() { a.sweeps(ctx) })
+	a.wait.Go(func() { a.watchProfiles(ctx) })
+	a.wait.Go(func() { a.latecomers(ctx) })
+	a.wait.Go(func() { a.keepLocks(ctx) })
 }
 
 // Close ends background work and closes inventory and storage. The engine must have stopped.
@@ -179,7 +210,7 @@ func (a *App) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range a.clients {
-		c.Close()
+		c.fetch.Close()
 	}
 	mistakes := []error{a.inventory.Close()}
 	for _, r := range a.roots {
@@ -194,8 +225,8 @@ func (a *App) profile(id string) (*profile.Profile, error) {
 		return p, nil
 	}
 	return nil, engine.Wait(engine.Blocker{
-		Code: "profile", Sentence: fmt.Sprintf("there is no profile %q any more", id), Until: a.engine.Clock().Now().Add(time.Minute),
-		Remedy: "put the profile back into the profile directory and restart",
+		Code: causeProfile, Sentence: fmt.Sprintf("there is no profile %q any more", id), Until: a.engine.Clock().Now().Add(time.Minute),
+		Remedy: "put the profile back into the profile directory; it goes on at once",
 	})
 }
 
@@ -204,14 +235,23 @@ func (a *App) client(p *profile.Profile) *fetch.Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := a.clients[p.ID]
-	if c == nil {
+	if c.of != p { // the first, or the profile is another one now: downloads that run go on as they began
+		if c.fetch != nil {
+			c.fetch.Close()
+		}
 		policy := a.options.Fetch
 		policy.Allow = append(p.AllowNetworks(), policy.Allow...)
 		policy.MaxBytes = max(p.Limits.Bytes, p.Limits.Manifest)
-		c = fetch.New(policy)
+		c = outlet{of: p, fetch: fetch.New(policy)}
 		a.clients[p.ID] = c
 	}
-	return c
+	return c.fetch
+}
+
+// outlet is a profile's way to the outside, and the profile that it was made for.
+type outlet struct {
+	of    *profile.Profile
+	fetch *fetch.Client
 }
 
 // phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.
@@ -234,8 +274,12 @@ func (a *App) phase(directory bool, do func(*task, context.Context) error) engin
 				return err
 			}
 			defer t.dir.Close()
+			if err := t.refill(ctx); err != nil {
+				return named(err)
+			}
 		}
 		err = named(do(t, ctx))
+		t.label()
 		return errors.Join(err, r.SetData(t.data))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // readPayload is the step of a pending batch: it finds out what the payload is, reads a batch manifest through to its end and counts its
@@ -31,12 +32,12 @@ func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 	if err = named(err); err != nil {
 		if final(err) {
 			d.Cause, d.Failure = causeOf(err), err.Error()
-			err = errors.Join(err, r.SetData(d), a.sendQueued(r, p, &s, err))
+			err = errors.Join(err, r.SetData(d), a.sendQueued(r, p, &s, &d, err))
 		}
 		return err
 	}
 	d.Priority = priority(d.Jobs, p, &s.Submission)
-	return errors.Join(r.SetData(d), a.sendQueued(r, p, &s, nil))
+	return errors.Join(r.SetData(d), a.sendQueued(r, p, &s, &d, nil))
 }
 
 func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *batchSpec) (batchData, error) {
@@ -153,12 +154,16 @@ func priority(jobs int, p *profile.Profile, s *Submission) int {
 	return min(max(int(10*math.Log(float64(jobs))+5), job.FirstPriority), job.LastPriority)
 }
 
-// makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended.
+// makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended. If they cannot all be
+// created, those that were are given up, so that nothing half-made goes on, and the report says so.
 func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 	var s batchSpec
 	var d batchData
 	if err := errors.Join(r.Spec(&s), r.Data(&d)); err != nil {
 		return err
+	}
+	if d.Failure != "" {
+		return a.giveUp(ctx, r, &d)
 	}
 	if c := r.Job().Children; c.Expected == d.Jobs && c.Created() == d.Jobs {
 		return r.WaitChildren()
@@ -167,14 +172,35 @@ func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 	if err != nil {
 		return err
 	}
-	f, err := a.openPayload(r.Job().ID, &s)
+	if err = named(a.spawn(ctx, r, p, &s, &d)); err == nil {
+		return r.WaitChildren()
+	}
+	if ctx.Err() != nil || job.KindOf(err) == job.Stale || !final(err) && engine.Classify(err) && !r.Last() {
+		return err
+	}
+	if fresh := r.Fresh(ctx); fresh != nil {
+		return fresh
+	}
+	d.Cause, d.Failure = causeOf(err), err.Error()
+	if r.Job().Children.Created() == 0 {
+		return errors.Join(engine.Fail(d.Cause, err), r.SetData(d), a.sendQueued(r, p, &s, &d, err))
+	}
+	if err := errors.Join(r.SetData(d), r.Save(ctx)); err != nil {
+		return err
+	}
+	return a.giveUp(ctx, r, &d)
+}
+
+// spawn creates the jobs of a batch that are not there yet.
+func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData) error {
+	f, err := a.openPayload(r.Job().ID, s)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	next, stop := jobSpecs(f, p, &s, &d)
+	next, stop := jobSpecs(f, p, s, d)
 	defer stop()
-	err = r.Spawn(ctx, d.Jobs, func(i int) (engine.Order, error) {
+	return r.Spawn(ctx, d.Jobs, func(i int) (engine.Order, error) {
 		one, err := next()
 		if err != nil {
 			return engine.Order{}, fmt.Errorf("row %d: %w", i+1, err)
@@ -182,10 +208,41 @@ func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 		r.Progress(int64(i+1), int64(d.Jobs), "jobs")
 		return engine.Order{
 			Kind: JobKind, Priority: d.Priority, Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
+			Tags: tags(p), Bytes: max(one.Size, 0),
 		}, nil
 	})
-	if err != nil {
-		return named(err)
+}
+
+// giveUp ends the jobs of a batch whose jobs could not all be created, and lets it go on to its report. What they stored until then stays stored.
+func (a *App) giveUp(ctx context.Context, r *engine.Run, d *batchData) error {
+	if err := r.Abandon(ctx); err != nil {
+		return err
+	}
+	open := false
+	q := job.Query{Kinds: []job.Kind{JobKind}, Parent: r.Job().ID, Ended: &open, Oldest: true, Limit: 1000}
+	for {
+		page, err := a.engine.Store().List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			act := engine.Act{
+				Job: page.Jobs[i].ID, Event: Fail, By: lifecycle.Worker, Actor: "ingest", Note: "its batch could not be completed: " + d.Failure,
+			}
+			if page.Jobs[i].State == Held {
+				act.Event, act.By, act.Confirm = Delete, lifecycle.Operator, true
+			}
+			if _, err := a.engine.Do(ctx, act); err != nil && job.KindOf(err) != job.Refused {
+				return err
+			}
+		}
+		if page.Next == "" {
+			break
+		}
+		q.After = page.Next
+	}
+	if err := r.Fresh(ctx); err != nil {
+		return err
 	}
 	return r.WaitChildren()
 }

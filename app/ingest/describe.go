@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
@@ -66,7 +68,7 @@ func known(value string) string {
 	return value
 }
 
-// inherit takes from the version before what this one leaves out.
+// inherit takes from the version before what this one leaves out, and adds the local ids that the object has besides.
 func (t *task) inherit(ctx context.Context, who *identity) error {
 	before, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: who.ARK})
 	if err != nil || len(before) == 0 {
@@ -75,6 +77,11 @@ func (t *task) inherit(ctx context.Context, who *identity) error {
 	who.Title = cmp.Or(who.Title, before[0].Title)
 	who.Creator = cmp.Or(who.Creator, before[0].Creator)
 	who.Date = cmp.Or(who.Date, before[0].Date)
+	for _, id := range before[0].LocalIDs {
+		if !slices.Contains(who.LocalIDs, id) {
+			who.LocalIDs = append(slices.Clone(who.LocalIDs), id)
+		}
+	}
 	return nil
 }
 
@@ -86,6 +93,9 @@ func (t *task) writeSystem(p *profile.Profile, who *identity) error {
 		ingestName:     func(w io.Writer) error { return t.writeIngest(w, p) },
 		ownerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
 		membershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
+	}
+	if d := dataCiteOf(who, p); d.Enough() && !t.dir.has(producerName+"/"+dataCiteName) {
+		files[dataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
 	}
 	if t.spec.Type == TypeObjectManifest {
 		files[manifestName] = t.copyFrom(manifestFile)
@@ -136,6 +146,29 @@ func dublinCoreOf(who *identity) erc.DublinCore {
 		add("identifier", id)
 	}
 	return all
+}
+
+// dataCiteOf is the object as DataCite describes it. Without title, creator or a year it is not enough to be written.
+func dataCiteOf(who *identity, p *profile.Profile) erc.DataCite {
+	d := erc.DataCite{
+		Identifier: who.ARK, IdentifierType: "ARK", Publisher: p.Owner, PublicationYear: erc.Year(who.Date),
+		ResourceType: "digital object", ResourceGeneral: "Other",
+	}
+	for name := range strings.SplitSeq(who.Creator, ";") {
+		if name = strings.TrimSpace(name); name != "" {
+			d.Creators = append(d.Creators, name)
+		}
+	}
+	if who.Title != "" {
+		d.Titles = []string{who.Title}
+	}
+	if who.Date != "" {
+		d.Dates = []erc.Element{{Label: "Created", Value: who.Date}}
+	}
+	for _, id := range who.LocalIDs {
+		d.Alternates = append(d.Alternates, erc.Element{Label: "local", Value: id})
+	}
+	return d
 }
 
 // writeIngest writes how the object came here, a line for each fact.

@@ -89,6 +89,7 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.name, err)
 	}
+	d.app.moved(Fetched, got.Size-got.Resumed)
 	if sum := d.total.Add(got.Size - last); sum > d.profile.Limits.Bytes {
 		return fail(CauseTooLarge, "its files have more than the %d bytes that profile %s allows", d.profile.Limits.Bytes, d.profile.ID)
 	}

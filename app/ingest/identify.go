@@ -11,16 +11,13 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/noid"
-	"github.com/stagepost/stagepost/job"
 )
 
 // identify gets the object's ARK: the inventory knows it by job, primary id or local id, or mints it. It is asked again after a crash and
-// gives the same.
+// gives the same. While a service mints, the local ids are locked.
 func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name, error) {
-	j := t.Job()
-	c := inventory.Claim{Job: string(j.ID), Owner: p.Owner, LocalIDs: t.spec.LocalIDs, Template: p.Minter.NOID()}
+	c := inventory.Claim{Owner: p.Owner, LocalIDs: t.spec.LocalIDs, Template: p.Minter.NOID()}
 	if t.spec.PrimaryID != "" {
 		ark, err := noid.ParseARK(t.spec.PrimaryID)
 		if err != nil {
@@ -28,35 +25,25 @@ func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name
 		}
 		c.Given = ark.String()
 	}
-	n, err := t.app.inventory.Name(ctx, c)
+	var n inventory.Name
+	err := t.locked(ctx, func(by inventory.Taker) (err error) {
+		c.Taker = by
+		n, err = t.app.locks.Name(ctx, c)
+		return err
+	})
 	if err != nil || n.ARK != "" {
-		return n, err
-	}
-	if n.Holder != "" {
-		return n, t.waitFor(ctx, job.ID(n.Holder))
+		return n, t.again(err)
 	}
 	ark, err := t.mintOutside(ctx, p)
 	if err != nil {
 		return n, err
 	}
-	return t.app.inventory.Settle(ctx, c, ark)
-}
-
-// waitFor waits for another job that is getting an ARK for one of our local ids. One that ended has given up its claim.
-func (t *task) waitFor(ctx context.Context, holder job.ID) error {
-	j, err := t.app.engine.Store().Get(ctx, holder)
-	if err != nil && job.KindOf(err) != job.NotFound {
-		return err
+	locks := n.Locks
+	n, err = t.app.locks.Settle(ctx, c, locks, ark)
+	if err == nil {
+		t.app.line.freed(locks...)
 	}
-	if err != nil || j.Ended {
-		if err := t.app.inventory.Free(ctx, string(holder)); err != nil {
-			return err
-		}
-	}
-	return engine.Wait(engine.Blocker{
-		Code: "local-id", Sentence: fmt.Sprintf("%s is getting an identifier for a local id of this object", holder),
-		Until: t.Now().Add(t.app.pause()), Holder: string(holder), Remedy: "nothing: it goes on when that job has its identifier",
-	})
+	return n, t.again(err)
 }
 
 // mintOutside asks the profile's minter by POST. The job is the idempotency key, so that a lost answer costs no second identifier.

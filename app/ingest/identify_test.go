@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -25,7 +26,7 @@ func (m *minter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.calls++
 	key := r.Header.Get("Idempotency-Key")
 	if m.minted[key] == "" {
-		m.minted[key] = "ark:/12345/x" + string(rune('0'+len(m.minted)))
+		m.minted[key] = "ark:/12345/x" + strconv.Itoa(len(m.minted))
 	}
 	if len(m.status) > 0 {
 		status := m.status[0]

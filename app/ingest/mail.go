@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	netmail "net/mail"
-	"os"
+	"io/fs"
+	"net/url"
 	"strings"
 	"time"
 
@@ -21,70 +20,70 @@ import (
 // mailTopic is the outbox's topic for mail.
 const mailTopic = "mail"
 
-// letter is a mail in the outbox. That of a report is made of the report's files when it is delivered, so that the outbox stays small.
+// letter is a mail in the outbox. Its bodies and attachments are made when it is delivered, that of a report of the report's file, so that the
+// outbox stays small. What is made is the same at every attempt.
 type letter struct {
-	To         []string  `json:"to"`
+	receivers
 	Subject    string    `json:"subject"`
 	MessageID  string    `json:"message_id"`
+	InReplyTo  string    `json:"in_reply_to,omitempty"`
+	References []string  `json:"references,omitempty"`
 	Date       time.Time `json:"date"`
-	Text       string    `json:"text,omitempty"`
-	Batch      job.ID    `json:"batch,omitempty"`
+	Text       string    `json:"text,omitempty"` // of letters that older versions left in the outbox
+	Queued     *queued   `json:"queued,omitempty"`
+	Batch      job.ID    `json:"batch,omitempty"` // of the report
 	Generation int       `json:"generation,omitempty"`
 }
 
-// receivers gives those who are told of a batch: the depositor's own address, else the profile's.
-func receivers(p *profile.Profile, s *Submission) []string {
-	if s.Notification == "" {
-		return p.Notification
-	}
-	list, err := netmail.ParseAddressList(s.Notification)
-	if err != nil {
-		return p.Notification // it was checked at submission
-	}
-	var all []string
-	for _, one := range list {
-		all = append(all, one.String())
-	}
-	return all
+// messageID names a mail by its batch and what it is: the same at every attempt and after every crash.
+func (a *App) messageID(batch job.ID, kind string) string {
+	return fmt.Sprintf("%s.%s@%s", batch, kind, a.options.Host)
 }
 
-// sendQueued tells that a batch was queued, or could not be.
-func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *batchSpec, failure error) error {
-	to := receivers(p, &s.Submission)
-	if p.Suppress != profile.SuppressNone || len(to) == 0 {
+func reportKind(generation int) string { return fmt.Sprintf("report.%d", generation) }
+
+// sendQueued tells that a batch was queued, or could not be. It begins the thread of the batch's mails.
+func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, failure error) error {
+	to := whom(p, &s.Submission, failure != nil)
+	if p.Suppress != profile.SuppressNone || to.nobody() {
 		return nil
 	}
-	id := r.Job().ID
-	l := letter{To: to, Date: r.Job().Created, Subject: "Ingest: OK -- Submission Queued: " + string(id) + ";"}
-	name, state := "queued", "Your submission was queued."
-	if failure != nil {
-		l.Subject, name = "Ingest: FAIL -- Submission Queue Failed: "+string(id)+";", "queue-failed"
-		state = "Your submission could not be queued: " + oneLine(failure.Error())
+	b := r.Job()
+	q := &queued{
+		Batch: b.ID, Filename: s.Filename, Profile: s.Profile, Submitter: s.Submitter, Submitted: b.Created.UTC(), Bytes: s.Payload.Size, Objects: d.Jobs,
 	}
-	l.Text = fmt.Sprintf("\nSubmission ID: %s\nFile: %s\nProfile: %s\nUser agent: %s\nSubmission date: %s\n\n%s\n",
-		id, s.Filename, s.Profile, s.Submitter, r.Job().Created.UTC().Format(time.RFC3339), state)
-	l.MessageID = fmt.Sprintf("%s.%s@%s", id, name, a.options.Host)
-	return r.Send(mailTopic, fmt.Sprintf("%s/%s", id, name), l)
+	l := letter{receivers: to, Date: b.Created, Subject: "Ingest: OK -- Submission Queued: " + string(b.ID) + ";", Queued: q}
+	kind := "queued"
+	if failure != nil {
+		l.Subject, kind = "Ingest: FAIL -- Submission Queue Failed: "+string(b.ID)+";", "queue-failed"
+		q.Cause, q.Failure = d.Cause, failure.Error()
+	}
+	l.MessageID = a.messageID(b.ID, kind)
+	return r.Send(mailTopic, fmt.Sprintf("%s/%s", b.ID, kind), l)
 }
 
-// sendReport puts the mail about a report into the outbox.
-func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *batchSpec, rep *BatchReport) error {
-	to := receivers(p, &s.Submission)
-	if p.Suppress == profile.SuppressFull || len(to) == 0 {
+// sendReport puts the mail about a report into the outbox: an answer to the report before, or to the mail that the batch was queued.
+func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, rep *BatchReport) error {
+	to := whom(p, &s.Submission, rep.bad())
+	if p.Suppress == profile.SuppressFull || to.nobody() {
 		return nil
 	}
 	word := "OK"
-	if rep.Failed > 0 {
+	if rep.bad() {
 		word = "FAIL"
 	}
-	return r.Send(mailTopic, fmt.Sprintf("%s/report/%d", rep.Batch, rep.Generation), letter{
-		To: to, Date: rep.Ended, Batch: rep.Batch, Generation: rep.Generation,
+	l := letter{
+		receivers: to, Date: rep.Ended, Batch: rep.Batch, Generation: rep.Generation,
 		Subject:   fmt.Sprintf("Ingest: %s -- Submission Processed: %s;", word, rep.Batch),
-		MessageID: fmt.Sprintf("%s.report.%d@%s", rep.Batch, rep.Generation, a.options.Host),
-	})
+		MessageID: a.messageID(rep.Batch, reportKind(rep.Generation)),
+	}
+	l.References = []string{a.messageID(rep.Batch, "queued")}
+	if d.Reports > 0 {
+		l.References = append(l.References, a.messageID(rep.Batch, reportKind(d.Last)))
+	}
+	l.InReplyTo = l.References[len(l.References)-1]
+	return r.Send(mailTopic, fmt.Sprintf("%s/report/%d", rep.Batch, rep.Generation), l)
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // deliverMail sends a letter. Sending again is harmless: the Message-ID is the same.
 func (a *App) deliverMail(ctx context.Context, m job.Message) error {
@@ -92,70 +91,162 @@ func (a *App) deliverMail(ctx context.Context, m job.Message) error {
 	if err := json.Unmarshal(m.Body, &l); err != nil {
 		return &errCaused{cause: "mail", err: fmt.Errorf("mail %s: %w", m.Key, err)}
 	}
-	msg := mail.Message{From: a.options.From, To: l.To, Subject: l.Subject, MessageID: l.MessageID, Date: l.Date, Text: l.Text}
-	if l.Batch != "" {
-		if err := a.attach(&msg, &l); err != nil {
-			return err
-		}
+	msg := mail.Message{
+		From: a.options.From, To: l.To, Cc: l.Cc, Bcc: l.Bcc, Subject: l.Subject, MessageID: l.MessageID,
+		InReplyTo: l.InReplyTo, References: l.References, Date: l.Date, Text: l.Text,
+	}
+	var err error
+	switch {
+	case l.Queued != nil:
+		msg.Text = l.Queued.text()
+		msg.HTML, err = l.Queued.page(a.link(l.Queued.Batch, "")).render()
+	case l.Batch != "":
+		err = a.attach(&msg, &l)
+	}
+	if err != nil {
+		return err
 	}
 	return a.options.Mail.Send(ctx, msg)
 }
 
-// attach makes text and attachments of a report's files: failed.json and completed.json, as Merritt has them.
+// Bounds of a mail about a report. Four attachments of the largest size are, as they are sent, about half of what most servers take.
+const (
+	mostShown     = 200     // objects of one list in the body
+	maxAttachment = 2 << 20 // bytes
+)
+
+// attach makes bodies and attachments of a report's file: failed.json and completed.json, as Merritt has them, and both as CSV. What is too
+// large is cut, and the bodies say so.
 func (a *App) attach(msg *mail.Message, l *letter) error {
-	root, err := a.batchDir(l.Batch)
-	if err != nil {
-		return err
+	data, err := a.readReport(l.Batch, l.Generation)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &errCaused{cause: "mail", err: fmt.Errorf("report %d of %s is gone with its directory: %w", l.Generation, l.Batch, err)}
 	}
-	defer root.Close()
-	text, err := readAll(root, fmt.Sprintf("%s/%d.txt", reportsName, l.Generation))
-	if err != nil {
-		return err
-	}
-	data, err := readAll(root, fmt.Sprintf("%s/%d.json", reportsName, l.Generation))
 	if err != nil {
 		return err
 	}
 	var rep BatchReport
 	if err := json.Unmarshal(data, &rep); err != nil {
-		return err
+		return &errCaused{cause: "mail", err: fmt.Errorf("report %d of %s: %w", l.Generation, l.Batch, err)}
 	}
-	failed, err := json.MarshalIndent(map[string][]JobReport{"failedJobs": rep.with(false)}, "", "  ")
+	notes, err := a.attachLists(msg, &rep)
 	if err != nil {
 		return err
 	}
-	completed, err := json.MarshalIndent(map[string][]JobReport{"completedJobs": rep.with(true)}, "", "  ")
-	if err != nil {
-		return err
+	msg.Text = rep.text(mostShown)
+	for _, note := range notes {
+		msg.Text += "\n" + note + "\n"
 	}
-	msg.Text = string(text)
-	msg.Attachments = []mail.Attachment{
-		{Name: "failed.json", ContentType: "application/json", Data: failed},
-		{Name: "completed.json", ContentType: "application/json", Data: completed},
-	}
-	if len(text)+len(failed)+len(completed) > mail.MaxBytes/2 {
-		msg.Attachments = nil
-		msg.Text = string(text[:min(len(text), mail.MaxBytes/4)]) + "\n(The report is too long for a mail; ask for it by the submission's id.)\n"
-	}
-	return nil
+	page := rep.page(mostShown, a.link(l.Batch, ""))
+	page.Notes = append(page.Notes, notes...)
+	msg.HTML, err = page.render()
+	return err
 }
 
-// with gives the jobs that completed, or those that ended otherwise.
+// attachLists attaches the four lists and gives a sentence for each that was cut.
+func (a *App) attachLists(msg *mail.Message, rep *BatchReport) (notes []string, err error) {
+	for _, list := range []struct {
+		completed bool
+		name      string
+	}{{false, "failed"}, {true, "completed"}} {
+		all := len(rep.with(list.completed))
+		whole := a.whole(rep.Batch, "csv-"+list.name)
+		text, left, err := rep.listJSON(list.completed, maxAttachment, whole)
+		if err != nil {
+			return nil, err
+		}
+		table, leftOfTable := rep.csv(list.completed, maxAttachment, whole)
+		for _, one := range []struct {
+			name, kind string
+			data       []byte
+			left       int
+		}{
+			{list.name + ".json", "application/json", text, left}, {list.name + ".csv", "text/csv; charset=utf-8", table, leftOfTable},
+		} {
+			msg.Attachments = append(msg.Attachments, mail.Attachment{Name: one.name, ContentType: one.kind, Data: one.data})
+			if one.left > 0 {
+				notes = append(notes, "The attachment "+one.name+" is cut. "+cutSentence(all-one.left, all, whole))
+			}
+		}
+	}
+	return notes, nil
+}
+
+// whole says where a list can be had that was cut.
+func (a *App) whole(batch job.ID, format string) string {
+	if link := a.link(batch, format); link != "" {
+		return "All of it: " + link
+	}
+	return fmt.Sprintf("For all of it, ask the staff of the archive for the report of %s as %s.", batch, format)
+}
+
+// checkSite sees that links can be made of the address of the server.
+func checkSite(site string) (string, error) {
+	if site == "" {
+		return "", nil
+	}
+	u, err := url.Parse(strings.TrimRight(site, "/"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "", fmt.Errorf("ingest: the address for links in mails, %q, is no http or https URL", site)
+	}
+	return u.String(), nil
+}
+
+// link gives the address of a batch's page, or of its report in a format, if depositors can reach the server.
+func (a *App) link(batch job.ID, format string) string {
+	switch {
+	case a.options.Site == "":
+		return ""
+	case format == "":
+		return a.options.Site + "/batches/" + string(batch)
+	}
+	return a.options.Site + "/api/ingest/batches/" + string(batch) + "/report?format=" + format
+}
+
+// listJSON gives the jobs that completed, or those that failed, in Merritt's form. It holds no more jobs than fit into most bytes; then a
+// member "cut" says so, and left is the number of those that are missing.
+func (r *BatchReport) listJSON(completed bool, most int, where string) (text []byte, left int, err error) {
+	key := "failedJobs"
+	if completed {
+		key = "completedJobs"
+	}
+	jobs := r.with(completed)
+	text = []byte("{\n  \"" + key + "\": [")
+	for i := range jobs {
+		one, err := json.MarshalIndent(&jobs[i], "    ", "  ")
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(text)+len(one) > most {
+			left = len(jobs) - i
+			break
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(text, "\n    "...), one...)
+	}
+	if len(jobs) > left {
+		text = append(text, "\n  "...)
+	}
+	text = append(text, ']')
+	if left > 0 {
+		says, err := json.Marshal(cutSentence(len(jobs)-left, len(jobs), where))
+		if err != nil {
+			return nil, 0, err
+		}
+		text = append(append(text, ",\n  \"cut\": "...), says...)
+	}
+	return append(text, "\n}\n"...), left, nil
+}
+
+// with gives the jobs that completed, or those that failed. Deleted ones are neither.
 func (r *BatchReport) with(completed bool) []JobReport {
 	all := []JobReport{}
 	for _, j := range r.Jobs {
-		if ok := j.Outcome == lifecycle.OK; ok == completed && j.Outcome != lifecycle.None {
+		if ok := j.Outcome == lifecycle.OK; ok == completed && j.Outcome != lifecycle.None && j.State != Deleted {
 			all = append(all, j)
 		}
 	}
 	return all
-}
-
-func readAll(root *os.Root, name string) ([]byte, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(f)
-	return text, errors.Join(err, f.Close())
 }

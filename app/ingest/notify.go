@@ -3,19 +3,14 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -63,7 +58,7 @@ func (t *task) notify(ctx context.Context) error {
 	return t.app.discard(t.Job().Parent, t.Job().ID)
 }
 
-// tell calls the callback once. Headers are those of Standard Webhooks: id, timestamp and signature.
+// tell calls the callback once, signed as Standard Webhooks has it.
 func (t *task) tell(ctx context.Context, p *profile.Profile) error {
 	j := t.Job()
 	news := News{
@@ -81,12 +76,12 @@ func (t *task) tell(ctx context.Context, p *profile.Profile) error {
 	if err != nil {
 		return &errCaused{cause: CauseCallback, err: err}
 	}
-	at := strconv.FormatInt(t.Now().Unix(), 10)
-	req.Header.Set("Content-Type", "application/json")
+	secret, err := webhook.ParseSecret(string(p.Callback.Secret))
+	if err != nil { // any other text is the key itself
+		secret = webhook.RawSecret(string(p.Callback.Secret))
+	}
+	webhook.SetHeader(req.Header, t.Key(), t.app.engine.Clock().Wall(), body, secret)
 	req.Header.Set("Idempotency-Key", t.Key())
-	req.Header.Set("Webhook-Id", t.Key())
-	req.Header.Set("Webhook-Timestamp", at)
-	req.Header.Set("Webhook-Signature", Sign(string(p.Callback.Secret), t.Key(), at, body))
 	answer, err := t.app.options.Outward.Do(req)
 	if err != nil {
 		return &errCaused{cause: CauseCallback, again: true, err: err}
@@ -97,26 +92,4 @@ func (t *task) tell(ctx context.Context, p *profile.Profile) error {
 		return &errCaused{cause: CauseCallback, again: passing(answer.StatusCode), err: fmt.Errorf("the callback answers %s", answer.Status)}
 	}
 	return nil
-}
-
-// Sign gives the signature of a callback: "v1," and the base64 of HMAC-SHA256 over id, timestamp (seconds since 1970) and body, joined by
-// full stops. Receivers compute it with the profile's secret and compare.
-func Sign(secret, id, timestamp string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	_, _ = fmt.Fprintf(mac, "%s.%s.", id, timestamp) // a hash never fails
-	_, _ = mac.Write(body)
-	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// discard removes a job's work directory: first out of the way by one rename, then file by file.
-func (a *App) discard(batch, id job.ID) error {
-	from := filepath.Join(a.options.Dir, workName, string(batch), string(id))
-	to := filepath.Join(a.options.Dir, trashName, string(id))
-	if err := os.RemoveAll(to); err != nil { // of an attempt that died here
-		return err
-	}
-	if err := os.Rename(from, to); err != nil {
-		return ignoreMissing(err)
-	}
-	return os.RemoveAll(to)
 }

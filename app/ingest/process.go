@@ -42,7 +42,9 @@ func (t *task) process(ctx context.Context) error {
 		return err
 	}
 	who.ARK, who.Minted = name.ARK, name.Minted
-	if err := t.inherit(ctx, who); err != nil {
+	if was := t.data.Identity; was != nil && was.ARK == who.ARK {
+		who = was // of an earlier attempt: the object may have newer versions by now, and the files must become what they were
+	} else if err := t.inherit(ctx, who); err != nil {
 		return err
 	}
 	if err := t.writeSystem(p, who); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// record is the step of Recording: it enters the version in the inventory, once.
+// record is the step of Recording: it enters the version in the inventory, once, under the locks of object and inventory, which end with it.
 func (t *task) record(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -24,14 +24,24 @@ func (t *task) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.app.inventory.Record(ctx, inventory.Entry{
+	locks, err := t.take(ctx,
+		inventory.Want{Kind: inventory.ObjectLock, Name: who.ARK, Note: "adding a version"},
+		inventory.Want{Kind: inventory.InventoryLock, Name: who.ARK, Note: "entering a version"})
+	if err != nil {
+		return t.again(err)
+	}
+	err = t.app.locks.Record(ctx, inventory.Entry{
 		Object: inventory.Object{
 			ARK: who.ARK, Owner: p.Owner, Collection: p.Collection, Profile: p.ID,
 			Title: who.Title, Creator: who.Creator, Date: who.Date, LocalIDs: who.LocalIDs,
 		},
 		Job: string(j.ID), Batch: string(j.Parent), Submitter: t.spec.Submitter, Note: t.spec.Note,
-		Version: t.data.Version, At: j.Created, Places: t.data.Places,
+		Version: t.data.Version, At: j.Created, Places: t.data.Places, Locks: locks,
 	}, t.counted(list))
+	if err == nil {
+		t.app.line.freed(locks...)
+	}
+	return t.again(err)
 }
 
 // storedList gives the list that the version was stored from.

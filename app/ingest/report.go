@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
@@ -36,6 +37,9 @@ type BatchReport struct {
 	Completed  int             `json:"completed"`
 	Failed     int             `json:"failed"`
 	Deleted    int             `json:"deleted"`
+	Summary    string          `json:"summary"` // what happened, for the depositor
+	Next       string          `json:"next"`    // what there is to do, for the depositor
+	Changes    *Changes        `json:"changes,omitempty"`
 	Jobs       []JobReport     `json:"jobs"` // in the order of the manifest
 }
 
@@ -57,24 +61,40 @@ type JobReport struct {
 	Cause    string            `json:"cause,omitempty"`
 	Message  string            `json:"message,omitempty"`
 	Retries  int               `json:"retries,omitempty"`
+	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
+	Remedy   Remedy            `json:"remedy,omitempty"` // who can bring it into storage after all
+	Next     string            `json:"next,omitempty"`   // the same for the depositor, as a sentence
+}
+
+// standing is a report with what it has to do with the last one that went out.
+type standing struct {
+	BatchReport
+	reports int  // that went out
+	changed bool // the last one says something else
 }
 
 // Report makes the report of a batch as it stands.
 func (a *App) Report(ctx context.Context, batch job.ID) (BatchReport, error) {
+	st, err := a.standing(ctx, batch)
+	return st.BatchReport, err
+}
+
+func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err error) {
 	store := a.engine.Store()
 	b, err := store.Get(ctx, batch)
 	if err != nil {
-		return BatchReport{}, err
+		return st, err
 	}
 	if b.Kind != BatchKind {
-		return BatchReport{}, job.Errorf(job.Invalid, "report", batch, "it is a %s, not a batch", b.Kind)
+		return st, job.Errorf(job.Invalid, "report", batch, "it is a %s, not a batch", b.Kind)
 	}
 	var s batchSpec
 	var d batchData
 	if err := decodeBoth(&b, &s, &d); err != nil {
-		return BatchReport{}, err
+		return st, err
 	}
-	r := BatchReport{
+	r := &st.BatchReport
+	*r = BatchReport{
 		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter, Note: s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
 	}
@@ -82,11 +102,11 @@ func (a *App) Report(ctx context.Context, batch job.ID) (BatchReport, error) {
 	for {
 		page, err := store.List(ctx, q)
 		if err != nil {
-			return r, err
+			return st, err
 		}
 		for i := range page.Jobs {
 			if err := r.add(&page.Jobs[i]); err != nil {
-				return r, err
+				return st, err
 			}
 		}
 		if page.Next == "" {
@@ -95,7 +115,9 @@ func (a *App) Report(ctx context.Context, batch job.ID) (BatchReport, error) {
 		q.After = page.Next
 	}
 	r.conclude(&d)
-	return r, nil
+	err = st.compare(a, &d)
+	r.explain(d.Failure)
+	return st, err
 }
 
 func decodeBoth[S, D any](j *job.Job, spec *S, data *D) error {
@@ -160,9 +182,17 @@ func (r *BatchReport) conclude(d *batchData) {
 	}
 }
 
-// digest names what the report says of the jobs, to see whether anything changed.
+// bad tells whether the batch is not all stored.
+func (r *BatchReport) bad() bool { return r.Failed > 0 || r.Pending > 0 }
+
+// digest names what the report says of the jobs, to see whether anything changed. A retry that failed in the same way again is no news, and
+// the plain words follow from the rest.
 func (r *BatchReport) digest() (string, error) {
-	text, err := json.Marshal(r.Jobs)
+	facts := slices.Clone(r.Jobs)
+	for i := range facts {
+		facts[i] = facts[i].facts()
+	}
+	text, err := json.Marshal(facts)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), err
 }
@@ -187,20 +217,22 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	if err != nil {
 		return err
 	}
-	if says != d.Reported && d.Failure == "" {
+	if says != d.Reported && (d.Failure == "" || rep.Expected > 0) {
 		if err := a.publish(r, p, &s, &d, &rep); err != nil {
 			return err
 		}
-		d.Reported, d.Reports = says, d.Reports+1
+		d.Reported, d.Reports, d.Last = says, d.Reports+1, rep.Generation
 	}
 	if err := r.SetData(d); err != nil {
 		return err
 	}
 	switch {
-	case d.Failure != "": // it never made jobs: looking again changes nothing
+	case d.Failure != "": // it never made its jobs, or not all of them: looking again changes nothing
 		return fail(d.Cause, "%s", d.Failure)
 	case rep.Failed > 0:
 		return fail(CauseJobs, "%d of %d jobs failed: %s", rep.Failed, rep.Expected, rep.Message)
+	case rep.Pending > 0: // its time was up before all were made, or before they ended
+		return fail(CauseJobs, "%d of %d jobs have not ended", rep.Pending, rep.Expected)
 	}
 	return a.dropPayload(rep.Batch)
 }
@@ -217,22 +249,29 @@ func (a *App) dropPayload(batch job.ID) error {
 // publish writes the files of a report and sends the mail about it.
 func (a *App) publish(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, rep *BatchReport) error {
 	rep.State = Completed
-	if rep.Failed > 0 {
+	if rep.bad() {
 		rep.State = Failed
 	}
+	rep.explain("")
 	root, err := a.batchDir(rep.Batch)
 	if err != nil {
 		return err
 	}
-	err = writeReport(root, rep)
+	err = a.writeReport(root, rep)
 	if err = errors.Join(err, root.Close()); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	return a.sendReport(r, p, s, rep)
+	return a.sendReport(r, p, s, d, rep)
 }
 
-// writeReport writes the newest report, and the one of this generation, which the mail is made of.
-func writeReport(root *os.Root, rep *BatchReport) error {
+// reportFile names a file of the report of a generation.
+func reportFile(generation int, ending string) string {
+	return fmt.Sprintf("%s/%d.%s", reportsName, generation, ending)
+}
+
+// writeReport writes the report of this generation, which the mail is made of, and then the newest report, for whoever looks into the
+// directory. A file appears whole or not at all; written again, it is the same.
+func (a *App) writeReport(root *os.Root, rep *BatchReport) error {
 	if err := root.MkdirAll(reportsName, 0o750); err != nil {
 		return err
 	}
@@ -241,12 +280,14 @@ func writeReport(root *os.Root, rep *BatchReport) error {
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string][]byte{
-		"report.json": data, "report.txt": text,
-		fmt.Sprintf("%s/%d.json", reportsName, rep.Generation): data, fmt.Sprintf("%s/%d.txt", reportsName, rep.Generation): text,
+	for _, file := range []struct {
+		name    string
+		content []byte
+	}{
+		{reportFile(rep.Generation, "json"), data}, {reportFile(rep.Generation, "txt"), text}, {"report.json", data}, {"report.txt", text},
 	} {
-		err := putFile(root, name, func(w io.Writer) error {
-			_, err := w.Write(append(content, '\n'))
+		err := a.putReport(root, file.name, func(w io.Writer) error {
+			_, err := w.Write(append(file.content, '\n'))
 			return err
 		})
 		if err != nil {

@@ -18,13 +18,14 @@ import (
 func TestReportText(t *testing.T) {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	r := BatchReport{
-		Batch: "bat_1", Status: "Failed", Message: "no such file", Submitter: "ann", Submitted: at, Ended: at.Add(time.Minute),
+		Batch: "bat_1", State: Failed, Status: "Failed", Message: "no such file", Submitter: "ann", Submitted: at, Ended: at.Add(time.Minute),
 		Expected: 2, Completed: 1, Failed: 1,
 		Jobs: []JobReport{
 			{Job: "ing_1", State: Completed, Outcome: lifecycle.OK, Title: "First", ARK: "ark:/1/a", LocalIDs: []string{"l1", "l2"}, Version: 2, Files: 3, Bytes: 4},
 			{Job: "ing_2", State: Failed, Outcome: lifecycle.Failed, Filename: "two.checkm", FailedIn: Estimating, Cause: CauseNotFound, Message: "no such file"},
 		},
 	}
+	r.explain("")
 	want := `
 Submission ID: bat_1
 Job(s): 
@@ -39,15 +40,24 @@ Completion date: 2026-05-04T03:03:01Z
 Status: Failed
 Status Message: no such file
 
+What happened: 1 of your 2 objects is stored. 1 could not be stored.
+What there is to do: For 1 object, please put the files right where they lie, and tell the staff of the archive: they can then try it again.
+
+Not stored (1):
+
+Failed two.checkm
+	Job: ing_2
+	Reason: a file is not where the manifest says it is
+	Failed in Estimating: no such file [not-found]
+	Please put the file right where it lies, and tell the staff of the archive: they can then try it again.
+
+Stored (1):
+
 Completed First
 	Job: ing_1
 	Primary ID: ark:/1/a
 	Local ID(s): l1; l2
 	Version: 2 (3 files, 4 bytes)
-
-Failed two.checkm
-	Job: ing_2
-	Failed in Estimating: no such file [not-found]
 `
 	if diff := cmp.Diff(want, r.Text()); diff != "" {
 		t.Error(diff)

@@ -2,15 +2,51 @@ package ingest
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Text gives the report as the body of the mail, after Merritt's: its first line is empty, and the counters stand behind tabs. What became
-// of each object follows.
-func (r *BatchReport) Text() string {
+// Text gives the report as the body of the mail, after Merritt's: its first line is empty, and the counters stand behind tabs. Then it says in
+// plain words what happened, what there is to do, what is new, and what became of each object.
+func (r *BatchReport) Text() string { return r.text(math.MaxInt) }
+
+// text names at most so many objects of each list.
+func (r *BatchReport) text(most int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	r.head(line)
+	line("")
+	line("What happened: %s", r.Summary)
+	line("What there is to do: %s", r.Next)
+	if c := r.Changes; c != nil {
+		line("")
+		line("What is new since the last report:")
+		for _, s := range c.Sentences() {
+			line("\t%s", s)
+		}
+	}
+	for _, list := range r.lists() {
+		if len(list.jobs) == 0 {
+			continue
+		}
+		line("")
+		line("%s (%d):", list.title, len(list.jobs))
+		for i := range list.jobs[:min(most, len(list.jobs))] {
+			list.jobs[i].text(line)
+		}
+		if more := len(list.jobs) - most; more > 0 {
+			line("")
+			line("... and %d more.", more)
+		}
+	}
+	return b.String()
+}
+
+// head is what Merritt's mail has.
+func (r *BatchReport) head(line func(string, ...any)) {
 	line("")
 	line("Submission ID: %s", r.Batch)
 	line("Job(s): ")
@@ -22,36 +58,62 @@ func (r *BatchReport) Text() string {
 		line("\t:Number of deleted job(s): %d", r.Deleted)
 	}
 	line("")
-	line("User agent: %s", r.Submitter)
+	line("User agent: %s", visible(r.Submitter))
 	line("Submission date: %s", r.Submitted.Format(time.RFC3339))
 	if !r.Ended.IsZero() {
 		line("Completion date: %s", r.Ended.Format(time.RFC3339))
 	}
 	line("Status: %s", r.Status)
-	line("Status Message: %s", r.Message)
-	for i := range r.Jobs {
-		r.Jobs[i].text(line)
+	line("Status Message: %s", visible(r.Message))
+}
+
+// list is one heading with the jobs below it.
+type list struct {
+	title string
+	jobs  []JobReport
+}
+
+// lists sorts the jobs by what became of them. What needs attention comes first.
+func (r *BatchReport) lists() []list {
+	all := []list{{title: "Not stored"}, {title: "Not done yet"}, {title: "Stored"}, {title: "Taken out of the submission"}}
+	for _, j := range r.Jobs {
+		i := 0
+		switch {
+		case j.State == Deleted:
+			i = 3
+		case j.Outcome == lifecycle.OK:
+			i = 2
+		case j.Outcome == lifecycle.None:
+			i = 1
+		}
+		all[i].jobs = append(all[i].jobs, j)
 	}
-	return b.String()
+	return all
 }
 
 func (j *JobReport) text(line func(string, ...any)) {
 	line("")
-	line("%s %s", j.State, j.name())
+	line("%s %s", j.State, visible(j.name()))
 	line("\tJob: %s", j.Job)
 	if j.ARK != "" {
-		line("\tPrimary ID: %s", j.ARK)
+		line("\tPrimary ID: %s", visible(j.ARK))
 	}
 	if len(j.LocalIDs) > 0 {
-		line("\tLocal ID(s): %s", strings.Join(j.LocalIDs, "; "))
+		line("\tLocal ID(s): %s", visible(strings.Join(j.LocalIDs, "; ")))
 	}
 	if j.Version > 0 {
 		line("\tVersion: %d (%d files, %d bytes)", j.Version, j.Files, j.Bytes)
 	}
+	if j.Reason != "" {
+		line("\tReason: %s", j.Reason)
+	}
 	if j.FailedIn != "" {
-		line("\tFailed in %s: %s [%s]", j.FailedIn, j.Message, j.Cause)
+		line("\tFailed in %s: %s [%s]", j.FailedIn, visible(j.Message), j.Cause)
 	} else if j.Message != "" {
-		line("\t%s", j.Message)
+		line("\t%s", visible(j.Message))
+	}
+	if j.Next != "" {
+		line("\t%s", j.Next)
 	}
 }
 

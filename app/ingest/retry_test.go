@@ -134,9 +134,7 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	s := newSite(t, map[string]string{"a": "1"})
 	block := make(chan struct{})
 	s.answer("slow", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			<-block
-		}
+		<-block
 		w.WriteHeader(http.StatusNotFound)
 	})
 	w := start(t)
@@ -155,7 +153,7 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	if r := w.reported(w.end(b.ID).ID); r.Deleted != 1 || r.Failed != 1 {
 		t.Errorf("got %s", r.Text())
 	}
-	if err := w.do(b.ID, Delete); err != nil {
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sweep(t.Context()); err != nil {

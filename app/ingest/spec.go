@@ -26,6 +26,7 @@ type batchData struct {
 	Failure  string `json:"failure,omitempty"`
 	Reported string `json:"reported,omitempty"` // what the last report said, as a digest
 	Reports  int    `json:"reports,omitempty"`  // how many there were
+	Last     int    `json:"last,omitempty"`     // generation of the last one
 }
 
 // jobSpec is what a job is created with.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -50,7 +51,7 @@ func TestLockOfAJobThatEnded(t *testing.T) {
 	w := start(t)
 	first := w.one(Submission{LocalIDs: []string{"l1"}}, "a")
 	for _, holder := range []string{string(first.Job), "ing_that_never_was"} {
-		if _, err := w.inventory.Lock(t.Context(), first.ARK, holder); err != nil {
+		if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: holder, Epoch: 1}, inventory.Want{Kind: inventory.ObjectLock, Name: first.ARK}); err != nil {
 			t.Fatal(err)
 		}
 		if j := w.one(Submission{LocalIDs: []string{"l1"}}, "b"); j.ARK != first.ARK {

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"fmt"
-	"net/mail"
 	"slices"
 	"strings"
 	"unicode"
@@ -53,7 +52,7 @@ type Submission struct {
 const maxText = 4096
 
 // check refuses what could never be ingested, and brings the rest into normal form.
-func (s *Submission) check(profiles *profile.Set) (*profile.Profile, error) {
+func (s *Submission) check(profiles Profiles) (*profile.Profile, error) {
 	refuse := func(format string, args ...any) (*profile.Profile, error) {
 		return nil, job.Errorf(job.Invalid, "submit", "", format, args...)
 	}
@@ -95,10 +94,8 @@ func (s *Submission) check(profiles *profile.Set) (*profile.Profile, error) {
 	if err := s.checkDigest(); err != nil {
 		return nil, err
 	}
-	if s.Notification != "" {
-		if _, err := mail.ParseAddressList(s.Notification); err != nil {
-			return refuse("notification %q: %w", s.Notification, err)
-		}
+	if _, err := addresses(s.Notification); err != nil {
+		return refuse("notification %q: %w", s.Notification, err)
 	}
 	return p, nil
 }

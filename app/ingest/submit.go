@@ -37,6 +37,7 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 	spec := batchSpec{Submission: s, Payload: file}
 	batch, err := a.engine.Submit(ctx, engine.Order{
 		ID: id, Kind: BatchKind, Priority: job.DefaultPriority, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
+		Tags: []string{QueueTag}, Bytes: file.Size,
 		Spec: spec, Actor: s.Submitter,
 	})
 	if err != nil {

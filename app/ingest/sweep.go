@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -19,66 +20,132 @@ const (
 	youngest   = time.Hour
 )
 
-// sweeps clears away what crashes and deletions leave, now and then again, until ctx ends.
+// sweeps clears away what crashes and deletions leave, now and then again, until ctx ends. What belongs to a job that was deleted goes as soon as
+// the store tells of it.
 func (a *App) sweeps(ctx context.Context) {
+	gone := make(chan job.ID, 1024)
+	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
+		for i := range hints {
+			if h := &hints[i]; h.Ended && (h.Kind == BatchKind || h.Kind == JobKind) && (h.Record == nil || h.Record.Gone) {
+				select {
+				case gone <- h.Job:
+				default: // the next sweep finds it
+				}
+			}
+		}
+	})
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	if err := a.Sweep(ctx); err != nil && ctx.Err() == nil {
+		a.log.Error("sweep of the work directories", "error", err)
+	}
 	for {
-		if err := a.Sweep(ctx); err != nil && ctx.Err() == nil {
-			a.log.Error("sweep of the work directories", "error", err)
-		}
+		var err error
 		select {
 		case <-ctx.Done():
 			return
+		case id := <-gone:
+			err = a.sweepGone(ctx, id)
 		case <-tick.C:
+			err = a.Sweep(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			a.log.Error("sweep of the work directories", "error", err)
 		}
 	}
 }
 
-// Sweep removes the trash, the directories of deleted batches and jobs, and payloads whose batch was never created. It may be called at any
-// time.
+// Sweep moves to the trash the directories of deleted batches and jobs, of jobs that failed long ago, and payloads whose batch was never created; it
+// frees what jobs reserved that have ended, and removes what has been in the trash for long enough. It may be called at any time. After a jump of
+// the clock it removes nothing.
 func (a *App) Sweep(ctx context.Context) error {
-	trash := filepath.Join(a.options.Dir, trashName)
-	entries, err := os.ReadDir(trash)
-	if err != nil {
-		return err
-	}
-	var mistakes []error
-	for _, e := range entries {
-		mistakes = append(mistakes, os.RemoveAll(filepath.Join(trash, e.Name())))
+	if jump, jumped := a.guard.Jumped(); jumped {
+		a.log.Warn("the clock jumped; nothing is cleared away until it agrees again", "jump", jump)
+		return nil
 	}
 	batches, err := os.ReadDir(filepath.Join(a.options.Dir, workName))
 	if err != nil {
 		return err
 	}
+	var mistakes []error
 	for _, e := range batches {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		mistakes = append(mistakes, a.sweepBatch(ctx, e))
+		mistakes = append(mistakes, a.sweepBatch(ctx, e.Name()))
 	}
-	return errors.Join(mistakes...)
+	return errors.Join(append(mistakes, a.sweepReferences(ctx), a.sweepStages(ctx), a.sweepTrash(ctx))...)
 }
 
-func (a *App) sweepBatch(ctx context.Context, e os.DirEntry) error {
-	id := job.ID(e.Name())
-	b, err := a.engine.Store().Get(ctx, id)
-	if job.KindOf(err) == job.NotFound {
-		if info, err := e.Info(); err != nil || time.Since(info.ModTime()) < youngest {
-			return ignoreMissing(err)
-		}
-		return a.unstage(id)
+// sweepGone clears away what belongs to a batch or job that was just deleted.
+func (a *App) sweepGone(ctx context.Context, id job.ID) error {
+	if _, jumped := a.guard.Jumped(); jumped {
+		return nil
 	}
-	if err != nil {
+	j, err := a.engine.Store().Get(ctx, id)
+	if err != nil || !j.Gone {
+		if job.KindOf(err) == job.NotFound {
+			return nil
+		}
 		return err
 	}
-	if b.Gone {
-		return errors.Join(a.deleteJobs(ctx, &b), a.unstage(id))
+	return a.Clear(ctx, &j)
+}
+
+// Clear moves what belongs to a deleted batch or job out of the way: the jobs of a batch first, then references, then directories. It may be called
+// again. Retention calls it before the record itself goes.
+func (a *App) Clear(ctx context.Context, j *job.Job) error {
+	switch j.Kind {
+	case BatchKind:
+		if err := a.deleteJobs(ctx, j); err != nil {
+			return err
+		}
+		return a.discardBatch(j.ID)
+	case JobKind:
+		if err := a.unrefer(ctx, j.ID); err != nil {
+			return err
+		}
+		return a.discard(j.Parent, j.ID)
+	}
+	return nil
+}
+
+func (a *App) sweepBatch(ctx context.Context, name string) error {
+	id := job.ID(name)
+	b, err := a.engine.Store().Get(ctx, id)
+	switch {
+	case job.KindOf(err) == job.NotFound:
+		age, err := idle(filepath.Join(a.options.Dir, workName, name))
+		if err != nil || age < youngest {
+			return ignoreMissing(err)
+		}
+		return a.discardBatch(id)
+	case err != nil:
+		return err
+	case b.Gone:
+		return a.Clear(ctx, &b)
 	}
 	return a.sweepJobs(ctx, id)
 }
 
-// sweepJobs removes the directories of jobs that were deleted, and of those that completed and died before they could.
+// idle tells for how long nothing has changed in a directory, as far as its files tell: an upload that is under way writes one of them.
+func idle(dir string) (time.Duration, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return 0, err
+	}
+	last := info.ModTime()
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && !e.IsDir() && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return time.Since(last), err
+}
+
+// sweepJobs moves away the directories of jobs that were deleted, of those that completed and died before they could, and of those that failed long
+// ago.
 func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
 	entries, err := os.ReadDir(filepath.Join(a.options.Dir, workName, string(batch)))
 	if err != nil {
@@ -89,15 +156,31 @@ func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
 		if !e.IsDir() || e.Name() == reportsName {
 			continue
 		}
-		j, err := a.engine.Store().Get(ctx, job.ID(e.Name()))
-		if err == nil && (j.Gone || j.Ended && j.Outcome == lifecycle.OK) {
-			mistakes = append(mistakes, a.discard(batch, j.ID))
+		id := job.ID(e.Name())
+		useless := func() (bool, error) {
+			j, err := a.engine.Store().Get(ctx, id)
+			return err == nil && a.useless(&j), nil // one that is not known is for people to look at
+		}
+		if yes, _ := useless(); yes {
+			_, err := a.discardIdle(batch, id, useless)
+			mistakes = append(mistakes, err)
 		}
 	}
 	return errors.Join(mistakes...)
 }
 
-// deleteJobs deletes what is left of a deleted batch's jobs.
+// useless tells whether nobody needs the working files of a job any more.
+func (a *App) useless(j *job.Job) bool {
+	switch {
+	case j.Gone, j.Ended && j.Outcome == lifecycle.OK:
+		return true
+	case j.Ended && a.options.WorkKeep > 0:
+		return a.engine.Clock().Now().Sub(j.Entered) > a.options.WorkKeep
+	}
+	return false
+}
+
+// deleteJobs deletes what is left of a deleted batch's jobs, and what belongs to them.
 func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
 	q := job.Query{Kinds: []job.Kind{JobKind}, Parent: b.ID, Oldest: true, Limit: 1000}
 	for {
@@ -107,11 +190,13 @@ func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
 		}
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			if j.Gone {
-				continue
+			if !j.Gone {
+				_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: Delete, By: lifecycle.Timer, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
+				if err != nil && job.KindOf(err) != job.Refused {
+					return err
+				}
 			}
-			_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: Delete, By: lifecycle.Operator, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
-			if err != nil && job.KindOf(err) != job.Refused {
+			if err := a.unrefer(ctx, j.ID); err != nil {
 				return err
 			}
 		}
@@ -120,4 +205,48 @@ func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
 		}
 		q.After = page.Next
 	}
+}
+
+// unrefer ends the locks of a job that has ended.
+func (a *App) unrefer(ctx context.Context, id job.ID) error {
+	locks, err := a.inventory.LocksOf(ctx, string(id))
+	if err != nil || len(locks) == 0 {
+		return err
+	}
+	return a.release(ctx, locks)
+}
+
+// sweepReferences ends the locks of jobs that have ended or are no more. A lock that a later attempt has taken meanwhile has another token and stays.
+func (a *App) sweepReferences(ctx context.Context) error {
+	locks, err := a.inventory.Locks(ctx)
+	if err != nil {
+		return err
+	}
+	var dead []inventory.Lock
+	for _, l := range locks {
+		if j, err := a.engine.Store().Get(ctx, job.ID(l.Job)); job.KindOf(err) == job.NotFound || err == nil && j.Ended {
+			dead = append(dead, l)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	return a.release(ctx, dead)
+}
+
+// sweepStages removes what attempts that died have staged in storage places.
+func (a *App) sweepStages(ctx context.Context) error {
+	dirs, err := a.storagePlaces(ctx)
+	if err != nil {
+		return err
+	}
+	var mistakes []error
+	for _, dir := range dirs {
+		root, there, err := a.placeRoot(dir)
+		if there {
+			_, err = root.Sweep()
+		}
+		mistakes = append(mistakes, err)
+	}
+	return errors.Join(mistakes...)
 }

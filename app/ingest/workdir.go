@@ -33,6 +33,7 @@ const (
 	packageName  = "package"  // a container, or an object's manifest, as it was handed in
 	listName     = "lists"    // of files, between phases
 	partsName    = "parts"    // unfinished downloads
+	lockName     = "lock"     // of the attempt that works here, with its epoch
 )
 
 var errLocked = errors.New("locked by another attempt")
@@ -58,6 +59,9 @@ func (a *App) openJob(batch, id job.ID, epoch int64) (*workDir, error) {
 	if err := d.take(id, epoch); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if there, err := d.at(dir); err != nil || !there { // it went to the trash between opening and locking
+		return nil, errors.Join(errLocked, err, d.Close())
+	}
 	for _, sub := range []string{systemName, packageName, listName, partsName} {
 		if err := root.MkdirAll(sub, 0o750); err != nil {
 			return nil, errors.Join(err, d.Close())
@@ -68,7 +72,7 @@ func (a *App) openJob(batch, id job.ID, epoch int64) (*workDir, error) {
 
 // take locks the directory and leaves the epoch in the lock file, so that an attempt which was asleep cannot take it later.
 func (d *workDir) take(id job.ID, epoch int64) error {
-	lock, err := d.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o640)
+	lock, err := d.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return err
 	}
@@ -88,6 +92,25 @@ func (d *workDir) take(id job.ID, epoch int64) error {
 		return err
 	}
 	return nil
+}
+
+// at tells whether the directory still lies where it was opened.
+func (d *workDir) at(dir string) (bool, error) {
+	here, err := d.Stat(".")
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(dir)
+	return err == nil && os.SameFile(here, there), ignoreMissing(err)
+}
+
+// look opens a job's work directory for reading, whoever works in it; nil if there is none.
+func (a *App) look(batch, id job.ID) (*workDir, error) {
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch), string(id)))
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	return &workDir{Root: root}, nil
 }
 
 // Close gives the directory back.

@@ -156,6 +156,13 @@ func start(t *testing.T, profiles ...profile.Profile) *world {
 func startOn(t *testing.T, store job.Store, o Options) *world {
 	t.Helper()
 	w := wire(t, store, o)
+	w.run()
+	return w
+}
+
+// run sets the engine going until the test ends, or stop is called.
+func (w *world) run() {
+	t := w.t
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.e.Run(ctx) }()
@@ -172,7 +179,6 @@ func startOn(t *testing.T, store job.Store, o Options) *world {
 		})
 	}
 	t.Cleanup(w.stop)
-	return w
 }
 
 // later is a clock that is ahead of that of a process which died: what it had leased has run out.

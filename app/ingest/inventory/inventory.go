@@ -6,10 +6,10 @@
 //	versions   one row per version, made by exactly one job
 //	files      the files of each version with size and digests
 //	places     where each version is kept, and under which name there
-//	local_ids  a depositor's own names, unique within an owner; reserved before the object is stored
+//	local_ids  a depositor's own names, unique within an owner
 //	named      which job got which ARK: the reason why a job never mints twice
 //	minters    how far each template has counted
-//	writers    which job is writing an object now
+//	locks      who may write what now, see lock.go
 package inventory
 
 import (
@@ -36,7 +36,10 @@ type Inventory struct {
 	read  *sql.DB
 }
 
-const schema = `
+// schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were released.
+var schemas = []string{schema1, schema2}
+
+const schema1 = `
 CREATE TABLE objects (
 	ark TEXT PRIMARY KEY, owner TEXT NOT NULL, collection TEXT NOT NULL, profile TEXT NOT NULL,
 	title TEXT NOT NULL, creator TEXT NOT NULL, date TEXT NOT NULL,
@@ -68,7 +71,24 @@ CREATE TABLE named (job TEXT PRIMARY KEY, ark TEXT NOT NULL, owner TEXT NOT NULL
 CREATE INDEX named_ark ON named (ark);
 CREATE TABLE minters (template TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE writers (ark TEXT PRIMARY KEY, job TEXT NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = 1;
+`
+
+// schema2 puts all locks into one table. The token of a row is never given twice, also when the row is gone. What the locks of schema 1 were is taken
+// over with epoch 0, which is older than any claim: whoever holds one gets it anew, others wait for the holder as before.
+const schema2 = `
+CREATE TABLE locks (
+	token INTEGER PRIMARY KEY AUTOINCREMENT,
+	kind TEXT NOT NULL, name TEXT NOT NULL, job TEXT NOT NULL, epoch INTEGER NOT NULL, since TEXT NOT NULL, note TEXT NOT NULL,
+	UNIQUE (kind, name)
+);
+CREATE INDEX locks_job ON locks (job);
+INSERT INTO locks (kind, name, job, epoch, since, note)
+	SELECT 'object', ark, job, 0, strftime('%Y-%m-%dT%H:%M:%SZ'), 'taken before the inventory had schema 2' FROM writers;
+INSERT INTO locks (kind, name, job, epoch, since, note)
+	SELECT 'local-id', owner || '/' || local_id, job, 0, strftime('%Y-%m-%dT%H:%M:%SZ'), 'taken before the inventory had schema 2'
+	FROM local_ids WHERE ark = '';
+DELETE FROM local_ids WHERE ark = '';
+DROP TABLE writers;
 `
 
 // Open opens the inventory in a file, and makes it when there is none.
@@ -97,14 +117,19 @@ func (i *Inventory) migrate(ctx context.Context) error {
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 			return err
 		}
-		switch version {
-		case 0:
-			_, err := tx.ExecContext(ctx, schema)
-			return err
-		case 1:
+		if version > len(schemas) {
+			return fmt.Errorf("it has schema %d, this program knows %d", version, len(schemas))
+		}
+		if version == len(schemas) {
 			return nil
 		}
-		return fmt.Errorf("it has schema %d, this program knows 1", version)
+		for _, next := range schemas[version:] {
+			if _, err := tx.ExecContext(ctx, next); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(schemas)))
+		return err
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/job"
 )
 
 func open(t *testing.T) *Inventory {
@@ -52,15 +53,15 @@ func TestNameMintsOncePerJob(t *testing.T) {
 	var wg sync.WaitGroup
 	got := make([]Name, 8)
 	for k := range got {
-		wg.Go(func() { got[k], _ = i.Name(t.Context(), Claim{Job: "ing_1", Owner: "o", Template: x}) })
+		wg.Go(func() { got[k], _ = i.Name(t.Context(), Claim{Taker: Taker{Job: "ing_1"}, Owner: "o", Template: x}) })
 	}
 	wg.Wait()
 	for _, n := range got {
-		if n.ARK == "" || n != got[0] {
+		if n.ARK == "" || n.ARK != got[0].ARK || n.Minted != got[0].Minted {
 			t.Errorf("got %+v, want all alike", got)
 		}
 	}
-	if other := name(t, i, Claim{Job: "ing_2", Owner: "o", Template: x}); other.ARK == got[0].ARK {
+	if other := name(t, i, Claim{Taker: Taker{Job: "ing_2"}, Owner: "o", Template: x}); other.ARK == got[0].ARK {
 		t.Errorf("two jobs got %s", other.ARK)
 	}
 	if _, _, minted, err := i.Counts(t.Context()); err != nil || minted != 2 {
@@ -70,33 +71,33 @@ func TestNameMintsOncePerJob(t *testing.T) {
 
 func TestNameByLocalID(t *testing.T) {
 	i, x := open(t), template(t)
-	first := name(t, i, Claim{Job: "a", Owner: "o", LocalIDs: []string{"l1", "l2"}, Template: x})
-	if again := name(t, i, Claim{Job: "b", Owner: "o", LocalIDs: []string{"l2", "l3"}, Template: x}); again.ARK != first.ARK || again.Minted {
+	first := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1", "l2"}, Template: x})
+	if again := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2", "l3"}, Template: x}); again.ARK != first.ARK || again.Minted {
 		t.Errorf("got %+v, want %s again", again, first.ARK)
 	}
-	if third := name(t, i, Claim{Job: "c", Owner: "o", LocalIDs: []string{"l3"}, Template: x}); third.ARK != first.ARK {
+	if third := name(t, i, Claim{Taker: Taker{Job: "c"}, Owner: "o", LocalIDs: []string{"l3"}, Template: x}); third.ARK != first.ARK {
 		t.Errorf("l3 became a name of %s; got %s", first.ARK, third.ARK)
 	}
-	if other := name(t, i, Claim{Job: "d", Owner: "p", LocalIDs: []string{"l1"}, Template: x}); other.ARK == first.ARK {
+	if other := name(t, i, Claim{Taker: Taker{Job: "d"}, Owner: "p", LocalIDs: []string{"l1"}, Template: x}); other.ARK == first.ARK {
 		t.Error("local ids of another owner are other ids")
 	}
 }
 
 func TestNameConflicts(t *testing.T) {
 	i, x := open(t), template(t)
-	a := name(t, i, Claim{Job: "a", Owner: "o", LocalIDs: []string{"l1"}, Template: x})
-	name(t, i, Claim{Job: "b", Owner: "o", LocalIDs: []string{"l2"}, Template: x})
+	a := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}, Template: x})
+	name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2"}, Template: x})
 	for what, c := range map[string]Claim{
-		"given and local id":   {Job: "x", Owner: "o", Given: "ark:/99999/other", LocalIDs: []string{"l1"}},
-		"two local ids":        {Job: "x", Owner: "o", LocalIDs: []string{"l1", "l2"}},
-		"somebody else's ark":  {Job: "x", Owner: "p", Given: a.ARK},
-		"new id and old, ark ": {Job: "x", Owner: "o", Given: "ark:/99999/new", LocalIDs: []string{"l9", "l2"}},
+		"given and local id":   {Taker: Taker{Job: "x"}, Owner: "o", Given: "ark:/99999/other", LocalIDs: []string{"l1"}},
+		"two local ids":        {Taker: Taker{Job: "x"}, Owner: "o", LocalIDs: []string{"l1", "l2"}},
+		"somebody else's ark":  {Taker: Taker{Job: "x"}, Owner: "p", Given: a.ARK},
+		"new id and old, ark ": {Taker: Taker{Job: "x"}, Owner: "o", Given: "ark:/99999/new", LocalIDs: []string{"l9", "l2"}},
 	} {
 		if _, err := i.Name(t.Context(), c); !errors.Is(err, ErrConflict) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if n := name(t, i, Claim{Job: "x", Owner: "o", Given: a.ARK, LocalIDs: []string{"l1"}}); n.ARK != a.ARK {
+	if n := name(t, i, Claim{Taker: Taker{Job: "x"}, Owner: "o", Given: a.ARK, LocalIDs: []string{"l1"}}); n.ARK != a.ARK {
 		t.Errorf("control: got %+v", n)
 	}
 }
@@ -107,59 +108,54 @@ func TestMintPassesNamesInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name(t, i, Claim{Job: "a", Owner: "o", Given: "ark:/" + first})
-	if n := name(t, i, Claim{Job: "b", Owner: "o", Template: x}); n.ARK == "ark:/"+first {
+	name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", Given: "ark:/" + first})
+	if n := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", Template: x}); n.ARK == "ark:/"+first {
 		t.Errorf("%s was given away twice", n.ARK)
 	}
 }
 
 func TestOutsideMinterReservesLocalIDs(t *testing.T) {
 	i := open(t)
-	a := Claim{Job: "a", Owner: "o", LocalIDs: []string{"l1"}}
-	b := Claim{Job: "b", Owner: "o", LocalIDs: []string{"l1"}}
-	if n := name(t, i, a); n.ARK != "" || n.Holder != "" {
-		t.Errorf("got %+v", n)
+	a := Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}}
+	b := Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l1"}}
+	of := name(t, i, a)
+	if of.ARK != "" || len(of.Locks) != 1 || of.Locks[0].Name != "o/l1" {
+		t.Errorf("got %+v", of)
 	}
-	if n := name(t, i, b); n.Holder != "a" {
-		t.Errorf("b must wait for a; got %+v", n)
+	var held *HeldError
+	if _, err := i.Name(t.Context(), b); !errors.As(err, &held) || held.Lock.Job != "a" {
+		t.Errorf("b must wait for a; got %v", err)
 	}
-	if _, err := i.Settle(t.Context(), a, "ark:/99999/x1"); err != nil {
+	if _, err := i.Settle(t.Context(), a, of.Locks, "ark:/99999/x1"); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := i.Settle(t.Context(), a, "ark:/99999/x2"); err != nil || n.ARK != "ark:/99999/x1" {
+	if n, err := i.Settle(t.Context(), a, of.Locks, "ark:/99999/x2"); err != nil || n.ARK != "ark:/99999/x1" {
 		t.Errorf("a second answer changes nothing; got %+v, %v", n, err)
 	}
 	if n := name(t, i, b); n.ARK != "ark:/99999/x1" {
 		t.Errorf("got %+v", n)
 	}
-	c := Claim{Job: "c", Owner: "o", LocalIDs: []string{"l7"}}
-	name(t, i, c)
-	if err := i.Free(t.Context(), "c"); err != nil {
-		t.Fatal(err)
-	}
-	if n := name(t, i, Claim{Job: "d", Owner: "o", LocalIDs: []string{"l7"}}); n.Holder != "" {
-		t.Errorf("l7 is free again; got %+v", n)
-	}
 }
 
-func TestLock(t *testing.T) {
+// TestSettleUnderALostLock lets another job take the local id over while the first one's minter thinks.
+func TestSettleUnderALostLock(t *testing.T) {
 	i := open(t)
-	for _, c := range []struct{ job, want string }{{"a", "a"}, {"b", "a"}, {"a", "a"}} {
-		if got, err := i.Lock(t.Context(), "ark:/99999/x", c.job); err != nil || got != c.want {
-			t.Errorf("%s: got %s, %v", c.job, got, err)
-		}
+	a := Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}}
+	late := name(t, i, a)
+	b := a
+	b.Taker = Taker{Job: "b", Over: []int64{late.Locks[0].Token}}
+	of := name(t, i, b)
+	if _, err := i.Settle(t.Context(), a, late.Locks, "ark:/99999/xa"); !errors.Is(err, ErrStale) || job.KindOf(err) != job.Stale {
+		t.Errorf("got %v", err)
 	}
-	if err := i.Unlock(t.Context(), "ark:/99999/x", "b"); err != nil {
-		t.Fatal(err)
+	if n, err := i.Settle(t.Context(), b, of.Locks, "ark:/99999/xb"); err != nil || n.ARK != "ark:/99999/xb" {
+		t.Errorf("got %+v, %v", n, err)
 	}
-	if got, _ := i.Lock(t.Context(), "ark:/99999/x", "b"); got != "a" {
-		t.Errorf("b cannot end the lock of a; got %s", got)
+	if n := name(t, i, a); n.ARK != "ark:/99999/xb" || n.Minted {
+		t.Errorf("a is about b's object now; got %+v", n)
 	}
-	if err := i.Unlock(t.Context(), "ark:/99999/x", "a"); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := i.Lock(t.Context(), "ark:/99999/x", "b"); got != "b" {
-		t.Errorf("got %s", got)
+	if left, err := i.Locks(t.Context()); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v", left, err)
 	}
 }
 
@@ -250,7 +246,7 @@ func TestReopen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := name(t, i, Claim{Job: "a", Owner: "o", Template: template(t)}); n.ARK == "" {
+		if n := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", Template: template(t)}); n.ARK == "" {
 			t.Error("no ark")
 		}
 		if _, _, minted, err := i.Counts(t.Context()); err != nil || minted != 1 {

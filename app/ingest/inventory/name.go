@@ -12,7 +12,7 @@ import (
 
 // Claim is what a job knows of its object's identity.
 type Claim struct {
-	Job      string
+	Taker    // the job's attempt
 	Owner    string
 	Given    string   // the ARK in normal form, if the depositor gave one
 	LocalIDs []string // the depositor's own names
@@ -21,14 +21,14 @@ type Claim struct {
 
 // Name says which object a job is about.
 type Name struct {
-	ARK    string // empty: a service has to mint, see Settle; or Holder has to finish first
+	ARK    string // empty: a service has to mint under Locks, see Settle
 	Minted bool   // made for this job
-	Holder string // a job that is getting an ARK for one of the local ids
+	Locks  []Lock // of the local ids, until Settle
 }
 
 // Name finds the ARK of a job's object or mints one, in one transaction: the ARK the job got before; else the given one; else the one
-// that a local id stands for; else the next of the template. Without a template the local ids are reserved for the job and ARK stays
-// empty. A contradiction is ErrConflict.
+// that a local id stands for; else the next of the template. Without a template the local ids are locked for the job and ARK stays
+// empty. *HeldError: another job is getting an ARK for one of the local ids. A contradiction is ErrConflict.
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	var n Name
 	err := i.tx(ctx, func(tx *sql.Tx) error {
@@ -36,10 +36,14 @@ func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 		if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
 			return err
 		}
-		if n, err = known(ctx, tx, &c); err != nil || n.Holder != "" {
+		if n, err = known(ctx, tx, &c); err != nil {
 			return err
 		}
-		if n.ARK == "" && c.Template != nil {
+		if n.ARK == "" && c.Template == nil {
+			n.Locks, err = take(ctx, tx, c.Taker, c.wants())
+			return err
+		}
+		if n.ARK == "" {
 			if n.ARK, err = mint(ctx, tx, c.Template); err != nil {
 				return err
 			}
@@ -53,23 +57,36 @@ func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	return n, nil
 }
 
-// Settle notes the ARK that a service minted for the job.
-func (i *Inventory) Settle(ctx context.Context, c Claim, ark string) (Name, error) {
+// wants names the locks of the local ids.
+func (c *Claim) wants() []Want {
+	var all []Want
+	for _, id := range c.LocalIDs {
+		if strings.TrimSpace(id) != "" {
+			all = append(all, Want{Kind: LocalIDLock, Name: LocalIDName(c.Owner, id), Note: "getting an identifier"})
+		}
+	}
+	return all
+}
+
+// Settle notes the ARK that a service minted for the job and ends the locks under which it was asked. ErrStale: one of them was lost, and somebody else
+// may be at it.
+func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark string) (Name, error) {
 	var n Name
 	err := i.tx(ctx, func(tx *sql.Tx) error {
 		var err error
-		if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
+		if n, err = before(ctx, tx, c.Job); err != nil {
 			return err
 		}
-		taken, err := used(ctx, tx, ark)
-		if err != nil {
-			return err
+		if n.ARK == "" {
+			if err := check(ctx, tx, locks); err != nil {
+				return err
+			}
+			if n, err = settle(ctx, tx, &c, ark); err != nil {
+				return err
+			}
 		}
-		if taken {
-			return fmt.Errorf("%w: the minter gave %s, which is in use", ErrConflict, ark)
-		}
-		n = Name{ARK: ark, Minted: true}
-		return keep(ctx, tx, &c, n)
+		_, err = release(ctx, tx, locks)
+		return err
 	})
 	if err != nil {
 		return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)
@@ -77,10 +94,16 @@ func (i *Inventory) Settle(ctx context.Context, c Claim, ark string) (Name, erro
 	return n, nil
 }
 
-// Free gives up the local ids that a job reserved and got no ARK for. It is for jobs that ended.
-func (i *Inventory) Free(ctx context.Context, job string) error {
-	_, err := i.write.ExecContext(ctx, "DELETE FROM local_ids WHERE job = ? AND ark = ''", job)
-	return err
+func settle(ctx context.Context, tx *sql.Tx, c *Claim, ark string) (Name, error) {
+	taken, err := used(ctx, tx, ark)
+	if err != nil {
+		return Name{}, err
+	}
+	if taken {
+		return Name{}, fmt.Errorf("%w: the minter gave %s, which is in use", ErrConflict, ark)
+	}
+	n := Name{ARK: ark, Minted: true}
+	return n, keep(ctx, tx, c, n)
 }
 
 func before(ctx context.Context, tx *sql.Tx, job string) (Name, error) {
@@ -92,24 +115,30 @@ func before(ctx context.Context, tx *sql.Tx, job string) (Name, error) {
 	return n, err
 }
 
-// known finds the ARK that the given one and the local ids agree upon.
+// known finds the ARK that the given one and the local ids agree upon, or *HeldError if one of them is just being settled.
 func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 	n := Name{ARK: c.Given}
 	from := "the primary id"
 	for _, id := range c.LocalIDs {
-		var ark, job string
-		err := tx.QueryRowContext(ctx, "SELECT ark, job FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner, id).Scan(&ark, &job)
+		held, found, err := lockOf(ctx, tx, LocalIDLock, LocalIDName(c.Owner, id))
+		if err != nil {
+			return n, err
+		}
+		if found && held.Job != c.Job && !c.over(held.Token) {
+			return n, &HeldError{Lock: held}
+		}
+		var ark string
+		err = tx.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner, id).Scan(&ark)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 		case err != nil:
 			return n, err
-		case ark == "" && job != c.Job:
-			return Name{Holder: job}, nil
-		case ark == "":
 		case n.ARK == "":
 			n.ARK, from = ark, "local id "+id
+		case n.ARK != ark && c.Given != "":
+			return n, fmt.Errorf("%w: local ID and primary ID mapping is incorrect: local id %s is %s, the primary id is %s", ErrConflict, id, ark, c.Given)
 		case n.ARK != ark:
-			return n, fmt.Errorf("%w: local id %s is %s, %s says %s", ErrConflict, id, ark, from, n.ARK)
+			return n, fmt.Errorf("%w: the local ids are of two objects: %s is %s, %s is %s", ErrConflict, from, n.ARK, id, ark)
 		}
 	}
 	if n.ARK == "" {
@@ -124,7 +153,7 @@ func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 	case err != nil:
 		return n, err
 	case owner != c.Owner:
-		return n, fmt.Errorf("%w: %s belongs to another owner", ErrConflict, n.ARK)
+		return n, fmt.Errorf("%w: %s belongs to another owner than %s", ErrConflict, n.ARK, c.Owner)
 	}
 	return n, nil
 }
@@ -161,19 +190,17 @@ func used(ctx context.Context, tx *sql.Tx, ark string) (taken bool, err error) {
 	return taken, err
 }
 
-// keep notes the name of the job and reserves its local ids.
+// keep notes the name of the job and of its local ids.
 func keep(ctx context.Context, tx *sql.Tx, c *Claim, n Name) error {
-	if n.ARK != "" {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?)", c.Job, n.ARK, c.Owner, n.Minted); err != nil {
-			return err
-		}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?)", c.Job, n.ARK, c.Owner, n.Minted); err != nil {
+		return err
 	}
 	for _, id := range c.LocalIDs {
 		if strings.TrimSpace(id) == "" {
 			continue
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO local_ids VALUES (?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET ark = excluded.ark, job = excluded.job WHERE ark = ''`, c.Owner, id, n.ARK, c.Job)
+			ON CONFLICT DO NOTHING`, c.Owner, id, n.ARK, c.Job)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ type Entry struct {
 	Version   int
 	At        time.Time
 	Places    []Place
+	Locks     []Lock // under which the version was stored and is recorded
 }
 
 // File is a file of a version.
@@ -30,22 +31,23 @@ type File struct {
 	MIME   string `json:"mime,omitempty"`
 }
 
-// Record enters a version with its files, all or nothing, and ends the job's lock on the object. When the job's version is there already,
-// nothing changes.
+// Record enters a version with its files, all or nothing, and ends the entry's locks in the same transaction. ErrStale: one of them was lost; nothing
+// changed. When the job's version is there already, only the locks end.
 func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, error]) error {
 	err := i.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM writers WHERE ark = ? AND job = ?", e.ARK, e.Job); err != nil {
+		if err := check(ctx, tx, e.Locks); err != nil {
 			return err
 		}
 		var version int
 		err := tx.QueryRowContext(ctx, "SELECT version FROM versions WHERE job = ?", e.Job).Scan(&version)
-		if err == nil {
-			return nil
+		if errors.Is(err, sql.ErrNoRows) {
+			err = insert(ctx, tx, &e, files)
 		}
-		if !errors.Is(err, sql.ErrNoRows) {
+		if err != nil {
 			return err
 		}
-		return insert(ctx, tx, &e, files)
+		_, err = release(ctx, tx, e.Locks)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("record %s v%d: %w", e.ARK, e.Version, err)
@@ -71,8 +73,7 @@ func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, err
 		}
 	}
 	for _, id := range e.LocalIDs {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET ark = excluded.ark
-			WHERE ark = ''`, e.Owner, id, e.ARK, e.Job); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.Owner, id, e.ARK, e.Job); err != nil {
 			return err
 		}
 	}

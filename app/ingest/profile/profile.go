@@ -1,16 +1,15 @@
 // Package profile holds what an operator decides for a collection: who owns it, what may be fetched for it, where its objects are kept,
 // how they are named and who is told. A profile is a YAML file; a depositor names it with each submission.
+//
+// The struct [Profile] is the one truth about these files: its tags say what is allowed and what a field means, and from them come the JSON
+// Schema, the checks, the defaults and the view of the effective values.
 package profile
 
 import (
-	"fmt"
 	"net/netip"
-	"net/url"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
+	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/format/noid"
 )
 
@@ -18,37 +17,75 @@ import (
 const Default = "default"
 
 // Profile is one file of the profile directory. Fields that are left out take the value of the built-in profile.
+//
+// Tags: yaml is the name; doc one sentence; need:"true" a field that must be there; enum, min, max, pattern, format and default as in JSON Schema
+// (of a list, those of its items). A zero field with a default takes it.
 type Profile struct {
-	ID           string    `yaml:"id"`
-	Description  string    `yaml:"description"`
-	Owner        string    `yaml:"owner"`          // local ids are unique within an owner
-	Collection   string    `yaml:"collection"`     // what a hold on the collection names. Defaults to the id
-	Notification []string  `yaml:"notification"`   // addresses of the reports, besides the depositor's own
-	Networks     []string  `yaml:"allow_networks"` // special networks, as CIDR, that may be fetched from. Defaults to none
-	Minter       Minter    `yaml:"minter"`
-	Storage      []string  `yaml:"storage"` // OCFL storage roots, relative to the data directory. Defaults to storage
-	Callback     *Callback `yaml:"callback"`
-	Priority     *int      `yaml:"priority"` // of its jobs, 0 to 99. Defaults to the size of the batch
-	Suppress     Suppress  `yaml:"suppress"`
-	Strict       bool      `yaml:"strict"` // manifests as the validator of the California Digital Library wants them
-	Limits       Limits    `yaml:"limits"`
+	ID           string   `yaml:"id" need:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"What a submission calls it: letters, digits, dot, hyphen and underscore, at most 64."`
+	Description  string   `yaml:"description" doc:"For people."`
+	Owner        string   `yaml:"owner" doc:"Local ids are unique within an owner. Defaults to the collection."`
+	Collection   string   `yaml:"collection" doc:"What a hold on the collection names. Defaults to the id."`
+	Notification []string `yaml:"notification" format:"email" doc:"Addresses of the mails, where the depositor names none."`
+
+	NotifyAlso    []string `yaml:"notification_additional" format:"email" doc:"Addresses that are told always, besides those of the depositor or of notification."`
+	NotifyFailure []string `yaml:"notification_failure" format:"email" doc:"Addresses that are told only when something failed."`
+	NotifyAdmins  []string `yaml:"notification_bcc" format:"email" doc:"Addresses that are told always, unseen by the others."`
+
+	Networks []string  `yaml:"allow_networks" format:"cidr" doc:"Special networks, such as 10.1.0.0/16, that may be fetched from and notified. Defaults to none."`
+	Minter   Minter    `yaml:"minter" doc:"Makes the identifiers of new objects."`
+	Storage  []string  `yaml:"storage" default:"storage" doc:"Storage places (OCFL storage roots), relative to the data directory. Every version is kept in each."`
+	Callback *Callback `yaml:"callback" doc:"Is called when an object is stored, by the job itself: a job can be made to wait for it. Webhooks are the other way."`
+	Webhooks []Webhook `yaml:"webhooks" doc:"Who is told of what happens to batches and jobs, as Standard Webhooks 1.0 has it."`
+	Priority *int      `yaml:"priority" min:"0" max:"99" doc:"Of its jobs, 0 goes first. Defaults to the size of the batch."`
+	Suppress Suppress  `yaml:"suppress" enum:"none,partial,full" default:"none" doc:"Which mails are not sent: partial leaves out that a submission was queued, full leaves out all."`
+	Strict   bool      `yaml:"strict" doc:"Manifests must be as the validator of the California Digital Library wants them."`
+	Limits   Limits    `yaml:"limits" doc:"Bounds of one object."`
 
 	networks []netip.Prefix
+	file     string           // that it was read from
+	given    map[string]place // by key: where a value stands in the file
 }
 
 // Minter makes the identifiers of new objects: our own from a NOID template, or a service.
 type Minter struct {
-	Template string `yaml:"template"` // "ark:/99999/fk4.reedeedk". Not together with URL
-	URL      string `yaml:"url"`      // asked by POST, with the job as Idempotency-Key
+	Template string `yaml:"template" doc:"Of our own ARKs, such as ark:/99999/fk4.reedeedk, which is the default. Not together with url."`
+	URL      string `yaml:"url" format:"uri" doc:"A service that mints, asked by POST with the job as Idempotency-Key."`
 
 	noid *noid.Template
 }
 
 // Callback is told when an object is stored.
 type Callback struct {
-	URL      string `yaml:"url"`
-	Secret   Secret `yaml:"secret"`   // signs each call
-	Required bool   `yaml:"required"` // a callback that is refused fails the job. Defaults to a warning
+	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called."`
+	Secret   Secret `yaml:"secret" doc:"Signs each call: a secret of Standard Webhooks (whsec_...), or any text, whose bytes are the key then."`
+	Required bool   `yaml:"required" doc:"A callback that is refused fails the job. Defaults to a warning."`
+}
+
+// Webhook is a receiver of notifications.
+type Webhook struct {
+	Name    string   `yaml:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"What the list of deliveries calls it: small letters, digits and hyphens. Defaults to the host. Deliveries that wait go to the hook of their name, so an address can be mended."`
+	URL     string   `yaml:"url" need:"true" format:"uri" doc:"Where notifications are sent."`
+	Secrets []Secret `yaml:"secrets" need:"true" doc:"Each is whsec_ and the base64 of 24 to 64 bytes. Every one signs: to exchange one, have both here until the receiver knows the new one."`
+	Events  []string `yaml:"events" enum:"batch.queued,batch.held,batch.released,batch.completed,batch.failed,batch.updated,batch.deleted,job.held,job.released,job.completed,job.failed,job.retried,job.deleted" doc:"What it is told of. Defaults to all."`
+
+	keys []webhook.Secret
+}
+
+// Keys gives the secrets that sign.
+func (w *Webhook) Keys() []webhook.Secret { return w.keys }
+
+// Wants tells whether the hook is told of a type of event.
+func (w *Webhook) Wants(event string) bool {
+	return len(w.Events) == 0 || slices.Contains(w.Events, event)
+}
+
+// Webhook gives the hook of a name.
+func (p *Profile) Webhook(name string) (*Webhook, bool) {
+	i := slices.IndexFunc(p.Webhooks, func(w Webhook) bool { return w.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &p.Webhooks[i], true
 }
 
 // Secret prints as three stars.
@@ -73,11 +110,11 @@ const (
 	SuppressFull    Suppress = "full"    // no mail
 )
 
-// Limits bound one object. Zero takes the default.
+// Limits bound one object.
 type Limits struct {
-	Files    int   `yaml:"files"`    // of an object. Defaults to 100,000
-	Bytes    int64 `yaml:"bytes"`    // of an object. Defaults to 1 TiB
-	Manifest int64 `yaml:"manifest"` // of a manifest, in bytes. Defaults to 1 GiB, in strict profiles to 5,000,000 as in Merritt
+	Files    int   `yaml:"files" min:"0" default:"100000" doc:"Files of an object."`
+	Bytes    int64 `yaml:"bytes" min:"0" default:"1099511627776" doc:"Bytes of an object."`
+	Manifest int64 `yaml:"manifest" min:"0" doc:"Bytes of a manifest. Defaults to 1 GiB, in strict profiles to 5,000,000 as in Merritt."`
 }
 
 // Defaults of Limits.
@@ -95,112 +132,8 @@ func (p *Profile) AllowNetworks() []netip.Prefix { return slices.Clone(p.network
 // Group is what holds and limits call the profile's jobs.
 func (p *Profile) Group() string { return p.Collection }
 
-var idText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// complete fills in defaults and gives the first mistake, as the key it is about and a sentence.
-func (p *Profile) complete() (key string, err error) {
-	if !idText.MatchString(p.ID) {
-		return "id", fmt.Errorf("%q is no id: letters, digits, dot, hyphen and underscore, at most 64", p.ID)
-	}
-	if p.Collection == "" {
-		p.Collection = p.ID
-	}
-	if p.Owner == "" {
-		p.Owner = p.Collection
-	}
-	p.networks = nil
-	for _, text := range p.Networks {
-		n, err := netip.ParsePrefix(text)
-		if err != nil {
-			return "allow_networks", fmt.Errorf("%q is no network such as 10.1.0.0/16", text)
-		}
-		p.networks = append(p.networks, n.Masked())
-	}
-	if p.Priority != nil && (*p.Priority < 0 || *p.Priority > 99) {
-		return "priority", fmt.Errorf("%d is not within 0..99", *p.Priority)
-	}
-	switch p.Suppress {
-	case "":
-		p.Suppress = SuppressNone
-	case SuppressNone, SuppressPartial, SuppressFull:
-	default:
-		return "suppress", fmt.Errorf("%q is none of none, partial, full", p.Suppress)
-	}
-	if key, err := p.completeMinter(); err != nil {
-		return key, err
-	}
-	if p.Callback != nil {
-		if err := webURL(p.Callback.URL); err != nil {
-			return "callback.url", err
-		}
-	}
-	return p.completePlaces()
-}
-
-func (p *Profile) completeMinter() (string, error) {
-	switch {
-	case p.Minter.URL != "" && p.Minter.Template != "":
-		return "minter", fmt.Errorf("it has a template and a url; one of them mints")
-	case p.Minter.URL != "":
-		if err := webURL(p.Minter.URL); err != nil {
-			return "minter.url", err
-		}
-	case p.Minter.Template == "":
-		p.Minter.Template = DefaultTemplate
-	}
-	if p.Minter.URL != "" {
-		return "", nil
-	}
-	t, err := noid.Parse(strings.TrimPrefix(strings.TrimPrefix(p.Minter.Template, "ark:"), "/"))
-	if err != nil {
-		return "minter.template", err
-	}
-	if first, err := t.Mint(0); err != nil || !noid.Pattern.MatchString("ark:/"+first) {
-		return "minter.template", fmt.Errorf("%q makes no ARKs: a NAAN of five digits, a slash and a name", p.Minter.Template)
-	}
-	p.Minter.noid = t
-	return "", nil
-}
+// File gives the file that the profile was read from, empty for one that was not.
+func (p *Profile) File() string { return p.file }
 
 // NOID gives the template, or nil when a service mints.
 func (m Minter) NOID() *noid.Template { return m.noid }
-
-func (p *Profile) completePlaces() (string, error) {
-	if len(p.Storage) == 0 {
-		p.Storage = []string{"storage"}
-	}
-	for i, dir := range p.Storage {
-		if dir == "" {
-			return "storage", fmt.Errorf("a storage place has no name")
-		}
-		p.Storage[i] = filepath.Clean(dir)
-	}
-	if sorted := slices.Sorted(slices.Values(p.Storage)); len(slices.Compact(sorted)) != len(p.Storage) {
-		return "storage", fmt.Errorf("a storage place is named twice")
-	}
-	l := &p.Limits
-	if l.Files < 0 || l.Bytes < 0 || l.Manifest < 0 {
-		return "limits", fmt.Errorf("a limit is negative")
-	}
-	if l.Files == 0 {
-		l.Files = DefaultFiles
-	}
-	if l.Bytes == 0 {
-		l.Bytes = DefaultBytes
-	}
-	if l.Manifest == 0 {
-		l.Manifest = DefaultManifest
-		if p.Strict {
-			l.Manifest = DefaultStrictManifest
-		}
-	}
-	return "", nil
-}
-
-func webURL(text string) error {
-	u, err := url.Parse(text)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Errorf("%q is no http or https URL", text)
-	}
-	return nil
-}

@@ -1,21 +1,22 @@
 package profile
 
 import (
-	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
+	"sync"
 )
 
-// Set is the profiles of a server, by id. The zero Set, and a nil one, have the built-in profile only.
+// Set is the profiles of a server, by id. It never changes; [Live] replaces one by another. The zero Set, and a nil one, have the built-in profile
+// only.
 type Set struct {
 	byID map[string]*Profile
+	sum  [sha256.Size]byte            // of all files, names and bytes
+	text map[string][sha256.Size]byte // of the file of each profile, by id
 }
 
 // New makes a set. It fills in what the profiles leave out.
@@ -23,9 +24,8 @@ func New(profiles ...Profile) (*Set, error) {
 	s := &Set{byID: map[string]*Profile{}}
 	var mistakes []error
 	for _, p := range profiles {
-		if key, err := p.complete(); err != nil {
-			mistakes = append(mistakes, fmt.Errorf("profile %s: %s: %w", p.ID, key, err))
-			continue
+		for _, f := range p.complete() {
+			mistakes = append(mistakes, fmt.Errorf("profile %s: %s: %s", p.ID, f.key, f.text))
 		}
 		if s.byID[p.ID] != nil {
 			mistakes = append(mistakes, fmt.Errorf("profile %s: there are two of this id", p.ID))
@@ -35,100 +35,108 @@ func New(profiles ...Profile) (*Set, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// Load reads every .yaml and .yml file of a directory. The error names all mistakes, each with file and line. A directory that does not
-// exist holds no profiles.
+// Load reads every .yaml and .yml file of a directory, but hidden ones. The error is [Mistakes], all of them, where files could be read. A
+// directory that does not exist holds no profiles.
 func Load(dir string) (*Set, error) {
+	files, err := readDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return load(files, nil)
+}
+
+// file is a profile file as it was read.
+type file struct {
+	name string
+	text []byte
+}
+
+func readDir(dir string) ([]file, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return New()
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("profiles: %w", err)
 	}
-	s := &Set{byID: map[string]*Profile{}}
-	files := map[string]string{}
-	var mistakes []error
+	var all []file
 	for _, e := range entries {
-		ext := filepath.Ext(e.Name())
-		if e.IsDir() || (ext != ".yaml" && ext != ".yml") {
+		if e.IsDir() || !isProfile(e.Name()) {
 			continue
 		}
-		file := filepath.Join(dir, e.Name())
-		p, err := read(file)
+		name := filepath.Join(dir, e.Name())
+		text, err := os.ReadFile(name)
+		if errors.Is(err, os.ErrNotExist) && e.Type().IsRegular() {
+			continue // it went while we looked
+		}
+		if err != nil {
+			return nil, fmt.Errorf("profiles: %w", err)
+		}
+		all = append(all, file{name, text})
+	}
+	return all, nil
+}
+
+// Files lists the profile files of a directory.
+func Files(dir string) ([]string, error) {
+	files, err := readDir(dir)
+	names := make([]string, len(files))
+	for i := range files {
+		names[i] = files[i].name
+	}
+	return names, err
+}
+
+// isProfile tells whether a file name is that of a profile; editors keep hidden files beside the one that they write.
+func isProfile(name string) bool {
+	ext := filepath.Ext(name)
+	return (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(name, ".")
+}
+
+// digest names what files say.
+func digest(files []file) [sha256.Size]byte {
+	h := sha256.New()
+	for _, f := range files {
+		sum := sha256.Sum256(f.text)
+		fmt.Fprintf(h, "%q %x\n", f.name, sum)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// load makes a set of files. Profiles whose file says what it said in the set before are the same.
+func load(files []file, before *Set) (*Set, error) {
+	s := &Set{byID: map[string]*Profile{}, text: map[string][sha256.Size]byte{}, sum: digest(files)}
+	var mistakes Mistakes
+	for _, f := range files {
+		p, err := parse(f.name, f.text)
+		var wrong Mistakes
 		switch {
-		case err != nil:
-			mistakes = append(mistakes, err)
-		case files[p.ID] != "":
-			mistakes = append(mistakes, fmt.Errorf("%s: profile %s is also in %s", file, p.ID, files[p.ID]))
+		case errors.As(err, &wrong):
+			mistakes = append(mistakes, wrong...)
+		case s.byID[p.ID] != nil:
+			at := p.given["id"]
+			mistakes = append(mistakes, &Mistake{
+				File: f.name, Line: at.line, Column: at.column, Key: "id", Text: fmt.Sprintf("profile %s is also in %s", p.ID, s.byID[p.ID].file),
+			})
 		default:
-			s.byID[p.ID], files[p.ID] = p, file
-		}
-	}
-	return s, errors.Join(mistakes...)
-}
-
-func read(file string) (*Profile, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("profiles: %w", err)
-	}
-	p, err := Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", file, err)
-	}
-	return p, nil
-}
-
-// Parse reads one profile. Errors begin with the line, "3:1: ...".
-func Parse(text []byte) (*Profile, error) {
-	var p Profile
-	err := decode(text, &p)
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("1:1: the file is empty")
-	}
-	if err != nil {
-		return nil, place(err)
-	}
-	if key, err := p.complete(); err != nil {
-		return nil, fmt.Errorf("%d:1: %s: %w", lineOf(text, key), key, err)
-	}
-	return &p, nil
-}
-
-// decode reads YAML strictly. The library panics on some malformed files (a tag in place of a list); that is a mistake in the file.
-func decode(text []byte, p *Profile) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errors.New("the file cannot be read as YAML")
-		}
-	}()
-	return yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(p)
-}
-
-// place brings the position of a YAML error to its front and drops the excerpt, which may show a secret.
-func place(err error) error {
-	var at yaml.Error
-	if errors.As(err, &at) {
-		if token := at.GetToken(); token != nil {
-			return fmt.Errorf("%d:%d: %s", token.Position.Line, token.Position.Column, at.GetMessage())
-		}
-		return fmt.Errorf("1:1: %s", at.GetMessage())
-	}
-	return fmt.Errorf("1:1: %w", err)
-}
-
-// lineOf finds the line on which a key stands ("callback.url": the key url below callback), 1 if it was left out.
-func lineOf(text []byte, key string) int {
-	parts := strings.Split(key, ".")
-	n := 0
-	for i, line := range strings.Split(string(text), "\n") {
-		if strings.HasPrefix(strings.TrimSpace(line), parts[n]+":") || strings.HasPrefix(strings.TrimSpace(line), "{"+parts[n]+":") {
-			if n++; n == len(parts) {
-				return i + 1
+			s.byID[p.ID], s.text[p.ID] = p, sha256.Sum256(f.text)
+			if old := before.of(p.ID); old != nil && old.file == f.name && before.text[p.ID] == s.text[p.ID] {
+				s.byID[p.ID] = old
 			}
 		}
 	}
-	return 1
+	if len(mistakes) > 0 {
+		return nil, mistakes.sorted()
+	}
+	return s, nil
+}
+
+// of gives the profile of a file, or nil.
+func (s *Set) of(id string) *Profile {
+	if s == nil {
+		return nil
+	}
+	return s.byID[id]
 }
 
 // Get gives the profile of an id; "" is the built-in one.
@@ -157,10 +165,23 @@ func (s *Set) IDs() []string {
 	return slices.Compact(ids)
 }
 
-func builtin() *Profile {
+// CheckFiles reads the files one by one, whatever their names, and gives all that is wrong with them, alone and together.
+func CheckFiles(names ...string) (*Set, error) {
+	var files []file
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("profiles: %w", err)
+		}
+		files = append(files, file{name, text})
+	}
+	return load(files, nil)
+}
+
+var builtin = sync.OnceValue(func() *Profile {
 	p := &Profile{ID: Default, Description: "what a submission gets that names no profile"}
-	if _, err := p.complete(); err != nil {
-		panic(err) // the built-in profile is a constant of the program
+	if f := p.complete(); len(f) > 0 {
+		panic(f) // the built-in profile is a constant of the program
 	}
 	return p
-}
+})

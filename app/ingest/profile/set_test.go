@@ -37,22 +37,39 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// bomb is a small file of many values.
+var bomb = "id: x\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
+	"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"
+
 func TestParseRefusesWithLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"unknown key":   {"id: a\ncolour: red\n", "2:"},
 		"no id":         {"owner: x\n", "1:1: id"},
-		"bad id":        {"\nid: a/b\n", "2:1: id"},
-		"network":       {"id: a\nallow_networks: [loopback]\n", "2:1: allow_networks"},
-		"priority":      {"id: a\npriority: 100\n", "2:1: priority"},
-		"suppress":      {"id: a\nsuppress: all\n", "2:1: suppress"},
+		"bad id":        {"\nid: a/b\n", "2:5: id: \"a/b\""},
+		"network":       {"id: a\nallow_networks: [loopback]\n", "2:18: allow_networks.0: \"loopback\""},
+		"priority":      {"id: a\npriority: 100\n", "2:11: priority: it must not be above 99"},
+		"suppress":      {"id: a\nsuppress: all\n", "2:11: suppress: \"all\": it is none of"},
 		"two minters":   {"id: a\nminter:\n  url: http://x.org\n  template: ark:/99999/f.zk\n", "2:1: minter"},
-		"no template":   {"id: a\nminter:\n  template: 99999/f.qk\n", "3:1: minter.template"},
-		"no ark":        {"id: a\nminter:\n  template: f.zk\n", "3:1: minter.template"},
-		"minter scheme": {"id: a\nminter:\n  url: ftp://x.org\n", "3:1: minter.url"},
-		"callback":      {"id: a\ncallback:\n  required: true\n", "callback.url"},
-		"same place":    {"id: a\nstorage: [x, x/]\n", "2:1: storage"},
-		"negative":      {"id: a\nlimits:\n  files: -1\n", "2:1: limits"},
-		"type":          {"id: a\npriority: high\n", "2:"},
+		"no template":   {"id: a\nminter:\n  template: 99999/f.qk\n", "3:13: minter.template"},
+		"no ark":        {"id: a\nminter:\n  template: f.zk\n", "3:13: minter.template"},
+		"minter scheme": {"id: a\nminter:\n  url: ftp://x.org\n", "3:8: minter.url"},
+		"callback":      {"id: a\ncallback:\n  required: true\n", "2:1: callback.url: it is missing"},
+		"same place":    {"id: a\nstorage: [x, x/]\n", "2:14: storage.1"},
+		"negative":      {"id: a\nlimits:\n  files: -1\n", "3:10: limits.files"},
+		"type":          {"id: a\npriority: high\n", "2:11: priority: it must be a whole number, not a text"},
+		"number":        {"id: 2024\n", "1:5: id: it must be a text, not a number"},
+		"twice":         {"id: a\nid: b\n", "2:1: "},
+		"two documents": {"id: a\n---\nid: b\n", "3:1: a second document"},
+		"not yaml":      {"id: a\nstorage: [x\n", ": not YAML"},
+		"too large":     {"id: a\nlimits:\n  bytes: 9223372036854775808\n", "3:10: limits.bytes: it is too large"},
+		"no hook url":   {"id: a\nwebhooks:\n  - secrets: [x]\n", "3:5: webhooks.0.url: it is missing"},
+		"no secret":     {"id: a\nwebhooks:\n  - url: https://x.org\n", "3:5: webhooks.0.secrets: it is missing"},
+		"empty secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: []\n", "webhooks.0.secrets: it must have at least 1"},
+		"event":         {"id: a\nwebhooks:\n  - {url: https://x.org, secrets: [a], events: [job.eaten]}\n", "webhooks.0.events.0: \"job.eaten\": it is none of batch.queued"},
+		"scalar":        {"hello\n", "1:1: it must be keys with values"},
+		"no alias":      {"id: *a\n", "1:5: there is no anchor"},
+		"merge":         {"id: a\n<<: {owner: x}\n", "2:1: "},
+		"bomb":          {bomb, "there is more in this file"},
 		"empty":         {"", "1:1"},
 	} {
 		_, err := Parse([]byte(c.text))
@@ -70,7 +87,7 @@ func TestLoadNamesEveryMistake(t *testing.T) {
 		}
 	}
 	_, err := Load(dir)
-	if err == nil || !strings.Contains(err.Error(), "b.yml: profile maps is also in") || !strings.Contains(err.Error(), "c.yaml:2:") {
+	if err == nil || !strings.Contains(err.Error(), "b.yml:1:1: id: profile maps is also in") || !strings.Contains(err.Error(), "c.yaml:2:") {
 		t.Errorf("got %v", err)
 	}
 	for _, gone := range []string{"b.yml", "c.yaml"} {

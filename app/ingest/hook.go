@@ -1,0 +1,168 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// hookTopic is the outbox's topic for notifications.
+const hookTopic = "webhook"
+
+// Notice is the body of a notification, as Standard Webhooks has it.
+type Notice struct {
+	Type      string    `json:"type"`      // "job.completed"
+	Timestamp time.Time `json:"timestamp"` // of what it tells of, not of the try
+	Data      job.Job   `json:"data"`      // the record after it, as GET /api/jobs/{id} gives it
+}
+
+// posted is a notification in the outbox. The address and the secrets stay in the profile: what waits goes to the hook of the name as it is when
+// it is tried, and is signed with the secrets of then.
+type posted struct {
+	Profile string          `json:"profile"`
+	Hook    string          `json:"hook"`
+	Host    string          `json:"host"` // of the hook when it was written, for lists
+	Type    string          `json:"type"`
+	Body    json.RawMessage `json:"body"` // what is sent, byte for byte at every try
+}
+
+// happened gives the types of event that a transition is. Most are none.
+func happened(j *job.Job, c *job.Change) []string {
+	kind := map[job.Kind]string{BatchKind: "batch", JobKind: "job"}[j.Kind]
+	if kind == "" || c.To.State == j.State {
+		return nil
+	}
+	switch to := c.To.State; {
+	case to == Held:
+		return []string{kind + ".held"}
+	case to == Deleted:
+		return []string{kind + ".deleted"}
+	case j.State == Held:
+		return []string{kind + ".released"}
+	case kind == "batch" && j.State == Pending && to == Processing:
+		return []string{"batch.queued"}
+	case j.State == UpdateReporting && to == Completed:
+		return []string{"batch.updated", "batch.completed"}
+	case j.State == UpdateReporting:
+		return []string{"batch.updated"}
+	case to == Completed:
+		return []string{kind + ".completed"}
+	case to == Failed:
+		return []string{kind + ".failed"}
+	case c.Event == Retry:
+		return []string{kind + ".retried"}
+	}
+	return nil
+}
+
+// announce gives the notifications of a transition, for the outbox of its commit. Their keys follow from the history entry that it makes, so that a
+// transition which is tried again after a crash tells of itself once. A job whose profile is gone tells nobody.
+func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
+	types := happened(j, c)
+	if len(types) == 0 {
+		return nil
+	}
+	var spec struct {
+		Profile string `json:"profile"`
+	}
+	if err := json.Unmarshal(j.Spec, &spec); err != nil {
+		return nil // a job without a profile has nobody to tell
+	}
+	p, ok := a.options.Profiles.Get(spec.Profile)
+	if !ok || len(p.Webhooks) == 0 {
+		return nil
+	}
+	after, _, err := job.Apply(*j, c)
+	if err != nil {
+		a.log.Warn("notification", "job", j.ID, "error", err) // the commit will be refused for the same reason
+		return nil
+	}
+	var all []job.Message
+	for _, typ := range types {
+		body, err := json.Marshal(Notice{Type: typ, Timestamp: c.At.UTC(), Data: after})
+		for i := range p.Webhooks {
+			if w := &p.Webhooks[i]; err == nil && w.Wants(typ) {
+				var m job.Message
+				m, err = hookMessage(p, w, &after, typ, body)
+				m.Created, m.Due = c.At, c.At
+				all = append(all, m)
+			}
+		}
+		if err != nil {
+			a.log.Error("notification", "job", j.ID, "type", typ, "error", err) // a record always has a form as JSON
+		}
+	}
+	return all
+}
+
+// hookMessage makes the outbox message of a notification. Its key is the webhook-id: without full stops, which part what is signed.
+func hookMessage(p *profile.Profile, w *profile.Webhook, after *job.Job, typ string, body []byte) (job.Message, error) {
+	env, err := json.Marshal(posted{Profile: p.ID, Hook: w.Name, Host: hostOf(w.URL), Type: typ, Body: body})
+	key := fmt.Sprintf("%s/%d/%s/%s", after.ID, after.Seq, strings.ReplaceAll(typ, ".", "-"), w.Name)
+	return job.Message{Key: key, Job: after.ID, Topic: hookTopic, Body: env}, err
+}
+
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// hookPauses are the pauses after each try, as Standard Webhooks proposes them: about a day and a half for eight tries.
+var hookPauses = []time.Duration{
+	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+}
+
+// Causes for which a notification is given up at once.
+const (
+	CauseHookGone    = "hook-gone"    // the receiver answered 410: it wants no more
+	CauseHookRemoved = "hook-removed" // the profile has no hook of the name any more
+)
+
+// deliverHook sends a notification once. Every try has the same id and the same body; order is not promised.
+func (a *App) deliverHook(ctx context.Context, m job.Message) error {
+	var env posted
+	if err := json.Unmarshal(m.Body, &env); err != nil {
+		return engine.Fail(engine.CauseError, fmt.Errorf("notification %s: %w", m.Key, err))
+	}
+	pause := hookPauses[min(max(m.Attempts-1, 0), len(hookPauses)-1)]
+	p, ok := a.options.Profiles.Get(env.Profile)
+	if !ok {
+		return engine.RetryAfter(pause, fmt.Errorf("there is no profile %s", env.Profile))
+	}
+	w, ok := p.Webhook(env.Hook)
+	if !ok {
+		return engine.Fail(CauseHookRemoved, fmt.Errorf("profile %s has no webhook %s any more", env.Profile, env.Hook))
+	}
+	err := a.post(ctx, p, w, m.Key, env.Body)
+	var e *webhook.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Gone():
+		return engine.Fail(CauseHookGone, fmt.Errorf("%w: the receiver wants no more; take the hook out of profile %s", err, p.ID))
+	case errors.As(err, &e):
+		return engine.RetryAfter(max(pause, e.RetryAfter), err)
+	}
+	return err
+}
+
+// post sends to a hook of a profile, through the guard that judges addresses: private networks only where the profile allows them.
+func (a *App) post(ctx context.Context, p *profile.Profile, w *profile.Webhook, id string, body []byte) error {
+	s := webhook.NewSender(webhook.Options{Transport: a.client(p).Transport(), Timeout: hookTimeout})
+	return s.Send(ctx, w.URL, id, a.engine.Clock().Wall(), body, w.Keys()...)
+}
+
+// hookTimeout bounds a try. Notifications leave in handfuls: one receiver that does not answer keeps the others waiting so long.
+const hookTimeout = 10 * time.Second

@@ -1,0 +1,496 @@
+package ingest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// ear is a receiver of notifications: it verifies each and keeps what it took. It answers as it is told, 200 without.
+type ear struct {
+	*httptest.Server
+	t       *testing.T
+	secrets []webhook.Secret
+	answer  func(nth int, w http.ResponseWriter) // of the nth call, from 1
+
+	mu    sync.Mutex // guards the rest
+	calls int
+	taken map[string][]Notice // by id
+	came  chan struct{}
+}
+
+func newEar(t *testing.T, secrets ...string) *ear {
+	t.Helper()
+	e := &ear{t: t, taken: map[string][]Notice{}, came: make(chan struct{}, 1000)}
+	for _, text := range secrets {
+		s, err := webhook.ParseSecret(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.secrets = append(e.secrets, s)
+	}
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls++
+	id, err := webhook.Verify(r.Header, body, time.Now(), e.secrets...)
+	var n Notice
+	if err = errors.Join(err, json.Unmarshal(body, &n)); err != nil || n.Timestamp.IsZero() || strings.Contains(id, ".") {
+		e.t.Errorf("%s: %v in %s", id, err, body)
+	}
+	e.taken[id] = append(e.taken[id], n)
+	if e.answer != nil {
+		e.answer(e.calls, w)
+	}
+	e.came <- struct{}{}
+}
+
+// await waits for so many calls.
+func (e *ear) await(n int) {
+	e.t.Helper()
+	for range n {
+		select {
+		case <-e.came:
+		case <-time.After(10 * time.Second):
+			e.t.Fatalf("got %v", e.types())
+		}
+	}
+}
+
+// types counts the ids of each type of event.
+func (e *ear) types() map[string]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := map[string]int{}
+	for _, notices := range e.taken {
+		all[notices[0].Type]++
+	}
+	return all
+}
+
+func newSecret(t *testing.T) string {
+	t.Helper()
+	s, err := webhook.NewSecret(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// hooked is the test's profile with a hook at the ear, without mails.
+func hooked(e *ear, secret string, events ...string) profile.Profile {
+	p := testProfile()
+	p.Suppress = profile.SuppressFull
+	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", Secrets: []profile.Secret{profile.Secret(secret)}, Events: events}}
+	return p
+}
+
+// TestHooksTellOfBatches follows a batch through failure, retry and update.
+func TestHooksTellOfBatches(t *testing.T) {
+	secret := newSecret(t)
+	e := newEar(t, secret)
+	s := newSite(t, map[string]string{"a.txt": "alpha", "late.txt": "late"})
+	s.put("one.checkm", s.manifest("a.txt"))
+	s.put("two.checkm", s.manifest("late.txt"))
+	s.answer("late.txt", http.NotFound)
+	w := start(t, hooked(e, secret))
+	r := w.ingest(Submission{Filename: "b.checkm"}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two")))
+	e.await(4)
+	want := map[string]int{"batch.queued": 1, "job.completed": 1, "job.failed": 1, "batch.failed": 1}
+	if diff := cmp.Diff(want, e.types()); diff != "" {
+		t.Error(diff)
+	}
+	e.mu.Lock()
+	for id, notices := range e.taken {
+		n := notices[0]
+		if !strings.HasPrefix(id, string(n.Data.ID)+"/") || len(notices) != 1 {
+			t.Errorf("%s: got %+v", id, notices)
+		}
+		if n.Type == "job.failed" && (n.Data.State != Failed || n.Data.Cause != CauseNotFound || n.Data.Parent != r.Batch || n.Data.Outcome != lifecycle.Failed) {
+			t.Errorf("got %+v", n.Data)
+		}
+		if n.Type == "job.completed" && (n.Data.State != Completed || len(n.Data.Data) == 0) {
+			t.Errorf("got %+v", n.Data)
+		}
+	}
+	e.mu.Unlock()
+
+	s.answer("late.txt", nil)
+	failed := r.Jobs[1].Job
+	if err := w.do(failed, Retry); err != nil {
+		t.Fatal(err)
+	}
+	if j := w.end(failed); j.State != Completed {
+		t.Fatalf("got %s: %s", j.State, j.Message)
+	}
+	if err := w.do(r.Batch, Update); err != nil {
+		t.Fatal(err)
+	}
+	w.end(r.Batch)
+	e.await(4)
+	want = map[string]int{
+		"batch.queued": 1, "job.completed": 2, "job.failed": 1, "batch.failed": 1, "job.retried": 1, "batch.updated": 1, "batch.completed": 1,
+	}
+	if diff := cmp.Diff(want, e.types()); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Batch, Event: Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+		t.Fatal(err)
+	}
+	for e.types()["batch.deleted"] == 0 { // its jobs may go with it, and are told of too
+		e.await(1)
+	}
+}
+
+// TestHooksTellWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook that wants only some.
+func TestHooksTellWhatNoStepCaused(t *testing.T) {
+	secret := newSecret(t)
+	e := newEar(t, secret)
+	w := start(t, hooked(e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
+	hold := job.Scope{Kind: JobKind, Group: "maps"}
+	if _, err := w.e.Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	b := w.submit(Submission{Filename: "f.txt"}, "text")
+	j := w.children(b.ID, 1)[0]
+	w.until(j.ID, func(j *job.Job) bool { return j.State == Held })
+	e.await(1)
+	if _, err := w.e.Release(t.Context(), hold, "op", "over"); err != nil {
+		t.Fatal(err)
+	}
+	stop := job.Scope{Kind: JobKind, State: Storing}
+	if _, err := w.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.do(j.ID, Release); err != nil {
+		t.Fatal(err)
+	}
+	w.until(j.ID, func(j *job.Job) bool { return j.State == Storing })
+	if err := w.do(j.ID, Stop); err != nil {
+		t.Fatal(err)
+	}
+	e.await(3)
+	if diff := cmp.Diff(map[string]int{"job.held": 1, "job.released": 1, "job.failed": 1, "batch.failed": 1}, e.types()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestEventsAreKnown holds the table of transitions against the list that a profile may choose from.
+func TestEventsAreKnown(t *testing.T) {
+	told := map[string]bool{}
+	for kind, life := range map[job.Kind]*lifecycle.Table{BatchKind: BatchLife, JobKind: JobLife} {
+		for _, stage := range life.Stages() {
+			for _, a := range stage.Arrows {
+				for _, to := range append([]lifecycle.State{a.To}, a.States...) {
+					j := job.Job{Kind: kind, Position: lifecycle.Position{State: stage.State}}
+					for _, typ := range happened(&j, &job.Change{Event: a.Event, To: lifecycle.Position{State: to}}) {
+						told[typ] = true
+					}
+				}
+			}
+		}
+	}
+	var all []string
+	for typ := range told {
+		all = append(all, typ)
+	}
+	want := profile.Events()
+	slices.Sort(all)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// leaping is a clock that a test moves on.
+type leaping struct {
+	engine.Clock
+	ahead atomic.Int64
+}
+
+func (l *leaping) Now() time.Time { return l.Clock.Now().Add(time.Duration(l.ahead.Load())) }
+
+func (l *leaping) leap(d time.Duration) { l.ahead.Add(int64(d)) }
+
+// startLeaping is start with a clock of the test's.
+func startLeaping(t *testing.T, o Options) (*world, *leaping) {
+	t.Helper()
+	clock := &leaping{Clock: engine.SystemClock()}
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := mem.New()
+	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Clock: clock, Attempts: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Bind(e)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, a.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{App: a, t: t, dir: o.Dir, store: store, e: e}, clock
+}
+
+// settled waits until no notification of a job is on its way, and gives them.
+func (w *world) settled(id job.ID, want string) []Delivery {
+	w.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		all, err := w.Deliveries(w.t.Context(), DeliveryQuery{Job: id})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(all) > 0 && !slices.ContainsFunc(all, func(d Delivery) bool { return d.Status != want }) {
+			return all
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("got %+v", all)
+		}
+		<-time.After(2 * time.Millisecond) // the outbox tells nobody
+	}
+}
+
+// tried waits until the one notification of a job has been tried so often, in all its replays.
+func (w *world) tried(id job.ID, n int) {
+	w.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		all, err := w.Deliveries(w.t.Context(), DeliveryQuery{Job: id})
+		if err != nil || time.Now().After(deadline) {
+			w.t.Fatalf("got %+v, %v", all, err)
+		}
+		if len(all) == 1 && len(all[0].Tried) == n {
+			return
+		}
+		<-time.After(2 * time.Millisecond) // the outbox tells nobody
+	}
+}
+
+// TestHookIsTriedAgain: the same id and body at each try, with the pauses of the specification, until it is taken.
+func TestHookIsTriedAgain(t *testing.T) {
+	secret, second := newSecret(t), newSecret(t)
+	e := newEar(t, second)
+	e.answer = func(nth int, w http.ResponseWriter) {
+		switch nth {
+		case 1:
+			w.WriteHeader(500)
+		case 2:
+			w.Header().Set("Retry-After", "7200")
+			w.WriteHeader(503)
+		}
+	}
+	p := hooked(e, secret, "batch.completed")
+	p.Webhooks[0].Secrets = append(p.Webhooks[0].Secrets, profile.Secret(second)) // the receiver knows the new one already
+	w, clock := startLeaping(t, options(t, t.TempDir(), p))
+	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
+	w.tried(b.ID, 1)
+	clock.leap(7 * time.Second)
+	w.tried(b.ID, 2)
+	clock.leap(time.Hour) // more than the usual five minutes, less than was asked for
+	d := w.settled(b.ID, HookPending)
+	if len(d) != 1 || d[0].Attempts != 2 || len(d[0].Tried) != 2 || !strings.Contains(d[0].Error, "503") || d[0].Payload != nil {
+		t.Errorf("got %+v", d)
+	}
+	clock.leap(2 * time.Hour)
+	d = w.settled(b.ID, HookDelivered)
+	if len(d[0].Tried) != 3 || d[0].Tried[2].Error != "" || d[0].Error != "" || d[0].Host != strings.TrimPrefix(e.URL, "http://") || !d[0].Due.IsZero() {
+		t.Errorf("got %+v", d)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.taken) != 1 || len(e.taken[d[0].Key]) != 3 {
+		t.Errorf("got %v", e.taken)
+	}
+	for _, n := range e.taken[d[0].Key] {
+		if diff := cmp.Diff(e.taken[d[0].Key][0], n); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestHookIsGivenUpAndReplayed: 410 at once, others after all tries; a replay has the same id, a reason, and stands in the audit list.
+func TestHookIsGivenUpAndReplayed(t *testing.T) {
+	secret := newSecret(t)
+	e := newEar(t, secret)
+	status := atomic.Int64{}
+	status.Store(410)
+	e.answer = func(_ int, w http.ResponseWriter) { w.WriteHeader(int(status.Load())) }
+	w, clock := startLeaping(t, options(t, t.TempDir(), hooked(e, secret, "batch.completed")))
+	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
+	d := w.settled(b.ID, HookGivenUp)[0]
+	if d.Attempts != 1 || !strings.Contains(d.Error, "410") || !strings.Contains(d.Error, "take the hook out of profile test") {
+		t.Errorf("got %+v", d)
+	}
+	for name, r := range map[string]Replay{
+		"no reason": {Keys: []string{d.Key}}, "nothing": {Note: "x"}, "both": {Keys: []string{d.Key}, Failed: true, Note: "x"},
+		"since": {Keys: []string{d.Key}, Since: time.Now(), Note: "x"}, "many": {Keys: make([]string, 1001), Note: "x"},
+	} {
+		r.Actor = "op"
+		if _, err := w.Replay(t.Context(), r); job.KindOf(err) != job.Invalid {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key, d.Key + "x"}, Actor: "op", Note: "x"}); job.KindOf(err) != job.NotFound {
+		t.Errorf("an unknown key: got %v", err)
+	}
+	if got := w.settled(b.ID, HookGivenUp)[0]; got.Status != HookGivenUp {
+		t.Errorf("half a replay: got %+v", got)
+	}
+
+	status.Store(500)
+	if keys, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key}, Actor: "op", Note: "mended"}); err != nil || !slices.Equal(keys, []string{d.Key}) {
+		t.Errorf("got %v, %v", keys, err)
+	}
+	w.tried(b.ID, 2)
+	if _, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key}, Actor: "op", Note: "again"}); job.KindOf(err) != job.Refused {
+		t.Errorf("still on its way: got %v", err)
+	}
+	for n := range 3 {
+		clock.leap(3 * time.Hour)
+		w.tried(b.ID, 3+n)
+	}
+	if d := w.settled(b.ID, HookGivenUp)[0]; d.Attempts != 4 {
+		t.Errorf("got %+v", d)
+	}
+	status.Store(204)
+	if keys, err := w.Replay(t.Context(), Replay{Failed: true, Since: clock.Now().Add(time.Hour), Actor: "op", Note: "later ones"}); err != nil || len(keys) != 0 {
+		t.Errorf("got %v, %v", keys, err)
+	}
+	if keys, err := w.Replay(t.Context(), Replay{Failed: true, Actor: "op", Note: "all"}); err != nil || len(keys) != 1 {
+		t.Errorf("got %v, %v", keys, err)
+	}
+	w.settled(b.ID, HookDelivered)
+	if len(e.types()) != 1 || len(e.taken) != 1 {
+		t.Errorf("got %v", e.taken)
+	}
+	one, err := w.Delivery(t.Context(), d.Key)
+	if err != nil || !strings.Contains(string(one.Payload), `"type":"batch.completed"`) {
+		t.Errorf("got %+v, %v", one, err)
+	}
+	entries := w.audit()
+	if n := len(entries); n != 2 || entries[0].Event != "hook-replay" || entries[0].Note != "mended" || entries[1].Object != d.Key {
+		t.Errorf("got %+v", entries)
+	}
+}
+
+// audit gives the audit list without what people did to jobs.
+func (w *world) audit() []job.Audit {
+	w.t.Helper()
+	all, err := w.store.(job.Auditor).Audit(w.t.Context(), 0, 1000)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(a job.Audit) bool { return a.Job != "" })
+}
+
+// TestHookIsGuarded: a private address is not called unless the profile allows it. The control is every other test here.
+func TestHookIsGuarded(t *testing.T) {
+	secret := newSecret(t)
+	e := newEar(t, secret)
+	p := hooked(e, secret)
+	p.Networks = nil
+	w := start(t, p)
+	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
+	for {
+		d, err := w.Deliveries(t.Context(), DeliveryQuery{Job: b.ID, Status: HookPending})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d) > 0 && d[0].Error != "" {
+			if !strings.Contains(d[0].Error, "loopback") {
+				t.Errorf("got %+v", d[0])
+			}
+			break
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	pings, err := w.Ping(t.Context(), "test", "", "op")
+	if err != nil || len(pings) != 1 || !strings.Contains(pings[0].Error, "loopback") || e.calls != 0 {
+		t.Errorf("got %+v, %v and %d calls", pings, err, e.calls)
+	}
+}
+
+func TestPing(t *testing.T) {
+	secret := newSecret(t)
+	e := newEar(t, secret)
+	p := hooked(e, secret, "job.failed")
+	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/", Secrets: []profile.Secret{profile.Secret(secret)}})
+	w := start(t, p)
+	pings, err := w.Ping(t.Context(), "test", "", "op")
+	if err != nil || len(pings) != 2 || pings[0].Error != "" || pings[1].Error == "" || e.types()["ping"] != 1 {
+		t.Errorf("got %+v, %v, %v", pings, err, e.types())
+	}
+	if pings, err := w.Ping(t.Context(), "test", "ear", "op"); err != nil || len(pings) != 1 {
+		t.Errorf("got %+v, %v", pings, err)
+	}
+	for _, c := range [][2]string{{"none", ""}, {"test", "none"}, {"default", ""}} {
+		if _, err := w.Ping(t.Context(), c[0], c[1], "op"); job.KindOf(err) != job.NotFound {
+			t.Errorf("%v: got %v", c, err)
+		}
+	}
+	if a := w.audit(); len(a) != 2 || a[1].Object != "test ear" {
+		t.Errorf("got %+v", a)
+	}
+}
+
+// TestDeathTellsOnce kills the process after every call of the store in the life of a batch, and lets another process go on: every event is told at
+// least once, always under one id. (Death before a call is death after the one before it.)
+func TestDeathTellsOnce(t *testing.T) {
+	secret := newSecret(t)
+	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Filename: "f.txt"}
+	whole := newMortal(mem.New(), 0, false)
+	e := newEar(t, secret)
+	o := options(t, t.TempDir(), hooked(e, secret))
+	live(t, whole, o, sub, "text")
+	calls := whole.calls + 4 // its last notifications were perhaps not settled
+	t.Logf("the life of the batch has %d calls", calls)
+	want := map[string]int{"batch.queued": 1, "job.completed": 1, "batch.completed": 1}
+	for at := 0; at <= calls; at++ { // nobody dies at 0, which is the control
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			e := newEar(t, secret)
+			m := newMortal(mem.New(), at, true)
+			o := options(t, t.TempDir(), hooked(e, secret))
+			live(t, m, o, sub, "text")
+			w := startOn(t, m.Store, o)
+			b := w.end(w.submit(sub, "text").ID)
+			w.settled(b.ID, HookDelivered)
+			w.settled(w.children(b.ID, 1)[0].ID, HookDelivered)
+			if diff := cmp.Diff(want, e.types()); diff != "" {
+				t.Error(diff)
+			}
+			w.stop()
+		})
+	}
+}

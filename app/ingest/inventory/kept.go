@@ -1,0 +1,67 @@
+package inventory
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// Kept is a version in one of its storage places.
+type Kept struct {
+	ARK     string
+	Version int
+	Place   Place
+	Job     string // that stored it
+	Created time.Time
+}
+
+// Kept gives up to n versions with their places after one of them, in order of ARK, version and place.
+func (i *Inventory) Kept(ctx context.Context, after Kept, n int) ([]Kept, error) {
+	all, err := rows(ctx, i.read, func(r *sql.Rows) (k Kept, err error) {
+		var created string
+		err = r.Scan(&k.ARK, &k.Version, &k.Place.Dir, &k.Place.Name, &k.Job, &created)
+		k.Created = moment(created)
+		return k, err
+	}, `SELECT p.ark, p.version, p.place, p.name, v.job, v.created FROM places p JOIN versions v ON v.ark = p.ark AND v.version = p.version
+		WHERE (p.ark, p.version, p.place) > (?, ?, ?) ORDER BY p.ark, p.version, p.place LIMIT ?`, after.ARK, after.Version, after.Place.Dir, n)
+	if err != nil {
+		return nil, fmt.Errorf("places of versions: %w", err)
+	}
+	return all, nil
+}
+
+// Dirs gives the storage places that the inventory knows of.
+func (i *Inventory) Dirs(ctx context.Context) ([]string, error) {
+	return rows(ctx, i.read, func(r *sql.Rows) (dir string, err error) {
+		err = r.Scan(&dir)
+		return dir, err
+	}, "SELECT DISTINCT place FROM places ORDER BY place")
+}
+
+// NamesIn gives the names of an object's versions in a storage place; none if the inventory does not know the object there.
+func (i *Inventory) NamesIn(ctx context.Context, ark, dir string) ([]string, error) {
+	return rows(ctx, i.read, func(r *sql.Rows) (name string, err error) {
+		err = r.Scan(&name)
+		return name, err
+	}, "SELECT name FROM places WHERE ark = ? AND place = ? ORDER BY version", ark, dir)
+}
+
+// VersionOf gives the version that a job stored; ErrNotFound if it stored none.
+func (i *Inventory) VersionOf(ctx context.Context, job string) (ark string, version int, err error) {
+	type stored struct {
+		ark     string
+		version int
+	}
+	all, err := rows(ctx, i.read, func(r *sql.Rows) (s stored, err error) {
+		err = r.Scan(&s.ark, &s.version)
+		return s, err
+	}, "SELECT ark, version FROM versions WHERE job = ?", job)
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("the version of %s: %w", job, ErrNotFound)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	return all[0].ark, all[0].version, nil
+}

@@ -1,0 +1,266 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// locker is the part of the inventory that keeps jobs apart: who may write what, and what is written under which token. Tests put others in its
+// place that let everybody in, to show what would become of objects then.
+type locker interface {
+	Take(ctx context.Context, by inventory.Taker, wants ...inventory.Want) ([]inventory.Lock, error)
+	Check(ctx context.Context, locks ...inventory.Lock) error
+	Name(ctx context.Context, c inventory.Claim) (inventory.Name, error)
+	Settle(ctx context.Context, c inventory.Claim, locks []inventory.Lock, ark string) (inventory.Name, error)
+	Record(ctx context.Context, e inventory.Entry, files iter.Seq2[inventory.File, error]) error
+}
+
+// take gets all wanted locks for this attempt. If a job that has not ended has one of them, the error is a wait.
+func (t *task) take(ctx context.Context, wants ...inventory.Want) (got []inventory.Lock, err error) {
+	err = t.locked(ctx, func(by inventory.Taker) (err error) {
+		got, err = t.app.locks.Take(ctx, by, wants...)
+		return err
+	})
+	return got, err
+}
+
+// maxOver bounds how many locks of ended jobs one attempt takes over.
+const maxOver = 1000
+
+// locked calls do, which asks for locks, until they were given or somebody who is alive has one. Locks of jobs that ended are taken over at once.
+// The wait ends when the lock is released; a look after a pause is for releases that nobody told.
+func (t *task) locked(ctx context.Context, do func(by inventory.Taker) error) error {
+	j := t.Job()
+	by := inventory.Taker{Job: string(j.ID), Epoch: j.Epoch, At: t.Now()}
+	for {
+		err := do(by)
+		var held *inventory.HeldError
+		if !errors.As(err, &held) {
+			t.app.line.leave(j.ID)
+			return err
+		}
+		l := held.Lock
+		holder, err := t.app.holder(ctx, l)
+		switch {
+		case err != nil:
+			return err
+		case holder == nil && len(by.Over) < maxOver:
+			by.Over = append(by.Over, l.Token)
+			continue
+		case holder == nil:
+			return job.Errorf(job.Unavailable, "lock", j.ID, "more than %d locks that ended jobs left", maxOver)
+		}
+		t.app.line.join(spotOf(l), waiter{job: j.ID, priority: j.Priority, number: j.Number})
+		if now, found, err := t.app.inventory.LockOf(ctx, l.Kind, l.Name); err != nil || found && now.Token == l.Token {
+			if err != nil {
+				return err
+			}
+			return engine.Wait(t.app.blocked(l))
+		} // else it was released before anybody could know that we wait
+	}
+}
+
+// holder gives the job that has a lock, or nil if it has ended or does not exist: then the lock is free to be taken over.
+func (a *App) holder(ctx context.Context, l inventory.Lock) (*job.Job, error) {
+	j, err := a.engine.Store().Get(ctx, job.ID(l.Job))
+	switch kind := job.KindOf(err); {
+	case kind == job.NotFound || kind == job.Gone:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case j.Ended:
+		return nil, nil
+	}
+	return &j, nil
+}
+
+var lockSentences = map[inventory.LockKind]string{
+	inventory.ObjectLock:    "%s is adding a version to %s",
+	inventory.InventoryLock: "%s is entering a version of %s",
+	inventory.LocalIDLock:   "%s is getting an identifier for local id %s",
+}
+
+// blocked says what a job waits for whose lock another one has.
+func (a *App) blocked(l inventory.Lock) engine.Blocker {
+	return engine.Blocker{
+		Code: string(l.Kind), Sentence: fmt.Sprintf(lockSentences[l.Kind], l.Job, l.Name), Since: l.Since,
+		Until: a.engine.Clock().Now().Add(a.pause()), Holder: l.Job,
+		Remedy: "nothing: it goes on when that job releases the lock or ends; if it never will, break the lock",
+	}
+}
+
+// again makes a wait of the loss of a lock: what was done under it was refused, and the step begins anew with taking it.
+func (t *task) again(err error) error {
+	if !errors.Is(err, inventory.ErrStale) {
+		return err
+	}
+	t.Log().Warn("lock lost", "error", err)
+	return engine.Wait(engine.Blocker{
+		Code: "lock-lost", Sentence: err.Error(), Until: t.Now().Add(t.app.pause()), Remedy: "nothing: it asks for the lock again",
+	})
+}
+
+// lockGate tells [engine.Engine.Why] who has the lock that a job waits for. It keeps no job from its step: that takes locks over.
+func (a *App) lockGate(ctx context.Context, j *job.Job) *engine.Blocker {
+	if j.Claimed() {
+		return nil
+	}
+	for _, s := range a.line.spots(j.ID) {
+		l, found, err := a.inventory.LockOf(ctx, s.kind, s.name)
+		if err != nil || !found || l.Job == string(j.ID) {
+			continue
+		}
+		if holder, err := a.holder(ctx, l); err == nil && holder != nil {
+			b := a.blocked(l)
+			return &b
+		}
+	}
+	return nil
+}
+
+// keepLocks gives back the locks of jobs that ended, and wakes who waits for a lock, until ctx ends. All of it is to be quick rather than safe:
+// locks of ended jobs are taken over anyway, and who waits looks again.
+func (a *App) keepLocks(ctx context.Context) {
+	ended := make(chan job.ID, 1024)
+	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
+		for i := range hints {
+			if h := &hints[i]; h.Ended && h.Kind == JobKind && h.State != Completed {
+				select {
+				case ended <- h.Job:
+				default:
+				}
+			}
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-ended:
+			if err := a.dropLocks(ctx, id); err != nil && ctx.Err() == nil {
+				a.log.Warn("locks of a job that ended", "job", id, "error", err)
+			}
+		case s := <-a.line.free:
+			if err := a.callNext(ctx, s); err != nil && ctx.Err() == nil {
+				a.log.Warn("who waits for a lock", "lock", s.name, "error", err)
+			}
+		}
+	}
+}
+
+// dropLocks releases what a job has, if it has ended.
+func (a *App) dropLocks(ctx context.Context, id job.ID) error {
+	a.line.leave(id)
+	left, err := a.inventory.LocksOf(ctx, string(id))
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	if holder, err := a.holder(ctx, left[0]); err != nil || holder != nil {
+		return err // sent back meanwhile
+	}
+	return a.release(ctx, left)
+}
+
+// release ends locks and calls who waits for them.
+func (a *App) release(ctx context.Context, locks []inventory.Lock) error {
+	gone, err := a.inventory.Release(ctx, locks...)
+	a.line.freed(gone...)
+	return err
+}
+
+// callNext makes the next job in a line due. A local id that was settled is for all that wait: none of them needs the lock any more.
+func (a *App) callNext(ctx context.Context, s spot) error {
+	for _, w := range a.line.order(s) {
+		j, err := a.engine.Store().Get(ctx, w.job)
+		switch {
+		case err != nil && job.KindOf(err) != job.NotFound:
+			return err
+		case err != nil || j.Ended || !j.Claimed() && j.Cause != string(s.kind):
+			a.line.leave(w.job) // it waits for something else by now
+			continue
+		case j.Claimed():
+			a.wait.Go(func() { a.callLater(ctx, w.job) })
+		default:
+			if err := a.engine.Nudge(ctx, w.job); err != nil {
+				return err
+			}
+		}
+		if s.kind != inventory.LocalIDLock {
+			return nil
+		}
+	}
+	return nil
+}
+
+// callLater makes a job due that was just about to wait.
+func (a *App) callLater(ctx context.Context, id job.ID) {
+	ctx, cancel := context.WithTimeout(ctx, a.pause())
+	defer cancel()
+	if _, err := a.engine.Await(ctx, id, func(j *job.Job) bool { return !j.Claimed() }); err == nil {
+		_ = a.engine.Nudge(ctx, id) // a hint: it looks by itself
+	}
+}
+
+// Lock is a lock as operators see it.
+type Lock struct {
+	Kind     string    `json:"kind"` // object, inventory, local-id
+	Name     string    `json:"name"`
+	Holder   job.ID    `json:"holder"`
+	Epoch    int64     `json:"epoch"`               // of the holder's claim under which it was taken
+	State    string    `json:"state"`               // held, or left: by a job that ended
+	JobState string    `json:"job_state,omitempty"` // of the holder; empty when it does not exist
+	Since    time.Time `json:"since"`
+	Token    int64     `json:"token"` // fencing token: rises with every acquisition
+	Note     string    `json:"note,omitempty"`
+	Waiting  []job.ID  `json:"waiting"` // who waits for it, the next one first
+}
+
+// States of a lock.
+const (
+	LockHeld = "held"
+	LockLeft = "left" // its holder has ended: whoever asks next takes it over, and the sweep removes it
+)
+
+// Locks gives all locks, by kind and name.
+func (a *App) Locks(ctx context.Context) ([]Lock, error) {
+	all, err := a.inventory.Locks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := make([]Lock, 0, len(all))
+	for _, l := range all {
+		one, err := a.seen(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		seen = append(seen, one)
+	}
+	return seen, nil
+}
+
+func (a *App) seen(ctx context.Context, l inventory.Lock) (Lock, error) {
+	one := Lock{
+		Kind: string(l.Kind), Name: l.Name, Holder: job.ID(l.Job), Epoch: l.Epoch, State: LockLeft, Since: l.Since, Token: l.Token, Note: l.Note,
+		Waiting: []job.ID{},
+	}
+	j, err := a.engine.Store().Get(ctx, one.Holder)
+	if err == nil {
+		one.JobState = string(j.State)
+		if !j.Ended {
+			one.State = LockHeld
+		}
+	} else if kind := job.KindOf(err); kind != job.NotFound && kind != job.Gone {
+		return one, err
+	}
+	for _, w := range a.line.order(spotOf(l)) {
+		one.Waiting = append(one.Waiting, w.job)
+	}
+	return one, nil
+}

@@ -1,0 +1,243 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/format/erc"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+)
+
+// maxMetadata bounds a metadata file that is shown, in bytes.
+const maxMetadata = 1 << 20
+
+// Manifest opens the manifest of a job or batch as it was received, from wherever it lies: the working directory, the payload, a storage place. The
+// caller closes it. Kinds of error: NotFound if it has none or it was not fetched yet, Gone if it was cleared away.
+func (a *App) Manifest(ctx context.Context, id job.ID) (io.ReadCloser, error) {
+	j, err := a.engine.Store().Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if j.Kind == BatchKind {
+		return a.batchManifest(&j)
+	}
+	s, err := a.see(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close() // what was opened in it stays open
+	if s.spec.Type != TypeObjectManifest {
+		return nil, job.Errorf(job.NotFound, "manifest", id, "it was handed in as a %s and has no manifest of its own", s.spec.Type)
+	}
+	return s.openManifest(ctx)
+}
+
+// openManifest opens the manifest of a job of that type.
+func (s *sight) openManifest(ctx context.Context) (io.ReadCloser, error) {
+	if s.has(manifestFile) {
+		return s.dir.Open(manifestFile)
+	}
+	if s.ark != "" {
+		f, err := s.openStored(ctx, systemName+"/"+manifestName)
+		if !errors.Is(err, ocfl.ErrNotFound) {
+			return f, err
+		}
+	}
+	if s.spec.URL == "" {
+		if f, err := s.staged(s.job.Parent); !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+	}
+	switch {
+	case s.job.Gone || s.job.Ended || s.spec.URL == "":
+		return nil, job.Errorf(job.Gone, "manifest", s.job.ID, "its manifest was cleared away")
+	default:
+		return nil, job.Errorf(job.NotFound, "manifest", s.job.ID, "its manifest is at %s and was not fetched yet", s.spec.URL)
+	}
+}
+
+// staged opens a batch's payload as it lies; the error says fs.ErrNotExist if it is not there.
+func (a *App) staged(batch job.ID) (*os.File, error) {
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch)))
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(payloadName)
+	return f, errors.Join(err, root.Close())
+}
+
+// batchManifest opens the payload of a batch if it is a manifest.
+func (a *App) batchManifest(j *job.Job) (io.ReadCloser, error) {
+	var s batchSpec
+	var d batchData
+	if err := decodeBoth(j, &s, &d); err != nil {
+		return nil, err
+	}
+	f, err := a.staged(j.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, job.Errorf(job.Gone, "manifest", j.ID, "its payload was cleared away: a payload stays until every object of it is stored")
+	}
+	if err != nil {
+		return nil, err
+	}
+	typ := cmp.Or(d.Type, s.Type)
+	if typ == "" {
+		typ = detect(f, s.Filename)
+	}
+	if batchProfiles[typ] == nil && typ != TypeObjectManifest {
+		return nil, errors.Join(job.Errorf(job.NotFound, "manifest", j.ID, "its payload is a %s, not a manifest", typ), f.Close())
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// openStored opens a file of the version that the job stored, in the first storage place that has it.
+func (s *sight) openStored(ctx context.Context, name string) (io.ReadCloser, error) {
+	objects, err := s.inventory.Objects(ctx, inventory.Query{ARK: s.ark})
+	if err != nil {
+		return nil, err
+	}
+	missing := fmt.Errorf("%s of %s: %w", name, s.ark, ocfl.ErrNotFound)
+	for i := range objects {
+		for _, v := range objects[i].Versions {
+			if v.Number != s.head {
+				continue
+			}
+			for _, p := range v.Places {
+				f, err := s.openIn(p, name)
+				if err == nil {
+					return f, nil
+				}
+				missing = err
+			}
+		}
+	}
+	return nil, missing
+}
+
+func (s *sight) openIn(p inventory.Place, name string) (io.ReadCloser, error) {
+	root, there, err := s.placeRoot(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if !there {
+		return nil, fmt.Errorf("storage place %s: %w", p.Dir, ocfl.ErrNotFound)
+	}
+	o, err := root.Object(s.ark)
+	if err != nil {
+		return nil, err
+	}
+	return o.Open(p.Name, name)
+}
+
+// Metadata is the description of a job's object.
+type Metadata struct {
+	Job        job.ID `json:"job"`
+	ARK        string `json:"ark,omitempty"`
+	Version    int    `json:"version,omitempty"`
+	Source     string `json:"source"` // submission, work or storage: where it was read
+	ERC        string `json:"erc"`
+	DublinCore string `json:"dublin_core"` // XML
+	Note       string `json:"note,omitempty"`
+}
+
+// Metadata gives ERC and Dublin Core of a job's object: as they are stored; else as Processing wrote them; else what the submission says.
+func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
+	s, err := a.see(ctx, id)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	m = Metadata{Job: id, ARK: s.ark, Version: s.head, Note: s.gone()}
+	if s.ark == "" && s.data.Identity != nil {
+		m.ARK = s.data.Identity.ARK
+	}
+	read := func(open func(string) (io.ReadCloser, error)) error {
+		for name, into := range map[string]*string{ercName: &m.ERC, dublinCoreName: &m.DublinCore} {
+			f, err := open(systemName + "/" + name)
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(io.LimitReader(f, maxMetadata))
+			if err := errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+			*into = string(text)
+		}
+		return nil
+	}
+	if s.ark != "" {
+		m.Source = "storage"
+		err := read(func(name string) (io.ReadCloser, error) { return s.openStored(ctx, name) })
+		if !errors.Is(err, ocfl.ErrNotFound) {
+			return m, err
+		}
+		m.Note = strings.Trim(m.Note+"; no storage place has the version's metadata", "; ")
+	}
+	if s.has(systemName+"/"+ercName) && s.has(systemName+"/"+dublinCoreName) {
+		m.Source = "work"
+		return m, read(func(name string) (io.ReadCloser, error) { return s.dir.Open(name) })
+	}
+	m.Source = "submission"
+	who := s.data.Identity
+	if who == nil {
+		who = &identity{ARK: s.spec.PrimaryID, Title: s.spec.Title, Creator: s.spec.Creator, Date: s.spec.Date, LocalIDs: s.spec.LocalIDs}
+	}
+	var text, xml strings.Builder
+	err = errors.Join(erc.Write(&text, ercOf(who)), erc.WriteDublinCore(&xml, dublinCoreOf(who)))
+	m.ERC, m.DublinCore = text.String(), xml.String()
+	return m, err
+}
+
+// Handed is what was handed in with a batch.
+type Handed struct {
+	Batch      job.ID     `json:"batch"`
+	Submission Submission `json:"submission"`
+	Type       string     `json:"type,omitempty"` // as given or found out
+	Size       int64      `json:"size"`           // of the payload
+	SHA256     string     `json:"sha256"`         // of the payload
+	Staged     bool       `json:"staged"`         // the payload is still here
+	Jobs       int        `json:"jobs,omitempty"`
+	Note       string     `json:"note,omitempty"`
+}
+
+// Submission gives what was handed in with a batch.
+func (a *App) Submission(ctx context.Context, id job.ID) (Handed, error) {
+	j, err := a.engine.Store().Get(ctx, id)
+	if err != nil {
+		return Handed{}, err
+	}
+	if j.Kind != BatchKind {
+		return Handed{}, job.Errorf(job.Invalid, "submission", id, "it is a %s, not a batch", j.Kind)
+	}
+	var s batchSpec
+	var d batchData
+	if err := decodeBoth(&j, &s, &d); err != nil {
+		return Handed{}, err
+	}
+	h := Handed{Batch: id, Submission: s.Submission, Type: cmp.Or(d.Type, s.Type), Size: s.Payload.Size, SHA256: s.Payload.SHA256, Jobs: d.Jobs}
+	f, err := a.staged(id)
+	switch {
+	case err == nil:
+		h.Staged = true
+		return h, f.Close()
+	case errors.Is(err, fs.ErrNotExist) && j.Gone:
+		h.Note = "the batch was deleted, and its payload with it"
+	case errors.Is(err, fs.ErrNotExist):
+		h.Note = "its payload was cleared away when every object of it was stored"
+	default:
+		return h, err
+	}
+	return h, nil
+}

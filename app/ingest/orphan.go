@@ -1,0 +1,221 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Logs are the logs of jobs as files; package joblog has them.
+type Logs = engine.LogFiles
+
+// Levels of an orphan.
+const (
+	LevelFail = "FAIL" // older than an hour: nothing will come for it any more
+	LevelWarn = "WARN" // younger: it may belong to work that is under way
+)
+
+// Bounds of one look for orphans.
+const (
+	orphanAge   = time.Hour // of a FAIL (3600 s in Merritt)
+	orphanMost  = 10_000    // findings
+	orphanLook  = 50_000    // records, messages, versions or objects that one rule looks at
+	orphanPages = 1000
+)
+
+// Orphan is one finding: a thing that nothing belongs to, or a reference to nothing.
+type Orphan struct {
+	Rule      string    `json:"rule"`
+	Name      string    `json:"name"` // path below the data directory, or id
+	What      string    `json:"what"`
+	Job       job.ID    `json:"job,omitempty"`
+	Since     time.Time `json:"since"`
+	Seconds   int64     `json:"seconds"` // its age
+	Level     string    `json:"level"`
+	Deletable bool      `json:"deletable"`
+
+	remove func(context.Context) error // looks again and removes it; nil if not deletable
+}
+
+// OrphanReport is what a look found, FAIL before WARN and the oldest first.
+type OrphanReport struct {
+	At        time.Time `json:"at"`
+	Orphans   []Orphan  `json:"orphans"`
+	Deletable int       `json:"deletable"`     // of those with level FAIL: what FixOrphans would remove
+	Cut       []string  `json:"cut,omitempty"` // what was not looked at to its end
+}
+
+// OrphanRule is one line of the table of rules. A rule without a look tells why there is nothing to look for.
+type OrphanRule struct {
+	Name      string `json:"name"`
+	Merritt   string `json:"merritt,omitempty"` // the rules of Merritt's orphan report that it stands for
+	Doc       string `json:"doc"`
+	Deletable bool   `json:"deletable"`
+	Never     string `json:"never,omitempty"` // why it cannot happen here
+
+	look func(*orphans, context.Context) error
+}
+
+const derived = "state, counts and queue are derived from the record in the commit that changes it; stagepost fsck compares them"
+
+// orphanRules are Merritt's nine rules in our terms, and those that its report lacks. There, indexes are nodes of their own and can disagree with
+// what they point to; here they are derived from the record. What lies outside the store can disagree still.
+var orphanRules = []OrphanRule{
+	{Name: "batch-uuid", Merritt: "1, 2", Doc: "a second name of a batch that leads nowhere, or is missing",
+		Never: "a batch is found by its id and its key, which stand in its record"},
+	{Name: "batch-child", Merritt: "3", Doc: "a batch that lists a job which does not exist",
+		Never: "a batch has counts, not a list; " + derived},
+	{Name: "job-without-batch", Merritt: "4", Doc: "a job that lives while its batch was deleted or does not exist",
+		look: (*orphans).jobs},
+	{Name: "job-status", Merritt: "4, 5", Doc: "a job without a state, or missing where its state says",
+		Never: derived},
+	{Name: "state-entry", Merritt: "6", Doc: "an entry of a queue without its job",
+		Never: "queues are made of the records when a store opens; " + derived},
+	{Name: "batch-incomplete", Merritt: "7", Doc: "a batch that nobody works on and whose expected jobs never came",
+		look: (*orphans).batches},
+	{Name: "lock", Merritt: "8", Doc: "a lock of a job that has ended or does not exist: an object, an entry of the inventory, a local id", Deletable: true,
+		look: (*orphans).locks},
+	{Name: "claim", Merritt: "8", Doc: "a claim that outlived its worker",
+		Never: "a claim stands in the job's record and ends with its lease; stagepost stuck tells of silent workers"},
+	{Name: "two-states", Merritt: "9", Doc: "a job in two states",
+		Never: "a record has one state; " + derived},
+
+	{Name: "work-without-batch", Doc: "a work directory whose batch does not exist or was deleted", Deletable: true, look: (*orphans).work},
+	{Name: "payload-without-batch", Doc: "a staged payload whose batch was never created", Deletable: true},  // found by work
+	{Name: "report-without-batch", Doc: "reports of a batch that does not exist", Deletable: true},           // found by work
+	{Name: "work-without-job", Doc: "a work directory whose job does not exist", Deletable: true},            // found by work
+	{Name: "work-of-ended", Doc: "a work directory of a job that completed or was deleted", Deletable: true}, // found by work
+	{Name: "temporary", Doc: "an unfinished file, or the stage of an attempt that is over", Deletable: true}, // found by work and places
+	{Name: "package-without-job", Doc: "an access package whose job was deleted or does not exist", Deletable: true, look: (*orphans).packages},
+	{Name: "message-without-job", Doc: "a message in the outbox whose job does not exist", look: (*orphans).messages},
+	{Name: "log-without-job", Doc: "the log of a job that does not exist", Deletable: true, look: (*orphans).logs},
+	{Name: "version-missing", Doc: "a version of the inventory that a storage place lacks", look: (*orphans).kept},
+	{Name: "version-unknown", Doc: "an object or version in a storage place that the inventory does not know", look: (*orphans).storage},
+}
+
+// OrphanRules gives the table of rules.
+func OrphanRules() []OrphanRule { return slices.Clone(orphanRules) }
+
+// orphans is one look.
+type orphans struct {
+	*App
+	at     time.Time
+	report OrphanReport
+	known  map[job.ID]*job.Job // what the look has read; nil: does not exist
+}
+
+// Orphans looks for what belongs to nothing. It changes nothing, and its work is bounded.
+func (a *App) Orphans(ctx context.Context) (OrphanReport, error) {
+	o := &orphans{App: a, at: a.engine.Clock().Now(), known: map[job.ID]*job.Job{}}
+	o.report = OrphanReport{At: o.at, Orphans: []Orphan{}}
+	for i := range orphanRules {
+		if look := orphanRules[i].look; look != nil {
+			if err := look(o, ctx); err != nil {
+				return o.report, fmt.Errorf("orphans: %s: %w", orphanRules[i].Name, err)
+			}
+		}
+	}
+	r := &o.report
+	slices.SortStableFunc(r.Orphans, func(a, b Orphan) int {
+		return cmp.Or(cmp.Compare(a.Level, b.Level), a.Since.Compare(b.Since))
+	})
+	return *r, nil
+}
+
+// found adds a finding. remove is what takes it away, nil if only a person can.
+func (o *orphans) found(f Orphan, remove func(context.Context) error) {
+	if len(o.report.Orphans) == orphanMost {
+		o.cut(fmt.Sprintf("there are more than %d", orphanMost))
+		return
+	}
+	age := max(o.at.Sub(f.Since), 0)
+	f.Seconds, f.Level, f.remove, f.Deletable = int64(age/time.Second), LevelWarn, remove, remove != nil
+	if age > orphanAge {
+		f.Level = LevelFail
+		if f.Deletable {
+			o.report.Deletable++
+		}
+	}
+	o.report.Orphans = append(o.report.Orphans, f)
+}
+
+// cut notes once where the look stopped.
+func (o *orphans) cut(where string) {
+	if !slices.Contains(o.report.Cut, where) {
+		o.report.Cut = append(o.report.Cut, where)
+	}
+}
+
+// job gives the record of a job as the look saw it first, nil if there is none.
+func (o *orphans) job(ctx context.Context, id job.ID) (*job.Job, error) {
+	if j, ok := o.known[id]; ok {
+		return j, nil
+	}
+	j, err := o.engine.Store().Get(ctx, id)
+	switch {
+	case err == nil:
+		j.Spec, j.Data = nil, nil
+		o.known[id] = &j
+	case job.KindOf(err) == job.NotFound:
+		o.known[id] = nil
+	default:
+		return nil, err
+	}
+	return o.known[id], nil
+}
+
+// FixOrphans is what a person wants removed.
+type FixOrphans struct {
+	Expect int    // how many the person saw that are deletable and FAIL
+	Actor  string // who
+	Note   string // why
+}
+
+// FixedOrphans is what became of it.
+type FixedOrphans struct {
+	Removed []Orphan          `json:"removed"`
+	Failed  map[string]string `json:"failed,omitempty"` // by name: why it is still there
+}
+
+// FixOrphans removes exactly the deletable orphans with level FAIL, each entered in the audit list before it goes. The error is of kind Conflict if
+// their number is not the expected one: somebody looked at something else. Directories and files go to the trash. What belongs to something
+// by now stays.
+func (a *App) FixOrphans(ctx context.Context, f FixOrphans) (FixedOrphans, error) {
+	done := FixedOrphans{Removed: []Orphan{}}
+	if f.Note == "" {
+		return done, job.Errorf(job.Invalid, "orphans", "", "it needs a reason (note), which stands in the audit list")
+	}
+	r, err := a.Orphans(ctx)
+	if err != nil {
+		return done, err
+	}
+	if r.Deletable != f.Expect {
+		return done, job.Errorf(job.Conflict, "orphans", "", "%d can be removed now, %d were expected: look again and decide anew", r.Deletable, f.Expect)
+	}
+	for _, one := range r.Orphans {
+		if one.Level != LevelFail || one.remove == nil {
+			continue
+		}
+		err := a.engine.Audit(ctx, engine.Entry{
+			By: lifecycle.Operator, Actor: f.Actor, Event: "remove-orphan", Object: one.Rule + " " + one.Name, Note: f.Note,
+		})
+		if err != nil {
+			return done, err
+		}
+		if err := one.remove(ctx); err != nil {
+			if done.Failed == nil {
+				done.Failed = map[string]string{}
+			}
+			done.Failed[one.Name] = err.Error()
+			continue
+		}
+		done.Removed = append(done.Removed, one)
+	}
+	return done, nil
+}

@@ -1,0 +1,291 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+)
+
+const (
+	objectMark  = "0=ocfl_object_" // begins the name of the file that declares an object
+	extensions  = "extensions"     // of a storage root: no objects lie there
+	stagingName = extensions + "/stagepost-staging"
+)
+
+var versionName = regexp.MustCompile(`^v[0-9]+$`)
+
+// kept finds versions of the inventory that a storage place lacks. It looks at the version's inventory, not at each file: fixity checks those.
+func (o *orphans) kept(ctx context.Context) error {
+	var after inventory.Kept
+	for looked := 0; ; {
+		all, err := o.inventory.Kept(ctx, after, orphanPages)
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		for _, k := range all {
+			after = k
+			root, there, err := o.placeRoot(k.Place.Dir)
+			if err != nil {
+				return err
+			}
+			if there {
+				_, err = os.Stat(filepath.Join(o.place(k.Place.Dir), filepath.FromSlash(root.Path(k.ARK)), k.Place.Name, "inventory.json"))
+			}
+			if !there || errors.Is(err, fs.ErrNotExist) {
+				o.found(Orphan{Rule: "version-missing", Name: path.Join(k.Place.Dir, k.ARK, k.Place.Name), Job: job.ID(k.Job), Since: k.Created,
+					What: fmt.Sprintf("version %d of %s is not in %s", k.Version, k.ARK, k.Place.Dir)}, nil)
+			} else if err != nil {
+				return err
+			}
+		}
+		if looked += len(all); looked >= orphanLook {
+			o.cut(fmt.Sprintf("only the first %d versions of the inventory were looked for", looked))
+			return nil
+		}
+	}
+}
+
+// placeRoot opens a storage place that exists; it makes none.
+func (a *App) placeRoot(dir string) (*ocfl.Root, bool, error) {
+	if _, err := os.Stat(a.place(dir)); err != nil {
+		return nil, false, ignoreMissing(err)
+	}
+	root, err := a.root(dir)
+	return root, err == nil, err
+}
+
+// storagePlaces lists the storage places of profiles and inventory.
+func (a *App) storagePlaces(ctx context.Context) ([]string, error) {
+	dirs, err := a.inventory.Dirs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range a.options.Profiles.IDs() {
+		if p, ok := a.options.Profiles.Get(id); ok {
+			dirs = append(dirs, p.Storage...)
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs), nil
+}
+
+// storage finds objects and versions in the storage places that the inventory does not know, and what attempts left there.
+func (o *orphans) storage(ctx context.Context) error {
+	dirs, err := o.storagePlaces(ctx)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		root, there, err := o.placeRoot(dir)
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue
+		}
+		if err := o.stages(ctx, dir, root); err != nil {
+			return err
+		}
+		if err := o.objects(ctx, dir, root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stages finds the stages of attempts that are over.
+func (o *orphans) stages(ctx context.Context, dir string, root *ocfl.Root) error {
+	names, err := root.Stages()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, _, _ := strings.Cut(name, "-e")
+		live := func(ctx context.Context) (bool, error) {
+			j, err := o.engine.Store().Get(ctx, job.ID(id))
+			if job.KindOf(err) == job.NotFound {
+				return false, nil
+			}
+			return err == nil && j.Claimed() && name == fmt.Sprintf("%s-e%d", id, j.Epoch), err
+		}
+		yes, err := live(ctx)
+		if err != nil {
+			return err
+		}
+		stage := filepath.Join(o.place(dir), filepath.FromSlash(stagingName), name)
+		info, statErr := os.Stat(stage)
+		if yes || statErr != nil {
+			continue
+		}
+		o.found(Orphan{Rule: "temporary", Name: path.Join(dir, stagingName, name), Job: job.ID(id), Since: info.ModTime(), What: "stage of an attempt that is over"},
+			func(ctx context.Context) error {
+				if yes, err := live(ctx); err != nil || yes {
+					return errors.Join(err, job.Errorf(job.Conflict, "orphans", job.ID(id), "the attempt lives"))
+				}
+				return os.RemoveAll(stage)
+			})
+	}
+	return nil
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("enough")
+
+// objects goes through the objects of a place.
+func (o *orphans) objects(ctx context.Context, dir string, root *ocfl.Root) error {
+	base, looked := o.place(dir), 0
+	err := filepath.WalkDir(base, func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return ignoreMissing(err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case d.IsDir() && d.Name() == extensions && filepath.Dir(file) == base:
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasPrefix(d.Name(), objectMark):
+			return nil
+		}
+		if looked++; looked > orphanLook {
+			o.cut(fmt.Sprintf("only the first %d objects in %s were looked at", orphanLook, dir))
+			return errEnough
+		}
+		if err := o.object(ctx, dir, root, filepath.Dir(file)); err != nil {
+			return err
+		}
+		return fs.SkipDir // what else lies in the object is its own
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// object compares the versions of an object with the inventory.
+func (o *orphans) object(ctx context.Context, dir string, root *ocfl.Root, home string) error {
+	name, err := filepath.Rel(o.place(dir), home)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(home)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	f := Orphan{Rule: "version-unknown", Name: path.Join(dir, filepath.ToSlash(name)), Since: info.ModTime()}
+	ark, err := objectID(filepath.Join(home, "inventory.json"))
+	if err != nil {
+		f.What = "object whose inventory cannot be read: " + err.Error()
+		o.found(f, nil)
+		return nil
+	}
+	known, err := o.inventory.NamesIn(ctx, ark, dir)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !versionName.MatchString(e.Name()) || slices.Contains(known, e.Name()) {
+			continue
+		}
+		if err := o.version(ctx, root, ark, f, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// version judges a version that the inventory does not know. As long as the job that stored it is there and has not completed, it will enter it.
+func (o *orphans) version(ctx context.Context, root *ocfl.Root, ark string, f Orphan, e fs.DirEntry) error {
+	if info, err := e.Info(); err == nil {
+		f.Since = info.ModTime()
+	}
+	f.Name = path.Join(f.Name, e.Name())
+	object, err := root.Object(ark)
+	if err != nil {
+		f.What = fmt.Sprintf("version of %s, which cannot be opened: %v", ark, err)
+		o.found(f, nil)
+		return nil
+	}
+	block := object.Inventory().Versions[e.Name()]
+	if block == nil {
+		return o.half(ctx, root, ark, f)
+	}
+	f.Job = job.ID(block.Key())
+	f.What = fmt.Sprintf("version of %s that the inventory does not know", ark)
+	if f.Job != "" {
+		j, err := o.job(ctx, f.Job)
+		if err != nil {
+			return err
+		}
+		if j != nil && !j.Gone {
+			return nil
+		}
+		f.What += "; the job that stored it was deleted"
+	}
+	o.found(f, nil)
+	return nil
+}
+
+// half judges a version directory of which the object itself knows nothing: an attempt died while it moved it there.
+func (o *orphans) half(ctx context.Context, root *ocfl.Root, ark string, f Orphan) error {
+	lock, held, err := o.inventory.LockOf(ctx, inventory.ObjectLock, ark)
+	if err != nil {
+		return err
+	}
+	if held {
+		if j, err := o.job(ctx, job.ID(lock.Job)); err != nil || j != nil && !j.Ended {
+			return err
+		}
+	}
+	f.Rule, f.What = "temporary", fmt.Sprintf("version directory of %s that its object does not know", ark)
+	o.found(f, func(ctx context.Context) error {
+		_, err := root.Recover(ctx, ark, "orphans")
+		return err
+	})
+	return nil
+}
+
+// objectID reads the id of an object from its inventory, as far as that goes.
+func objectID(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	d := json.NewDecoder(io.LimitReader(f, 64<<20))
+	if _, err := d.Token(); err != nil {
+		return "", err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return "", err
+		}
+		if name != "id" {
+			var skipped json.RawMessage
+			if err := d.Decode(&skipped); err != nil {
+				return "", err
+			}
+			continue
+		}
+		var id string
+		err = d.Decode(&id)
+		return id, err
+	}
+	return "", errors.New("it names no id")
+}

@@ -1,0 +1,169 @@
+package ingest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// pages goes through the jobs of a query, page by page, and stops where one look ends.
+func (o *orphans) pages(ctx context.Context, what string, q job.Query, do func(*job.Job) error) error {
+	q.Limit = orphanPages
+	for looked := 0; ; {
+		page, err := o.engine.Store().List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if err := do(&page.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		looked += len(page.Jobs)
+		if page.Next == "" {
+			return nil
+		}
+		if looked >= orphanLook {
+			o.cut(fmt.Sprintf("only the first %d %s were looked at", looked, what))
+			return nil
+		}
+		q.After = page.Next
+	}
+}
+
+// jobs finds jobs that live while their batch does not. A batch that was deleted knows by its counts whether there are any.
+func (o *orphans) jobs(ctx context.Context) error {
+	deleted := job.Query{Kinds: []job.Kind{BatchKind}, States: []lifecycle.State{Deleted}}
+	err := o.pages(ctx, "deleted batches", deleted, func(b *job.Job) error {
+		if b.Children.Created() == b.Children.Deleted {
+			return nil
+		}
+		return o.pages(ctx, "jobs of "+string(b.ID), job.Query{Kinds: []job.Kind{JobKind}, Parent: b.ID}, func(j *job.Job) error {
+			if !j.Gone {
+				o.found(Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: b.Entered,
+					What: fmt.Sprintf("job in %s; its batch %s was deleted", j.State, b.ID)}, nil)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	open := false
+	return o.pages(ctx, "open jobs", job.Query{Kinds: []job.Kind{JobKind}, Ended: &open}, func(j *job.Job) error {
+		b, err := o.job(ctx, j.Parent)
+		if err != nil || b != nil || j.Parent == "" {
+			return err
+		}
+		o.found(Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: j.Created,
+			What: fmt.Sprintf("job in %s; there is no batch %s", j.State, j.Parent)}, nil)
+		return nil
+	})
+}
+
+// batches finds batches that wait for jobs nobody makes.
+func (o *orphans) batches(ctx context.Context) error {
+	open := false
+	return o.pages(ctx, "open batches", job.Query{Kinds: []job.Kind{BatchKind}, Ended: &open}, func(b *job.Job) error {
+		if c := b.Children; c.Created() < c.Expected && !b.Claimed() && o.at.Sub(b.Entered) > orphanAge {
+			o.found(Orphan{Rule: "batch-incomplete", Name: string(b.ID), Job: b.ID, Since: b.Entered,
+				What: fmt.Sprintf("batch in %s with %d of %d jobs, and nobody works on it", b.State, c.Created(), c.Expected)}, nil)
+		}
+		return nil
+	})
+}
+
+// locks finds locks of jobs that will not end them.
+func (o *orphans) locks(ctx context.Context) error {
+	all, err := o.inventory.Locks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range all {
+		j, err := o.job(ctx, job.ID(l.Job))
+		if err != nil {
+			return err
+		}
+		what := "its job does not exist"
+		if j != nil {
+			if !j.Ended {
+				continue
+			}
+			what = fmt.Sprintf("its job has ended: %s", j.State)
+		}
+		o.found(Orphan{Rule: "lock", Name: l.String(), Job: job.ID(l.Job), Since: l.Since, What: "lock of " + l.Job + "; " + what}, o.endLock(l))
+	}
+	return nil
+}
+
+// endLock ends a lock if its job is still over: a retry takes it under another token.
+func (o *orphans) endLock(l inventory.Lock) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := o.over(ctx, job.ID(l.Job)); err != nil {
+			return err
+		}
+		return o.release(ctx, []inventory.Lock{l})
+	}
+}
+
+// over refuses unless the job has ended or does not exist.
+func (a *App) over(ctx context.Context, id job.ID) error {
+	j, err := a.engine.Store().Get(ctx, id)
+	switch {
+	case job.KindOf(err) == job.NotFound || err == nil && j.Ended:
+		return nil
+	case err != nil:
+		return err
+	}
+	return job.Errorf(job.Conflict, "orphans", id, "it lives again: it is %s", j.State)
+}
+
+// missing refuses unless the job does not exist.
+func (a *App) missing(ctx context.Context, id job.ID) error {
+	_, err := a.engine.Store().Get(ctx, id)
+	switch {
+	case job.KindOf(err) == job.NotFound:
+		return nil
+	case err == nil:
+		err = job.Errorf(job.Conflict, "orphans", id, "it exists by now")
+	}
+	return err
+}
+
+// messages finds messages of jobs that do not exist. A purge takes them along, so that only damage leaves them.
+func (o *orphans) messages(ctx context.Context) error {
+	q := job.MessageQuery{Limit: orphanPages}
+	for looked := 0; ; {
+		all, err := o.engine.Store().Outbox(ctx, job.OutboxCall{Now: o.at, List: &q})
+		if err != nil || len(all) == 0 {
+			return err
+		}
+		for i := range all {
+			m := &all[i]
+			if m.Job == "" {
+				continue
+			}
+			if j, err := o.job(ctx, m.Job); err != nil || j != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			o.found(Orphan{Rule: "message-without-job", Name: m.Key, Job: m.Job, Since: m.Created,
+				What: fmt.Sprintf("message for %s; there is no job %s", m.Topic, m.Job)}, nil)
+		}
+		looked += len(all)
+		last := all[len(all)-1].Number
+		if len(all) < orphanPages || last == q.Before {
+			return nil
+		}
+		if looked >= orphanLook {
+			o.cut(fmt.Sprintf("only the newest %d messages were looked at", looked))
+			return nil
+		}
+		q.Before = last
+	}
+}

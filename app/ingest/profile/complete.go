@@ -1,0 +1,189 @@
+package profile
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/format/noid"
+)
+
+// fault is a mistake about a key; where that stands is found later.
+type fault struct{ key, text string }
+
+// faults collects all mistakes of a profile.
+type faults []fault
+
+func (f *faults) add(key, format string, args ...any) {
+	*f = append(*f, fault{key, fmt.Sprintf(format, args...)})
+}
+
+var (
+	idText   = pattern("id")
+	hookText = pattern("webhooks.0.name")
+)
+
+// pattern gives what the tags say that a key must look like.
+func pattern(key string) *regexp.Regexp {
+	f, _, _ := lookup(key)
+	return regexp.MustCompile(f.pattern)
+}
+
+// complete fills in defaults and gives what is wrong beyond the schema. It quotes no secret.
+func (p *Profile) complete() faults {
+	var f faults
+	if !idText.MatchString(p.ID) {
+		f.add("id", "%q is no id: letters, digits, dot, hyphen and underscore, at most 64", p.ID)
+	}
+	if p.Collection == "" {
+		p.Collection = p.ID
+	}
+	if p.Owner == "" {
+		p.Owner = p.Collection
+	}
+	setDefaults(p)
+	p.networks = nil
+	for i, text := range p.Networks {
+		n, err := netip.ParsePrefix(text)
+		if err != nil {
+			f.add(at("allow_networks", i), "%q is no network such as 10.1.0.0/16", text)
+			continue
+		}
+		p.networks = append(p.networks, n.Masked())
+	}
+	if p.Priority != nil && (*p.Priority < 0 || *p.Priority > 99) {
+		f.add("priority", "%d is not within 0..99", *p.Priority)
+	}
+	if !slices.Contains([]Suppress{SuppressNone, SuppressPartial, SuppressFull}, p.Suppress) {
+		f.add("suppress", "%q is none of none, partial, full", string(p.Suppress))
+	}
+	p.completeMinter(&f)
+	p.completeAddresses(&f)
+	if p.Callback != nil {
+		f.webURL("callback.url", p.Callback.URL)
+	}
+	p.completeWebhooks(&f)
+	p.completePlaces(&f)
+	p.completeLimits(&f)
+	return f
+}
+
+// at gives the key of an item of a list.
+func at(key string, i int) string { return fmt.Sprintf("%s.%d", key, i) }
+
+func (p *Profile) completeMinter(f *faults) {
+	m := &p.Minter
+	switch {
+	case m.URL != "" && m.Template != "":
+		f.add("minter", "it has a template and a url; one of them mints")
+		return
+	case m.URL != "":
+		f.webURL("minter.url", m.URL)
+		return
+	case m.Template == "":
+		m.Template = DefaultTemplate
+	}
+	t, err := noid.Parse(strings.TrimPrefix(strings.TrimPrefix(m.Template, "ark:"), "/"))
+	if err != nil {
+		f.add("minter.template", "%s", err)
+		return
+	}
+	if first, err := t.Mint(0); err != nil || !noid.Pattern.MatchString("ark:/"+first) {
+		f.add("minter.template", "%q makes no ARKs: a NAAN of five digits, a slash and a name", m.Template)
+		return
+	}
+	m.noid = t
+}
+
+func (p *Profile) completeWebhooks(f *faults) {
+	seen := map[string]int{}
+	for i := range p.Webhooks {
+		w := &p.Webhooks[i]
+		key := at("webhooks", i)
+		host := f.webURL(key+".url", w.URL)
+		if w.Name == "" {
+			w.Name = hostName(host)
+		}
+		if n, twice := seen[w.Name]; twice && w.Name != "" {
+			f.add(key, "it is called %s, as webhook %d is: give each a name", w.Name, n)
+		}
+		seen[w.Name] = i
+		if host != "" && !hookText.MatchString(w.Name) {
+			f.add(key+".name", "%q is no name: small letters, digits and hyphens, at most 64", w.Name)
+		}
+		w.keys = nil
+		for k, text := range w.Secrets {
+			secret, err := webhook.ParseSecret(string(text))
+			if err != nil {
+				f.add(at(key+".secrets", k), "%s", err)
+				continue
+			}
+			w.keys = append(w.keys, secret)
+		}
+		if len(w.Secrets) == 0 {
+			f.add(key+".secrets", "there is none: receivers could not tell who calls")
+		}
+		for k, event := range w.Events {
+			if !slices.Contains(Events(), event) {
+				f.add(at(key+".events", k), "%q is none of %s", event, strings.Join(Events(), ", "))
+			}
+		}
+	}
+}
+
+// hostName makes the name of a hook from its host: "hooks.example.org:8443" is hooks-example-org-8443.
+func hostName(host string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(host))
+	name = strings.Trim(name, "-")
+	return name[:min(len(name), 64)]
+}
+
+func (p *Profile) completePlaces(f *faults) {
+	seen := map[string]bool{}
+	for i, dir := range p.Storage {
+		if dir == "" {
+			f.add(at("storage", i), "a storage place has no name")
+			continue
+		}
+		dir = filepath.Clean(dir)
+		if seen[dir] {
+			f.add(at("storage", i), "the storage place %s is named twice", dir)
+		}
+		seen[dir], p.Storage[i] = true, dir
+	}
+}
+
+func (p *Profile) completeLimits(f *faults) {
+	l := &p.Limits
+	for key, n := range map[string]int64{"limits.files": int64(l.Files), "limits.bytes": l.Bytes, "limits.manifest": l.Manifest} {
+		if n < 0 {
+			f.add(key, "a limit is not negative")
+		}
+	}
+	if l.Manifest == 0 {
+		l.Manifest = DefaultManifest
+		if p.Strict {
+			l.Manifest = DefaultStrictManifest
+		}
+	}
+}
+
+// webURL wants an http or https URL and gives its host. The text is not quoted: it may hold a password or a token.
+func (f *faults) webURL(key, text string) (host string) {
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		f.add(key, "it is no http or https URL")
+		return ""
+	}
+	return u.Host
+}

@@ -1,0 +1,159 @@
+package profile
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Lint gives what is allowed and probably not meant. dir is the data directory that storage places are relative to.
+func Lint(s *Set, dir string) Mistakes {
+	l := linter{dir: dir, spelled: map[string]spelling{}, owners: map[string]*Profile{}}
+	for _, id := range s.IDs() {
+		if p := s.of(id); p != nil {
+			l.owner(p)
+			l.places(p)
+			l.hosts(p)
+		}
+	}
+	return l.found.sorted()
+}
+
+type linter struct {
+	dir     string
+	found   Mistakes
+	spelled map[string]spelling // by the place itself
+	owners  map[string]*Profile // by collection
+}
+
+// spelling is how a storage place was written first.
+type spelling struct {
+	text string
+	by   *Profile
+}
+
+func (l *linter) warn(p *Profile, key, format string, args ...any) {
+	at, ok := p.given[key]
+	if !ok {
+		at = place{1, 1}
+	}
+	l.found = append(l.found, &Mistake{File: p.file, Line: at.line, Column: at.column, Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+// owner finds a collection whose local ids belong to two owners: the same local id then names two objects.
+func (l *linter) owner(p *Profile) {
+	first := l.owners[p.Collection]
+	if first == nil {
+		l.owners[p.Collection] = p
+		return
+	}
+	if first.Owner != p.Owner {
+		l.warn(p, "owner", "collection %s has owner %s here and %s in profile %s: the same local id would name two objects", p.Collection, p.Owner, first.Owner, first.ID)
+	}
+}
+
+func (l *linter) places(p *Profile) {
+	for i, text := range p.Storage {
+		dir := text
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(l.dir, dir)
+		}
+		key := at("storage", i)
+		if err := reachable(dir); err != nil {
+			l.warn(p, key, "the storage place %s cannot be reached: %s", text, err)
+		}
+		real := resolved(dir)
+		first, ok := l.spelled[real]
+		if !ok {
+			l.spelled[real] = spelling{text, p}
+			continue
+		}
+		if first.text != text {
+			l.warn(p, key, "the storage place %s is the one that profile %s calls %s: holds and tags take them for two", text, first.by.ID, first.text)
+		}
+	}
+}
+
+// reachable wants a directory that can be listed, or a place in one where it can be made.
+func reachable(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("it is no directory")
+	case err == nil:
+		d, err := os.Open(dir)
+		if err != nil {
+			return cause(err)
+		}
+		return d.Close()
+	case !os.IsNotExist(err):
+		return cause(err)
+	}
+	above, err := os.Stat(filepath.Dir(dir))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s does not exist", filepath.Dir(dir))
+	case !above.IsDir():
+		return fmt.Errorf("%s is no directory", filepath.Dir(dir))
+	}
+	return nil
+}
+
+// cause drops what a path error says of the path.
+func cause(err error) error {
+	if e, ok := err.(*os.PathError); ok {
+		return e.Err
+	}
+	return err
+}
+
+// resolved gives the one name of a place that has many: absolute, without symbolic links as far as it exists.
+func resolved(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	rest := ""
+	for at := dir; ; at = filepath.Dir(at) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+// hosts finds what is called without TLS outside the networks that the profile allows.
+func (l *linter) hosts(p *Profile) {
+	urls := map[string]string{"minter.url": p.Minter.URL}
+	if p.Callback != nil {
+		urls["callback.url"] = p.Callback.URL
+	}
+	for i := range p.Webhooks {
+		urls[at("webhooks", i)+".url"] = p.Webhooks[i].URL
+	}
+	for key, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" {
+			continue
+		}
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil && p.near(a) || strings.EqualFold(u.Hostname(), "localhost") {
+			continue
+		}
+		l.warn(p, key, "it is called by http: whoever sits between can read it and answer in its place")
+	}
+}
+
+// near tells whether an address lies in a network of the operator's own.
+func (p *Profile) near(a netip.Addr) bool {
+	for _, n := range p.networks {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return a.IsLoopback()
+}

@@ -1,0 +1,165 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Live is the profiles of a directory while it changes: a valid set replaces the one before as a whole, an invalid one changes nothing. It is safe
+// for concurrent use; whoever got a profile keeps it as it was.
+type Live struct {
+	dir string
+	now func() time.Time
+	set atomic.Pointer[Set]
+
+	mu     sync.Mutex // guards reading the directory and the rest
+	seen   [32]byte   // of the files as they were last read, valid or not
+	status Status
+}
+
+// Status tells how the profiles stand.
+type Status struct {
+	Dir    string    `json:"dir"`
+	Loaded time.Time `json:"loaded"`          // since when the profiles are as they are
+	Fault  string    `json:"fault,omitempty"` // why the directory, as it is now, was not taken: all mistakes
+	Since  time.Time `json:"since,omitzero"`  // of Fault
+}
+
+// Change is what reading the directory again changed, by id.
+type Change struct {
+	Added   []string `json:"added"`
+	Changed []string `json:"changed"`
+	Removed []string `json:"removed"`
+}
+
+// None tells whether nothing changed.
+func (c *Change) None() bool { return len(c.Added)+len(c.Changed)+len(c.Removed) == 0 }
+
+// String gives "added a, changed b".
+func (c *Change) String() string {
+	var parts []string
+	for _, one := range []struct {
+		word string
+		ids  []string
+	}{{"added", c.Added}, {"changed", c.Changed}, {"removed", c.Removed}} {
+		if len(one.ids) > 0 {
+			parts = append(parts, one.word+" "+strings.Join(one.ids, ", "))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing changed"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Open reads a directory, which must be valid. now tells the time.
+func Open(dir string, now func() time.Time) (*Live, error) {
+	l := &Live{dir: dir, now: now, status: Status{Dir: dir}}
+	files, err := readDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := load(files, nil)
+	if err != nil {
+		var m Mistakes
+		if errors.As(err, &m) {
+			err = fmt.Errorf("%s (stagepost profile check shows the lines): %w", counted(len(m)), err)
+		}
+		return nil, err
+	}
+	l.set.Store(s)
+	l.seen, l.status.Loaded = s.sum, now()
+	return l, nil
+}
+
+func counted(n int) string {
+	if n == 1 {
+		return "1 mistake in the profiles"
+	}
+	return fmt.Sprintf("%d mistakes in the profiles", n)
+}
+
+// Set gives the profiles as they are now.
+func (l *Live) Set() *Set { return l.set.Load() }
+
+// Get gives the profile of an id as it is now; "" is the built-in one.
+func (l *Live) Get(id string) (*Profile, bool) { return l.Set().Get(id) }
+
+// IDs lists the profiles, sorted.
+func (l *Live) IDs() []string { return l.Set().IDs() }
+
+// Status tells how the profiles stand.
+func (l *Live) Status() Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
+}
+
+// Reload reads the directory again. With an error, [Mistakes] or that of the disk, everything stays as it was and the error is remembered.
+func (l *Live) Reload() (Change, error) {
+	c, _, err := l.read(true)
+	return c, err
+}
+
+// read reads the directory again; news is false if it says what it said last time, and then only a forced call looks at it.
+func (l *Live) read(force bool) (c Change, news bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	files, err := readDir(l.dir)
+	sum := digest(files)
+	if err != nil {
+		sum = digest([]file{{name: err.Error()}})
+	}
+	if sum == l.seen && !force {
+		return c, false, nil
+	}
+	l.seen = sum
+	before := l.Set()
+	var after *Set
+	if err == nil {
+		after, err = load(files, before)
+	}
+	if err != nil {
+		if l.status.Fault == "" {
+			l.status.Since = l.now()
+		}
+		l.status.Fault = err.Error()
+		var m Mistakes
+		if errors.As(err, &m) {
+			l.status.Fault = m.Lines()
+		}
+		return c, true, err
+	}
+	l.status.Fault, l.status.Since = "", time.Time{}
+	if c = compare(before, after); !c.None() {
+		l.status.Loaded = l.now()
+	}
+	l.set.Store(after)
+	return c, true, nil
+}
+
+func compare(before, after *Set) Change {
+	c := Change{Added: []string{}, Changed: []string{}, Removed: []string{}}
+	for id, p := range after.byID {
+		switch old := before.byID[id]; {
+		case old == nil:
+			c.Added = append(c.Added, id)
+		case old != p:
+			c.Changed = append(c.Changed, id)
+		}
+	}
+	for id := range before.byID {
+		if after.byID[id] == nil {
+			c.Removed = append(c.Removed, id)
+		}
+	}
+	slices.Sort(c.Added)
+	slices.Sort(c.Changed)
+	slices.Sort(c.Removed)
+	return c
+}

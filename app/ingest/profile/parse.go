@@ -1,0 +1,250 @@
+package profile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// Parse reads one profile. The error is [Mistakes]: all of them where the file can be read as YAML, else the first.
+func Parse(text []byte) (*Profile, error) { return parse("", text) }
+
+func parse(file string, text []byte) (*Profile, error) {
+	root, err := grow(text)
+	show := newSources(text, root)
+	finish := func(all Mistakes) error {
+		for _, m := range all {
+			m.File = file
+			show.show(m)
+		}
+		return all.sorted()
+	}
+	var broken *Mistake
+	if errors.As(err, &broken) {
+		return nil, finish(Mistakes{broken})
+	}
+	mistakes := check(root)
+	p := &Profile{file: file, given: map[string]place{}}
+	if len(mistakes) == 0 {
+		mistakes = p.fill(root)
+	}
+	if len(mistakes) == 0 {
+		for _, f := range p.complete() {
+			mistakes = append(mistakes, located(root, f))
+		}
+	}
+	if len(mistakes) > 0 {
+		return nil, finish(mistakes)
+	}
+	return p, nil
+}
+
+// located gives a fault the place of its key, or of the nearest key above that is there.
+func located(root *tree, f fault) *Mistake {
+	part, key, ok := root.find(strings.Split(f.key, "."))
+	at := key
+	if ok && part.kind == leaf {
+		at = part.place
+	}
+	return &Mistake{Line: at.line, Column: at.column, Key: f.key, Text: f.text}
+}
+
+// check holds a file against the schema.
+func check(root *tree) Mistakes {
+	err := compiled().Validate(root.plain())
+	var v *jsonschema.ValidationError
+	if err == nil || !errors.As(err, &v) {
+		return nil
+	}
+	return against(root, v)
+}
+
+// against makes mistakes of what the schema refuses. The texts are our own: the library's quote values.
+func against(root *tree, v *jsonschema.ValidationError) Mistakes {
+	var all Mistakes
+	for _, cause := range v.Causes {
+		all = append(all, against(root, cause)...)
+	}
+	if len(v.Causes) > 0 {
+		return all
+	}
+	key := strings.Join(v.InstanceLocation, ".")
+	part, _, _ := root.find(v.InstanceLocation)
+	say := func(key, format string, args ...any) {
+		all = append(all, located(root, fault{key, fmt.Sprintf(format, args...)}))
+	}
+	below := func(name string) string { return strings.TrimPrefix(key+"."+name, ".") }
+	switch k := v.ErrorKind.(type) {
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			say(below(name), "there is no such key%s", similar(key, name))
+			last := all[len(all)-1]
+			_, at, _ := root.find(append(append([]string{}, v.InstanceLocation...), name))
+			last.Line, last.Column = at.line, at.column
+		}
+	case *kind.Required:
+		for _, name := range k.Missing {
+			say(below(name), "it is missing")
+		}
+	case *kind.Type:
+		say(key, "it must be %s, not %s", words[k.Want[0]], words[k.Got])
+	case *kind.Enum:
+		say(key, "%sit is none of %s", value(key, part), joined(k.Want))
+	case *kind.Pattern:
+		f, _, _ := lookup(key)
+		say(key, "%sit is not as it should be. %s", value(key, part), strings.TrimSuffix(f.doc, "."))
+	case *kind.Minimum:
+		say(key, "it must not be below %s", number(k.Want))
+	case *kind.Maximum:
+		say(key, "it must not be above %s", number(k.Want))
+	case *kind.MinItems:
+		say(key, "it must have at least %d", k.Want)
+	default:
+		say(key, "it is not as the schema wants it")
+	}
+	return all
+}
+
+// words are what a person calls the types of JSON.
+var words = map[string]string{
+	"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false", "array": "a list", "object": "keys with values",
+	"null": "nothing",
+}
+
+func number(n *big.Rat) string { return strings.TrimSuffix(n.FloatString(0), ".") }
+
+// value quotes a value that may be shown.
+func value(key string, part *tree) string {
+	if text, ok := part.value.(string); ok && public(key, part) {
+		return fmt.Sprintf("%.100q: ", text)
+	}
+	return ""
+}
+
+func joined(all []any) string {
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = fmt.Sprint(one)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// similar names the key that was probably meant.
+func similar(above, name string) string {
+	t := profileType
+	if above != "" {
+		f, _, ok := lookup(above)
+		if !ok || !f.branch() {
+			return ""
+		}
+		t = f.kind
+	}
+	best, least := "", 3
+	var known []string
+	for _, f := range fieldsOf(t) {
+		known = append(known, f.name)
+		if d := distance(f.name, name); d < least && d < len(name) {
+			best, least = f.name, d
+		}
+	}
+	if best != "" {
+		return "; is it " + best + "?"
+	}
+	return " (known: " + strings.Join(known, ", ") + ")"
+}
+
+// distance is how many letters must be put in, left out or changed to make b of a (Levenshtein).
+func distance(a, b string) int {
+	if len(b) > 64 {
+		return len(b)
+	}
+	row := make([]int, len(b)+1)
+	for i := range row {
+		row[i] = i
+	}
+	for i := 1; i <= len(a); i++ {
+		before := row[0]
+		row[0] = i
+		for k := 1; k <= len(b); k++ {
+			cost := before
+			if a[i-1] != b[k-1] {
+				cost++
+			}
+			before = row[k]
+			row[k] = min(cost, row[k]+1, row[k-1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// fill takes what the file gives into the profile, and remembers where each value stands. The schema has been satisfied.
+func (p *Profile) fill(root *tree) Mistakes {
+	var all Mistakes
+	set(reflect.ValueOf(p).Elem(), root, "", &all)
+	root.walk("", func(key string, part *tree) {
+		if key != "" {
+			_, at, _ := root.find(strings.Split(key, "."))
+			p.given[key] = at
+		}
+	})
+	return all
+}
+
+// set gives the struct v the values of a mapping.
+func set(v reflect.Value, t *tree, above string, all *Mistakes) {
+	for _, f := range fieldsOf(v.Type()) {
+		for _, m := range t.members {
+			if m.name == f.name {
+				assign(v.Field(f.index), m.value, strings.TrimPrefix(above+"."+f.name, "."), all)
+			}
+		}
+	}
+}
+
+func assign(to reflect.Value, t *tree, key string, all *Mistakes) {
+	switch to.Kind() {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		assign(to.Elem(), t, key, all)
+	case reflect.Struct:
+		set(to, t, key, all)
+	case reflect.Slice:
+		to.Set(reflect.MakeSlice(to.Type(), len(t.items), len(t.items)))
+		for i, item := range t.items {
+			assign(to.Index(i), item, at(key, i), all)
+		}
+	case reflect.Bool:
+		b, _ := t.value.(bool)
+		to.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := whole(t.value)
+		if err != nil || to.OverflowInt(n) {
+			*all = append(*all, &Mistake{Line: t.line, Column: t.column, Key: key, Text: "it is too large a number"})
+			return
+		}
+		to.SetInt(n)
+	case reflect.String:
+		text, _ := t.value.(string)
+		to.SetString(text)
+	}
+}
+
+// whole reads a whole number, also one written as 1e6.
+func whole(v any) (int64, error) {
+	text := string(v.(json.Number)) // the schema has seen to it
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok || !r.IsInt() || !r.Num().IsInt64() {
+		return 0, errors.New("too large")
+	}
+	return r.Num().Int64(), nil
+}

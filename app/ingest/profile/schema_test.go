@@ -1,0 +1,84 @@
+package profile
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write docs/profile.schema.json instead of comparing it")
+
+const published = "../../../docs/profile.schema.json"
+
+// TestSchemaIsPublished holds the published schema against the struct; with -update it writes it.
+func TestSchemaIsPublished(t *testing.T) {
+	want := string(Schema())
+	if *update {
+		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/profile.schema.json is stale; run go test ./app/ingest/profile -update (-struct +page):\n%s", diff)
+	}
+}
+
+// TestEveryFieldIsDescribed wants a sentence for each key, and a name for each exported field.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	var look func(at string, of reflect.Type)
+	look = func(at string, of reflect.Type) {
+		exported := 0
+		for i := range of.NumField() {
+			if of.Field(i).IsExported() {
+				exported++
+			}
+		}
+		fields := fieldsOf(of)
+		if len(fields) != exported {
+			t.Errorf("%s: %d of %d fields have a name", at, len(fields), exported)
+		}
+		for _, f := range fields {
+			if !strings.HasSuffix(f.doc, ".") {
+				t.Errorf("%s%s: its doc is no sentence: %q", at, f.name, f.doc)
+			}
+			if f.branch() {
+				look(at+f.name+".", f.kind)
+			}
+		}
+	}
+	look("", profileType)
+}
+
+// TestSchemaSaysWhatTheCodeDoes compares the defaults in the tags with the constants of the package.
+func TestSchemaSaysWhatTheCodeDoes(t *testing.T) {
+	p, _ := (*Set)(nil).Get("")
+	if p.Limits.Files != DefaultFiles || p.Limits.Bytes != DefaultBytes || p.Suppress != SuppressNone || !slices.Equal(p.Storage, []string{"storage"}) {
+		t.Errorf("got %+v", p)
+	}
+	var s struct {
+		Schema     string `json:"$schema"`
+		Required   []string
+		Properties map[string]struct {
+			Properties map[string]struct{ Default any }
+		}
+	}
+	if err := json.Unmarshal(Schema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Schema != "https://json-schema.org/draft/2020-12/schema" || !slices.Equal(s.Required, []string{"id"}) {
+		t.Errorf("got %+v", s)
+	}
+	if got := s.Properties["limits"].Properties["files"].Default; got != float64(DefaultFiles) {
+		t.Errorf("got %v", got)
+	}
+}

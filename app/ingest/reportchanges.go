@@ -1,0 +1,155 @@
+package ingest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Changes say what is new in a report since the one before. The lists hold jobs in the order of the manifest; together with the unchanged ones
+// they are all of them.
+type Changes struct {
+	Since     int      `json:"since"`             // generation of the report before
+	Missing   bool     `json:"missing,omitempty"` // that report is no longer there: everything is told anew
+	Succeeded []job.ID `json:"succeeded_since"`   // stored, and were not
+	Newly     []job.ID `json:"newly_failed"`      // failed, and had not, or for another reason
+	Failed    []job.ID `json:"still_failed"`      // as before
+	Open      []job.ID `json:"still_open"`        // tried again, running or held
+	Deleted   []job.ID `json:"deleted_since"`
+	Unchanged int      `json:"unchanged"` // stored or deleted, as the report before said
+}
+
+// News tells whether anything became different.
+func (c *Changes) News() bool {
+	return c.Missing || len(c.Succeeded)+len(c.Newly)+len(c.Open)+len(c.Deleted) > 0
+}
+
+// compare finds out what changed since the last report that went out. Without news the changes are those that the last report told.
+func (r *standing) compare(a *App, d *batchData) error {
+	if r.reports = d.Reports; r.reports == 0 {
+		return nil
+	}
+	says, err := r.digest()
+	if err != nil {
+		return err
+	}
+	before, err := a.told(r.Batch, d)
+	switch {
+	case err != nil:
+		return err
+	case says == d.Reported && before != nil:
+		r.Changes = before.Changes
+	case says != d.Reported:
+		r.changed = true
+		r.Changes = r.since(before, d.Last)
+	}
+	return nil
+}
+
+// told reads the last report that went out. It is nil when its file is gone or is not the one whose digest was kept.
+func (a *App) told(batch job.ID, d *batchData) (*BatchReport, error) {
+	text, err := a.readReport(batch, d.Last)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var before BatchReport
+	if err := json.Unmarshal(text, &before); err != nil {
+		a.log.Warn("a report cannot be read; the next one tells everything", "batch", batch, "generation", d.Last, "error", err)
+		return nil, nil
+	}
+	if says, err := before.digest(); err != nil || says != d.Reported {
+		a.log.Warn("a report is not the one that went out; the next one tells everything", "batch", batch, "generation", d.Last)
+		return nil, err
+	}
+	return &before, nil
+}
+
+// readReport reads the report of a generation. It makes no directory: that of a deleted batch stays gone.
+func (a *App) readReport(batch job.ID, generation int) ([]byte, error) {
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch)))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(reportFile(generation, "json"))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
+}
+
+// since compares the jobs with those of an earlier report; nil is a report that is gone.
+func (r *BatchReport) since(before *BatchReport, generation int) *Changes {
+	c := &Changes{Since: generation, Succeeded: []job.ID{}, Newly: []job.ID{}, Failed: []job.ID{}, Open: []job.ID{}, Deleted: []job.ID{}}
+	then := map[job.ID]JobReport{}
+	if before == nil {
+		c.Missing = true
+	} else {
+		for _, j := range before.Jobs {
+			then[j.Job] = j
+		}
+	}
+	for i := range r.Jobs {
+		now := &r.Jobs[i]
+		was, known := then[now.Job]
+		switch {
+		case now.State == Deleted && was.State != Deleted:
+			c.Deleted = append(c.Deleted, now.Job)
+		case now.State == Deleted, known && now.Outcome == lifecycle.OK && was.Outcome == lifecycle.OK:
+			c.Unchanged++
+		case now.Outcome == lifecycle.OK:
+			c.Succeeded = append(c.Succeeded, now.Job)
+		case now.Outcome == lifecycle.None:
+			c.Open = append(c.Open, now.Job)
+		case known && was.Outcome != lifecycle.None && was.sameFailure(now):
+			c.Failed = append(c.Failed, now.Job)
+		default:
+			c.Newly = append(c.Newly, now.Job)
+		}
+	}
+	return c
+}
+
+// facts is what a report says of a job, without what follows from it and without how often it was tried.
+func (j JobReport) facts() JobReport {
+	j.Retries, j.Reason, j.Remedy, j.Next = 0, "", "", ""
+	return j
+}
+
+func (j *JobReport) sameFailure(k *JobReport) bool {
+	return j.Outcome == k.Outcome && j.FailedIn == k.FailedIn && j.Cause == k.Cause && j.Message == k.Message
+}
+
+// Sentences say the changes to a depositor.
+func (c *Changes) Sentences() []string {
+	if c.Missing {
+		return []string{"Our copy of the report before this one is gone, so we cannot say what is new: this report tells everything as it stands now."}
+	}
+	var all []string
+	say := func(n int, one, many string) {
+		switch {
+		case n == 1:
+			all = append(all, "1 object "+one+".")
+		case n > 1:
+			all = append(all, fmt.Sprintf("%d objects %s.", n, many))
+		}
+	}
+	say(len(c.Succeeded), "was stored that had not been stored before", "were stored that had not been stored before")
+	say(len(c.Newly), "failed, or failed for another reason than before", "failed, or failed for another reason than before")
+	say(len(c.Open), "is being worked on again or is on hold", "are being worked on again or are on hold")
+	say(len(c.Deleted), "was taken out of the submission", "were taken out of the submission")
+	say(len(c.Failed), "still could not be stored, as before", "still could not be stored, as before")
+	say(c.Unchanged, "is as it was", "are as they were")
+	return all
+}

@@ -1,0 +1,233 @@
+package ingest
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// batchOf makes a batch of single files, of which those that the site lacks fail, and gives its first report.
+func (w *world) batchOf(s *site, names ...string) BatchReport {
+	w.t.Helper()
+	var rows []string
+	for _, name := range names {
+		rows = append(rows, s.row(name, "", name))
+	}
+	return w.ingest(Submission{}, manifest("mrt-single-file-batch-manifest", rows...))
+}
+
+func (w *world) mailsOf(batch job.ID) int {
+	w.t.Helper()
+	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: batch})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(messages)
+}
+
+func TestChangesSinceTheLastReport(t *testing.T) {
+	none := []job.ID{}
+	then := BatchReport{Jobs: []JobReport{
+		{Job: "stored", State: Completed, Outcome: lifecycle.OK}, {Job: "mended", State: Failed, Outcome: lifecycle.Failed, Cause: "x"},
+		{Job: "same", State: Failed, Outcome: lifecycle.Failed, Cause: "x", Message: "m"}, {Job: "other", State: Failed, Outcome: lifecycle.Failed, Cause: "x"},
+		{Job: "going", State: Failed, Outcome: lifecycle.Failed}, {Job: "held", State: Failed, Outcome: lifecycle.Failed},
+		{Job: "gone", State: Failed, Outcome: lifecycle.Failed}, {Job: "long gone", State: Deleted, Outcome: lifecycle.Failed},
+	}}
+	now := BatchReport{Jobs: []JobReport{
+		{Job: "stored", State: Completed, Outcome: lifecycle.OK}, {Job: "mended", State: Completed, Outcome: lifecycle.OK},
+		{Job: "same", State: Failed, Outcome: lifecycle.Failed, Cause: "x", Message: "m", Retries: 3}, {Job: "other", State: Failed, Outcome: lifecycle.Failed, Cause: "y"},
+		{Job: "going", State: Downloading}, {Job: "held", State: Held}, {Job: "gone", State: Deleted, Outcome: lifecycle.Failed},
+		{Job: "long gone", State: Deleted, Outcome: lifecycle.Failed}, {Job: "new", State: Failed, Outcome: lifecycle.Failed},
+	}}
+	want := &Changes{
+		Since: 2, Succeeded: []job.ID{"mended"}, Newly: []job.ID{"other", "new"}, Failed: []job.ID{"same"}, Open: []job.ID{"going", "held"},
+		Deleted: []job.ID{"gone"}, Unchanged: 2,
+	}
+	got := now.since(&then, 2)
+	if diff := cmp.Diff(want, got); diff != "" || !got.News() {
+		t.Error(diff)
+	}
+	if same := then.since(&then, 2); same.News() || same.Unchanged != 2 || len(same.Failed) != 6 {
+		t.Errorf("control: got %+v", same)
+	}
+	all := now.since(nil, 2)
+	if !all.Missing || !all.News() || len(all.Succeeded) != 2 || len(all.Newly) != 3 || !slices.Equal(all.Failed, none) {
+		t.Errorf("without a report before: got %+v", all)
+	}
+}
+
+// TestRetryThatFailsInTheSameWayIsNoNews: the depositor was told already.
+func TestRetryThatFailsInTheSameWayIsNoNews(t *testing.T) {
+	s := newSite(t, map[string]string{"a": "1"})
+	w := start(t)
+	r := w.batchOf(s, "a", "b", "c")
+	before := w.mailsOf(r.Batch)
+	w.retried(r.Jobs[1].Job)
+	if again := w.updated(r.Batch); again.State != Failed || w.mailsOf(r.Batch) != before || again.Jobs[1].Retries != 1 {
+		t.Errorf("got %d mails, had %d: %s", w.mailsOf(r.Batch), before, again.Text())
+	}
+	s.put("b", "2")
+	w.retried(r.Jobs[1].Job)
+	live := w.reported(r.Batch) // before the update: what would be told
+	if live.Changes == nil || live.Changes.Since != 0 || !slices.Equal(live.Changes.Succeeded, []job.ID{r.Jobs[1].Job}) {
+		t.Errorf("got %+v", live.Changes)
+	}
+	second := w.updated(r.Batch)
+	if w.mailsOf(r.Batch) != before+1 || second.Generation != 2 || second.Changes == nil || second.Changes.Since != 0 || len(second.Changes.Failed) != 1 {
+		t.Errorf("got %d mails, %+v", w.mailsOf(r.Batch), second.Changes)
+	}
+	s.put("c", "3")
+	w.retried(r.Jobs[2].Job)
+	third := w.updated(r.Batch)
+	if third.State != Completed || third.Changes.Since != 2 || third.Summary != "Everything is stored." || third.Next != "There is nothing for you to do." {
+		t.Errorf("got %s", third.Text())
+	}
+	if diff := cmp.Diff(third, w.reported(r.Batch)); diff != "" {
+		t.Errorf("it says something else later: %s", diff)
+	}
+}
+
+// TestLastReportThatIsGone is said, and everything is told; so is one that is not the one which went out.
+func TestLastReportThatIsGone(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"changed": func(path string) error { return os.WriteFile(path, []byte(`{"jobs":[]}`), 0o600) },
+		"damaged": func(path string) error { return os.WriteFile(path, []byte(`{"jo`), 0o600) },
+		"control": func(string) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, map[string]string{"a": "1"})
+			w := start(t)
+			r := w.batchOf(s, "a", "b")
+			w.awaitMails(2)
+			if err := spoil(filepath.Join(w.dir, workName, string(r.Batch), reportFile(0, "json"))); err != nil {
+				t.Fatal(err)
+			}
+			s.put("b", "2")
+			w.retried(r.Jobs[1].Job)
+			second := w.updated(r.Batch)
+			if second.Changes == nil || second.Changes.Missing != (name != "control") || strings.Contains(second.Text(), "report before this one is gone") != (name != "control") {
+				t.Errorf("got %s", second.Text())
+			}
+			if mails := w.awaitMails(3); len(mails) != 3 {
+				t.Errorf("got %d mails", len(mails))
+			}
+		})
+	}
+}
+
+// TestDeletionSaysWhatIsLost: the refusal names what the depositor will not be told and what cannot be had back; confirmed, it is done.
+func TestDeletionSaysWhatIsLost(t *testing.T) {
+	s := newSite(t, map[string]string{"a": "1"})
+	w := start(t)
+	r := w.batchOf(s, "a", "b", "c", "d")
+	w.awaitMails(2)
+	w.settle(r.Batch)
+	ask := func(id job.ID, confirm bool) error {
+		_, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
+		return err
+	}
+	refused := func(id job.ID, wants ...string) {
+		t.Helper()
+		err := ask(id, false)
+		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "confirm to delete it all the same") {
+			t.Errorf("got %v", err)
+			return
+		}
+		for _, want := range wants {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q in it", err, want)
+			}
+		}
+	}
+	refused(r.Batch, "3 failed jobs and their files go; nothing of them can be retried")
+	if err := ask(r.Batch, false); strings.Contains(err.Error(), "since the last report") {
+		t.Errorf("nothing changed since: %v", err)
+	}
+	s.put("b", "2")
+	w.retried(r.Jobs[1].Job)
+	refused(r.Jobs[1].Job, "it succeeded since the last report of its batch "+string(r.Batch)+" and the depositor will not be told")
+	refused(r.Batch, "1 job succeeded since the last report and the depositor will not be told", "2 failed jobs")
+	if err := ask(r.Jobs[2].Job, false); err != nil {
+		t.Errorf("control: its failure was reported: %v", err)
+	}
+	refused(r.Batch, "1 job was deleted since the last report", "1 failed job and its files go; nothing of it can be retried")
+	w.updated(r.Batch)
+	w.awaitMails(3)
+	w.settle(r.Batch)
+	refused(r.Batch, "1 failed job and its files go")
+	if err := ask(r.Batch, true); err != nil {
+		t.Errorf("confirmed: %v", err)
+	}
+	if gone := w.reported(r.Batch); gone.State != Deleted || !strings.Contains(gone.Summary, "withdrawn") {
+		t.Errorf("got %s", gone.Text())
+	}
+	whole := w.one(Submission{}, "text")
+	batch, err := w.store.Get(t.Context(), whole.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.awaitMails(5)
+	w.settle(batch.Parent)
+	if err := ask(batch.Parent, false); err != nil {
+		t.Errorf("control: all is stored and told: %v", err)
+	}
+}
+
+// settle waits until no mail of a batch waits any more.
+func (w *world) settle(batch job.ID) {
+	w.t.Helper()
+	m := &mortalWorld{t: w.t, store: w.store}
+	if !m.settled(w.t.Context(), batch, 1) {
+		w.t.Fatal("the mails were not settled")
+	}
+}
+
+func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
+	w := start(t)
+	if _, err := w.e.Hold(t.Context(), job.Scope{Group: "maps"}, "op", "flood", never); err != nil {
+		t.Fatal(err)
+	}
+	b := w.submit(Submission{}, "text")
+	w.until(b.ID, func(j *job.Job) bool { return j.State == Held })
+	err := w.do(b.ID, Delete)
+	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "its payload was never looked at and goes with it") {
+		t.Errorf("got %v", err)
+	}
+	if r := w.reported(b.ID); !strings.Contains(r.Summary, "on hold") || !strings.Contains(r.Next, "nothing for you to do") {
+		t.Errorf("got %q, %q", r.Summary, r.Next)
+	}
+}
+
+// TestPlainWords has words for every cause that a job can fail with, and they do not promise a retry that is refused.
+func TestPlainWords(t *testing.T) {
+	for cause := range needsNew {
+		j := JobReport{State: Failed, Outcome: lifecycle.Failed, Cause: cause}
+		if j.explain(); j.Remedy != RemedyNew || !strings.Contains(j.Next, "new submission") {
+			t.Errorf("%s: got %q", cause, j.Next)
+		}
+	}
+	for cause, r := range reasons {
+		if r.says == "" || nextSteps[r.remedy] == "" || strings.HasSuffix(r.says, ".") {
+			t.Errorf("%s: got %+v", cause, r)
+		}
+	}
+	for state, want := range map[lifecycle.State]string{
+		Pending: "about to be", Estimating: "how large", Provisioning: "room", Downloading: "fetching", Processing: "preparing", Storing: "storing",
+		Recording: "catalogue", Notify: "finishing", Held: "on hold",
+	} {
+		r := BatchReport{State: Processing, Expected: 2, Jobs: []JobReport{{State: Completed, Outcome: lifecycle.OK}, {State: state}}}
+		if r.explain(""); !strings.Contains(r.Summary, want) || r.Next != "There is nothing for you to do now." {
+			t.Errorf("%s: got %q, %q", state, r.Summary, r.Next)
+		}
+	}
+}

@@ -1,0 +1,497 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/mail"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// reaper kills a process at a point: a point is the moment before or after a call of the store, before, in the middle of or after the
+// writing of a file, and each step of the dialogue with the mail server. From then on every goroutine of the process ends at its next point.
+// Points count from the commit that brings the batch to Reporting, and again from the one that brings it to UpdateReporting.
+type reaper struct {
+	mu     sync.Mutex // guards the rest
+	at     string     // empty: never
+	armed  bool
+	points []string       // as they were passed: what happens, and for which time
+	times  map[string]int // by what happens
+	do     func()         // what happens at the point instead of death
+	died   bool
+	dead   chan struct{} // closed at death
+}
+
+func newReaper(at string) *reaper {
+	return &reaper{at: at, times: map[string]int{}, dead: make(chan struct{})}
+}
+
+// pass counts a point and tells whether the process is dead.
+func (r *reaper) pass(name string) bool {
+	r.mu.Lock()
+	do := func() {}
+	defer func() { r.mu.Unlock(); do() }()
+	if r.died || !r.armed {
+		return r.died
+	}
+	r.times[name]++
+	name = fmt.Sprintf("%s %d", name, r.times[name])
+	r.points = append(r.points, name)
+	switch {
+	case name != r.at:
+	case r.do != nil:
+		do = r.do
+	default:
+		r.died = true
+		close(r.dead)
+	}
+	return r.died
+}
+
+// point ends the goroutine if the process is dead.
+func (r *reaper) point(name string) {
+	if r.pass(name) {
+		runtime.Goexit()
+	}
+}
+
+func (r *reaper) arm(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.armed = on
+}
+
+// reaped is a store whose calls are points.
+type reaped struct {
+	job.Store
+	*reaper
+}
+
+func (s reaped) call(name string, do func()) {
+	s.point("before " + name)
+	do()
+	s.point("after " + name)
+}
+
+func (s reaped) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+	s.call("create", func() { made, err = s.Store.Create(ctx, jobs...) })
+	return made, err
+}
+
+func (s reaped) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
+	s.call("get", func() { j, err = s.Store.Get(ctx, id) })
+	return j, err
+}
+
+func (s reaped) List(ctx context.Context, q job.Query) (p job.Page, err error) {
+	s.call("list", func() { p, err = s.Store.List(ctx, q) })
+	return p, err
+}
+
+func (s reaped) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+	s.call("claim", func() { jobs, err = s.Store.Claim(ctx, c) })
+	return jobs, err
+}
+
+func (s reaped) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+	name := "commit"
+	for i := range changes {
+		if to := changes[i].To.State; to == Reporting || to == UpdateReporting {
+			s.arm(true)
+		}
+		name += " " + string(changes[i].Event)
+	}
+	s.call(name, func() { r, err = s.Store.Commit(ctx, changes...) })
+	return r, err
+}
+
+func (s reaped) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
+	if c.Job != "" {
+		return s.Store.Outbox(ctx, c) // the test looks
+	}
+	name := "take"
+	if len(c.Settle) > 0 {
+		name = "settle"
+	}
+	s.call(name, func() { all, err = s.Store.Outbox(ctx, c) })
+	return all, err
+}
+
+// put writes a file of a report; its middle is a point where the temporary file lies there half.
+func (r *reaper) put(root *os.Root, name string, write func(io.Writer) error) error {
+	r.point("before write " + name)
+	err := putFile(root, name, func(w io.Writer) error {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, b.String()[:b.Len()/2]); err != nil {
+			return err
+		}
+		r.point("within write " + name)
+		_, err := io.WriteString(w, b.String()[b.Len()/2:])
+		return err
+	})
+	r.point("after write " + name)
+	return err
+}
+
+// mortalWorld is one submission that is reported on twice: its file is missing at first, and there for the retry.
+type mortalWorld struct {
+	t     *testing.T
+	store job.Store
+	o     Options
+	post  *postOffice
+	site  *site
+	mails int                                     // that each report puts into the outbox
+	twist func(*App, []engine.Work) []engine.Work // a control: how reporting must not be done
+	from  func(mail.Sender) mail.Sender           // another control: how mails must not be sent
+}
+
+func newMortalWorld(t *testing.T) *mortalWorld {
+	p := testProfile()
+	p.Suppress = profile.SuppressPartial // the mail that it was queued would be on its way in the same moments
+	w := &mortalWorld{t: t, store: mem.New(), o: options(t, t.TempDir(), p), post: openPost(t), site: newSite(t, nil), mails: 1}
+	w.from = func(s mail.Sender) mail.Sender { return s }
+	w.twist = func(_ *App, works []engine.Work) []engine.Work { return works }
+	return w
+}
+
+// live runs a process until all is done or it dies at its point.
+func (w *mortalWorld) live(name string, r *reaper, clock engine.Clock) {
+	o := w.o
+	o.Mail = w.from(w.post.sender(w.t, name))
+	w.post.on(func(step, hello string) error {
+		if hello == name && r.pass("mail server: "+step) {
+			return errHangUp
+		}
+		return nil
+	})
+	a, err := New(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a.putReport = r.put
+	e, err := engine.New(reaped{w.store, r}, w.twist(a, a.Works()), engine.Options{
+		Deliver: a.Deliver(), Sweep: time.Hour, Grace: time.Millisecond, Clock: clock,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a.Bind(e)
+	ctx, kill := context.WithCancel(w.t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { _ = e.Run(ctx) })
+	done := make(chan struct{})
+	all.Go(func() {
+		if w.depositor(ctx, a, e, r) {
+			close(done)
+		}
+	})
+	select {
+	case <-r.dead:
+	case <-done:
+	case <-time.After(15 * time.Second):
+		w.t.Errorf("neither done nor dead at %q, after %v", r.at, r.points)
+	}
+	kill()
+	gone := make(chan struct{})
+	go func() { all.Wait(); close(gone) }()
+	select {
+	case <-gone:
+	case <-time.After(20 * time.Millisecond): // an engine that died in a call never gives its slots back; nobody waits for the dead
+	}
+	_ = a.Close()
+}
+
+// depositor hands in, mends the file after the first report, and asks, as the staff, for a retry and a second report. It begins again where a
+// dead process left off, and tells whether it came to the end.
+func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r *reaper) bool {
+	text := manifest("mrt-single-file-batch-manifest", fmt.Sprintf("%s/late.txt |  |  |  |  | late.txt", w.site.URL))
+	b, err := a.Submit(ctx, Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"}, strings.NewReader(text))
+	if err != nil {
+		return false
+	}
+	ended := func(j *job.Job) bool { return j.Ended }
+	if b, err = e.Await(ctx, b.ID, ended); err != nil {
+		return false
+	}
+	if b.Retries == 0 {
+		if !w.settled(ctx, b.ID, w.mails) {
+			return false
+		}
+		r.arm(false)
+		w.site.put("late.txt", "here it is")
+		page, err := w.store.List(ctx, job.Query{Parent: b.ID})
+		if err != nil || len(page.Jobs) != 1 {
+			return false
+		}
+		child := page.Jobs[0]
+		if child.State == Failed {
+			if _, err := e.Do(ctx, engine.Act{Job: child.ID, Event: Retry, By: lifecycle.Operator, Actor: "op"}); err != nil {
+				w.t.Errorf("retry: %v", err)
+				return false
+			}
+		}
+		if _, err := e.Await(ctx, child.ID, ended); err != nil {
+			return false
+		}
+		if _, err := e.Do(ctx, engine.Act{Job: b.ID, Event: Update, By: lifecycle.Operator, Actor: "op"}); err != nil {
+			w.t.Errorf("update: %v", err)
+			return false
+		}
+		if b, err = e.Await(ctx, b.ID, ended); err != nil {
+			return false
+		}
+	}
+	return w.settled(ctx, b.ID, 2*w.mails)
+}
+
+// settled waits until the batch has so many mails and none of them waits any more.
+func (w *mortalWorld) settled(ctx context.Context, batch job.ID, n int) bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		messages, err := w.store.Outbox(ctx, job.OutboxCall{Job: batch})
+		if err != nil {
+			return false
+		}
+		waits := slices.ContainsFunc(messages, func(m job.Message) bool { return m.Settled == job.Pending })
+		if len(messages) >= n && !waits {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// kinds are the two mails of the submission, by the beginning of their subjects: what a receiver takes for one mail.
+var kinds = []string{"Ingest: FAIL -- Submission Processed", "Ingest: OK -- Submission Processed"}
+
+// judge says what is wrong with the mails that arrived. open are the Message-IDs that were not settled when the first process died: the
+// server may have accepted them without our knowing, and then they come a second time under the same id.
+func judge(got []parcel, open map[string]bool) (wrong []string, twice int) {
+	for _, kind := range kinds {
+		ids, first, second := map[string]bool{}, 0, 0
+		for i := range got {
+			if !strings.HasPrefix(got[i].head.Get("Subject"), kind) {
+				continue
+			}
+			ids[got[i].id()] = true
+			if got[i].hello == "first" {
+				first++
+			} else {
+				second++
+			}
+		}
+		if len(ids) != 1 {
+			wrong = append(wrong, fmt.Sprintf("%q came under %d Message-IDs: %v", kind, len(ids), ids))
+		}
+		if first > 1 || second > 1 {
+			wrong = append(wrong, fmt.Sprintf("%q came %d and %d times", kind, first, second))
+		}
+		for id := range ids {
+			if first+second == 2 && !open[id] {
+				wrong = append(wrong, fmt.Sprintf("%q came twice though it was settled", kind))
+			}
+		}
+		if first+second == 2 {
+			twice++
+		}
+	}
+	return wrong, twice
+}
+
+// die kills a process at a point, lets another go on to the end, and judges the mails.
+func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
+	r = newReaper(at)
+	w.live("first", r, engine.SystemClock())
+	open := map[string]bool{}
+	page, err := w.store.List(w.t.Context(), job.Query{Kinds: []job.Kind{BatchKind}})
+	if err != nil || len(page.Jobs) != 1 {
+		w.t.Fatalf("got %d batches, %v", len(page.Jobs), err)
+	}
+	batch := page.Jobs[0].ID
+	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: batch})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range messages {
+		var l letter
+		if err := json.Unmarshal(messages[i].Body, &l); err != nil {
+			w.t.Fatal(err)
+		}
+		open[l.MessageID] = messages[i].Settled == job.Pending
+	}
+	if r.died {
+		w.live("second", newReaper(""), later{engine.SystemClock()})
+	}
+	wrong, twice = judge(w.post.all(), open)
+	return r, append(wrong, w.reports(batch)...), twice
+}
+
+// reports checks the two reports on the disk, and that nothing half lies about.
+func (w *mortalWorld) reports(batch job.ID) (wrong []string) {
+	for generation, want := range []struct{ completed, failed, succeeded int }{{0, 1, 0}, {1, 0, 1}} {
+		text, err := os.ReadFile(filepath.Join(w.o.Dir, workName, string(batch), reportFile(generation, "json")))
+		if err != nil {
+			wrong = append(wrong, err.Error())
+			continue
+		}
+		var r BatchReport
+		if err := json.Unmarshal(text, &r); err != nil {
+			wrong = append(wrong, fmt.Sprintf("report %d: %v", generation, err))
+			continue
+		}
+		succeeded := 0
+		if r.Changes != nil {
+			succeeded = len(r.Changes.Succeeded)
+		}
+		if r.Generation != generation || r.Completed != want.completed || r.Failed != want.failed || succeeded != want.succeeded {
+			wrong = append(wrong, fmt.Sprintf("report %d is %s", generation, text))
+		}
+	}
+	return wrong
+}
+
+// TestReportIsSentOncePerGeneration kills the process at every point of Reporting and UpdateReporting until their mails are settled, and lets
+// another process go on to the end: each mail has one Message-ID, and arrives once, except that a process which dies between the server's
+// acceptance and our settling cannot know of the acceptance and sends it again under the same Message-ID.
+func TestReportIsSentOncePerGeneration(t *testing.T) {
+	whole := newMortalWorld(t)
+	r, wrong, twice := whole.die("")
+	if len(wrong) > 0 || twice > 0 {
+		t.Fatalf("nobody died: %v", wrong)
+	}
+	unknowable := []string{"mail server: accepted 1", "before settle 1", "mail server: accepted 2", "before settle 2"}
+	for _, want := range append([]string{
+		"before commit report 1", "before commit fail 1", "after commit fail 1", "before commit update 1", "before commit finish 1", "after commit finish 1",
+		"within write reports/0.json 1", "within write reports/1.json 1", "mail server: data 1", "mail server: read 2", "after settle 2",
+	}, unknowable...) {
+		if !slices.Contains(r.points, want) {
+			t.Errorf("%q is no point: the points are %v", want, r.points)
+		}
+	}
+	var mu sync.Mutex // guards the rest
+	died, windows := 0, map[string]bool{}
+	t.Run("points", func(t *testing.T) {
+		for _, at := range r.points {
+			t.Run(at, func(t *testing.T) {
+				t.Parallel()
+				r, wrong, twice := newMortalWorld(t).die(at)
+				for _, w := range wrong {
+					t.Errorf("killed at %q: %s", at, w)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if r.died {
+					died++
+				}
+				if twice > 0 {
+					windows[at] = true
+				}
+			})
+		}
+	})
+	if died < len(r.points)*9/10 {
+		t.Errorf("the process died at %d of %d points only", died, len(r.points))
+	}
+	t.Logf("%d points, the process died at %d; a mail came twice, under one Message-ID, in %d of them: %v", len(r.points), died, len(windows), windows)
+	for _, at := range unknowable {
+		if !windows[at] {
+			t.Errorf("no mail came twice though nobody could know better at %q", at)
+		}
+	}
+	for at := range windows {
+		if !slices.Contains(unknowable, at) && !strings.Contains(at, " take ") && !strings.Contains(at, " claim ") {
+			t.Errorf("a mail came twice at %q", at)
+		}
+	}
+}
+
+// restless gives every delivery a Message-ID of its own.
+type restless struct {
+	mail.Sender
+	n *int
+}
+
+func (r restless) Send(ctx context.Context, m mail.Message) error {
+	*r.n++
+	m.MessageID = fmt.Sprintf("%d.%s", *r.n, m.MessageID)
+	return r.Sender.Send(ctx, m)
+}
+
+// TestReportIsSentOncePerGenerationSees is the control: without a Message-ID that follows from batch and generation, and without the outbox,
+// the judge finds the second mail.
+func TestReportIsSentOncePerGenerationSees(t *testing.T) {
+	t.Run("random Message-IDs", func(t *testing.T) {
+		w := newMortalWorld(t)
+		n := 0
+		w.from = func(s mail.Sender) mail.Sender { return restless{s, &n} }
+		_, wrong, _ := w.die("mail server: accepted 1")
+		if !slices.ContainsFunc(wrong, func(s string) bool { return strings.Contains(s, "2 Message-IDs") }) {
+			t.Errorf("got %v", wrong)
+		}
+	})
+	t.Run("no outbox", func(t *testing.T) {
+		w := newMortalWorld(t).silent()
+		w.twist = func(a *App, works []engine.Work) []engine.Work {
+			works[0].Steps[Reporting] = func(ctx context.Context, r *engine.Run) error {
+				err := a.report(ctx, r)
+				if sent := a.options.Mail.Send(ctx, mail.Message{
+					From: "x@localhost", To: []string{"ann@example.org"}, Subject: kinds[0], MessageID: string(r.Job().ID) + ".report.0@localhost",
+					Date: r.Now(), Text: "sent by the step itself",
+				}); sent != nil {
+					return sent
+				}
+				return err
+			}
+			return works
+		}
+		first := func(wrong []string) []string { // about the first report: nobody sends the second
+			return slices.DeleteFunc(wrong, func(s string) bool { return !strings.Contains(s, kinds[0]) })
+		}
+		if r, wrong, _ := w.die("before commit fail 1"); !r.died || len(first(wrong)) == 0 {
+			t.Errorf("killed: got %v", wrong)
+		}
+		alive := w.again(t)
+		if _, wrong, _ := alive.die(""); len(first(wrong)) > 0 {
+			t.Errorf("not killed: got %v", wrong)
+		}
+	})
+}
+
+// silent takes the outbox from a world: its profile sends no mails.
+func (w *mortalWorld) silent() *mortalWorld {
+	p := testProfile()
+	p.Suppress = profile.SuppressFull
+	w.o, w.mails = options(w.t, w.o.Dir, p), 0
+	return w
+}
+
+// again is the same world before anything happened.
+func (w *mortalWorld) again(t *testing.T) *mortalWorld {
+	n := newMortalWorld(t)
+	n.twist, n.from = w.twist, w.from
+	if w.mails == 0 {
+		return n.silent()
+	}
+	return n
+}

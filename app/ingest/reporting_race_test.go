@@ -1,0 +1,256 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// chronicle is a store that writes down what happened in the order in which it did.
+type chronicle struct {
+	job.Store
+	mu     sync.Mutex // guards the rest, and the order
+	events []job.Change
+}
+
+func (c *chronicle) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	results, err := c.Store.Commit(ctx, changes...)
+	for i := range results {
+		if err == nil && results[i].Err == nil && changes[i].Event != "" {
+			c.events = append(c.events, changes[i])
+		}
+	}
+	return results, err
+}
+
+// lies compares every report with how the jobs stood in the moment when it became valid, which is the commit that ends Reporting or
+// UpdateReporting.
+func (c *chronicle) lies(dir string, batch job.ID) (wrong []string, reports int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	states, generation, at := map[job.ID]lifecycle.State{}, 0, lifecycle.State("")
+	for _, e := range c.events {
+		if e.Job != batch {
+			states[e.Job] = e.To.State
+			continue
+		}
+		if e.Event == Update {
+			generation++
+		}
+		if was := at; (was == Reporting || was == UpdateReporting) && e.To.State != was {
+			wrong = append(wrong, untrue(dir, batch, generation, states)...)
+			reports++
+		}
+		at = e.To.State
+	}
+	return wrong, reports
+}
+
+// untrue compares the report of a generation with the states of the jobs. No file means that nothing had changed.
+func untrue(dir string, batch job.ID, generation int, states map[job.ID]lifecycle.State) (wrong []string) {
+	text, err := os.ReadFile(filepath.Join(dir, workName, string(batch), reportFile(generation, "json")))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	var r BatchReport
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for i := range r.Jobs {
+		if j := &r.Jobs[i]; states[j.Job] != j.State {
+			wrong = append(wrong, fmt.Sprintf("report %d says that %s is %s, it is %s", generation, j.Job, j.State, states[j.Job]))
+		}
+	}
+	return wrong
+}
+
+// disturbed is a batch of two jobs that fail at first. At a point of its reporting somebody does something to the second job.
+type disturbed struct {
+	*mortalWorld
+	log   *chronicle
+	act   engine.Act // Job is the second one
+	twist func([]engine.Work)
+
+	mu      sync.Mutex // guards the rest
+	refused error
+	done    bool
+}
+
+func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch job.ID, err error) {
+	row := func(name string) string { return fmt.Sprintf("%s/%s |  |  |  |  | %s", c.site.URL, name, name) }
+	b, err := a.Submit(ctx, Submission{Profile: "test", Submitter: "ann"}, strings.NewReader(manifest("mrt-single-file-batch-manifest", row("a"), row("b"))))
+	if err != nil {
+		return "", err
+	}
+	batch = b.ID
+	ended := func(j *job.Job) bool { return j.Ended }
+	for round := range 4 {
+		if b, err = e.Await(ctx, batch, ended); err != nil || b.State == Completed {
+			return batch, err
+		}
+		c.site.put("a", "alpha")
+		if round > 0 {
+			c.site.put("b", "beta")
+		}
+		page, err := c.log.List(ctx, job.Query{Parent: batch, Oldest: true})
+		if err != nil || len(page.Jobs) != 2 {
+			return batch, fmt.Errorf("%d jobs, %w", len(page.Jobs), err)
+		}
+		for i := range page.Jobs[:min(round+1, 2)] { // the second job is retried after the second report
+			j := &page.Jobs[i]
+			if j.State == Failed {
+				_, err := e.Do(ctx, engine.Act{Job: j.ID, Event: Retry, By: lifecycle.Operator, Actor: "op"})
+				if err != nil && job.KindOf(err) != job.Refused { // who disturbs may have been faster
+					return batch, err
+				}
+			}
+		}
+		for again := true; again; { // who disturbs may set a job going in between: then the update is refused
+			for i := range page.Jobs {
+				if _, err := e.Await(ctx, page.Jobs[i].ID, ended); err != nil {
+					return batch, err
+				}
+			}
+			_, err := e.Do(ctx, engine.Act{Job: batch, Event: Update, By: lifecycle.Operator, Actor: "op"})
+			if again = job.KindOf(err) == job.Refused; err != nil && !again {
+				return batch, err
+			}
+		}
+	}
+	return batch, fmt.Errorf("no end after four reports")
+}
+
+// play runs the batch to its end with the act at a point, and gives what is wrong with its reports.
+func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, last BatchReport) {
+	t.Helper()
+	r = newReaper(at)
+	a, err := New(c.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	a.putReport = r.put
+	works := a.Works()
+	if c.twist != nil {
+		c.twist(works)
+	}
+	e, err := engine.New(reaped{c.log, r}, works, engine.Options{Deliver: a.Deliver(), Sweep: 10 * time.Millisecond, Grace: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Bind(e)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	r.do = func() { c.interfere(ctx, e) }
+	ran := make(chan error, 1)
+	go func() { ran <- e.Run(ctx) }()
+	batch, err := c.run(ctx, a, e)
+	if err != nil {
+		t.Errorf("%q: %v", at, err)
+	}
+	last, err = a.Report(ctx, batch)
+	if err != nil {
+		t.Error(err)
+	}
+	stop()
+	<-ran
+	wrong, _ = c.log.lies(c.o.Dir, batch)
+	return r, wrong, last
+}
+
+func (c *disturbed) interfere(ctx context.Context, e *engine.Engine) {
+	c.site.put("b", "beta")
+	page, err := c.log.List(ctx, job.Query{Kinds: []job.Kind{JobKind}, Oldest: true})
+	act := c.act
+	if err == nil && len(page.Jobs) == 2 {
+		act.Job = page.Jobs[1].ID
+		_, err = e.Do(ctx, act)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused, c.done = err, true
+}
+
+func disturb(t *testing.T, act engine.Act) *disturbed {
+	w := newMortalWorld(t)
+	act.By, act.Actor = lifecycle.Operator, "op"
+	return &disturbed{mortalWorld: w, log: &chronicle{Store: mem.New()}, act: act}
+}
+
+// commits leaves the points that are before or after a commit of the batch, or within a file.
+func commits(points []string) []string {
+	return slices.DeleteFunc(slices.Clone(points), func(p string) bool {
+		reporting := slices.ContainsFunc([]string{"commit report", "commit fail", "commit finish", "commit update", ".json"}, func(s string) bool { return strings.Contains(p, s) })
+		return !reporting || strings.Contains(p, "report.json")
+	})
+}
+
+// TestNobodyDisturbsAReport retries and deletes a job before and after every commit, and between the files, of Reporting and UpdateReporting:
+// it is refused, or a later report says it. No report says of a job what was not so when the report became valid.
+func TestNobodyDisturbsAReport(t *testing.T) {
+	r, wrong, last := disturb(t, engine.Act{Event: Retry}).play(t, "")
+	if len(wrong) > 0 || last.Completed != 2 {
+		t.Fatalf("nobody disturbs: %v, %s", wrong, last.Text())
+	}
+	var mu sync.Mutex // guards the counts
+	refused, accepted := 0, 0
+	t.Run("points", func(t *testing.T) {
+		for _, act := range []engine.Act{{Event: Retry}, {Event: Delete, Confirm: true}} {
+			for _, at := range commits(r.points) {
+				t.Run(fmt.Sprintf("%s %s", act.Event, at), func(t *testing.T) {
+					t.Parallel()
+					c := disturb(t, act)
+					_, wrong, last := c.play(t, at)
+					for _, w := range wrong {
+						t.Error(w)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					switch deleted := last.Deleted == 1; {
+					case !c.done: // the point did not come about
+					case c.refused == nil:
+						accepted++
+						if deleted != (act.Event == Delete) || last.Completed+last.Deleted != 2 {
+							t.Errorf("the last report does not say it: %s", last.Text())
+						}
+					case job.KindOf(c.refused) != job.Refused && job.KindOf(c.refused) != job.Conflict:
+						t.Errorf("got %v", c.refused)
+					default:
+						refused++
+					}
+				})
+			}
+		}
+	})
+	if refused == 0 || accepted == 0 {
+		t.Errorf("%d refused, %d accepted", refused, accepted)
+	}
+	t.Logf("%d refused, %d accepted", refused, accepted)
+}
+
+// TestNobodyDisturbsAReportSees is the control: without the application's rules a report comes to lie, and it is seen.
+func TestNobodyDisturbsAReportSees(t *testing.T) {
+	for _, act := range []engine.Act{{Event: Retry}, {Event: Delete, Confirm: true}} {
+		c := disturb(t, act)
+		c.twist = func(works []engine.Work) { works[1].Allow = nil }
+		if _, wrong, _ := c.play(t, "before commit fail 1"); len(wrong) == 0 {
+			t.Errorf("%s: nothing was seen", act.Event)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Remedy says who can bring an object that failed into storage after all.
+type Remedy string
+
+// Remedies.
+const (
+	RemedyStaff Remedy = "staff-retry"    // the staff of the archive, by a retry
+	RemedyMend  Remedy = "mend-and-retry" // the depositor puts a file right where it lies, then the staff by a retry
+	RemedyNew   Remedy = "new-submission" // the depositor, by handing in something else
+)
+
+// reasons tells depositors in plain words why an object failed, by cause, and who can help. RemedyMend is for files that a retry
+// fetches again; what is wrong in something that lies here already needs a new submission.
+var reasons = map[string]struct {
+	says   string
+	remedy Remedy
+}{
+	CausePayloadMissing:  {"what you handed in is no longer in our working space", RemedyNew},
+	CausePayloadDigest:   {"what arrived is not what you described: its checksum differs", RemedyNew},
+	CauseTooLarge:        {"it is larger than this collection allows, or than there is room for", RemedyStaff},
+	CauseCorruptManifest: {"its manifest cannot be read", RemedyNew},
+	CauseEmptyManifest:   {"its manifest names no files", RemedyNew},
+	CauseWrongType:       {"it is not of the type that was given", RemedyNew},
+	CauseBadRow:          {"its line in the manifest has a mistake", RemedyNew},
+	CauseUnsafeName:      {"a file has a name that cannot be stored safely", RemedyNew},
+	CauseDuplicateName:   {"two of its files have the same name", RemedyNew},
+	CauseRefused:         {"we may not fetch from the address that was given", RemedyStaff},
+	CauseNotFound:        {"a file is not where the manifest says it is", RemedyMend},
+	CauseHTTPStatus:      {"the server with the files did not hand one of them out", RemedyMend},
+	CauseServer:          {"the server with the files answered with an error, again and again", RemedyStaff},
+	CauseNetwork:         {"the server with the files could not be reached", RemedyStaff},
+	CauseBadDigest:       {"a file is not the one that the manifest describes: its checksum differs", RemedyMend},
+	CauseBadSize:         {"a file is not the one that the manifest describes: its size differs", RemedyMend},
+	CauseUnsafeArchive:   {"its container has something in it that cannot be unpacked safely", RemedyNew},
+	CauseCorruptArchive:  {"its container cannot be unpacked", RemedyNew},
+	CauseMismatch:        {"its container and the list of files in it do not agree", RemedyNew},
+	CauseIdentifiers:     {"its identifiers belong to different objects", RemedyNew},
+	CauseBadIdentifier:   {"its identifier is not one that we can use", RemedyNew},
+	CauseMinter:          {"we could not get an identifier for it", RemedyStaff},
+	CauseBadMetadata:     {"its description cannot be read", RemedyNew},
+	CauseStorage:         {"our storage did not take it", RemedyStaff},
+	CauseCallback:        {"it is stored, but the system that waits for news of it did not take them", RemedyStaff},
+	engine.CauseTimeout:  {"it took longer than it may", RemedyStaff},
+	engine.CauseDisk:     {"our disk was full", RemedyStaff},
+}
+
+// explain fills in the plain words of a job.
+func (j *JobReport) explain() {
+	j.Reason, j.Remedy, j.Next = "", "", ""
+	switch {
+	case j.State == Deleted:
+		j.Reason = "it was taken out of the submission"
+	case j.Outcome == lifecycle.Failed:
+		j.Reason, j.Remedy = j.failure()
+		j.Next = nextSteps[j.Remedy]
+	}
+}
+
+func (j *JobReport) failure() (string, Remedy) {
+	r, known := reasons[j.Cause]
+	if !known {
+		r.says, r.remedy = "something went wrong on our side", RemedyStaff
+	}
+	if _, wrong := needsNew[j.Cause]; wrong {
+		return r.says, RemedyNew // a retry is refused
+	}
+	return r.says, r.remedy
+}
+
+var nextSteps = map[Remedy]string{
+	RemedyStaff: "There is nothing for you to do: the staff of the archive can try it again.",
+	RemedyMend:  "Please put the file right where it lies, and tell the staff of the archive: they can then try it again.",
+	RemedyNew:   "Please put it right and hand it in again, as a new submission.",
+}
+
+// explain fills in the plain words of the batch: what happened, and what there is to do for the depositor. failure is why it made no jobs.
+func (r *BatchReport) explain(failure string) {
+	for i := range r.Jobs {
+		r.Jobs[i].explain()
+	}
+	r.Summary, r.Next = r.happened(failure), "There is nothing for you to do."
+	switch {
+	case r.State == Failed && failure != "":
+		r.Next = "Please put it right and hand it in again, as a new submission."
+	case r.State == Failed && r.Failed > 0:
+		r.Next = r.todo()
+	case r.State == Failed && r.Expected > len(r.Jobs):
+		r.Next = "Please ask the staff of the archive what can be done for the rest."
+	case r.State == Failed && r.Pending > 0:
+		r.Next = "There is nothing for you to do now: the rest is being tried again."
+	case r.State == Pending, r.State == Processing, r.State == Reporting, r.State == UpdateReporting:
+		r.Next = "There is nothing for you to do now."
+	case r.State == Held:
+		r.Next = "There is nothing for you to do now: the staff of the archive will let it go on."
+	}
+}
+
+func (r *BatchReport) happened(failure string) string {
+	all := r.Completed + r.Failed + r.Deleted + r.Pending
+	switch r.State {
+	case Pending:
+		return "We have your submission and will look at it soon."
+	case Held:
+		return "Your submission is on hold. Nothing of it is lost."
+	case Processing:
+		return r.underWay()
+	case Reporting, UpdateReporting:
+		return "Your submission has been worked on. The report about it is being written."
+	case Deleted:
+		return "Your submission was withdrawn. Objects that were stored before that stay stored."
+	case Completed:
+		if r.Deleted > 0 {
+			return fmt.Sprintf("%s stored, %s taken out of the submission.", objectsAre(r.Completed), are(r.Deleted))
+		}
+		return "Everything is stored."
+	}
+	if failure != "" {
+		return "Your submission could not be read, and nothing of it was stored: " + visible(strings.TrimRight(failure, ". ")) + "."
+	}
+	text := "Your object could not be stored."
+	switch {
+	case r.Completed == all:
+		text = "Everything is stored now."
+	case r.Failed > 0 && all > 1:
+		text = fmt.Sprintf("%d of your %d objects %s stored. %d could not be stored.", r.Completed, all, isAre(r.Completed), r.Failed)
+	case r.Failed == 0:
+		text = fmt.Sprintf("%d of your %s %s stored.", r.Completed, objects(all), isAre(r.Completed))
+	}
+	never := min(r.Pending, max(0, r.Expected-len(r.Jobs)))
+	if n := r.Pending - never; n > 0 {
+		text += fmt.Sprintf(" %s being worked on again.", are(n))
+	}
+	if never > 0 {
+		text += fmt.Sprintf(" With %d we could not begin.", never)
+	}
+	if r.Deleted > 0 {
+		text += fmt.Sprintf(" %s taken out of the submission.", are(r.Deleted))
+	}
+	return text
+}
+
+// underWay says what happens to the jobs of a batch that is being worked on: the earliest thing that happens to any of them.
+func (r *BatchReport) underWay() string {
+	held, open := 0, 0
+	first := Notify
+	order := []lifecycle.State{Pending, Estimating, Provisioning, Downloading, Processing, Storing, Recording, Notify}
+	at := func(s lifecycle.State) int {
+		for i, one := range order {
+			if one == s {
+				return i
+			}
+		}
+		return len(order)
+	}
+	for i := range r.Jobs {
+		switch s := r.Jobs[i].State; {
+		case s == Held:
+			held++
+		case at(s) < len(order):
+			open++
+			if at(s) < at(first) {
+				first = s
+			}
+		}
+	}
+	text := map[lifecycle.State]string{
+		Pending: "Your objects are about to be worked on.", Estimating: "We are looking at how large your files are.",
+		Provisioning: "Your objects wait until there is room for them.", Downloading: "We are fetching your files.",
+		Processing: "We are preparing your objects for storage.", Storing: "We are storing your objects.",
+		Recording: "We are entering your objects in the catalogue.", Notify: "Your objects are stored; we are finishing.",
+	}[first]
+	switch {
+	case r.Expected == 0 || len(r.Jobs) == 0:
+		text = "We are reading your submission."
+	case open == 0 && held > 0:
+		text = "Your objects are on hold. Nothing of them is lost."
+	case open == 0:
+		text = "All your objects have been worked on."
+	case held > 0:
+		text += fmt.Sprintf(" %s on hold.", are(held))
+	}
+	return text
+}
+
+// todo says how many objects need what.
+func (r *BatchReport) todo() string {
+	n := map[Remedy]int{}
+	for i := range r.Jobs {
+		n[r.Jobs[i].Remedy]++
+	}
+	var parts []string
+	if k := n[RemedyNew]; k > 0 {
+		parts = append(parts, fmt.Sprintf("Please put %s right and hand %s in again, as a new submission.", objects(k), them(k)))
+	}
+	if k := n[RemedyMend]; k > 0 {
+		parts = append(parts, fmt.Sprintf("For %s, please put the files right where they lie, and tell the staff of the archive: they can then try %s again.", objects(k), them(k)))
+	}
+	if k := n[RemedyStaff]; k > 0 {
+		parts = append(parts, fmt.Sprintf("The staff of the archive can try %s again; there is nothing for you to do for %s.", objects(k), them(k)))
+	}
+	return strings.Join(parts, " ")
+}
+
+func objects(n int) string {
+	if n == 1 {
+		return "1 object"
+	}
+	return fmt.Sprintf("%d objects", n)
+}
+
+func objectsAre(n int) string {
+	if n == 1 {
+		return "1 object is"
+	}
+	return fmt.Sprintf("%d objects are", n)
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+func isAre(n int) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func them(n int) string {
+	if n == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+// maxShown is how much of a stranger's text is shown to people, in characters. Data (JSON, CSV) has all of it.
+const maxShown = 300
+
+// visible makes a stranger's text harmless where people read it: what could begin a line, turn the direction of writing or hide is shown by
+// its number, and a very long text is cut with an ellipsis.
+func visible(text string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
+		if n++; n > maxShown {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == ' ' || unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "<U+%04X>", r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,297 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// inTrash lists the ids in the trash, and fails on a name that tells no time.
+func inTrash(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(dir, trashName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []string{}
+	for _, e := range entries {
+		_, id, ok := parseTrashed(e.Name())
+		if !ok {
+			t.Errorf("%s tells no time", e.Name())
+		}
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// TestTrashKeepsForItsTime: what nobody needs lies in the trash under its id until its time is over, then goes in bites, and not while the clock jumps.
+func TestTrashKeepsForItsTime(t *testing.T) {
+	o := options(t, t.TempDir())
+	o.TrashKeep = 24 * time.Hour
+	clock := hours(0)
+	a := idleApp(t, mem.New(), o, clock)
+	const n = 250
+	for i := range n {
+		plant(t, o.Dir, fmt.Sprintf("work/bat_%03d/payload", i), 2)
+	}
+	sweep := func(want int) {
+		t.Helper()
+		if err := a.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(inTrash(t, o.Dir)); got != want {
+			t.Errorf("%d are in the trash, want %d", got, want)
+		}
+	}
+	sweep(n)
+	if got := inTrash(t, o.Dir); got[0] != "bat_000" {
+		t.Errorf("got %s first", got[0])
+	}
+	clock.now, clock.wall = 23*time.Hour, 23*time.Hour
+	sweep(n)
+	clock.now, clock.wall = 25*time.Hour, 27*time.Hour
+	sweep(n) // the clock jumped
+	clock.wall = 25 * time.Hour
+	sweep(n - 100)
+	sweep(n - 200)
+	sweep(0)
+}
+
+// TestSweepAfterAJumpMovesNothing: not even to the trash.
+func TestSweepAfterAJumpMovesNothing(t *testing.T) {
+	o := options(t, t.TempDir())
+	clock := hours(0)
+	a := idleApp(t, mem.New(), o, clock)
+	plant(t, o.Dir, "work/bat_A/payload", 2)
+	clock.wall = -2 * time.Hour
+	for _, want := range []bool{true, false} {
+		if err := a.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(o.Dir, "work/bat_A")); (err == nil) != want {
+			t.Errorf("it is there: %v, want %t", err, want)
+		}
+		clock.wall = 0
+	}
+}
+
+// TestUploadUnderWayIsLeftAlone: a directory without a batch is old only if nothing in it is written.
+func TestUploadUnderWayIsLeftAlone(t *testing.T) {
+	o := options(t, t.TempDir())
+	a := idleApp(t, mem.New(), o, hours(0))
+	plant(t, o.Dir, "work/bat_A/payload.new", 2)
+	now := time.Now()
+	if err := os.Chtimes(filepath.Join(o.Dir, "work/bat_A/payload.new"), now, now); err != nil {
+		t.Fatal(err)
+	}
+	plant(t, o.Dir, "work/bat_B/payload.new", 2) // the control: nobody writes any more
+	if err := a.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(o.Dir, workName))
+	if err != nil || len(entries) != 1 || entries[0].Name() != "bat_A" {
+		t.Errorf("got %v, %v", entries, err)
+	}
+}
+
+// stopIn lets a batch of one job run up to a state, and there an operator stops the job. The hold stays.
+func stopIn(t *testing.T, w *world, state lifecycle.State, s Submission, text string) job.Job {
+	t.Helper()
+	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: JobKind, State: state}, "op", "test", time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	j := w.children(w.submit(s, text).ID, 1)[0]
+	w.until(j.ID, func(j *job.Job) bool { return j.State == state && !j.Claimed() })
+	if err := w.do(j.ID, Stop); err != nil {
+		t.Fatal(err)
+	}
+	w.end(j.Parent)
+	return w.end(j.ID)
+}
+
+// TestRetryAfterTheWorkWasClearedAway: the working files of a job that failed long ago are in the trash; a retry into any phase fetches them again and
+// ends in the same object. A job that failed lately keeps its files.
+func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
+	for _, state := range []lifecycle.State{Estimating, Downloading, Processing, Storing, Recording, Notify} {
+		for _, typ := range []string{TypeObjectManifest, TypeFile} {
+			t.Run(string(state)+" "+typ, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
+				text := "payload"
+				if typ == TypeObjectManifest {
+					text = s.manifest("a.txt", "b.txt")
+				}
+				o := options(t, t.TempDir())
+				o.TrashKeep, o.WorkKeep = time.Hour, 30*24*time.Hour
+				store := mem.New()
+				w := startOn(t, store, o)
+				j := stopIn(t, w, state, Submission{Type: typ, Filename: "f.txt", LocalIDs: []string{"l"}}, text)
+				w.stop()
+				if err := idleApp(t, store, o, hours(29*24)).Sweep(t.Context()); err != nil || !w.hasWork(j.Parent, j.ID) {
+					t.Fatalf("control: its files are gone too early (%v)", err)
+				}
+				if err := idleApp(t, store, o, hours(31*24)).Sweep(t.Context()); err != nil || w.hasWork(j.Parent, j.ID) {
+					t.Fatalf("its files are still there (%v)", err)
+				}
+				if got := inTrash(t, o.Dir); len(got) != 1 || got[0] != string(j.ID) {
+					t.Errorf("the trash has %v", got)
+				}
+				w = startOn(t, store, o)
+				if _, err := w.e.Release(t.Context(), job.Scope{Kind: JobKind, State: state}, "op", "test"); err != nil {
+					t.Fatal(err)
+				}
+				if err := w.do(j.ID, Retry); err != nil {
+					t.Fatal(err)
+				}
+				if got := w.end(j.ID); got.State != Completed {
+					t.Fatalf("got %s: %s", got.State, got.Message)
+				}
+				r := w.reported(j.Parent).Jobs[0]
+				files := w.files(r.ARK, "v1")
+				if typ == TypeFile && files["producer/f.txt"] != "payload" || typ == TypeObjectManifest && (files["producer/a.txt"] != "alpha" || files["producer/b.txt"] != "beta") {
+					t.Errorf("got %v", files)
+				}
+				if v := w.object(r.ARK).Versions; len(v) != 1 {
+					t.Errorf("got %d versions", len(v))
+				}
+			})
+		}
+	}
+}
+
+// TestTrashDoesNotTakeWorkInUse: a directory in which an attempt works stays, and an attempt that opened it as it went waits for the next one.
+func TestTrashDoesNotTakeWorkInUse(t *testing.T) {
+	o := options(t, t.TempDir())
+	a := idleApp(t, mem.New(), o, hours(0))
+	d, err := a.openJob("bat_A", "ing_A", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	yes := func() (bool, error) { return true, nil }
+	if done, err := a.discardIdle("bat_A", "ing_A", yes); done || err != nil {
+		t.Errorf("it was taken (%t, %v)", done, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	no := func() (bool, error) { return false, nil }
+	if done, err := a.discardIdle("bat_A", "ing_A", no); done || err != nil {
+		t.Errorf("it was taken though it is needed (%t, %v)", done, err)
+	}
+	dir := filepath.Join(o.Dir, workName, "bat_A", "ing_A")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := &workDir{Root: root}
+	defer late.Close()
+	if there, err := late.at(dir); !there || err != nil {
+		t.Errorf("got %t, %v", there, err)
+	}
+	if done, err := a.discardIdle("bat_A", "ing_A", yes); !done || err != nil {
+		t.Errorf("it is still there (%t, %v)", done, err)
+	}
+	if there, err := late.at(dir); there || err != nil {
+		t.Errorf("what went to the trash is taken for the real one (%v)", err)
+	}
+}
+
+// TestDeletedWorkGoesAtOnce: the directories of a deleted batch and its jobs go to the trash as soon as the tombstone is there.
+func TestDeletedWorkGoesAtOnce(t *testing.T) {
+	s := newSite(t, nil)
+	o := options(t, t.TempDir())
+	o.TrashKeep = time.Hour
+	w := startOn(t, mem.New(), o)
+	s.put("o.checkm", strings.ReplaceAll(manifest("mrt-ingest-manifest", s.URL+"/missing | | | | | missing"), "\r", ""))
+	b := w.end(w.submit(Submission{}, manifest("mrt-batch-manifest", s.row("o.checkm", "l", "T"))).ID)
+	if b.State != Failed {
+		t.Fatalf("got %s", b.State)
+	}
+	w.awaitMails(1)
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := w.e.Await(ctx, w.children(b.ID, 1)[0].ID, func(j *job.Job) bool { return j.Gone }); err != nil {
+		t.Fatal(err)
+	}
+	w.stop() // waits for the sweep that is at it
+	if got := inTrash(t, o.Dir); len(got) == 0 {
+		t.Error("nothing is in the trash")
+	}
+	if got := w.workDirs(); len(got) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestRecordsGoChildrenFirst: the jobs of a deleted batch are purged, then the batch; a deleted job of a batch that stands is kept, for its report.
+func TestRecordsGoChildrenFirst(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "alpha"})
+	s.put("one.checkm", s.manifest("a.txt"))
+	text := func(id string) string {
+		return manifest("mrt-batch-manifest", s.row("one.checkm", id+"1", "One"), s.row("one.checkm", id+"2", "Two"))
+	}
+	store, o := mem.New(), options(t, t.TempDir())
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := make(chan job.ID, 10)
+	clear := func(ctx context.Context, j *job.Job) error {
+		order <- j.ID
+		return a.Clear(ctx, j)
+	}
+	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 5 * time.Millisecond, Retain: engine.Retention{
+		Every: 10 * time.Millisecond, Records: time.Millisecond, Clear: clear,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Bind(e)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	w := &world{App: a, t: t, dir: o.Dir, store: store, e: e}
+	defer func() {
+		cancel()
+		if err := errors.Join(<-done, a.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	stands, goes := w.ingest(Submission{}, text("x")), w.ingest(Submission{}, text("y"))
+	w.awaitMails(4)
+	for _, id := range []job.ID{stands.Jobs[0].Job, goes.Batch} {
+		if _, err := e.Do(t.Context(), engine.Act{Job: id, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []job.ID{goes.Jobs[0].Job, goes.Jobs[1].Job, goes.Batch}
+	for _, id := range want {
+		select {
+		case got := <-order:
+			if got != id {
+				t.Errorf("%s went, want %s", got, id)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s did not go", id)
+		}
+	}
+	w.verify(stands.Batch) // any call after the last purge
+	if _, err := store.Get(t.Context(), stands.Jobs[0].Job); err != nil {
+		t.Errorf("a job of a batch that stands: %v", err)
+	}
+	if got := w.reported(stands.Batch); got.Deleted != 1 || len(got.Jobs) != 2 {
+		t.Errorf("got %s", got.Text())
+	}
+}

@@ -1,0 +1,187 @@
+package ingest
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"math"
+	"mime"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/edge/safename"
+)
+
+// listed is a file of the version that is stored: the job's own, or one that stays from the version before.
+type listed struct {
+	inventory.File
+	Kept bool `json:"kept,omitempty"`
+}
+
+// versionList is versionListOn for the version before in the first storage place.
+func (t *task) versionList(ctx context.Context) (string, error) {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return "", err
+	}
+	first, err := t.look(p.Storage[0])
+	if err != nil {
+		return "", placeError(p.Storage[0], err)
+	}
+	return t.versionListOn(ctx, first)
+}
+
+// versionListOn gives the list of the version's files: the job's own and, in an update, those of the version before that it neither
+// replaces nor deletes. The version before is the newest in the first storage place, recorded or not: a job that failed after it had stored may be
+// sent back, and its files must not be lost. The list is named for the version it builds on.
+func (t *task) versionListOn(ctx context.Context, first *kept) (string, error) {
+	base := ""
+	if t.spec.Update {
+		base = first.before(t.Job().ID)
+	}
+	n, err := number(base)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%s/version-on-%d.jsonl", listName, n)
+	if t.dir.has(name) {
+		return name, nil
+	}
+	return name, t.dir.put(name, func(w io.Writer) error { return t.writeVersion(ctx, w, first, base) })
+}
+
+func (t *task) writeVersion(ctx context.Context, w io.Writer, first *kept, base string) error {
+	e := json.NewEncoder(w)
+	gone, err := t.deleted()
+	if err != nil {
+		return err
+	}
+	for f, err := range lines[inventory.File](t.dir.Root, ownList) {
+		if err != nil {
+			return err
+		}
+		if t.spec.Update && f.Path == producerName+"/"+deleteName {
+			continue
+		}
+		gone[f.Path] = true
+		if err := e.Encode(listed{File: f}); err != nil {
+			return err
+		}
+	}
+	if base == "" {
+		return nil
+	}
+	files, err := t.filesOf(ctx, first, base)
+	if err != nil {
+		return err
+	}
+	for f, err := range files {
+		if err != nil {
+			return err
+		}
+		if gone[f.Path] || strings.HasPrefix(f.Path, systemName+"/") {
+			continue
+		}
+		if err := e.Encode(listed{File: f, Kept: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// filesOf gives the files of a version in a place, in order of their paths: from the inventory if it knows the version, else from storage itself.
+func (t *task) filesOf(ctx context.Context, k *kept, version string) (iter.Seq2[inventory.File, error], error) {
+	known, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: t.data.Identity.ARK})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range known {
+		for _, v := range o.Versions {
+			if slices.Contains(v.Places, inventory.Place{Dir: k.dir, Name: version}) {
+				return t.recorded(ctx, o.ARK, v.Number), nil
+			}
+		}
+	}
+	t.Log().Warn("the newest version is not recorded: its files are read from storage", "ark", t.data.Identity.ARK, "version", version)
+	return t.unrecorded(ctx, k, version), nil
+}
+
+func (t *task) recorded(ctx context.Context, ark string, version int) iter.Seq2[inventory.File, error] {
+	return func(yield func(inventory.File, error) bool) {
+		for after := ""; ; {
+			page, err := t.app.inventory.Files(ctx, ark, version, after, 1000)
+			if err != nil {
+				yield(inventory.File{}, err)
+			}
+			if err != nil || len(page) == 0 {
+				return
+			}
+			for _, f := range page {
+				if after = f.Path; !yield(f, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// unrecorded reads every file, since storage keeps no size and but one digest.
+func (t *task) unrecorded(ctx context.Context, k *kept, version string) iter.Seq2[inventory.File, error] {
+	return func(yield func(inventory.File, error) bool) {
+		files, err := k.object.Files(version)
+		if err != nil {
+			yield(inventory.File{}, err)
+			return
+		}
+		for _, stored := range files {
+			f := inventory.File{Path: stored.Path, SHA512: stored.Digest, MIME: mime.TypeByExtension(path.Ext(stored.Path))}
+			in, err := k.object.Open(version, stored.Path)
+			if err == nil {
+				h := sha256.New()
+				f.Size, err = io.Copy(h, &limited{ctx: ctx, from: in, left: math.MaxInt64 - 1})
+				f.SHA256 = hex.EncodeToString(h.Sum(nil))
+				err = errors.Join(err, in.Close())
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// deleted reads the names that an update takes out of the object, one on each line.
+func (t *task) deleted() (map[string]bool, error) {
+	gone := map[string]bool{}
+	if !t.spec.Update {
+		return gone, nil
+	}
+	f, err := t.dir.Open(producerName + "/" + deleteName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return gone, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := bufio.NewScanner(f)
+	for in.Scan() {
+		if strings.TrimSpace(in.Text()) == "" {
+			continue
+		}
+		name, err := safename.Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()), producerName+"/"))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", deleteName, err)
+		}
+		gone[producerName+"/"+name] = true
+	}
+	return gone, in.Err()
+}
