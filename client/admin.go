@@ -2,6 +2,9 @@ package client
 
 import (
 	"context"
+	"encoding/json"
+	"io"
+	"mime"
 	"net/http"
 
 	"github.com/stagepost/stagepost/job"
@@ -60,9 +63,31 @@ type Health struct {
 	Durable bool     `json:"durable"`
 	Engine  string   `json:"engine"`
 	Kinds   []string `json:"kinds"`
+
+	Warnings []string `json:"warnings,omitempty"` // what is wrong without keeping it from its work
 }
 
-// Health asks whether the server can work.
+// Health asks whether the server can work. One that answers but cannot is an error of kind Unavailable beside what it says of itself.
 func (c *Client) Health(ctx context.Context) (Health, error) {
-	return get[Health](ctx, c, "/healthz", nil)
+	var h Health
+	r, err := c.request(ctx, http.MethodGet, "/healthz", nil, nil)
+	if err != nil {
+		return h, err
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return h, unreachable(r, err)
+	}
+	defer answer.Body.Close()
+	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if media != "application/json" {
+		return h, problem(answer)
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&h); err != nil {
+		return h, job.Errorf(job.Internal, "decode", "", "the answer of %s: %w", r.URL.Path, err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return h, job.Errorf(job.Unavailable, "health", "", "the server is ailing: %s", h.Status)
+	}
+	return h, nil
 }

@@ -80,6 +80,10 @@ func Values(q job.Query) url.Values {
 	set("parent", string(q.Parent))
 	set("key", q.Key)
 	set("worker", q.Worker)
+	set("tag", q.Tag)
+	for _, c := range q.Causes {
+		v.Add("cause", c)
+	}
 	set("after", q.After)
 	if q.Ended != nil {
 		v.Set("ended", strconv.FormatBool(*q.Ended))

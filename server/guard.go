@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -36,6 +37,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		t := &tracked{ResponseWriter: w}
 		w = t
+		defer s.answered(t, r, time.Now())
 		defer s.recover(t, r)
 		if !s.hostIsOurs(r.Host) {
 			s.fail(w, r, refuse(http.StatusMisdirectedRequest, job.Refused, "this server is not called %.100q", r.Host))
@@ -64,7 +66,8 @@ func (s *Server) recover(w *tracked, r *http.Request) {
 // tracked knows whether the answer has begun.
 type tracked struct {
 	http.ResponseWriter
-	begun bool
+	begun  bool
+	status int
 }
 
 // Unwrap is for http.ResponseController.
@@ -72,11 +75,17 @@ func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 func (t *tracked) WriteHeader(status int) {
 	t.begun = true
+	if t.status == 0 && status >= 200 {
+		t.status = status
+	}
 	t.ResponseWriter.WriteHeader(status)
 }
 
 func (t *tracked) Write(b []byte) (int, error) {
 	t.begun = true
+	if t.status == 0 {
+		t.status = http.StatusOK
+	}
 	return t.ResponseWriter.Write(b)
 }
 

@@ -17,6 +17,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	for _, k := range s.Engine.Kinds() {
 		h.Kinds = append(h.Kinds, string(k))
 	}
+	h.Warnings = s.warnings()
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	_, err := s.store.Hold(ctx, nil)

@@ -25,10 +25,12 @@ type Ingest interface {
 	Objects(ctx context.Context, q client.ObjectQuery) (json.RawMessage, error)
 }
 
-// Report is what is told about a batch, in two forms.
+// Report is what is told about a batch, in several forms. JSON is a [client.BatchReport]; the functions make the rarer ones, and may be missing.
 type Report struct {
 	JSON json.RawMessage
 	Text string
+	HTML func() (string, error)
+	CSV  func(completed bool) []byte
 }
 
 // Bounds of a submission's form (check S5).
@@ -53,7 +55,9 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(w, &paced{body: r.Body, control: http.NewResponseController(w), start: time.Now()}, s.MaxUpload)
+	body, end := s.uploads.begin(r.Body, http.NewResponseController(w))
+	defer end()
+	r.Body = http.MaxBytesReader(w, body, s.MaxUpload)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // bounded by the pace of the reader
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {
@@ -76,14 +80,14 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if len(sub.Key) > 255 {
 		return job.Errorf(job.Invalid, "submit", "", "an idempotency key has at most 255 bytes")
 	}
-	body := &lastPart{form: form, part: payload}
-	j, err := app.Submit(r.Context(), sub, body)
+	whole := &lastPart{form: form, part: payload}
+	j, err := app.Submit(context.WithoutCancel(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
 	if err == nil {
-		err = body.finish()
+		err = whole.finish()
 	}
 	if err != nil {
-		if body.err != nil && !errors.Is(body.err, io.EOF) {
-			return bodyError(body.err)
+		if whole.err != nil && !errors.Is(whole.err, io.EOF) {
+			return bodyError(whole.err)
 		}
 		return err
 	}
@@ -206,51 +210,6 @@ func (l *lastPart) finish() error {
 		return err
 	}
 	return nil
-}
-
-// paced gives a sender as much time as an honest one needs: 30 s for each piece, and 1 KiB/s on average after the first minute.
-type paced struct {
-	body    io.ReadCloser
-	control *http.ResponseController
-	start   time.Time
-	set     time.Time
-	n       int64
-}
-
-func (p *paced) Read(b []byte) (int, error) {
-	if now := time.Now(); now.Sub(p.set) > time.Second {
-		p.set = now
-		until := now.Add(30 * time.Second)
-		if slowest := p.start.Add(time.Minute + time.Duration(p.n/1024)*time.Second); slowest.Before(until) {
-			until = slowest
-		}
-		_ = p.control.SetReadDeadline(until) // a recorder in a test has none
-	}
-	n, err := p.body.Read(b)
-	p.n += int64(n)
-	return n, err
-}
-
-func (p *paced) Close() error { return p.body.Close() }
-
-// report gives the report about a batch in the form that Accept asks for.
-func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
-	app, err := s.ingest()
-	if err != nil {
-		return err
-	}
-	if err := read(r).done(); err != nil {
-		return err
-	}
-	report, err := app.Report(r.Context(), id(r))
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Vary", "Accept")
-	if accept := r.Header.Get("Accept"); strings.Contains(accept, "text/plain") && !strings.Contains(accept, "application/json") {
-		return plain(w, report.Text)
-	}
-	return reply(w, report.JSON)
 }
 
 func (s *Server) objects(w http.ResponseWriter, r *http.Request) error {

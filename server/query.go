@@ -117,6 +117,7 @@ func (p *parameters) done() error {
 func (p *parameters) query() job.Query {
 	q := job.Query{
 		Group: p.text("group"), Owner: p.text("owner"), Parent: job.ID(p.text("parent")), Key: p.text("key"), Worker: p.text("worker"),
+		Tag: p.text("tag"), Causes: p.all("cause"),
 		Ended: p.flag("ended"), After: p.text("after"), Limit: int(p.number("limit", 1, 1000)),
 	}
 	for _, k := range p.all("kind") {

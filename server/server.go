@@ -17,9 +17,16 @@ import (
 type Options struct {
 	Engine    *engine.Engine
 	Ingest    Ingest             // defaults to none: its routes are unavailable
+	Locks     Locks              // defaults to none: its routes are unavailable
+	Bulk      Bulk               // defaults to none: its routes are unavailable
+	Sight     Sight              // files, metadata and orphans of ingest; defaults to none: their routes are refused
+	Profiles  Profiles           // of ingest; defaults to none: its routes are refused
+	Hooks     Hooks              // notifications; defaults to none: its routes are refused
+	Access    Access             // packages of what is stored; defaults to none: its routes are refused
 	Logs      Logs               // defaults to none: logs are empty
 	Keeper    Keeper             // defaults to none: the admin routes are unavailable
 	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
+	Metrics   Metrics            // counts answers, and is shown at /metrics; defaults to none
 	Alive     func() error       // why the server cannot work any more; defaults to nil always
 	Version   string             // shown by /healthz
 	Hosts     []string           // names beside localhost under which requests may come
@@ -28,6 +35,8 @@ type Options struct {
 	Leases    int                // records of leased jobs kept at hand for workers' reports; defaults to 100,000
 	Watchers  int                // event streams at once; defaults to 1000
 	Log       *slog.Logger       // defaults to none
+
+	MetricsElsewhere bool // the metrics have an address of their own
 }
 
 // Logs reads the logs of jobs; *joblog.Logs is one.
@@ -51,6 +60,7 @@ type Server struct {
 	hub      *hub
 	leases   *leases
 	watching atomic.Int64 // open event streams
+	uploads  uploads
 	close    context.CancelFunc
 }
 

@@ -78,7 +78,7 @@ func open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 		t.Fatal(err)
 	}
 	w := &world{Engine: e, t: t, ingest: &inbox{engine: e}}
-	o := server.Options{Engine: e, Ingest: w.ingest, Logs: logs, Keeper: keeper{}, Version: "test"}
+	o := server.Options{Engine: e, Ingest: w.ingest, Bulk: bulks(e), Locks: &lockbox{}, Logs: logs, Keeper: keeper{}, Version: "test"}
 	if change != nil {
 		change(&o)
 	}

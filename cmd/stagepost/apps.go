@@ -1,16 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/edge/mail"
@@ -20,17 +18,18 @@ import (
 )
 
 // openApps opens the applications of a server, and gives the one that takes submissions.
-func (r *running) openApps(s *settings) (server.Ingest, error) {
-	profiles, err := profile.Load(cmp.Or(s.Profiles, filepath.Join(r.Data, "profiles")))
+func (r *running) openApps(s *settings, logs ingest.Logs) (server.Ingest, error) {
+	profiles, err := openProfiles(s, r.Data)
 	if err != nil {
 		return nil, err
 	}
-	sender, err := mailSender(s)
+	sender, err := mailSender(s, r.log)
 	if err != nil {
 		return nil, err
 	}
 	app, err := ingest.New(ingest.Options{
-		Dir: r.Data, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Log: r.log, Keep: s.IngestKeep, Reserve: s.IngestReserve,
+		Dir: r.Data, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Site: s.MailLink, Log: r.log, Moved: r.metrics.Moved, Keep: s.IngestKeep, Reserve: s.IngestReserve,
+		TrashKeep: s.IngestTrash, WorkKeep: forEver(s.IngestWork), Logs: logs,
 	})
 	if err != nil {
 		return nil, err
@@ -43,11 +42,11 @@ func (r *running) openApps(s *settings) (server.Ingest, error) {
 }
 
 // mailSender gives the way of mails to a server, or nil: then they are files.
-func mailSender(s *settings) (mail.Sender, error) {
+func mailSender(s *settings, log *slog.Logger) (mail.Sender, error) {
 	if s.MailSMTP == "" {
 		return nil, nil
 	}
-	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost}
+	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost, Log: log}
 	if s.MailPassword != "" {
 		text, err := os.ReadFile(s.MailPassword)
 		if err != nil {
@@ -75,7 +74,7 @@ func (i submissions) Report(ctx context.Context, batch job.ID) (server.Report, e
 		return server.Report{}, err
 	}
 	text, err := json.Marshal(report)
-	return server.Report{JSON: text, Text: report.Text()}, err
+	return server.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
 }
 
 func (i submissions) Objects(ctx context.Context, q client.ObjectQuery) (json.RawMessage, error) {

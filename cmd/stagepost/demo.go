@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -101,7 +102,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, site.Close()) }()
 	s := *d.settings
 	s.Data, s.Listen, s.Store, s.LogLevel = d.dir, "127.0.0.1:0", "sqlite", "error"
-	log, err := newLog(d.err, &s)
+	log, err := newLog(d.err, &s, new(slog.LevelVar))
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,15 @@ func (d *demo) play(ctx context.Context) error {
 	if report.Completed != example.Objects {
 		return fmt.Errorf("%d of %d objects are complete after the retry", report.Completed, example.Objects)
 	}
-	return nil
+	return d.giveBack(ctx, report.Jobs[0].ARK)
+}
+
+// giveBack fetches a stored object as a bag and validates it.
+func (d *demo) giveBack(ctx context.Context, ark string) error {
+	d.out.line("")
+	d.out.line("$ stagepost access %s --format bag-zip --out given-back.zip --check", ark)
+	d.server = d.api
+	return d.getPackage(ctx, client.AccessRequest{Object: ark, Format: "bag-zip"}, filepath.Join(d.dir, "given-back.zip"), false, true)
 }
 
 // submit hands in the batch manifest of the site.

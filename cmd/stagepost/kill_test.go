@@ -44,12 +44,26 @@ type victim struct {
 // raise starts the server on a data directory and waits until it says that it is ready.
 func raise(t *testing.T, dir string) *victim {
 	t.Helper()
+	v := prepare(t, dir, "--log-level", "warn")
+	v.begin(t)
+	return v
+}
+
+// prepare makes the command that starts the server on a data directory.
+func prepare(t *testing.T, dir string, flags ...string) *victim {
+	t.Helper()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{Cmd: exec.Command(path, "serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn")}
+	v := &victim{Cmd: exec.Command(path, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, flags...)...)}
 	v.Stderr = os.Stderr
+	return v
+}
+
+// begin starts the server and waits until it says that it is ready.
+func (v *victim) begin(t *testing.T) {
+	t.Helper()
 	out, err := v.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +80,13 @@ func raise(t *testing.T, dir string) *victim {
 	address, _, _ := strings.Cut(rest, ",")
 	v.url = "http://" + address
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return v
+}
+
+func (v *victim) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := v.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (v *victim) kill(t *testing.T) {

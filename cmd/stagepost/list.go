@@ -14,7 +14,8 @@ import (
 type filter struct {
 	kinds, states, outcomes  []string
 	group, owner, parent     string
-	key                      string
+	key, tag                 string
+	causes                   []string
 	open, ended, oldest, all bool
 	limit                    int
 }
@@ -58,7 +59,8 @@ func (c *cli) list() *cobra.Command {
 	return cmd
 }
 
-func (f *filter) bind(cmd *cobra.Command) {
+// bindWhich adds the filters that list and bulk share.
+func (f *filter) bindWhich(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.kinds, "kind", nil, "only this kind, such as ingest.job")
 	fl.StringSliceVar(&f.states, "state", nil, "only in this state")
@@ -66,6 +68,13 @@ func (f *filter) bind(cmd *cobra.Command) {
 	fl.StringVar(&f.group, "group", "", "only of this group (collection, course, service)")
 	fl.StringVar(&f.owner, "owner", "", "only of this owner")
 	fl.StringVar(&f.parent, "parent", "", "only the jobs of this batch")
+	fl.StringVar(&f.tag, "tag", "", "only with this tag, such as queue=ingest or place=main")
+	fl.StringSliceVar(&f.causes, "cause", nil, "only with this cause, such as network or disk-full")
+}
+
+func (f *filter) bind(cmd *cobra.Command) {
+	f.bindWhich(cmd)
+	fl := cmd.Flags()
 	fl.StringVar(&f.key, "key", "", "only with this idempotency key")
 	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
 	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
@@ -75,7 +84,7 @@ func (f *filter) bind(cmd *cobra.Command) {
 }
 
 func (f *filter) query() (job.Query, error) {
-	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Oldest: f.oldest, Limit: f.limit}
+	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Tag: f.tag, Causes: f.causes, Oldest: f.oldest, Limit: f.limit}
 	if f.limit < 1 || f.limit > 1000 {
 		return q, usagef("--limit must be 1 to 1000; --all gives everything")
 	}

@@ -13,10 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/app/bulk"
+	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/mem"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -31,12 +34,15 @@ type application interface {
 
 // running is a server in this process.
 type running struct {
-	URL    string // where it answers
-	Data   string // absolute path of the data directory
-	Engine *engine.Engine
+	URL        string // where it answers
+	MetricsURL string // where the metrics are, if they have an address of their own
+	Data       string // absolute path of the data directory
+	Engine     *engine.Engine
 
 	log      *slog.Logger
 	grace    time.Duration
+	stalls   time.Duration // of the engine's sweep, beyond which the server is ailing
+	metrics  *metrics.Metrics
 	server   *server.Server
 	http     *http.Server
 	apps     []application
@@ -62,11 +68,19 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 	if err != nil {
 		return nil, usage(err)
 	}
-	r := &running{URL: "http://" + listener.Addr().String(), Data: dir, log: log, grace: s.Grace, failed: make(chan struct{})}
+	r := &running{URL: "http://" + listener.Addr().String(), Data: dir, log: log, grace: s.Grace, stalls: stalledFor(s.Sweep), failed: make(chan struct{})}
+	r.metrics = newMetrics(r, s)
+	aside, err := r.listenMetrics(ctx, s)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
 	if err := r.assemble(s); err != nil {
+		if aside != nil {
+			err = errors.Join(err, aside.Close())
+		}
 		return nil, errors.Join(err, listener.Close(), r.close())
 	}
-	r.run(listener)
+	r.run(listener, aside)
 	if err := writeAddress(s.addressFile(), r.URL); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
@@ -84,10 +98,18 @@ func (r *running) assemble(s *settings) error {
 		return err
 	}
 	r.closers = append(r.closers, logs)
-	ingest, err := r.openApps(s)
+	ingest, err := r.openApps(s, logs)
 	if err != nil {
 		return err
 	}
+	var packages *access.App
+	if i, ok := ingest.(submissions); ok {
+		if packages, err = r.openAccess(s, i.app); err != nil {
+			return err
+		}
+	}
+	bulks := bulk.New(bulk.Options{})
+	r.apps = append(r.apps, bulks)
 	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
@@ -95,13 +117,18 @@ func (r *running) assemble(s *settings) error {
 		a.Bind(r.Engine)
 	}
 	o := server.Options{
-		Engine: r.Engine, Ingest: ingest, Logs: logs, Lives: lives(), Alive: r.alive, Version: version, Log: r.log,
-		MaxUpload: s.UploadBytes, Watchers: s.Watchers,
+		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Logs: logs, Lives: lives(), Alive: r.healthy, Version: version, Log: r.log,
+		MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
+	}
+	if i, ok := ingest.(submissions); ok {
+		o.Locks, o.Sight = lockList(i), i.app
+		o.Profiles, o.Hooks, o.Access = i.app, i.app, packages
 	}
 	if files != nil {
 		o.Keeper = &keeper{store: files, lives: r.Engine.Life, dir: r.Data}
 	}
 	r.server = server.New(o)
+	r.bindMetrics(files)
 	r.http = server.HTTP(r.server, r.log)
 	return nil
 }
@@ -112,7 +139,7 @@ func (r *running) open(s *settings) (store job.Store, files *sqlite.Store, err e
 	case "mem":
 		return mem.New(), nil, nil
 	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL})
+		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -138,15 +165,16 @@ func (r *running) engineOptions(s *settings, logs engine.JobLogs) engine.Options
 		}
 	}
 	return engine.Options{
-		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.log, JobLogs: logs, Deliver: deliver,
-		Attempts: s.Attempts, Retain: engine.Retention{Every: s.RetainEvery, Share: s.RetainShare},
+		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.log, Meter: r.metrics, JobLogs: logs, Deliver: deliver,
+		Attempts: s.Attempts, Retain: r.retention(s),
 	}
 }
 
 // run starts the long-lived parts.
-func (r *running) run(l net.Listener) {
+func (r *running) run(l, aside net.Listener) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
+	r.serveMetrics(ctx, aside)
 	r.stopped.Go(func() {
 		if err := r.Engine.Run(ctx); err != nil && ctx.Err() == nil { // stopped before it had begun is stopped
 			r.fail(fmt.Errorf("engine: %w", err))
@@ -197,9 +225,11 @@ func (r *running) alive() error {
 func (r *running) Stop() error {
 	r.stop()
 	r.server.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), r.grace+5*time.Second)
-	defer cancel()
-	err := r.http.Shutdown(ctx)
+	err := r.shutdown(r.grace)
+	if err != nil { // what is still being uploaded is refused, with an answer
+		r.server.CutUploads()
+		err = r.shutdown(5 * time.Second)
+	}
 	if err != nil {
 		err = r.http.Close()
 	}
@@ -209,6 +239,13 @@ func (r *running) Stop() error {
 		err = errors.Join(err, gone)
 	}
 	return err
+}
+
+// shutdown waits so long for the answers under way. New connections are not taken from its beginning on.
+func (r *running) shutdown(d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return r.http.Shutdown(ctx)
 }
 
 // close closes what was opened, the last first.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,40 +22,16 @@ func (c *cli) serve() *cobra.Command {
 It prints one line with its address and its data directory when it is ready. When it stops it takes no new jobs, gives running steps the time
 of --grace, and hands back what is not done by then. A second signal ends it at once; nothing is lost by that, but steps run again.
 
+SIGHUP makes it read the configuration file anew: log.level changes at once, and applications read their own files again. Everything else changes by a
+restart, which loses nothing.
+
+Under systemd (Type=notify) it tells when it is ready, reloads and stops, and gives signs of life (WatchdogSec=) only while the engine and the store
+answer.
+
 The exit code is 1 if the server had to give up, as when the disk no longer takes what is written.`,
 		Example: "  stagepost serve --data /srv/stagepost\n  stagepost serve --data /srv/stagepost --listen 127.0.0.1:0 --slots 32",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			log, err := newLog(c.err, c.settings)
-			if err != nil {
-				return err
-			}
-			site, missing := restoreDemo(c.settings.Data)
-			if site != nil {
-				defer site.Close()
-			}
-			r, err := startServer(ctx, c.settings, log)
-			if err != nil {
-				return err
-			}
-			if missing != nil { // only now: a second server on the directory is told of the first, not of the site's port
-				return errors.Join(missing, r.Stop())
-			}
-			if c.out.mode == modeJSON {
-				err = c.out.json(map[string]string{"address": r.URL, "data": r.Data})
-			} else {
-				_, err = fmt.Fprintf(c.out, "stagepost %s: %s, data in %s\n", version, r.URL, r.Data)
-			}
-			select {
-			case <-ctx.Done():
-				stop() // from now on a signal ends the program
-				log.Info("stopping", "grace", c.settings.Grace)
-			case <-r.Failed():
-			}
-			return errors.Join(err, r.Stop())
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runServer(cmd) },
 	}
 	c.settings.bind(cmd.Flags(), "serve")
 	c.complete(cmd, "store", "sqlite", "mem")
@@ -63,11 +40,77 @@ The exit code is 1 if the server had to give up, as when the disk no longer take
 	return cmd
 }
 
-// newLog makes the server's own log.
-func newLog(w io.Writer, s *settings) (*slog.Logger, error) {
-	var level slog.Level
+// runServer works until a signal comes or the server cannot go on.
+func (c *cli) runServer(cmd *cobra.Command) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	again := make(chan os.Signal, 1) // from the beginning to the end, for an early or late one must not kill
+	signal.Notify(again, reloadSignals...)
+	var level slog.LevelVar
+	log, err := newLog(c.err, c.settings, &level)
+	if err != nil {
+		return err
+	}
+	systemd, err := serviceManager()
+	if err != nil {
+		return usage(err)
+	}
+	site, missing := restoreDemo(c.settings.Data)
+	if site != nil {
+		defer site.Close()
+	}
+	r, err := startServer(ctx, c.settings, log)
+	if err != nil {
+		return err
+	}
+	if missing != nil { // only now: a second server on the directory is told of the first, not of the site's port
+		return errors.Join(missing, r.Stop())
+	}
+	if c.out.mode == modeJSON {
+		err = c.out.json(map[string]string{"address": r.URL, "data": r.Data})
+	} else {
+		_, err = fmt.Fprintf(c.out, "stagepost %s: %s, data in %s\n", version, r.URL, r.Data)
+	}
+	told := c.keepTelling(cmd, systemd, r, again, &level)
+	select {
+	case <-ctx.Done():
+		stop() // from now on a signal ends the program
+		log.Info("stopping", "grace", c.settings.Grace)
+	case <-r.Failed():
+	}
+	told()
+	return errors.Join(err, r.Stop())
+}
+
+// keepTelling tells the service manager that the server is ready, gives signs of life and reloads until the function it gives is called, which
+// says that the server stops.
+func (c *cli) keepTelling(cmd *cobra.Command, m manager, r *running, again <-chan os.Signal, level *slog.LevelVar) (stopping func()) {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	tell := func(assignments ...string) {
+		if err := m.tell(assignments...); err != nil {
+			r.log.Warn("service manager", "error", err)
+		}
+	}
+	tell("READY=1", "STATUS="+r.status())
+	go r.reloads(ctx, m, again, level, func() (*settings, error) { return c.settings.again(cmd.Flags()) })
+	go m.alive(ctx, r.log, r.probe, r.status) // nobody waits for its end: a probe may hang
+	return func() {
+		tell("STOPPING=1", "STATUS=running steps get their grace")
+		cancel()
+	}
+}
+
+func setLevel(level *slog.LevelVar, s *settings) error {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return nil, usagef("log.level must be debug, info, warn or error, not %q", s.LogLevel)
+		return usagef("log.level must be debug, info, warn or error, not %q", s.LogLevel)
+	}
+	return nil
+}
+
+// newLog makes the server's own log, whose level can change.
+func newLog(w io.Writer, s *settings, level *slog.LevelVar) (*slog.Logger, error) {
+	if err := setLevel(level, s); err != nil {
+		return nil, err
 	}
 	o := &slog.HandlerOptions{Level: level}
 	switch s.LogFormat {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/job"
@@ -24,37 +24,50 @@ type settings struct {
 	Server string `name:"server" doc:"the server to talk to, as a URL; defaults to the one that the data directory knows"`
 	Output string `name:"output" short:"o" doc:"how to print: table, plain (lines with tabs) or json; defaults to table on a terminal and plain in a pipe"`
 
-	Listen      string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; loopback only until there is authentication"`
-	Store       string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which forgets all when the server ends"`
-	Name        string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
-	Slots       int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
-	Lease       time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a sign of life"`
-	Sweep       time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between looks for what no event told"`
-	Grace       time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
-	Attempts    int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is given up"`
-	RetainEvery time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
-	RetainShare int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
-	LogLevel    string        `name:"log.level" for:"serve" default:"info" doc:"what the server logs to standard error: debug, info, warn or error"`
-	LogFormat   string        `name:"log.format" for:"serve" default:"text" doc:"text or json"`
-	JobLogBytes int64         `name:"joblog.bytes" for:"serve" default:"1048576" doc:"size of one job's log; what comes later is left out"`
-	JobLogFiles int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
-	Connections int           `name:"connections" for:"serve" default:"4096" doc:"connections at once"`
-	Watchers    int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
-	UploadBytes int64         `name:"upload.bytes" for:"serve" default:"68719476736" doc:"size of one payload"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; loopback only until there is authentication"`
+	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which forgets all when the server ends"`
+	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
+	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
+	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a sign of life"`
+	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between looks for what no event told"`
+	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
+	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is given up"`
+	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
+	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
+	RecordsKeep   time.Duration `name:"records.keep" for:"serve" default:"0s" doc:"how long the records of deleted jobs are kept before they are purged from the store; 0s means for ever"`
+	LogsKeep      time.Duration `name:"logs.keep" for:"serve" default:"0s" doc:"how long the logs of ended jobs are kept; 0s means as long as the records"`
+	LogLevel      string        `name:"log.level" for:"serve" choices:"debug info warn error" default:"info" doc:"what the server logs to standard error: debug, info, warn or error"`
+	LogFormat     string        `name:"log.format" for:"serve" choices:"text json" default:"text" doc:"text or json"`
+	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
+	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
+	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once"`
+	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
+	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`
+	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) that metrics tell apart; the rest are \"other\""`
+	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`
 
 	Profiles      string        `name:"ingest.profiles" for:"serve" doc:"directory of ingest profiles (YAML); defaults to profiles in the data directory"`
 	IngestKeep    time.Duration `name:"ingest.keep" for:"serve" default:"0s" doc:"how long ended batches and jobs are kept; 0s means for ever"`
-	IngestReserve int64         `name:"ingest.reserve" for:"serve" default:"536870912" doc:"bytes of the disk that ingest promises to nobody"`
+	IngestTrash   time.Duration `name:"ingest.trash.keep" for:"serve" default:"7d" doc:"how long working files that nobody needs stay in the trash; 0s removes them at once"`
+	IngestWork    time.Duration `name:"ingest.work.keep" for:"serve" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; 0s means for ever"`
+	IngestReserve int64         `name:"ingest.reserve" for:"serve" unit:"bytes" default:"512MiB" doc:"bytes of the disk that ingest promises to nobody"`
+	AccessSmall   int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
+	AccessWorkers int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
+	AccessLarge   int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`
+	AccessFiles   int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
+	AccessBytes   int64         `name:"access.max.bytes" for:"serve" unit:"bytes" default:"0" doc:"content of one package; 0 means any"`
+	AccessKeep    time.Duration `name:"access.keep" for:"serve" default:"7d" doc:"how long packages can be fetched, and failures are kept; 0s means for ever"`
 	MailFrom      string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
 	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
-	MailTLS       string        `name:"mail.tls" for:"serve" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
+	MailTLS       string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
 	MailUser      string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
 	MailPassword  string        `name:"mail.passwordfile" for:"serve" doc:"file with the password of mail.user"`
 	MailHost      string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
+	MailLink      string        `name:"mail.link" for:"serve" doc:"where depositors find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
 
 	file    string            // --config
 	read    string            // the file that was read, if any
-	origins map[string]string // by name: "flag --x", "env X", "file F", "default"
+	origins map[string]string // by name: "flag --x", "env X", "file F:LINE", "default"
 }
 
 // shared marks the settings that every command takes as flags.
@@ -63,6 +76,9 @@ const shared = ""
 // setting is one field with what its tags say.
 type setting struct {
 	Name, Short, For, Default, Doc string
+	unit                           string   // "bytes" for a size
+	choices                        []string // the only values there are; empty: any
+	secret                         bool     // the value is shown to nobody
 	value                          reflect.Value
 }
 
@@ -74,10 +90,27 @@ func (s setting) env() string {
 
 // String gives the value as it would stand in the environment.
 func (s setting) String() string {
-	if d, ok := s.value.Interface().(time.Duration); ok {
-		return d.String()
+	switch v := s.value.Interface().(type) {
+	case time.Duration:
+		return formatDuration(v)
+	case int64:
+		if s.unit == "bytes" {
+			return formatBytes(v)
+		}
 	}
 	return fmt.Sprint(s.value.Interface())
+}
+
+// shown gives the value for people: a secret is only said to be there.
+func (s setting) shown() string {
+	text := s.String()
+	if s.secret && text != "" {
+		return "***"
+	}
+	if u, err := url.Parse(text); err == nil && u.User != nil && u.Host != "" {
+		return u.Redacted()
+	}
+	return text
 }
 
 // set reads a value from text.
@@ -85,17 +118,32 @@ func (s setting) set(text string) error {
 	var err error
 	switch s.value.Interface().(type) {
 	case string:
+		if len(s.choices) > 0 && !slices.Contains(s.choices, text) {
+			last := len(s.choices) - 1
+			return fmt.Errorf("%s must be %s or %s, not %q", s.Name, strings.Join(s.choices[:last], ", "), s.choices[last], text)
+		}
 		s.value.SetString(text)
+	case bool:
+		var yes bool
+		if yes, err = strconv.ParseBool(text); err != nil {
+			err = errors.New("it must be true or false")
+		}
+		s.value.SetBool(yes)
 	case time.Duration:
 		var d time.Duration
-		d, err = time.ParseDuration(text)
+		d, err = parseDuration(text)
 		s.value.SetInt(int64(d))
 		if err == nil && d < 0 {
 			err = errors.New("it must not be negative")
 		}
 	default:
 		var n int64
-		n, err = strconv.ParseInt(text, 10, 64)
+		if n, err = strconv.ParseInt(text, 10, s.value.Type().Bits()); err != nil {
+			err = errors.New("it is not a whole number, or too large")
+		}
+		if s.unit == "bytes" {
+			n, err = parseBytes(text)
+		}
 		s.value.SetInt(n)
 		if err == nil && n < 0 {
 			err = errors.New("it must not be negative")
@@ -128,10 +176,20 @@ func (s *settings) all() []setting {
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		if name := tag.Get("name"); name != "" {
-			all = append(all, setting{name, tag.Get("short"), tag.Get("for"), tag.Get("default"), tag.Get("doc"), v.Field(i)})
+			one := setting{Name: name, Short: tag.Get("short"), For: tag.Get("for"), Default: tag.Get("default"), Doc: tag.Get("doc"), value: v.Field(i)}
+			one.unit, one.secret = tag.Get("unit"), hides(name)
+			if c := tag.Get("choices"); c != "" {
+				one.choices = strings.Split(c, " ")
+			}
+			all = append(all, one)
 		}
 	}
 	return all
+}
+
+// hides tells whether a setting is a secret by its name. One that names a file with the secret is none.
+func hides(name string) bool {
+	return slices.ContainsFunc([]string{"password", "secret", "token", "key"}, func(word string) bool { return strings.HasSuffix(name, word) })
 }
 
 // textFlag is a flag whose text is read with the other sources, in load.
@@ -157,87 +215,53 @@ func (s *settings) bind(flags *pflag.FlagSet, command string) {
 		case "int64":
 			kind = "int"
 		}
-		flags.VarP(&textFlag{text: one.Default, kind: kind}, one.flag(), one.Short, one.Doc)
+		if one.unit == "bytes" {
+			kind = "size"
+		}
+		f := flags.VarPF(&textFlag{text: one.Default, kind: kind}, one.flag(), one.Short, one.Doc)
+		if kind == "bool" {
+			f.NoOptDefVal = "true"
+		}
 	}
 }
 
-// load takes the values from flags, environment and file, and remembers where each came from.
+// load takes the values from flags, environment and file, and remembers where each came from. The error names every mistake.
 func (s *settings) load(flags *pflag.FlagSet, env func(string) (string, bool)) error {
 	var mistakes []error
-	take := func(one setting) (origin string, ok bool) {
-		if f := flags.Lookup(one.flag()); f != nil && f.Changed {
-			mistakes = append(mistakes, one.set(f.Value.String()))
-			return "flag --" + one.flag(), true
-		}
-		if text, ok := env(one.env()); ok && text != "" {
-			mistakes = append(mistakes, one.set(text))
-			return "env " + one.env(), true
-		}
-		return "", false
-	}
 	taken := map[string]bool{}
+	take := func(one setting, text, origin string) {
+		if err := one.set(text); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s: %w", strings.TrimPrefix(origin, "file "), err))
+		}
+		s.origins[one.Name], taken[one.Name] = origin, true
+	}
 	for _, one := range s.all() {
-		if origin, ok := take(one); ok {
-			s.origins[one.Name], taken[one.Name] = origin, true
+		if f := flags.Lookup(one.flag()); f != nil && f.Changed {
+			take(one, f.Value.String(), "flag --"+one.flag())
+		} else if text, ok := env(one.env()); ok && text != "" {
+			take(one, text, "env "+one.env())
 		}
 	}
-	values, err := s.readFile(env)
+	if s.read = s.findFile(env); s.read == "" {
+		return errors.Join(mistakes...)
+	}
+	entries, err := readEntries(s.read)
 	mistakes = append(mistakes, err)
-	for _, one := range s.all() {
-		if text, ok := values[one.Name]; ok && !taken[one.Name] {
-			mistakes = append(mistakes, one.set(text))
-			s.origins[one.Name] = "file " + s.read
+	all := s.all()
+	for _, e := range entries {
+		i := slices.IndexFunc(all, func(one setting) bool { return one.Name == e.Name })
+		switch {
+		case i < 0:
+			mistakes = append(mistakes, s.unknown(s.read, e))
+		case !taken[e.Name]:
+			take(all[i], e.Text, fmt.Sprintf("file %s:%d", s.read, e.Line))
+		default: // it does not count, but a mistake in it is one
+			if err := newSettings().all()[i].set(e.Text); err != nil {
+				mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", s.read, e.Line, err))
+			}
 		}
-		delete(values, one.Name)
-	}
-	unknown := []string{}
-	for name := range values {
-		unknown = append(unknown, name)
-	}
-	if slices.Sort(unknown); len(unknown) > 0 {
-		mistakes = append(mistakes, fmt.Errorf("%s: there is no setting %s (stagepost config lists all)", s.read, strings.Join(unknown, ", ")))
 	}
 	return errors.Join(mistakes...)
-}
-
-// readFile finds the configuration file and flattens it: {retain: {every: 1h}} is retain.every.
-func (s *settings) readFile(env func(string) (string, bool)) (map[string]string, error) {
-	candidates := []string{"stagepost.yaml", filepath.Join(s.Data, "stagepost.yaml")}
-	named := s.file
-	if named == "" {
-		named, _ = env("STAGEPOST_CONFIG")
-	}
-	if named != "" {
-		candidates = []string{named}
-	}
-	for _, name := range candidates {
-		text, err := os.ReadFile(name)
-		if errors.Is(err, os.ErrNotExist) && named == "" {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.read = name
-		var tree map[string]any
-		if err := yaml.Unmarshal(text, &tree); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		flat := map[string]string{}
-		flatten(flat, "", tree)
-		return flat, nil
-	}
-	return nil, nil
-}
-
-func flatten(into map[string]string, prefix string, tree map[string]any) {
-	for name, value := range tree {
-		if branch, ok := value.(map[string]any); ok {
-			flatten(into, prefix+name+".", branch)
-			continue
-		}
-		into[prefix+name] = fmt.Sprint(value)
-	}
 }
 
 func defaultData() string {

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Audit is an entry of the audit list: what a person did.
+type Audit struct {
+	job.Audit
+	By []string `json:"by"`
+}
+
+// Audits is a page of the audit list, oldest first.
+type Audits struct {
+	Entries []Audit `json:"entries"`
+	Next    int64   `json:"next,omitempty"` // with After: where to go on; 0 at the end
+	Cut     bool    `json:"cut,omitempty"`  // the look ended before the list did: filters that fit rarely
+}
+
+// AuditQuery selects entries; empty fields do not restrict.
+type AuditQuery struct {
+	After int64 // number after which to begin, going forward
+	Last  int   // instead: the newest so many. 0 means 50, at most 1000
+	Actor string
+	Job   job.ID
+	Event lifecycle.Event
+}
+
+// Audit gives entries of the audit list.
+func (c *Client) Audit(ctx context.Context, q AuditQuery) (Audits, error) {
+	v := number(number(url.Values{}, "after", q.After), "last", int64(q.Last))
+	for name, value := range map[string]string{"actor": q.Actor, "job": string(q.Job), "event": string(q.Event)} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return get[Audits](ctx, c, "/api/audit", v)
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func TestSettingSizes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "1048576": 1 << 20, "64GiB": 64 << 30, "64 gib": 64 << 30, "1.5KiB": 1536, "3kB": 3000, "3KB": 3000, "2TB": 2e12, "7B": 7,
+		"-1": -1, "8191PiB": 8191 << 50, "9223372036854775807": math.MaxInt64,
+	} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "B", "k", "512k", "1.5", "1e3GB", "NaNGB", "0x10", "8192PiB", "9223372036854775808", "1 000", "1_000"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("%q: got %d", text, got)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 1: "1", 1024: "1KiB", 1 << 30: "1GiB", 1<<30 + 1: "1073741825", 3e9: "3000000000"} {
+		if got := formatBytes(n); got != want {
+			t.Errorf("%d: got %s", n, got)
+		} else if again, err := parseBytes(got); err != nil || again != n {
+			t.Errorf("%s is read as %d, %v", got, again, err)
+		}
+	}
+}
+
+func TestSettingDurations(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"0s": 0, "0": 0, "15s": 15 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * day, "2w": 14 * day, "1w2d3h": 9*day + 3*time.Hour, "-3s": -3 * time.Second,
+	} {
+		if got, err := parseDuration(text); err != nil || got != want {
+			t.Errorf("%q: got %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "d", "1.5d", "3d2w", "1d-2h", "99999999d", "16000w", "106751d24h1000000h", "soon", "12"} {
+		if got, err := parseDuration(text); err == nil {
+			t.Errorf("%q: got %s", text, got)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0s", time.Second: "1s", time.Minute: "1m", 6 * time.Hour: "6h", 90 * time.Minute: "1h30m", day: "1d", 25 * time.Hour: "25h", time.Hour + time.Second: "1h0m1s",
+	} {
+		if got := formatDuration(d); got != want {
+			t.Errorf("%d: got %s, want %s", d, got, want)
+		} else if again, err := parseDuration(got); err != nil || again != d {
+			t.Errorf("%s is read as %s, %v", got, again, err)
+		}
+	}
+}
+
+// TestEverySettingHasAnOrigin sets each setting in the file, each in the environment and each by its flag: the origin says which it was, and the
+// value is the one that was given. A setting that somebody adds is in it by itself.
+func TestEverySettingHasAnOrigin(t *testing.T) {
+	t.Chdir(t.TempDir())
+	sample := func(s setting) string {
+		switch {
+		case len(s.choices) > 0:
+			return s.choices[len(s.choices)-1]
+		case s.unit == "bytes":
+			return "77MiB"
+		}
+		switch s.value.Interface().(type) {
+		case string:
+			return "text"
+		case bool:
+			return "true"
+		case time.Duration:
+			return "77m"
+		}
+		return "77"
+	}
+	var file strings.Builder
+	for _, one := range newSettings().all() {
+		file.WriteString(one.Name + ": " + sample(one) + "\n")
+	}
+	if err := os.WriteFile("stagepost.yaml", []byte(file.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, source := range []string{"flag", "env", "file", "default"} {
+		s := newSettings()
+		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		s.bind(flags, shared)
+		s.bind(flags, "serve")
+		env := map[string]string{}
+		for _, one := range s.all() {
+			switch source {
+			case "flag":
+				if err := flags.Set(one.flag(), sample(one)); err != nil {
+					t.Fatal(err)
+				}
+			case "env":
+				env[one.env()] = sample(one)
+			}
+		}
+		if source == "default" {
+			if err := os.Rename("stagepost.yaml", "aside.yaml"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := s.load(flags, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range s.all() {
+			if got := s.origins[one.Name]; !strings.HasPrefix(got, source) {
+				t.Errorf("%s: its origin is %q, want a %s", one.Name, got, source)
+			}
+			if got := one.String(); source != "default" && got != sample(one) && got != formatDuration(77*time.Minute) {
+				t.Errorf("%s by %s: got %q, want %q", one.Name, source, got, sample(one))
+			}
+		}
+	}
+}
+
+// TestSecretsAreNotShown: those that are secrets by name, and passwords in addresses. Names of files with secrets are.
+func TestSecretsAreNotShown(t *testing.T) {
+	for name, want := range map[string]bool{
+		"mail.password": true, "auth.token": true, "hook.secret": true, "s3.key": true, "mail.passwordfile": false, "listen": false,
+	} {
+		if got := hides(name); got != want {
+			t.Errorf("%s is hidden: %v", name, got)
+		}
+	}
+	s := newSettings()
+	s.Server = "https://ann:s3cret@archive.example/"
+	for _, one := range s.all() {
+		if one.Name == "server" {
+			one.secret = false
+			if got := one.shown(); strings.Contains(got, "s3cret") || !strings.Contains(got, "archive.example") {
+				t.Errorf("got %s", got)
+			}
+			if one.secret = true; one.shown() != "***" {
+				t.Errorf("got %s", one.shown())
+			}
+		}
+	}
+}
+
+// TestHostileFiles reads files that are no settings: an error with a line, never a panic.
+func TestHostileFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "stagepost.yaml")
+	for text, want := range map[string]string{
+		"- a\n- b\n":                          ":1: settings are names with values",
+		"just text":                           ":1: settings are names with values",
+		"slots: 3\nslots: 4\n":                ":2: ",
+		"a: &x 3\nslots: *x\n":                ":1: it takes a plain value",
+		"<<: {slots: 3}\n":                    ":1: a merge key is not for this file",
+		"slots: 3\n---\nslots: 4\n":           "more than one document",
+		"slots: {3: 4}\n":                     ":1: there is no setting slots.3",
+		"\x00":                                "",
+		"slots: !!binary aGk=\n":              ":1: ",
+		strings.Repeat("[", 10_000):           "",
+		strings.Repeat("a: {", 2000) + "b: 1": "",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkFile(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: got %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{"", "# nothing\n", "---\n", "slots: 3\n", "retain:\n  every: 1h\n  share: 7\n", "mail.user:\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkFile(name); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) files() *cobra.Command {
+	var limit int
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "files ID",
+		Short: "Show the files of an ingest job",
+		Long: `Shows the files of an ingest job with size, digests, type and where they come from, whatever the job's state: wanted (named by the manifest), fetched
+(in its working directory) or stored. Of a job that was deleted it shows what it stored, and says what is gone.`,
+		Example:           "  stagepost files ing_01J9...\n  stagepost files ing_01J9... --all -o json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 || limit > 1000 {
+				return usagef("--limit must be 1 to 1000; --all gives everything")
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			if all {
+				limit = 1000
+			}
+			list, err := api.JobFiles(ctx, job.ID(args[0]), "", limit)
+			for err == nil && all && list.Next != "" {
+				var page client.JobFiles
+				if page, err = api.JobFiles(ctx, job.ID(args[0]), list.Next, limit); err == nil {
+					list.Files, list.Next = append(list.Files, page.Files...), page.Next
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return c.printFiles(&list)
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, up to 1000")
+	cmd.Flags().BoolVar(&all, "all", false, "all of them, page by page")
+	return cmd
+}
+
+// printFiles prints files. Columns: state, size, path, type, from, digests.
+func (c *cli) printFiles(list *client.JobFiles) error {
+	if c.out.mode == modeJSON {
+		return c.out.json(list)
+	}
+	rows := make([][]string, len(list.Files))
+	for i, f := range list.Files {
+		size := ""
+		if f.Size >= 0 {
+			size = strconv.FormatInt(f.Size, 10)
+		}
+		digests := []string{}
+		for _, name := range slices.Sorted(maps.Keys(f.Digests)) {
+			value := f.Digests[name]
+			if c.out.mode == modeTable && len(value) > 12 {
+				value = value[:12] + "..."
+			}
+			digests = append(digests, name+":"+value)
+		}
+		rows[i] = []string{f.State, size, f.Path, f.Type, f.From, strings.Join(digests, " ")}
+	}
+	if err := c.out.table([]string{"STATE", "SIZE", "PATH", "TYPE", "FROM", "DIGESTS"}, rows); err != nil {
+		return err
+	}
+	if list.Next != "" {
+		c.note("... and more; --all gives everything")
+	}
+	if list.Note != "" {
+		c.note("%s", clean(list.Note))
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) health() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask whether the server works",
+		Long: `Asks the server whether it works: its store answers, its engine gets on. The exit code is 0 if so and 1 if not, or if there is no server; 6 if the
+time of --timeout is up. It is what a container's health check calls.`,
+		Example: "  stagepost health --data /srv/stagepost --timeout 5s",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			h, err := api.Health(ctx)
+			if err != nil && h.Status == "" {
+				return err
+			}
+			if c.out.mode == modeJSON {
+				return errors.Join(err, c.out.json(h))
+			}
+			return errors.Join(err, c.out.sheet([][2]string{
+				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"engine", h.Engine}, {"kinds", strings.Join(h.Kinds, ", ")},
+			}))
+		},
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) hooks() *cobra.Command {
+	var q client.HookQuery
+	var of string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "hooks",
+		Short: "List notifications that were sent to webhooks, or are to be, newest first",
+		Long: `Profiles name webhooks, which are told of what happens to batches and jobs. Each notification is sent until it is taken, with longer and longer pauses,
+at most setting attempts times; an answer 410 ends it at once. Every try has the same id, and so has a replay. Receivers must take the same id twice, and
+notifications in any order.`,
+		Example: "  stagepost hooks --status given-up\n  stagepost hooks --job bat_01J9...\n  stagepost hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Limit < 1 || q.Limit > 1000 {
+				return usagef("--limit must be 1 to 1000; --all gives everything")
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			q.Job = job.ID(of)
+			if all {
+				q.Limit = 1000
+			}
+			hooks := []client.Hook{}
+			for {
+				page, err := api.Hooks(ctx, q)
+				if err != nil {
+					return err
+				}
+				hooks = append(hooks, page.Hooks...)
+				if page.Next == 0 || !all {
+					return c.printHooks(hooks, page.Next != 0)
+				}
+				q.Before = page.Next
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&of, "job", "", "only of this batch or job")
+	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000")
+	f.BoolVar(&all, "all", false, "all of them, page by page")
+	c.complete(cmd, "status", "pending", "delivered", "given-up")
+	cmd.AddCommand(c.hooksShow(), c.hooksReplay(), c.hooksPing())
+	return cmd
+}
+
+// printHooks prints a list of notifications. Columns: key, type, host, attempts, status, created, next try, error.
+func (c *cli) printHooks(hooks []client.Hook, more bool) error {
+	if c.out.mode == modeJSON {
+		return c.out.json(hooks)
+	}
+	rows := make([][]string, len(hooks))
+	for i := range hooks {
+		h := &hooks[i]
+		rows[i] = []string{h.Key, h.Type, h.Host, strconv.Itoa(h.Attempts), h.Status, c.out.when(h.Created), c.out.when(h.Due), h.Error}
+	}
+	err := c.out.table([]string{"KEY", "TYPE", "HOST", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
+	if more && c.out.mode == modeTable {
+		c.out.line("... and more: --all, or a filter")
+	}
+	return err
+}
+
+func (c *cli) hooksShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show KEY",
+		Short: "Show a notification: its tries and what is sent",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			h, err := api.Hook(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(h)
+			}
+			pairs := [][2]string{
+				{"key", h.Key}, {"type", h.Type}, {"job", string(h.Job)}, {"profile", h.Profile}, {"webhook", h.Hook}, {"host", h.Host},
+				{"status", h.Status}, {"attempts", strconv.Itoa(h.Attempts)}, {"created", c.out.moment(h.Created)}, {"next try", c.out.moment(h.Due)},
+				{"error", h.Error},
+			}
+			for _, t := range h.Tried {
+				text := "taken"
+				if t.Error != "" {
+					text = t.Error
+				}
+				pairs = append(pairs, [2]string{"try", fmt.Sprintf("%s, %d ms: %s", c.out.moment(t.At), t.Took, text)})
+			}
+			return c.out.sheet(append(pairs, [2]string{"payload", string(h.Payload)}))
+		},
+	}
+}
+
+func (c *cli) hooksReplay() *cobra.Command {
+	var b client.ReplayHooks
+	var since string
+	cmd := &cobra.Command{
+		Use:   "replay KEY... | --failed [--since TIME]",
+		Short: "Send notifications again, under the ids they had",
+		Long: `Sends notifications again that were delivered or given up: those of the keys, or with --failed all that were given up. They get all their tries anew.
+It prints their keys. The reason stands in the audit list.`,
+		Example: "  stagepost hooks replay bat_01J9.../5/batch-completed/library --note 'their database was lost'\n" +
+			"  stagepost hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b.Keys, b.Actor = args, whoami(b.Actor)
+			switch {
+			case b.Note == "":
+				return usagef("a replay needs a reason: --note WHY")
+			case b.Failed == (len(args) > 0):
+				return usagef("either keys or --failed")
+			case since != "" && !b.Failed:
+				return usagef("--since is for --failed")
+			}
+			if since != "" {
+				var err error
+				if b.Since, err = time.Parse(time.RFC3339, since); err != nil {
+					return usagef("--since must be a time such as 2006-01-02T15:04:05Z, not %q", since)
+				}
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			keys, err := api.ReplayHooks(ctx, b)
+			if err != nil {
+				return err
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(client.ReplayedHooks{Keys: keys})
+			}
+			rows := make([][]string, len(keys))
+			for i, key := range keys {
+				rows[i] = []string{key}
+			}
+			return c.out.table([]string{"KEY"}, rows)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&b.Failed, "failed", false, "all that were given up")
+	f.StringVar(&since, "since", "", "with --failed: only those written at this time or later")
+	f.StringVarP(&b.Note, "note", "m", "", "why; stands in the audit list")
+	f.StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
+func (c *cli) hooksPing() *cobra.Command {
+	var b client.PingHooks
+	cmd := &cobra.Command{
+		Use:   "ping PROFILE",
+		Short: "Send a notification of type ping to the webhooks of a profile, to try them",
+		Long: `Each webhook of the profile is called once, now, signed as always. The exit code is 1 if one of them did not take it. Pings are not in the list of
+notifications.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			b.Profile, b.Actor = args[0], whoami(b.Actor)
+			pings, err := api.PingHooks(ctx, b)
+			if err != nil {
+				return err
+			}
+			failed, rows := 0, make([][]string, len(pings))
+			for i, p := range pings {
+				status := "taken"
+				if p.Error != "" {
+					status = p.Error
+					failed++
+				}
+				rows[i] = []string{p.Hook, p.Host, p.ID, strconv.FormatInt(p.Took, 10), status}
+			}
+			if c.out.mode == modeJSON {
+				err = c.out.json(pings)
+			} else {
+				err = c.out.table([]string{"WEBHOOK", "HOST", "ID", "MS", "RESULT"}, rows)
+			}
+			if err == nil && failed > 0 {
+				err = ailing{failed}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&b.Hook, "hook", "", "only the webhook of this name")
+	cmd.Flags().StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}

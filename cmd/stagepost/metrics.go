@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// newMetrics makes what counts, before the parts that tell it.
+func newMetrics(r *running, s *settings) *metrics.Metrics {
+	return metrics.New(metrics.Options{Version: version, Groups: s.MetricsGroups, Log: r.log})
+}
+
+// bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
+func (r *running) bindMetrics(files *sqlite.Store) {
+	from := metrics.Sources{Engine: r.Engine, Watching: r.server.Watching, Disks: r.disks}
+	if files != nil {
+		from.Waiting = files.Waiting
+	}
+	r.metrics.Bind(from)
+}
+
+// disks names the directories whose room is watched: the data directory and the storage places.
+func (r *running) disks() map[string]string {
+	all := map[string]string{"data": r.Data}
+	for _, a := range r.apps {
+		if p, ok := a.(interface{ Places() []string }); ok {
+			for _, dir := range p.Places() {
+				all[placeName(r.Data, dir)] = dir
+			}
+		}
+	}
+	return all
+}
+
+// placeName names a storage place: its directory, without the data directory if it lies in there.
+func placeName(data, dir string) string {
+	if inner, ok := strings.CutPrefix(dir, data+string(filepath.Separator)); ok {
+		return inner
+	}
+	return dir
+}
+
+// listenMetrics opens the address of the metrics, if they have one of their own.
+func (r *running) listenMetrics(ctx context.Context, s *settings) (net.Listener, error) {
+	if s.MetricsListen == "" {
+		return nil, nil
+	}
+	l, err := server.Listen(ctx, s.MetricsListen, 16)
+	if err != nil {
+		return nil, usage(err)
+	}
+	r.MetricsURL = "http://" + l.Addr().String() + "/metrics"
+	return l, nil
+}
+
+// serveMetrics answers on the address of the metrics until ctx ends.
+func (r *running) serveMetrics(ctx context.Context, l net.Listener) {
+	if l == nil {
+		return
+	}
+	h := server.HTTP(r.server.MetricsAlone(), r.log)
+	r.stopped.Go(func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			r.log.Error("metrics", "error", err)
+		}
+	})
+	r.stopped.Go(func() {
+		<-ctx.Done()
+		_ = h.Close()
+	})
+}

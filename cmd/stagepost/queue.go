@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) queue() *cobra.Command {
+	var kind string
+	var q client.QueueQuery
+	var batches, holds bool
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Sum up what there is to do, by collection and state",
+		Long: `Counts jobs and bytes by collection and state, with totals. With --batches it lists batches by age, the oldest first, with their jobs by outcome: FAIL
+for one that failed, WARN for one that is open and older than a day. With --holds it tells what is held: holds with the number of open jobs they
+concern, and jobs that were put aside.
+
+In a pipe a line of the summary begins with jobs, state (the total of a state) or total, one of --holds with hold or held.`,
+		Example: "  stagepost queue --open\n  stagepost queue --batches\n  stagepost queue --holds",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if batches && holds {
+				return usagef("either --batches or --holds")
+			}
+			if (batches || holds) && (kind != "" || q.Open) || holds && q.Group != "" {
+				return usagef("--kind and --open are for the summary, --group is not for --holds")
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			q.Kind = job.Kind(kind)
+			switch {
+			case batches:
+				return c.queueBatches(ctx, api, q)
+			case holds:
+				return c.queueHolds(ctx, api)
+			}
+			sum, err := api.Queue(ctx, q)
+			if err != nil {
+				return err
+			}
+			return c.printQueue(&sum)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&batches, "batches", false, "list batches by age")
+	f.BoolVar(&holds, "holds", false, "tell what is held")
+	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
+	f.StringVar(&q.Group, "group", "", "only this group (collection, course, service)")
+	f.BoolVar(&q.Open, "open", false, "only jobs that have not ended")
+	f.BoolVar(&q.All, "all", false, "with --batches: those that ended well, too, page by page")
+	return cmd
+}
+
+// printQueue prints the summary. Columns: group, kind, state, jobs, of these at work, bytes.
+func (c *cli) printQueue(q *client.Queue) error {
+	if c.out.mode == modeJSON {
+		return c.out.json(q)
+	}
+	rows := [][]string{}
+	add := func(lead, group string, t client.QueueTotal) {
+		row := []string{group, string(t.Kind), string(t.State), strconv.FormatInt(t.Jobs, 10), strconv.FormatInt(t.Claimed, 10), c.bytes(t.Bytes)}
+		if c.out.mode == modePlain {
+			row = append([]string{lead}, row...)
+		}
+		rows = append(rows, row)
+	}
+	for _, r := range q.Rows {
+		add("jobs", r.Group, r.QueueTotal)
+	}
+	for _, t := range q.States {
+		add("state", "(all)", t)
+	}
+	add("total", "(all)", q.Total)
+	return c.out.table([]string{"GROUP", "KIND", "STATE", "JOBS", "AT WORK", "BYTES"}, rows)
+}
+
+// bytes writes a size: with a unit on a terminal, exact in a pipe.
+func (c *cli) bytes(n int64) string {
+	if c.out.mode != modeTable || n < 1024 {
+		return strconv.FormatInt(n, 10)
+	}
+	f, unit := float64(n), 0
+	for f >= 1024 && unit < 5 {
+		f, unit = f/1024, unit+1
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64) + " " + []string{"", "KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
+}
+
+// queueBatches prints batches. Columns: level, id, state, group, age, expected, open, ok, failed, deleted, bytes, message.
+func (c *cli) queueBatches(ctx context.Context, api *client.Client, q client.QueueQuery) error {
+	q.Limit = 1000
+	batches, more := []client.QueueBatch{}, false
+	for {
+		page, err := api.QueueBatches(ctx, q)
+		if err != nil {
+			return err
+		}
+		batches = append(batches, page.Batches...)
+		if more = page.Next != ""; !more || !q.All {
+			break
+		}
+		q.After = page.Next
+	}
+	if c.out.mode == modeJSON {
+		return c.out.json(batches)
+	}
+	rows := make([][]string, len(batches))
+	for i, b := range batches {
+		n := b.Children
+		rows[i] = []string{b.Level, string(b.Job), string(b.State), b.Group, c.span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
+			strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.bytes(b.Bytes), b.Message}
+	}
+	if err := c.out.table([]string{"LEVEL", "ID", "STATE", "GROUP", "AGE", "JOBS", "OPEN", "OK", "FAILED", "DELETED", "BYTES", "MESSAGE"}, rows); err != nil {
+		return err
+	}
+	if more {
+		c.note("... and more; --all gives everything")
+	}
+	return nil
+}
+
+// queueHolds prints what is held. Columns: what, scope or collection, jobs, who, since, until, why.
+func (c *cli) queueHolds(ctx context.Context, api *client.Client) error {
+	q, err := api.QueueHolds(ctx)
+	if err != nil {
+		return err
+	}
+	if c.out.mode == modeJSON {
+		return c.out.json(q)
+	}
+	rows := [][]string{}
+	for _, h := range q.Holds {
+		n := strconv.FormatInt(h.Jobs, 10)
+		if h.More {
+			n += "+"
+		}
+		rows = append(rows, []string{"hold", h.Scope.String(), n, h.Who, c.out.when(h.Since), c.out.when(h.Until), h.Why})
+	}
+	for _, r := range q.Held {
+		rows = append(rows, []string{"held", r.Group + " " + string(r.Kind) + " " + string(r.State), strconv.FormatInt(r.Jobs, 10), "", "", "", ""})
+	}
+	return c.out.table([]string{"WHAT", "SCOPE", "JOBS", "WHO", "SINCE", "UNTIL", "WHY"}, rows)
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// report prints what a depositor is told about a batch.
+func (c *cli) report() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "report BATCH",
+		Short: "Print the report about a batch, as its depositor gets it",
+		Long: `Prints what is told about a batch, as it stands now: what happened, what there is to do, what became of each object, and what is new since the
+last report that went out. As text it is the body of the mail; csv-completed and csv-failed are the tables that are attached to it.`,
+		Example:           "  stagepost report bat_01J9...\n  stagepost report bat_01J9... --format csv-failed > failed.csv",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "" {
+				format = "text"
+				if c.out.mode == modeJSON {
+					format = "json"
+				}
+			}
+			if !slices.Contains(client.ReportFormats(), format) {
+				return usagef("--format must be one of %s, not %q", strings.Join(client.ReportFormats(), ", "), format)
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			text, err := api.BatchReportAs(ctx, job.ID(args[0]), format)
+			if err != nil {
+				return err
+			}
+			switch format {
+			case "json":
+				return c.out.indent(text)
+			case "text":
+				text = []byte(cleanLines(text))
+			}
+			_, err = c.out.Write(text)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "text, html, json, csv-completed or csv-failed; defaults to text, with -o json to json")
+	c.complete(cmd, "format", client.ReportFormats()...)
+	return cmd
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// clearer is an application that keeps things of a job outside the store.
+type clearer interface {
+	Clear(ctx context.Context, j *job.Job) error
+}
+
+// retention says how long what has ended is kept.
+func (r *running) retention(s *settings) engine.Retention {
+	return engine.Retention{Every: s.RetainEvery, Share: s.RetainShare, Records: s.RecordsKeep, Logs: s.LogsKeep, Clear: r.clear}
+}
+
+// clear has the applications remove what belongs to a job whose record is about to be purged.
+func (r *running) clear(ctx context.Context, j *job.Job) error {
+	var mistakes []error
+	for _, a := range r.apps {
+		if c, ok := a.(clearer); ok {
+			mistakes = append(mistakes, c.Clear(ctx, j))
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// forEver gives a time to keep something as applications take it, to whom zero means their default.
+func forEver(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *cli) stuck() *cobra.Command {
+	var kind string
+	var q client.StuckQuery
+	cmd := &cobra.Command{
+		Use:   "stuck",
+		Short: "Show jobs that are stuck, worst first, and why",
+		Long: `Shows open jobs that are longer in their state than usual: longer than 95 of 100 of the last jobs of their kind stayed there, waiting and working
+counted together, and longer than a minute. Where fewer than 20 are known, longer than an hour, or a day for a batch; BASIS says which was used.
+Besides: jobs whose time is up, whose worker is silent, which have been held for more than a week; batches older than a day; and messages that were
+given up. Each row has the first reason that why gives, and what to do about it.
+
+In a pipe a line begins with job or message.`,
+		Example: "  stagepost stuck\n  stagepost stuck --kind ingest.job --factor 3",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f := cmd.Flags().Lookup("factor"); f.Changed && !(q.Factor > 0) {
+				return usagef("--factor must be more than 0")
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			q.Kind = job.Kind(kind)
+			s, err := api.Stuck(ctx, q)
+			if err != nil {
+				return err
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(s)
+			}
+			return c.printStuck(&s)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
+	f.Float64Var(&q.Factor, "factor", 1, "how many times the usual is too long")
+	f.IntVar(&q.Limit, "limit", 100, "at most so many, up to 1000")
+	return cmd
+}
+
+// printStuck prints stuck jobs and given-up messages. Columns: id, state, how long, usual, its basis, codes, what, why, remedy.
+func (c *cli) printStuck(s *client.Stuck) error {
+	rows := [][]string{}
+	lead := func(kind string, row []string) []string {
+		if c.out.mode == modePlain {
+			return append([]string{kind}, row...)
+		}
+		return row
+	}
+	for i := range s.Stuck {
+		rows = append(rows, lead("job", c.stuckRow(&s.Stuck[i])))
+	}
+	for _, m := range s.Messages {
+		rows = append(rows, lead("message", []string{string(m.Job), "given up", c.out.when(m.Created), "", "", "given-up", m.Topic + " " + m.Key, m.Error,
+			remedyOf(&m)}))
+	}
+	if len(rows) == 0 && c.out.mode == modeTable {
+		c.out.line("nothing is stuck")
+	} else if err := c.out.table([]string{"ID", "STATE", "FOR", "USUAL", "BASIS", "CODES", "WHAT", "WHY", "REMEDY"}, rows); err != nil {
+		return err
+	}
+	if s.Found > len(s.Stuck) {
+		c.note("%d more are stuck; --limit shows more", s.Found-len(s.Stuck))
+	}
+	for _, cut := range s.Cut {
+		c.note("%s", clean(cut))
+	}
+	return nil
+}
+
+// remedyOf says what to do about a message that was given up.
+func remedyOf(m *job.Message) string {
+	if m.Topic == "webhook" {
+		return "mend the reason, then: stagepost hooks replay " + m.Key + " --note WHY"
+	}
+	return "mend the reason; stagepost report " + string(m.Job) + " shows what the receiver did not get"
+}
+
+func (c *cli) stuckRow(j *client.StuckJob) []string {
+	codes, what, why, remedy := []string{}, []string{}, []string{}, ""
+	for _, r := range j.Reasons {
+		codes, what = append(codes, r.Code), append(what, r.Sentence)
+	}
+	for _, b := range j.Blockers {
+		why = append(why, b.Sentence)
+		if remedy == "" {
+			remedy = b.Remedy
+		}
+	}
+	if c.out.mode == modeTable {
+		why = why[:min(len(why), 1)]
+	}
+	return []string{string(j.Job), string(j.State), c.span(j.Seconds), c.span(j.Usual), j.Basis, strings.Join(codes, ","),
+		strings.Join(what, "; "), strings.Join(why, "; "), remedy}
+}
+
+// span writes a number of seconds: with one unit on a terminal, as it is in a pipe.
+func (c *cli) span(seconds int64) string {
+	if c.out.mode == modeTable {
+		return ago(time.Duration(seconds) * time.Second)
+	}
+	return fmt.Sprintf("%ds", seconds)
+}

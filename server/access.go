@@ -1,0 +1,245 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/access"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Access makes packages of what is stored. *access.App does.
+type Access interface {
+	Request(ctx context.Context, r access.Request) (access.Status, error)
+	Status(ctx context.Context, token string) (access.Status, error)
+	Open(ctx context.Context, token string) (*access.Package, error)
+}
+
+func (s *Server) access() (Access, error) {
+	if s.Access == nil {
+		return nil, job.Errorf(job.Refused, "access", "", "this server gives no stored objects back")
+	}
+	return s.Access, nil
+}
+
+// requestAccess answers 202 with the token: the package is made meanwhile.
+func (s *Server) requestAccess(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	app, err := s.access()
+	if err != nil {
+		return err
+	}
+	asked, err := decode[client.AccessRequest](r, true)
+	if err != nil {
+		return err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if asked.Key != "" && asked.Key != key {
+			return job.Errorf(job.Invalid, "access", "", "the header Idempotency-Key and the field key differ")
+		}
+		asked.Key = key
+	}
+	st, err := app.Request(r.Context(), access.Request(asked))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/api/access/"+st.Token)
+	return replyAs(w, http.StatusAccepted, viewAccess(&st))
+}
+
+func (s *Server) accessStatus(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	app, err := s.access()
+	if err != nil {
+		return err
+	}
+	st, err := app.Status(r.Context(), r.PathValue("token"))
+	if err != nil {
+		return err
+	}
+	if st.Code == access.CodeQueued || st.Code == access.CodeNotReady {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	return reply(w, viewAccess(&st))
+}
+
+// retryAfter is when a package that is not ready may be looked for again, in seconds.
+const retryAfter = "5"
+
+func viewAccess(st *access.Status) client.Access {
+	self := "/api/access/" + st.Token
+	return client.Access{
+		Token: st.Token, Job: st.Job, State: st.State, Status: st.Code, Message: st.Message, Cause: st.Cause, Object: st.Object, Version: st.Version,
+		Format: st.Format, File: st.File, Files: st.Files, Bytes: st.Bytes, Size: st.Size, ETag: st.ETag, Queue: st.Queue, Place: st.Place, Done: st.Done,
+		Requested: st.Requested, Ready: st.Ready, Expires: st.Expires, Damaged: st.Damaged,
+		Links: map[string]string{"self": self, "content": self + "/content", "job": "/api/jobs/" + url.PathEscape(string(st.Job))},
+	}
+}
+
+// accessContent gives a package, or a part of it (RFC 9110, sections 13 and 14).
+func (s *Server) accessContent(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	app, err := s.access()
+	if err != nil {
+		return err
+	}
+	p, err := app.Open(r.Context(), r.PathValue("token"))
+	if err != nil {
+		if job.KindOf(err) == job.Refused {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		return err
+	}
+	defer func() {
+		if err := p.Close(); err != nil { // too late to tell the reader
+			s.Log.Error("a package was not closed", "package", p.File, "error", err)
+		}
+	}()
+	h := w.Header()
+	h.Set("Content-Type", p.Media)
+	h.Set("Content-Disposition", attachment(p.File))
+	h.Set("ETag", p.ETag)
+	return s.serveContent(w, r, p.File, p.Modified, p)
+}
+
+// attachment names a file to be saved (RFC 6266, RFC 8187): in ASCII for old clients, and as it is.
+func attachment(name string) string {
+	var plain, exact strings.Builder
+	for _, r := range name {
+		if r < ' ' || r > '~' || r == '"' || r == '\\' || r == '%' {
+			r = '_'
+		}
+		plain.WriteRune(r)
+	}
+	for i := range len(name) {
+		c := name[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' {
+			exact.WriteByte(c)
+			continue
+		}
+		const hex = "0123456789ABCDEF"
+		exact.Write([]byte{'%', hex[c>>4], hex[c&15]})
+	}
+	return `attachment; filename="` + plain.String() + `"; filename*=UTF-8''` + exact.String()
+}
+
+// serveContent is http.ServeContent with problems in place of its texts, an end to readers who hang, and a broken connection where content turns
+// out not to be what was promised.
+func (s *Server) serveContent(w http.ResponseWriter, r *http.Request, name string, modified time.Time, content io.ReadSeeker) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // the request is read; a recorder in a test has none
+	defer func() { _ = control.SetWriteDeadline(time.Now().Add(30 * time.Second)) }()
+	source := &watchedSource{ReadSeeker: content}
+	answer := &answering{ResponseWriter: w, source: source, pace: pace{control: control, start: time.Now()}}
+	http.ServeContent(answer, r, name, modified, source)
+	switch {
+	case source.err != nil && answer.begun:
+		s.Log.Error("a package cannot be read on", "package", name, "error", source.err) // the path has the token
+		panic(http.ErrAbortHandler)                                                      // the status is sent: only a broken connection says that this is not all
+	case answer.refused == 0:
+		return nil
+	}
+	h := w.Header()
+	for _, name := range []string{"ETag", "Last-Modified", "Content-Length", "Accept-Ranges", "Content-Disposition"} {
+		h.Del(name)
+	}
+	h["Cache-Control"] = headers["Cache-Control"]
+	switch {
+	case source.err != nil:
+		return &job.Error{Op: "access", Kind: job.Conflict, Err: source.err}
+	case answer.refused == http.StatusPreconditionFailed:
+		return refuse(http.StatusPreconditionFailed, job.Conflict, "the package is another one than the request is for")
+	case answer.refused == http.StatusRequestedRangeNotSatisfiable:
+		return refuse(answer.refused, job.Invalid, "there is no such range: %.200q", r.Header.Get("Range"))
+	}
+	return job.Errorf(job.Internal, "access", "", "status %d", answer.refused)
+}
+
+// watchedSource remembers that it could not be read.
+type watchedSource struct {
+	io.ReadSeeker
+	err error
+}
+
+func (c *watchedSource) Read(b []byte) (int, error) {
+	n, err := c.ReadSeeker.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}
+
+func (c *watchedSource) Seek(offset int64, whence int) (int64, error) {
+	n, err := c.ReadSeeker.Seek(offset, whence)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
+}
+
+// answering passes an answer on, but keeps back refusals: whoever made it answers with a problem instead.
+type answering struct {
+	http.ResponseWriter
+	source  *watchedSource
+	pace    pace
+	refused int // status that was kept back
+	begun   bool
+}
+
+func (a *answering) WriteHeader(status int) {
+	if status >= 400 {
+		a.refused = status
+		return
+	}
+	a.begun = true
+	a.pace.step(0)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answering) Write(b []byte) (int, error) {
+	if a.refused != 0 {
+		return len(b), nil
+	}
+	a.begun = true
+	a.pace.step(len(b))
+	return a.ResponseWriter.Write(b)
+}
+
+// pace gives a reader as much time as an honest one needs: 30 s for each piece, and 1 KiB/s on average after the first minute.
+type pace struct {
+	control *http.ResponseController
+	start   time.Time
+	set     time.Time
+	n       int64
+}
+
+func (p *pace) step(n int) {
+	p.n += int64(n)
+	now := time.Now()
+	if now.Sub(p.set) < time.Second {
+		return
+	}
+	p.set = now
+	_ = p.control.SetWriteDeadline(patience(p.start, now, p.n))
+}
+
+// patience is when a piece must be through.
+func patience(start, now time.Time, n int64) time.Time {
+	until := now.Add(30 * time.Second)
+	if slowest := start.Add(time.Minute + time.Duration(n/1024)*time.Second); slowest.Before(until) {
+		return slowest
+	}
+	return until
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Locks are the locks of an application.
+type Locks interface {
+	// Locks gives all locks.
+	Locks(ctx context.Context) ([]client.Lock, error)
+
+	// BreakLock takes a lock from its holder for a reason, and gives it as it was.
+	BreakLock(ctx context.Context, kind, name, actor, note string) (client.Lock, error)
+}
+
+// lockKeeper gives who knows the locks.
+func (s *Server) lockKeeper() (Locks, error) {
+	if s.Options.Locks == nil {
+		return nil, job.Errorf(job.Unavailable, "locks", "", "this server has no application with locks")
+	}
+	return s.Options.Locks, nil
+}
+
+func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	l, err := s.lockKeeper()
+	if err != nil {
+		return err
+	}
+	all, err := l.Locks(r.Context())
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = []client.Lock{}
+	}
+	return reply(w, client.Locks{Locks: all})
+}
+
+func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	kind, name, note := p.text("kind"), p.text("name"), p.text("note")
+	_, actor, err := identity("", p.text("actor"))
+	if err := p.done(); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if kind == "" || name == "" || note == "" {
+		return job.Errorf(job.Invalid, "break", "", "kind, name and note say which lock is broken, and why")
+	}
+	l, err := s.lockKeeper()
+	if err != nil {
+		return err
+	}
+	was, err := l.BreakLock(r.Context(), kind, name, actor, note)
+	if err != nil {
+		return err
+	}
+	return reply(w, was)
+}

@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var _ engine.Meter = (*Metrics)(nil)
+
+// meters counts what the engine tells. The counters of one kind, state and ending are looked up once and kept together: finding them by their
+// labels costs more than counting.
+type meters struct {
+	attempts *prometheus.CounterVec
+	took     *prometheus.HistogramVec
+	backoffs *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	claims   *prometheus.CounterVec
+	waited   *prometheus.HistogramVec
+	lost     *prometheus.CounterVec
+	sent     *prometheus.CounterVec
+	lag      *prometheus.HistogramVec
+	sending  *prometheus.HistogramVec
+	causes   *words
+
+	ends    table[end, ended]
+	granted table[place, grants]
+}
+
+// place is a state of a kind.
+type place struct {
+	kind  job.Kind
+	state lifecycle.State
+}
+
+// end is one way in which attempts at a state end.
+type end struct {
+	place
+	ending engine.Ending
+}
+
+type ended struct {
+	count prometheus.Counter
+	took  prometheus.Observer
+}
+
+type grants struct {
+	queue, chain prometheus.Counter
+	waited       prometheus.Observer
+}
+
+func newMeters(r *prometheus.Registry, causes int) meters {
+	return meters{
+		causes: newWords(causes),
+		attempts: counter(r, "attempts_total", "Attempts at states by how they ended: passed, waited, backed-up, failed, timed-out, yielded, poisoned.",
+			"kind", "state", "ending"),
+		took: histogram(r, "stage_duration_seconds", "Time that one attempt at a state took in this process, by how it ended.",
+			[]float64{.001, .005, .025, .1, .5, 2, 10, 60, 300, 1800, 7200, 28800}, "kind", "state", "ending"),
+		backoffs: counter(r, "backoffs_total", "Attempts that failed and are tried again after a pause, by cause.", "kind", "state", "cause"),
+		failures: counter(r, "failures_total", "Jobs that took a failure exit, by the state they were in and the cause.", "kind", "state", "cause"),
+		claims: counter(r, "claims_total", "Claims granted, by way: from the queue, or as a chain in the commit that ended the state before.",
+			"kind", "state", "way"),
+		waited: histogram(r, "queue_wait_seconds", "Time from entering a state to its first claim from the queue, of jobs that waited for nothing else.",
+			[]float64{.005, .025, .1, .5, 2, 10, 60, 300, 1800, 7200, 28800, 86400}, "kind", "state"),
+		lost: counter(r, "claims_lost_total", "Claims that ended without the worker's word: it fell silent, or the job was taken from it.", "kind", "state", "how"),
+		sent: counter(r, "outbox_deliveries_total", "Attempts to deliver mails and callbacks, by result: delivered, again, given-up.", "topic", "result"),
+		lag: histogram(r, "outbox_lag_seconds", "Time from the commit that wrote a message to its delivery.",
+			[]float64{.05, .25, 1, 5, 30, 120, 600, 3600, 21600, 86400}, "topic"),
+		sending: histogram(r, "outbox_delivery_duration_seconds", "Time that one attempt to deliver took.", []float64{.005, .025, .1, .5, 2, 10, 60}, "topic"),
+	}
+}
+
+// Claimed is part of engine.Meter.
+func (m *Metrics) Claimed(c engine.Claimed) {
+	g := m.attempts.granted.of(place{c.Kind, c.State}, m.attempts.grants)
+	if c.Chain {
+		g.chain.Inc()
+		return
+	}
+	g.queue.Inc()
+	if c.First {
+		g.waited.Observe(c.Waited.Seconds())
+	}
+}
+
+func (m *meters) grants(p place) grants {
+	kind, state := string(p.kind), string(p.state)
+	return grants{m.claims.WithLabelValues(kind, state, "queue"), m.claims.WithLabelValues(kind, state, "chain"), m.waited.WithLabelValues(kind, state)}
+}
+
+// Attempted is part of engine.Meter.
+func (m *Metrics) Attempted(a engine.Attempt) {
+	e := m.attempts.ends.of(end{place{a.Kind, a.State}, a.Ending}, m.attempts.ended)
+	e.count.Inc()
+	if a.Took > 0 {
+		e.took.Observe(a.Took.Seconds())
+	}
+	switch a.Ending {
+	case engine.BackedUp:
+		m.attempts.backoffs.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.bound(a.Cause)).Inc()
+	case engine.FailedBy, engine.TimedOut, engine.Poisoned:
+		m.attempts.failures.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.bound(a.Cause)).Inc()
+	}
+}
+
+func (m *meters) ended(e end) ended {
+	kind, state, ending := string(e.kind), string(e.state), string(e.ending)
+	return ended{m.attempts.WithLabelValues(kind, state, ending), m.took.WithLabelValues(kind, state, ending)}
+}
+
+// Lost is part of engine.Meter.
+func (m *Metrics) Lost(l engine.Lost) {
+	how := "taken"
+	if l.Silent {
+		how = "silent"
+	}
+	m.attempts.lost.WithLabelValues(string(l.Kind), string(l.State), how).Inc()
+}
+
+// Delivered is part of engine.Meter.
+func (m *Metrics) Delivered(d engine.Delivery) {
+	topic, result := valid(d.Topic), string(d.Settled)
+	switch d.Settled {
+	case job.Pending:
+		result = "again"
+	case job.Delivered:
+		m.attempts.lag.WithLabelValues(topic).Observe(d.Lag.Seconds())
+	}
+	m.attempts.sent.WithLabelValues(topic, result).Inc()
+	m.attempts.sending.WithLabelValues(topic).Observe(d.Took.Seconds())
+}

@@ -1,0 +1,126 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// life is a short life with a queue, a stage of work and two ends.
+var life = lc.Must("test.letter",
+	lc.OnQueue("Posted", "Somebody posts it; a worker takes it.", lc.OnPass("begin", "Sorting", lc.Worker, "It is sorted."),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "It cannot be read.")),
+	lc.OnWork("Sorting", "A worker sorts it.", lc.OnPass("finish", "Done", lc.Worker, "It is delivered."),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "It has no address.")),
+	lc.OnEnd("Done", lc.OK, "Delivered."), lc.OnEnd("Lost", lc.Failed, "Lost."),
+)
+
+// world is an engine that is counted.
+type world struct {
+	*metrics.Metrics
+	engine *engine.Engine
+	store  job.Store
+}
+
+// start runs an engine whose step for Sorting is given, until the test ends.
+func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *world {
+	t.Helper()
+	w := &world{Metrics: metrics.New(o), store: store}
+	pass := func(context.Context, *engine.Run) error { return nil }
+	e, err := engine.New(store, []engine.Work{{
+		Life: life, Prefix: "let", Steps: map[lc.State]engine.Step{"Posted": pass, "Sorting": sort},
+		Policy: engine.Policy{MaxAttempts: 2, Backoff: engine.Backoff{First: 1, Max: 1}},
+	}}, engine.Options{Meter: w.Metrics, Slots: 3, Deliver: map[string]engine.Deliver{
+		"mail": func(context.Context, job.Message) error { return nil },
+		"fax": func(context.Context, job.Message) error {
+			return job.Errorf(job.Invalid, "fax", "", "there is no such number")
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.engine = e
+	w.Bind(metrics.Sources{
+		Engine: e, Waiting: func() int { return 4 }, Watching: func() int { return 5 },
+		Disks: func() map[string]string {
+			return map[string]string{"data": t.TempDir(), "new": "/there/is/no/such/place"}
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// page is what a reader of the metrics gets.
+func page(t *testing.T, h http.Handler) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if answer.Code != http.StatusOK || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
+		t.Fatalf("got %d, %s: %s", answer.Code, answer.Header(), answer.Body)
+	}
+	return answer.Body.String()
+}
+
+// series maps each line of a page to its value, as it stands there.
+func series(text string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(text) {
+		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
+			all[line[:i]] = strings.TrimSpace(line[i:])
+		}
+	}
+	return all
+}
+
+// lives lets jobs end in every way that a test can reach quickly.
+func (w *world) lives(t *testing.T) {
+	t.Helper()
+	for _, o := range []engine.Order{
+		{Group: "maps", Bytes: 100, Outbox: []job.Message{{Key: "a", Topic: "mail"}}},
+		{Group: "maps", Bytes: 20, Actor: "fails", Outbox: []job.Message{{Key: "b", Topic: "fax"}}},
+		{Group: "coins", Actor: "breaks"},
+	} {
+		o.Kind = "test.letter"
+		o.Spec = o.Actor
+		if _, err := w.engine.Complete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sorts is a step that does what the job's spec says.
+func sorts(_ context.Context, r *engine.Run) error {
+	var what string
+	if err := r.Spec(&what); err != nil {
+		return err
+	}
+	switch what {
+	case "fails":
+		return engine.Fail("no-address", errors.New("it has no address"))
+	case "breaks":
+		return engine.Retry(errors.New("the machine jams"))
+	}
+	return nil
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return start(t, metrics.Options{Version: "1.2.3"}, mem.New(), sorts)
+}

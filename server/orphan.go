@@ -1,0 +1,56 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// orphans answers with the shape of client.Orphans.
+func (s *Server) orphans(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
+	unhurried(w)
+	report, err := app.Orphans(r.Context())
+	if err != nil {
+		return err
+	}
+	return reply(w, report)
+}
+
+// fixOrphans answers with the shape of client.FixedOrphans.
+func (s *Server) fixOrphans(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	f, err := decode[client.FixOrphans](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := identity("", f.Actor)
+	switch {
+	case err != nil:
+		return err
+	case f.Expect == nil || *f.Expect < 0:
+		return job.Errorf(job.Invalid, "orphans", "", "expect is missing: how many you saw that can be removed")
+	case f.Note == "":
+		return job.Errorf(job.Invalid, "orphans", "", "note is missing: why, for the audit list")
+	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
+	unhurried(w)
+	done, err := app.FixOrphans(r.Context(), ingest.FixOrphans{Expect: *f.Expect, Actor: actor, Note: f.Note})
+	if err != nil {
+		return err
+	}
+	return reply(w, done)
+}

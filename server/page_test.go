@@ -1,0 +1,220 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// reporter is an ingest with one report.
+type reporter struct {
+	server.Ingest
+	report client.BatchReport
+}
+
+func (r *reporter) Report(_ context.Context, id job.ID) (server.Report, error) {
+	r.report.Batch = id
+	text, err := json.Marshal(r.report)
+	return server.Report{
+		JSON: text, Text: "as text", HTML: func() (string, error) { return "<p>as HTML</p>", nil },
+		CSV: func(completed bool) []byte { return fmt.Appendf(nil, "job\r\ncompleted=%v\r\n", completed) },
+	}, err
+}
+
+func hostile() client.BatchReport {
+	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+	return client.BatchReport{
+		State: "Processing", Filename: evil, Submitter: "eve\u202e", Note: "javascript:alert(1)", Profile: evil, Expected: 700, Pending: 97, Completed: 602, Failed: 1,
+		Summary: "We are fetching your files.", Next: "There is nothing for you to do now.",
+		Jobs: append(many(602), client.JobReport{Job: "ing_x", State: "Failed", Outcome: "failed", Title: evil, Message: "\x1b[2J" + evil, Reason: "a file is missing", Next: "Put it there."},
+			client.JobReport{Job: "ing_y", State: "Downloading", Title: strings.Repeat("long", 1000), LocalIDs: []string{evil}}),
+	}
+}
+
+func many(n int) []client.JobReport {
+	var all []client.JobReport
+	for i := range n {
+		all = append(all, client.JobReport{Job: job.ID(fmt.Sprint("ing_", i)), State: "Completed", Outcome: "ok", Title: fmt.Sprint("Object ", i), ARK: "ark:/1/a", Version: 1})
+	}
+	return all
+}
+
+func (w *world) page(path string) (*http.Response, string) {
+	w.t.Helper()
+	r := w.request(http.MethodGet, path, "")
+	r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
+	answer, text := w.ask(r)
+	checkHeaders(w.t, answer)
+	return answer, text
+}
+
+// TestDepositorsPage reads the page of a batch whose every text is hostile.
+func TestDepositorsPage(t *testing.T) {
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: hostile()} }, nil)
+	id := w.post(engine.Order{}).ID
+	answer, text := w.page("/batches/" + string(id))
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Fatalf("got %s, %s", answer.Status, answer.Header.Get("Content-Type"))
+	}
+	policy := answer.Header.Get("Content-Security-Policy")
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "script-src") || !strings.Contains(policy, "style-src 'self'") {
+		t.Errorf("the policy is %q", policy)
+	}
+	for _, never := range []string{"<script", "<img", "style=", "onerror=alert(1)>", "\u202e", "\x1b", strings.Repeat("long", 200), "http://", "https://"} {
+		if strings.Contains(text, never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+	for _, want := range []string{
+		"We are fetching your files.", "603 of 700 objects done", `<progress id="progress" max="700" value="603">`, `<html lang="en">`, `<meta http-equiv="refresh" content="30">`,
+		`<a href="?refresh=off">`, `<th scope="col">`, `<th scope="row">`, "&lt;U&#43;202E&gt;", "Not stored (1)", "a file is missing", "Put it there.", "ark:/1/a",
+		"These are the first 500 of 602.", "/report?format=csv-failed", "/report?format=text", "/report?format=json",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, tag := range []string{"main", "h1", "title", "thead", "nav"} {
+		if !strings.Contains(text, "<"+tag+">") && !strings.Contains(text, "<"+tag+" ") {
+			t.Errorf("the page has no %s", tag)
+		}
+	}
+	if _, still := w.page("/batches/" + string(id) + "?refresh=off"); strings.Contains(still, "http-equiv") || !strings.Contains(still, "keeps still") {
+		t.Error("it does not keep still")
+	}
+	for _, path := range []string{"?refresh=on", "?refresh=off&refresh=off", "?x=1"} {
+		if answer, _ := w.page("/batches/" + string(id) + path); answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: got %s", path, answer.Status)
+		}
+	}
+}
+
+// TestDepositorsPageAtTheEnd stands still and says that all is done.
+func TestDepositorsPageAtTheEnd(t *testing.T) {
+	done := client.BatchReport{State: "Completed", Expected: 2, Completed: 2, Jobs: many(2), Summary: "Everything is stored.", Next: "There is nothing for you to do."}
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: done} }, nil)
+	w.run()
+	id := w.post(engine.Order{}).ID
+	if _, err := w.Await(t.Context(), id, func(j *job.Job) bool { return j.Ended }); err != nil {
+		t.Fatal(err)
+	}
+	_, text := w.page("/batches/" + string(id))
+	if strings.Contains(text, "http-equiv") || !strings.Contains(text, "Everything is stored.") || !strings.Contains(text, "Stored (2)") || strings.Contains(text, "Not stored (") {
+		t.Errorf("got %s", text)
+	}
+}
+
+// TestPagesThatCannotBeShown are plain words for a browser and a problem for a program.
+func TestPagesThatCannotBeShown(t *testing.T) {
+	w := open(t, nil, nil)
+	answer, text := w.page("/batches/let_nobody")
+	if answer.StatusCode != http.StatusNotFound || !strings.Contains(text, "There is no submission with this number") || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("got %s: %s", answer.Status, text)
+	}
+	w.problem(w.request(http.MethodGet, "/batches/let_nobody", ""), http.StatusNotFound, job.NotFound)
+	if answer, text := w.ask(w.request(http.MethodGet, "/assets/depositor.css", "")); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(text, "--ground") {
+		t.Errorf("got %s: %s", answer.Status, text)
+	}
+	for _, name := range []string{"batch.html", "none.css", "..%2fpage.go", "%2e%2e%2fpage.go", "depositor.css%00"} {
+		w.problem(w.request(http.MethodGet, "/assets/"+name, ""), http.StatusNotFound, job.NotFound)
+	}
+}
+
+// TestReportForms asks for a report in each form, by parameter and by header.
+func TestReportForms(t *testing.T) {
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{} }, nil)
+	for _, c := range []struct{ query, accept, kind, text string }{
+		{"?format=json", "text/plain", "application/json", `"batch":"bat_1"`}, {"?format=text", "", "text/plain; charset=utf-8", "as text"},
+		{"?format=html", "", "text/html; charset=utf-8", "<p>as HTML</p>"}, {"?format=csv-completed", "", "text/csv; charset=utf-8; header=present", "completed=true"},
+		{"?format=csv-failed", "", "text/csv; charset=utf-8; header=present", "completed=false"}, {"", "", "application/json", `"batch"`},
+		{"", "text/plain", "text/plain; charset=utf-8", "as text"}, {"", "text/html, */*", "text/html; charset=utf-8", "as HTML"},
+		{"", "text/plain, application/json", "application/json", `"batch"`},
+	} {
+		r := w.request(http.MethodGet, "/api/ingest/batches/bat_1/report"+c.query, "")
+		if c.accept != "" {
+			r.Header.Set("Accept", c.accept)
+		}
+		answer, text := w.ask(r)
+		checkHeaders(t, answer)
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != c.kind || !strings.Contains(text, c.text) {
+			t.Errorf("%s, %q: got %s, %s: %s", c.query, c.accept, answer.Status, answer.Header.Get("Content-Type"), text)
+		}
+		if attached := answer.Header.Get("Content-Disposition"); strings.Contains(c.kind, "csv") != strings.HasPrefix(attached, `attachment; filename="bat_1-`) {
+			t.Errorf("%s: Content-Disposition is %q", c.query, attached)
+		}
+	}
+	w.problem(w.request(http.MethodGet, "/api/ingest/batches/bat_1/report?format=exe", ""), http.StatusBadRequest, job.Invalid)
+	text, err := w.client.BatchReportAs(t.Context(), "bat_1", "csv-failed")
+	if err != nil || !strings.Contains(string(text), "completed=false") {
+		t.Errorf("got %q, %v", text, err)
+	}
+	bare := open(t, nil, nil) // its ingest has text and JSON only
+	bare.problem(bare.request(http.MethodGet, "/api/ingest/batches/bat_1/report?format=html", ""), http.StatusServiceUnavailable, job.Unavailable)
+}
+
+// TestContrast holds every pair of text and ground of the style sheet against WCAG 2.1 AA: 4.5 to 1, in light and in dark.
+func TestContrast(t *testing.T) {
+	text, err := os.ReadFile("pages/depositor.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemes := regexp.MustCompile(`(?s):root \{(.*?)\}`).FindAllStringSubmatch(string(text), -1)
+	if len(schemes) != 3 {
+		t.Fatalf("got %d schemes, want light, dark and print", len(schemes))
+	}
+	for i, scheme := range schemes {
+		colours := map[string]string{}
+		for _, c := range regexp.MustCompile(`--(\w+): (#[0-9a-f]{6})`).FindAllStringSubmatch(scheme[1], -1) {
+			colours[c[1]] = c[2]
+		}
+		for _, front := range []string{"text", "quiet", "link"} {
+			for _, ground := range []string{"ground", "open", "done", "failed"} {
+				if ratio := contrast(colours[front], colours[ground]); !(ratio >= 4.5) { // of a colour that is missing it is not a number
+					t.Errorf("scheme %d: %s on %s is %.1f to 1", i, front, ground, ratio)
+				}
+			}
+		}
+	}
+	if ratio := contrast("#777777", "#ffffff"); ratio >= 4.5 {
+		t.Errorf("control: a grey known to be too light has %.2f", ratio)
+	}
+}
+
+// contrast is the contrast ratio of WCAG 2.1; a colour that is missing has none.
+func contrast(a, b string) float64 {
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+func luminance(colour string) float64 {
+	if len(colour) != 7 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		n, err := strconv.ParseUint(colour[1+2*i:3+2*i], 16, 8)
+		if err != nil {
+			return math.NaN()
+		}
+		c := float64(n) / 255
+		if c <= 0.03928 {
+			c /= 12.92
+		} else {
+			c = math.Pow((c+0.055)/1.055, 2.4)
+		}
+		sum += weight * c
+	}
+	return sum
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// oldBatch is the age from which an open batch is worth a warning (Merritt's).
+const oldBatch = 24 * time.Hour
+
+// queue sums up the tallies: its cost does not depend on the number of jobs.
+func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	kind, group, open := job.Kind(p.text("kind")), p.text("group"), p.flag("open")
+	if err := p.done(); err != nil {
+		return err
+	}
+	tallies, err := s.store.Count(r.Context())
+	if err != nil {
+		return err
+	}
+	q := client.Queue{At: s.Engine.Clock().Now(), Rows: []client.QueueRow{}, States: []client.QueueTotal{}}
+	for _, t := range tallies {
+		if t.Jobs == 0 || kind != "" && t.Kind != kind || group != "" && t.Group != group || open != nil && *open == s.ended(t.Kind, t.State) {
+			continue
+		}
+		row := client.QueueRow{Group: t.Group, QueueTotal: client.QueueTotal{Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes}}
+		q.Rows = append(q.Rows, row)
+		i := slices.IndexFunc(q.States, func(o client.QueueTotal) bool { return o.Kind == t.Kind && o.State == t.State })
+		if i < 0 {
+			q.States = append(q.States, client.QueueTotal{Kind: t.Kind, State: t.State})
+			i = len(q.States) - 1
+		}
+		for _, sum := range []*client.QueueTotal{&q.States[i], &q.Total} {
+			sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
+		}
+	}
+	order := func(a, b client.QueueTotal) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), s.rank(a)-s.rank(b), cmp.Compare(a.State, b.State))
+	}
+	slices.SortFunc(q.Rows, func(a, b client.QueueRow) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), order(a.QueueTotal, b.QueueTotal))
+	})
+	slices.SortFunc(q.States, order)
+	return reply(w, q)
+}
+
+// ended tells whether a state is an end; of a kind that the engine does not know, none is.
+func (s *Server) ended(k job.Kind, state lifecycle.State) bool {
+	life := s.Engine.Life(k)
+	return life != nil && life.Ended(state)
+}
+
+// rank gives the place of a state in its lifecycle.
+func (s *Server) rank(t client.QueueTotal) int {
+	life := s.Engine.Life(t.Kind)
+	if life == nil {
+		return 0
+	}
+	return slices.IndexFunc(life.Stages(), func(st lifecycle.Stage) bool { return st.State == t.State })
+}
+
+// queueBatches gives batches by age. Those that ended well, and tombstones, need nobody: they are left out.
+func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	q := job.Query{Group: p.text("group"), After: p.text("after"), Limit: int(p.number("limit", 1, 1000)), Oldest: true}
+	all := p.flag("all")
+	if err := p.done(); err != nil {
+		return err
+	}
+	for _, k := range s.Engine.Kinds() {
+		if !engine.IsBatch(k) {
+			continue
+		}
+		q.Kinds = append(q.Kinds, k)
+		for _, st := range s.Engine.Life(k).Stages() {
+			over := st.Kind == lifecycle.End && (st.Outcome == lifecycle.OK && (all == nil || !*all) || st.Outcome == lifecycle.None)
+			if !over && !slices.Contains(q.States, st.State) {
+				q.States = append(q.States, st.State)
+			}
+		}
+	}
+	answer := client.QueueBatches{At: s.Engine.Clock().Now(), Batches: []client.QueueBatch{}}
+	if len(q.Kinds) == 0 {
+		return reply(w, answer)
+	}
+	page, err := s.store.List(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	for i := range page.Jobs {
+		answer.Batches = append(answer.Batches, batchRow(&page.Jobs[i], answer.At))
+	}
+	answer.Next = page.Next
+	return reply(w, answer)
+}
+
+func batchRow(j *job.Job, now time.Time) client.QueueBatch {
+	age := now.Sub(j.Created)
+	b := client.QueueBatch{
+		Job: j.ID, Kind: j.Kind, State: j.State, Outcome: j.Outcome, Group: j.Group, Owner: j.Owner, Created: j.Created,
+		Seconds: int64(age / time.Second), Bytes: j.Bytes, Children: j.Children, Message: j.Message,
+	}
+	switch {
+	case j.Outcome != lifecycle.None && j.Outcome != lifecycle.OK:
+		b.Level = "FAIL"
+	case !j.Ended && age > oldBatch:
+		b.Level = "WARN"
+	}
+	return b
+}
+
+// queueHolds tells what is held: holds with the open jobs they concern, and jobs that were put aside.
+func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	holds, err := s.store.Hold(r.Context(), nil)
+	if err != nil {
+		return err
+	}
+	tallies, err := s.store.Count(r.Context())
+	if err != nil {
+		return err
+	}
+	answer := client.QueueHolds{Holds: []client.QueueHold{}, Held: []client.QueueRow{}}
+	for _, h := range holds {
+		row := client.QueueHold{Hold: h}
+		if row.Jobs, row.More, err = s.concerned(r, &h, tallies); err != nil {
+			return err
+		}
+		answer.Holds = append(answer.Holds, row)
+	}
+	for _, t := range tallies {
+		life := s.Engine.Life(t.Kind)
+		if life == nil || t.Jobs == 0 {
+			continue
+		}
+		if st, _ := life.Stage(t.State); st.Kind == lifecycle.Wait {
+			answer.Held = append(answer.Held, client.QueueRow{Group: t.Group, QueueTotal: client.QueueTotal{
+				Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes,
+			}})
+		}
+	}
+	slices.SortFunc(answer.Held, func(a, b client.QueueRow) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.State, b.State))
+	})
+	return reply(w, answer)
+}
+
+// concerned counts the open jobs of a hold: by the tallies where these know its scope, else on one page of a list.
+func (s *Server) concerned(r *http.Request, h *job.Hold, tallies []job.Tally) (n int64, more bool, err error) {
+	if h.Owner == "" && h.Tag == "" && h.Job == "" {
+		for _, t := range tallies {
+			if (h.Kind == "" || h.Kind == t.Kind) && (h.State == "" || h.State == t.State) && (h.Group == "" || h.Group == t.Group) && !s.ended(t.Kind, t.State) {
+				n += t.Jobs
+			}
+		}
+		return n, false, nil
+	}
+	live := false
+	q := job.Query{Group: h.Group, Owner: h.Owner, Tag: h.Tag, Parent: h.Job, Ended: &live, Limit: 1000}
+	if h.Kind != "" {
+		q.Kinds = []job.Kind{h.Kind}
+	}
+	if h.State != "" {
+		q.States = []lifecycle.State{h.State}
+	}
+	page, err := s.store.List(r.Context(), q)
+	if err != nil {
+		return 0, false, err
+	}
+	n = int64(len(page.Jobs))
+	if h.Job != "" {
+		if j, err := s.store.Get(r.Context(), h.Job); err == nil && !j.Ended && h.Matches(&j) {
+			n++
+		}
+	}
+	return n, page.Next != "", nil
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// report gives the report about a batch in the form that the parameter format names, else in the one that Accept asks for.
+func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.ingest()
+	if err != nil {
+		return err
+	}
+	p := read(r)
+	format := p.text("format")
+	if format != "" && !slices.Contains(client.ReportFormats(), format) {
+		p.wrong("format must be one of %s, not %.40q", strings.Join(client.ReportFormats(), ", "), format)
+	}
+	if err := p.done(); err != nil {
+		return err
+	}
+	report, err := app.Report(r.Context(), id(r))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Vary", "Accept")
+	if format == "" {
+		format = accepted(r.Header.Get("Accept"))
+	}
+	return s.replyReport(w, &report, id(r), format)
+}
+
+// accepted gives the form that a request asks for by its header; JSON goes before all others.
+func accepted(accept string) string {
+	if strings.Contains(accept, "application/json") {
+		return "json"
+	}
+	for _, one := range []struct{ media, format string }{{"text/plain", "text"}, {"text/html", "html"}} {
+		if strings.Contains(accept, one.media) {
+			return one.format
+		}
+	}
+	return "json"
+}
+
+func (s *Server) replyReport(w http.ResponseWriter, report *Report, batch job.ID, format string) error {
+	kind, ok := strings.CutPrefix(format, "csv-")
+	switch {
+	case format == "json":
+		return reply(w, report.JSON)
+	case format == "text":
+		return plain(w, report.Text)
+	case format == "html" && report.HTML != nil:
+		text, err := report.HTML()
+		if err != nil {
+			return err
+		}
+		w.Header().Set("Content-Security-Policy", mailPolicy)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte(text))
+		return nil
+	case ok && report.CSV != nil:
+		w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
+		w.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(batch)+"-"+kind+".csv"))
+		_, _ = w.Write(report.CSV(kind == "completed"))
+		return nil
+	}
+	return job.Errorf(job.Unavailable, "report", batch, "this server has no report as %s", format)
+}
+
+// fileName is the name of a batch as part of a file's.
+func fileName(batch job.ID) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, string(batch))
+}
