@@ -8,6 +8,9 @@ GO ?= go
 HOURS ?= 1000
 KILLS ?= 1000
 INPUTS ?= 5000x
+TRIES ?= 10000
+RACES ?= 1000
+OBJECTS ?= 10000
 
 .PHONY: help build demo check fast long race fuzz generate bench tools
 
@@ -50,6 +53,11 @@ long:
 	$(GO) test ./engine -run 'Simulation|Why' -hours $(HOURS) -rapid.checks 20000 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./cmd/stagepost -run Kill -kills $(KILLS) -v -timeout 20m | grep -v '^=== '
+	$(GO) test ./engine -run 'SlipsThrough|HoldRace' -tries $(TRIES) -v | grep -v '^=== '
+	$(GO) test ./app/ingest -run TestTwoJobsRace -tries $(RACES) -v -timeout 30m | grep -v '^=== '
+	$(GO) test ./app/ingest -run TestPlanManySmallObjects -jobs $(OBJECTS) -v -timeout 30m | grep -v '^=== '
+	$(GO) test ./app/ingest -run 'TestReportIsSentOnce|TestNobodyDisturbs' -v -timeout 10m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
+	$(GO) test ./app/ingest/access -run Memory -vast -v -timeout 10m | grep -v '^=== '
 
 # So many inputs for each fuzz target: a count ends the same way on slow machines, a time does not.
 fuzz:

@@ -37,6 +37,7 @@ var rules = []rule{
 	{"format", []string{"format"}, "files and bytes know no job"},
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
 	{"app/ingest", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
+	{"app/bulk", []string{"job", "lifecycle", "engine", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
 	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
 	{"app/compute", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/compute"}, "applications do not see each other"},
 	{"client", []string{"job", "lifecycle"}, "the API in Go; it knows the words, not the machine"},
