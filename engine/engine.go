@@ -67,9 +67,9 @@ type Engine struct {
 	alarms     alarms
 	alarmTimer *time.Timer
 
-	wake     chan struct{} // to the dispatcher
-	post     chan struct{} // to the outbox
-	parking  chan struct{} // to the sweep: there is a new hold
+	wake     chan struct{}   // to the dispatcher
+	posts    []chan struct{} // to those who deliver, one for each topic and one for the rest
+	parking  chan struct{}   // to the sweep: there is a new hold
 	steps    sync.WaitGroup
 	progress progressBoard
 	retain   *retention
@@ -142,7 +142,10 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, own: map[job.Kind]*pool{},
 		pools: []*pool{{total: o.Slots, free: o.Slots, hungry: true}},
-		wake:  make(chan struct{}, 1), post: make(chan struct{}, 1), parking: make(chan struct{}, 1),
+		wake:  make(chan struct{}, 1), parking: make(chan struct{}, 1),
+	}
+	for range len(o.Deliver) + 1 {
+		e.posts = append(e.posts, make(chan struct{}, 1))
 	}
 	e.progress.now = map[job.ID]Progress{}
 	e.retain = newRetention(o.Retain, o.Clock)
@@ -280,7 +283,7 @@ func (e *Engine) hear(hints []job.Hint) {
 	if work {
 		e.stir()
 	}
-	signal(e.post)
+	e.mailed()
 }
 
 // stir makes the dispatcher look for jobs.

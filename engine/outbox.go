@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,13 +15,25 @@ import (
 // that is not worth a retry ([Classify]), or [Fail], gives the message up at once; [RetryAfter] asks for a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 
-// deliveries takes due messages and delivers them until ctx ends.
+// deliveries takes due messages and delivers them until ctx ends: those of each topic by themselves, so that a receiver that is slow delays no other
+// topic.
 func (e *Engine) deliveries(ctx context.Context) {
 	if len(e.options.Deliver) == 0 {
 		return
 	}
+	topics := slices.Sorted(maps.Keys(e.options.Deliver))
+	var all sync.WaitGroup
+	for i := range topics {
+		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.OutboxCall{Topics: topics[i : i+1]}) })
+	}
+	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.OutboxCall{Topics: topics, Others: true}) }) // they are given up, and say so
+	all.Wait()
+}
+
+// deliverTopic delivers what the call takes until ctx ends; it is woken by post.
+func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.OutboxCall) {
 	for {
-		n, err := e.deliver(ctx)
+		n, err := e.deliver(ctx, take)
 		if err != nil && ctx.Err() == nil {
 			e.log.Error("outbox", "error", err)
 		}
@@ -29,26 +43,56 @@ func (e *Engine) deliveries(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.post:
+		case <-post:
 		}
 	}
 }
 
+// mailed tells those who deliver that there may be messages.
+func (e *Engine) mailed() {
+	for _, post := range e.posts {
+		signal(post)
+	}
+}
+
 // deliver handles one handful of messages and gives their number.
-func (e *Engine) deliver(ctx context.Context) (int, error) {
+func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) {
 	const handful = 16
-	lease := 2 * time.Minute
-	messages, err := e.store.Outbox(ctx, job.OutboxCall{Take: handful, Lease: lease, Now: e.clock.Now()})
+	take.Take, take.Lease, take.Now = handful, 2*time.Minute, e.clock.Now()
+	messages, err := e.store.Outbox(ctx, take)
 	if err != nil || len(messages) == 0 {
 		return 0, err
 	}
 	var wg sync.WaitGroup
 	for i := range messages {
-		wg.Go(func() { e.hand(ctx, &messages[i], lease/2) })
+		wg.Go(func() { e.hand(ctx, &messages[i], take.Lease/2) })
 	}
 	wg.Wait()
 	_, err = e.store.Outbox(context.WithoutCancel(ctx), job.OutboxCall{Settle: messages, Now: e.clock.Now()})
 	return len(messages), err
+}
+
+// Replay makes messages due again that were delivered or given up, with all their attempts left. Nothing is replayed if one of the keys is wrong: NotFound,
+// or Conflict for one that is still under way. It stands in the audit list before it happens.
+func (e *Engine) Replay(ctx context.Context, keys []string, actor, note string) error {
+	if len(keys) == 0 {
+		return job.Errorf(job.Invalid, "replay", "", "it needs the keys of messages")
+	}
+	if note == "" {
+		return job.Errorf(job.Invalid, "replay", "", "it needs a note: the audit list will say why")
+	}
+	what := fmt.Sprintf("%d messages, the first %s", len(keys), keys[0])
+	if len(keys) == 1 {
+		what = "message " + keys[0]
+	}
+	if err := e.Audit(ctx, Entry{Actor: actor, Event: "replay", Object: what, Note: note}); err != nil {
+		return err
+	}
+	_, err := e.store.Outbox(ctx, job.OutboxCall{Replay: keys, Now: e.clock.Now()})
+	if err == nil {
+		e.mailed()
+	}
+	return err
 }
 
 // hand delivers one message and notes in it what became of it.

@@ -336,3 +336,76 @@ func TestOutboxSurvivesAFailingStore(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowTopicDelaysNoOther: forty messages to a receiver that hangs do not keep a mail waiting. The control gives both one topic.
+func TestSlowTopicDelaysNoOther(t *testing.T) {
+	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"}, {"control: one topic", "mail", "mail"}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at time.Time
+				hang := func(ctx context.Context, m job.Message) error {
+					if strings.HasSuffix(m.Key, "/quick") {
+						at = time.Now()
+						return nil
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				work := letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+					for i := range 40 {
+						if err := r.Send(c.slow, fmt.Sprintf("%s/%d", r.Key(), i), i); err != nil {
+							return err
+						}
+					}
+					return r.Send(c.quick, r.Key()+"/quick", "now")
+				}})
+				w := start(t, mem.New(), engine.Options{Deliver: map[string]engine.Deliver{"mail": hang, "webhook": hang}}, work)
+				defer w.stop()
+				began := time.Now()
+				w.post(engine.Order{})
+				time.Sleep(time.Hour)
+				if at.IsZero() || (at.Sub(began) < time.Second) != (c.slow != c.quick) {
+					t.Errorf("the quick one went out after %s", at.Sub(began))
+				}
+			})
+		})
+	}
+}
+
+// TestReplay: a message that was given up goes out again when somebody says so, and why.
+func TestReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := true
+		p := &postbox{answer: func(int) error {
+			if down {
+				return engine.Fail("mail", errBroken)
+			}
+			return nil
+		}}
+		w := start(t, mem.New(), p.options(), mailing(takes(0)))
+		defer w.stop()
+		j := w.end(w.post(engine.Order{}).ID)
+		synctest.Wait()
+		m := w.messages(j.ID)
+		if len(m) != 1 || m[0].Settled != job.GivenUp {
+			t.Fatalf("got %+v", m)
+		}
+		for _, bad := range []struct {
+			keys []string
+			note string
+			want job.ErrorKind
+		}{{nil, "x", job.Invalid}, {[]string{m[0].Key}, "", job.Invalid}, {[]string{m[0].Key, "none"}, "x", job.NotFound}} {
+			if err := w.Replay(t.Context(), bad.keys, "ann", bad.note); job.KindOf(err) != bad.want {
+				t.Errorf("%v: got %v", bad.keys, err)
+			}
+		}
+		down = false
+		if err := w.Replay(t.Context(), []string{m[0].Key}, "ann", "the coach runs again"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if m := w.messages(j.ID); m[0].Settled != job.Delivered || len(p.keys) != 2 || p.keys[0] != p.keys[1] {
+			t.Errorf("got %s after %v", m[0].Settled, p.keys)
+		}
+	})
+}

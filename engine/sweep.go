@@ -104,7 +104,7 @@ func (e *Engine) sweeps(ctx context.Context) {
 			e.log.Error("sweep", "error", err)
 		}
 		e.stir()
-		signal(e.post)
+		e.mailed()
 		e.retain.sweep(ctx, e)
 	}
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -12,7 +13,7 @@ type Message struct {
 	Key      string          `json:"key"`    // deterministic, such as "ing_01J.../report/1"; a second one with the key is ignored
 	Job      ID              `json:"job"`
 	Topic    string          `json:"topic"` // who delivers it: "mail", "callback"
-	Body     json.RawMessage `json:"body"`
+	Body     json.RawMessage `json:"body,omitempty"`
 	Created  time.Time       `json:"created"`
 	Due      time.Time       `json:"due"` // not before; while it is being delivered: when it is given to another
 	Attempts int             `json:"attempts"`
@@ -45,6 +46,8 @@ const (
 type OutboxCall struct {
 	Settle []Message // by Key: Settled, Error, Due and Tried are taken over; a nil Tried leaves what the message has
 	Take   int
+	Topics []string // take only messages of these topics; none: of all
+	Others bool     // take only messages of other topics than Topics
 	Lease  time.Duration
 	Now    time.Time
 	Job    ID // if set: list the messages of this job, settled or not, taking none
@@ -53,6 +56,11 @@ type OutboxCall struct {
 	// Replay are keys of settled messages that are to be delivered again, with all their attempts left: all or none. Unknown ones are NotFound,
 	// pending ones Conflict. They are the answer unless messages are taken.
 	Replay []string
+}
+
+// Wants tells whether the call takes messages of a topic.
+func (c *OutboxCall) Wants(topic string) bool {
+	return len(c.Topics) == 0 || slices.Contains(c.Topics, topic) != c.Others
 }
 
 // MessageQuery selects messages, the newest first. Empty fields do not restrict.

@@ -83,6 +83,8 @@ func Routes() []Route {
 		{get, "/api/ingest/profiles/schema", Anyone, "The JSON Schema of profile files.", (*Server).profileSchema, false},
 		{get, "/api/ingest/profiles/{id}", Operator, "Every value of a profile, defaults included, and where it came from; secrets are stars.", (*Server).profile, false},
 		{post, "/api/ingest/profiles/reload", Operator, "Reads the profile directory again: actor, note. A broken one changes nothing.", (*Server).reloadProfiles, false},
+		{get, "/api/outbox", Operator, "Messages that leave or have left, without what they say, newest first: job, topic, status, before, limit.", (*Server).outbox, false},
+		{post, "/api/outbox/replay", Operator, "Delivers messages again, all or none: keys, note, actor.", (*Server).replay, false},
 
 		{get, "/api/hooks", Operator, "A page of notifications, the newest first: job, status (pending, delivered, given-up), before, limit.", (*Server).hooks, false},
 		{get, "/api/hooks/{key...}", Operator, "One notification with its payload and its last tries.", (*Server).oneHook, false},

@@ -32,7 +32,11 @@ func (k *keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) 
 	c := client.Checkup{Faults: []string{}}
 	n, err := k.store.Verify(ctx, id, k.lives, func(id job.ID, err error) {
 		if len(c.Faults) < mostFaults {
-			c.Faults = append(c.Faults, fmt.Sprintf("%s: %v", id, err))
+			text := err.Error()
+			if id != "" { // else it is about the audit list, and says so
+				text = string(id) + ": " + text
+			}
+			c.Faults = append(c.Faults, text)
 		}
 	})
 	c.Jobs, c.Sound = int(n), len(c.Faults) == 0

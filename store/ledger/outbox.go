@@ -9,7 +9,7 @@ import (
 // Outbox is job.Store's, but for lists of all jobs' messages, which a store makes itself.
 func (l *Ledger) Outbox(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	if c.Job != "" {
-		return r.Messages(c.Now, 0, c.Job)
+		return r.Messages(c, c.Job)
 	}
 	again, err := replay(r, c)
 	if err != nil {
@@ -26,7 +26,7 @@ func (l *Ledger) Outbox(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	if c.Take == 0 {
 		return again, nil
 	}
-	taken, err := r.Messages(c.Now, c.Take, "")
+	taken, err := r.Messages(c, "")
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func purgeable(r Records, j *job.Job, c *job.Change) error {
 			return job.Errorf(job.Refused, "purge", j.ID, "jobs of this batch are still recorded: purge them first")
 		}
 	}
-	messages, err := r.Messages(c.At, 0, j.ID)
+	messages, err := r.Messages(nil, j.ID)
 	if err != nil {
 		return err
 	}

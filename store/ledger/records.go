@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"time"
-
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -38,8 +36,8 @@ type Records interface {
 type Outbox interface {
 	// Message gives a message by key, or nil.
 	Message(key string) (*job.Message, error)
-	// Messages gives up to n unsettled messages that are due, the first due first; or, if id is set, all of that job.
-	Messages(due time.Time, n int, id job.ID) ([]job.Message, error)
+	// Messages gives the unsettled messages that the call wants to take, the first due first; or, if id is set, all of that job. c may be nil then.
+	Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error)
 	// PutMessage adds or replaces a message by key.
 	PutMessage(m *job.Message) error
 }

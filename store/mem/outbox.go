@@ -3,7 +3,6 @@ package mem
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -38,13 +37,13 @@ func (r *records) Message(k string) (*job.Message, error) {
 	return &copied, nil
 }
 
-func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, error) {
+func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) {
 	var found []job.Message
 	for _, k := range r.posted {
 		m := r.messages[k]
 		wanted := m.Job == id
 		if id == "" {
-			wanted = m.Settled == job.Pending && !m.Due.After(due)
+			wanted = m.Settled == job.Pending && !m.Due.After(c.Now) && c.Wants(m.Topic)
 		}
 		if wanted {
 			found = append(found, *m)
@@ -52,7 +51,7 @@ func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, erro
 	}
 	if id == "" {
 		slices.SortStableFunc(found, func(a, b job.Message) int { return a.Due.Compare(b.Due) })
-		found = found[:min(n, len(found))]
+		found = found[:min(c.Take, len(found))]
 	}
 	return found, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/ledger"
@@ -55,7 +54,7 @@ func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, 
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		&r.stmts.dropHold: "DELETE FROM hold WHERE scope = ?",
 		&r.stmts.message:  selectMessage + "WHERE key = ?",
-		&r.stmts.due:      selectMessage + "WHERE settled IS NULL AND due <= ? ORDER BY due, m LIMIT ?",
+		&r.stmts.due:      selectMessage + "WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> ?4) ORDER BY due, m LIMIT ?2",
 		&r.stmts.ofJob:    selectMessage + "WHERE job = ? ORDER BY m",
 		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
@@ -380,14 +379,26 @@ func (r *records) Message(key string) (*job.Message, error) {
 }
 
 // Messages is part of ledger.Records.
-func (r *records) Messages(due time.Time, n int, id job.ID) ([]job.Message, error) {
+func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) {
 	s := r.stmts.ofJob
 	if id != "" {
 		s.Text(1, string(id))
 	} else {
 		s = r.stmts.due
-		s.Int(1, due.UnixMicro())
-		s.Int(2, int64(n))
+		s.Int(1, c.Now.UnixMicro())
+		s.Int(2, int64(c.Take))
+		s.Null(3)
+		if len(c.Topics) > 0 {
+			topics, err := json.Marshal(c.Topics)
+			if err != nil {
+				return nil, r.try(err)
+			}
+			s.JSON(3, topics)
+		}
+		s.Int(4, 0)
+		if c.Others {
+			s.Int(4, 1)
+		}
 	}
 	found, err := messages(s)
 	return found, r.try(err)

@@ -14,6 +14,7 @@ var outboxTests = []test{
 	{"due messages, the first due first", outboxDue},
 	{"a taken message is nobody else's for the lease", outboxLease},
 	{"settled messages are not taken again", outboxSettle},
+	{"only messages of the wanted topics", outboxTopics},
 	{"a job's messages, settled or not", outboxJob},
 	{"no message to two of 8 deliverers", outboxParallel},
 	{"numbers rise in the order of creation", outboxNumbers},
@@ -116,6 +117,21 @@ func outboxSettle(w *world) {
 	same(w, "its last error", got[0].Error, "try later")
 	w.pass(24 * time.Hour)
 	same(w, "much later", keys(w.take(9)), []string{"c"})
+}
+
+func outboxTopics(w *world) {
+	j := w.step()
+	for _, topic := range []string{"mail", "callback", "webhook"} {
+		m := job.Message{Key: topic + "/1", Job: j.ID, Topic: topic, Body: []byte(`1`), Created: w.now(), Due: w.now()}
+		w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
+	}
+	take := func(others bool, topics ...string) []string {
+		return keys(w.outbox(job.OutboxCall{Topics: topics, Others: others, Take: 9, Lease: time.Minute, Now: w.now()}))
+	}
+	same(w, "one of them", take(false, "callback", "none"), []string{"callback/1"})
+	same(w, "others", take(true, "mail", "callback"), []string{"webhook/1"})
+	same(w, "no others", take(true, "mail"), []string{})
+	same(w, "all", take(false), []string{"mail/1"})
 }
 
 func outboxJob(w *world) {

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Outbox is a page of messages that leave the system or have left it, the newest first. Next is 0 on the last one.
+type Outbox struct {
+	Messages []job.Message `json:"messages"` // without their bodies
+	Next     int64         `json:"next,omitempty"`
+}
+
+// OutboxQuery selects messages. Empty fields do not restrict.
+type OutboxQuery struct {
+	Job    job.ID
+	Topic  string // mail, webhook, ...
+	Status string // pending, delivered, given-up
+	Before int64  // Outbox.Next of the page before
+	Limit  int    // page size; 0 means 50, at most 1000
+}
+
+// Outbox lists messages.
+func (c *Client) Outbox(ctx context.Context, q OutboxQuery) (Outbox, error) {
+	v := url.Values{}
+	for name, text := range map[string]string{"job": string(q.Job), "topic": q.Topic, "status": q.Status} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	for name, n := range map[string]int64{"before": q.Before, "limit": int64(q.Limit)} {
+		if n != 0 {
+			v.Set(name, strconv.FormatInt(n, 10))
+		}
+	}
+	return get[Outbox](ctx, c, "/api/outbox", v)
+}
+
+// Replay is the body that asks for messages to be delivered again.
+type Replay struct {
+	Keys  []string `json:"keys"`
+	Note  string   `json:"note"` // why; stands in the audit list
+	Actor string   `json:"actor,omitempty"`
+}
+
+// ReplayMessages delivers messages again that were delivered or given up, all or none.
+func (c *Client) ReplayMessages(ctx context.Context, r Replay) error {
+	_, err := send[Replay](ctx, c, http.MethodPost, "/api/outbox/replay", nil, r)
+	return err
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// outbox lists messages, without what they say.
+func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	q := job.MessageQuery{Job: job.ID(p.text("job")), Topic: p.text("topic"), Before: p.number("before", 1, 1<<62), Limit: int(p.number("limit", 1, 1000))}
+	status := p.text("status")
+	if err := p.done(); err != nil {
+		return err
+	}
+	switch settled := job.Settled(status); {
+	case status == "":
+	case status == "pending":
+		q.Settled = new(job.Settled)
+	case settled == job.Delivered || settled == job.GivenUp:
+		q.Settled = &settled
+	default:
+		return job.Errorf(job.Invalid, "outbox", "", "status must be pending, delivered or given-up, not %.40q", status)
+	}
+	messages, err := s.store.Outbox(r.Context(), job.OutboxCall{List: &q})
+	if err != nil {
+		return err
+	}
+	answer := client.Outbox{Messages: []job.Message{}}
+	for _, m := range messages {
+		m.Body = nil
+		answer.Messages = append(answer.Messages, m)
+	}
+	if len(messages) == cmp.Or(q.Limit, 50) { // a full page: there may be more
+		answer.Next = messages[len(messages)-1].Number
+	}
+	return reply(w, answer)
+}
+
+// mostReplayed bounds one call.
+const mostReplayed = 1000
+
+func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	b, err := decode[client.Replay](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := identity("", b.Actor)
+	if err != nil {
+		return err
+	}
+	if len(b.Keys) > mostReplayed {
+		return job.Errorf(job.Invalid, "replay", "", "at most %d keys", mostReplayed)
+	}
+	if err := s.Engine.Replay(r.Context(), b.Keys, cmp.Or(actor, "operator"), b.Note); err != nil {
+		return err
+	}
+	return reply(w, b)
+}
