@@ -197,8 +197,7 @@ func (s *selection) eldest(from []job.Place, before int64) *entry {
 			s.putAside(first)
 			s.pass(first)
 		case s.held(e):
-			first.remove(e, s.q)
-			s.single = append(s.single, e)
+			s.q.setAside(e, s.hold(e))
 		default:
 			return e
 		}

@@ -80,7 +80,8 @@ func (p *plain) claimable(j *job.Job, c *job.Claim, holds []job.Hold, picked []j
 		}
 		n := 0
 		for _, o := range p.jobs {
-			if within(&o) && (o.Claimed() || slices.Contains(picked, o.ID)) {
+			together := (!l.PerOwner || o.Owner == j.Owner) && (!l.PerGroup || o.Group == j.Group)
+			if within(&o) && together && (o.Claimed() || slices.Contains(picked, o.ID)) {
 				n++
 			}
 		}
@@ -140,7 +141,12 @@ func (p *plain) claim(t *testing.T) {
 		}
 	}
 	if p.random.IntN(2) == 0 {
-		c.Limits = []job.Limit{{Kind: "k", Owner: p.one("", "ann"), Tag: p.one("", "x"), Max: p.random.IntN(6)}}
+		for range 1 + p.random.IntN(2) {
+			c.Limits = append(c.Limits, job.Limit{
+				Kind: "k", Owner: p.one("", "ann"), Tag: p.one("", "x"), Max: p.random.IntN(6),
+				PerOwner: p.random.IntN(2) == 0, PerGroup: p.random.IntN(2) == 0,
+			})
+		}
 	}
 	var holds []job.Hold
 	for range p.random.IntN(3) {

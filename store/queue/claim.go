@@ -13,6 +13,7 @@ import (
 // records afterwards, which it can only fail to do by giving up the whole index. A dry claim leaves everything as it was.
 func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 	q.promote(micro(c.Now))
+	q.recall(holds, c.Now)
 	if c.Dry {
 		defer q.restore(c.From)()
 	}
@@ -26,10 +27,10 @@ func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 		q.serve(e)
 		e.lane.place.given++
 		ids = append(ids, e.id)
-		s.picked = append(s.picked, e)
+		s.take(e)
 	}
 	if c.Dry {
-		s.single = append(s.single, s.picked...)
+		s.back = s.picked
 	}
 	s.putBack()
 	return ids
@@ -39,6 +40,7 @@ func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 // holds or limits it and nobody of better priority waits; with inTurn, nobody else at all whose turn it would be.
 func (q *Queue) CanChain(id job.ID, inTurn bool, limits []job.Limit, holds []job.Hold, now time.Time) bool {
 	q.promote(micro(now))
+	q.recall(holds, now)
 	e := q.entries[id]
 	if e == nil || e.claimed || e.slot < 0 {
 		return false
@@ -112,10 +114,13 @@ type selection struct {
 	q      *Queue
 	holds  []job.Hold
 	limits []job.Limit
-	lanes  []*lane  // put aside: full or held as a whole
-	single []*entry // put aside: held one by one
-	passed []*lane  // taken out of their places' order of age
+	lanes  []*lane // put aside: full or held as a whole
+	passed []*lane // taken out of their places' order of age
 	picked []*entry
+	back   []*entry // of those picked: to be put back
+
+	counts  map[share]int // what is under way by the limits
+	counted []bool        // by limit: whether its counts are there
 }
 
 // pick gives the entry whose turn it is, or nil: by age if it is time for that and somebody has waited long enough, else by priority.
@@ -155,8 +160,7 @@ func (s *selection) next(from []job.Place) *entry {
 		case s.full(best) || s.heldLane(e):
 			s.putAside(best)
 		case s.held(e):
-			best.remove(e, s.q)
-			s.single = append(s.single, e)
+			s.q.setAside(e, s.hold(e))
 		default:
 			return e
 		}
@@ -170,19 +174,19 @@ func (s *selection) putAside(l *lane) {
 }
 
 func (s *selection) putBack() {
-	for _, e := range s.single {
+	for _, e := range s.back {
 		heap.Push(e.lane, e)
 	}
 	for _, l := range s.lanes {
 		l.settle(s.q)
 	}
-	for _, e := range s.single {
+	for _, e := range s.back {
 		e.lane.settle(s.q)
 	}
 	for _, l := range s.passed { // when all lanes are back in their places
 		l.place.elders.push(l.filed, l)
 	}
-	for _, e := range s.single {
+	for _, e := range s.back {
 		e.lane.file(e)
 	}
 }
@@ -191,52 +195,14 @@ func (s *selection) held(e *entry) bool {
 	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return e.matches(&h) })
 }
 
+// hold gives the scope of the hold that holds the entry.
+func (s *selection) hold(e *entry) job.Scope {
+	return s.holds[slices.IndexFunc(s.holds, func(h job.Hold) bool { return e.matches(&h) })].Scope
+}
+
 // heldLane tells whether a hold concerns all jobs of the entry's lane.
 func (s *selection) heldLane(e *entry) bool {
 	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return h.Job == "" && e.matches(&h) })
-}
-
-// full tells whether a limit forbids to take one more from the lane. A job in a state that the limit occupies has its place already.
-func (s *selection) full(l *lane) bool {
-	for i := range s.limits {
-		if m := &s.limits[i]; guards(m, l) && !slices.Contains(m.Occupy, l.State) && s.under(m, l) >= m.Max {
-			return true
-		}
-	}
-	return false
-}
-
-func guards(m *job.Limit, l *lane) bool {
-	return m.Kind == l.Kind && (len(m.Guard) == 0 || slices.Contains(m.Guard, l.State)) && concerns(m, l)
-}
-
-func concerns(m *job.Limit, l *lane) bool {
-	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner) && (m.Tag == "" || l.tags.has(m.Tag))
-}
-
-// under counts what is under way by the limit, as far as it is counted together with lane l.
-func (s *selection) under(m *job.Limit, l *lane) int {
-	n := 0
-	for _, other := range s.q.lanes {
-		if other.Kind != m.Kind || !concerns(m, other) || !together(m, l, other) {
-			continue
-		}
-		if slices.Contains(m.Occupy, other.State) {
-			n += other.size
-		} else if len(m.Guard) == 0 || slices.Contains(m.Guard, other.State) {
-			n += other.claimed
-		}
-	}
-	for _, e := range s.picked { // not yet put as claimed
-		if guards(m, e.lane) && together(m, l, e.lane) && !slices.Contains(m.Occupy, e.lane.State) {
-			n++
-		}
-	}
-	return n
-}
-
-func together(m *job.Limit, a, b *lane) bool {
-	return (!m.PerGroup || a.group == b.group) && (!m.PerOwner || a.owner == b.owner)
 }
 
 func inForce(holds []job.Hold, now time.Time) []job.Hold {

@@ -29,7 +29,8 @@ type Queue struct {
 	served  map[string]int64 // per owner: the turn in which it was last served
 	turn    int64
 	tally   map[tallyKey]*tally
-	sets    map[string]*tagSet // by their text
+	sets    map[string]*tagSet                // by their text
+	aside   map[job.Scope]map[*entry]struct{} // ready but for a hold on their job or batch, by the hold
 }
 
 type laneKey struct {
@@ -58,10 +59,11 @@ type entry struct {
 	lane     *lane
 	priority int
 	claimed  bool
-	filed    bool // in the lane's order of age
-	slot     int  // index in the lane's heap, or -1
-	late     int  // index in delayed, or -1
-	tick     int  // index in timers, or -1
+	filed    bool                // in the lane's order of age
+	slot     int                 // index in the lane's heap, or -1
+	late     int                 // index in delayed, or -1
+	tick     int                 // index in timers, or -1
+	aside    map[*entry]struct{} // that the entry is in, or nil
 }
 
 // New makes an empty index.
@@ -71,7 +73,7 @@ func New() *Queue {
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
 		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
-		sets: map[string]*tagSet{},
+		sets: map[string]*tagSet{}, aside: map[job.Scope]map[*entry]struct{}{},
 	}
 }
 
@@ -145,6 +147,10 @@ func (q *Queue) leave(e *entry) {
 	}
 	if e.slot >= 0 {
 		l.remove(e, q)
+	}
+	if e.aside != nil {
+		delete(e.aside, e)
+		e.aside = nil
 	}
 	if e.late >= 0 {
 		heap.Remove(&q.delayed, e.late)
