@@ -30,15 +30,15 @@ func (e *Engine) Audit(ctx context.Context, n Entry) error {
 	return err
 }
 
-// Nudge makes a job due that waits for a time of its own choosing: what it waits for may have happened. A job that is claimed, due, or has ended
-// stays as it is, and so does one that backs off after an error.
-func (e *Engine) Nudge(ctx context.Context, id job.ID) error {
+// Nudge makes a job due that waits for a time of its own choosing, by [Wait] with the code: what it waits for may have happened. A job that is claimed,
+// due, or has ended stays as it is, and so does one that waits for something else or backs off after an error.
+func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	now := e.clock.Now()
-	if j.Claimed() || j.Ended || j.Attempts > 0 || !j.Due.After(now) {
+	if j.Claimed() || j.Ended || j.Cause != code || !j.Due.After(now) {
 		return nil
 	}
 	_, err = e.one(ctx, job.Change{Job: id, Version: j.Version, From: j.State, At: now, Set: job.Fields{Due: &now}})

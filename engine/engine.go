@@ -236,6 +236,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	loops.Go(func() { e.renewals(watch) })
 	var rest sync.WaitGroup
 	rest.Go(func() { e.sweeps(ctx) })
+	rest.Go(func() { e.retain.run(ctx, e) })
 	rest.Go(func() { e.deliveries(ctx) })
 	e.dispatch(ctx)
 

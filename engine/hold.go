@@ -138,6 +138,7 @@ func (e *Engine) parkPlace(ctx context.Context, w *Work, t job.Tally, h *job.Hol
 		if err := e.parkJobs(ctx, w, page.Jobs, h); err != nil || page.Next == "" {
 			return err
 		}
+		e.moved()
 		q.After = page.Next
 	}
 }

@@ -70,8 +70,21 @@ func newRetention(o Retention, c Clock) *retention {
 	return &retention{Retention: o, clock: c, guard: NewJumpGuard(c, o.Jump), next: c.Now().Add(o.Every)}
 }
 
-// sweep takes the timer's arrow out of ends for jobs that are kept long enough, purges tombstones and removes old logs. Only the engine's sweep
-// calls it.
+// run looks again and again until ctx ends. It has a goroutine of its own: a look may take minutes, and what ran out of time meanwhile must not wait.
+func (r *retention) run(ctx context.Context, e *Engine) {
+	tick := time.NewTicker(e.options.Sweep)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.sweep(ctx, e)
+		}
+	}
+}
+
+// sweep takes the timer's arrow out of ends for jobs that are kept long enough, purges tombstones and removes old logs. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
 	if now.Before(r.next) {
@@ -100,9 +113,42 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 }
 
 func (r *retention) clear(ctx context.Context, e *Engine, w *Work, before time.Time) error {
+	ends := map[job.ID][]lifecycle.State{} // of batches that were asked for
 	return r.each(ctx, e, w, before, func(s lifecycle.Stage) bool { return s.Kind == lifecycle.End && leftByTimer(w, s) }, func(j *job.Job) (bool, error) {
-		return true, e.clean(ctx, w, j)
+		if j.Children.Open > 0 {
+			return false, nil // a job was sent back and still needs its batch
+		}
+		in, known := ends[j.Parent]
+		if !known && j.Parent != "" {
+			var err error
+			if in, err = e.endsOf(ctx, j.Parent); err != nil {
+				return false, err
+			}
+			ends[j.Parent] = in
+		}
+		if j.Parent != "" && in == nil {
+			return false, nil // the report of its batch will tell of it
+		}
+		err := e.clean(ctx, w, j, in)
+		return err == nil, err
 	})
+}
+
+// endsOf gives the states in which a batch has ended, or none while it has not.
+func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, error) {
+	b, err := e.store.Get(ctx, batch)
+	if err != nil || !b.Ended {
+		return nil, err
+	}
+	ends := []lifecycle.State{b.State}
+	if w := e.works[b.Kind]; w != nil {
+		for _, s := range w.Life.Stages() {
+			if s.Kind == lifecycle.End {
+				ends = append(ends, s.State)
+			}
+		}
+	}
+	return ends, nil
 }
 
 // each goes through the jobs of the wanted states that have not changed since a time, the oldest first, and stops after its share of what there is.
@@ -167,10 +213,14 @@ func leftByTimer(w *Work, s lifecycle.Stage) bool {
 	return false
 }
 
-func (e *Engine) clean(ctx context.Context, w *Work, j *job.Job) error {
+// clean takes the timer's arrow out of an end, unless jobs of the batch were sent back meanwhile; the job's own batch must be in one of the states.
+func (e *Engine) clean(ctx context.Context, w *Work, j *job.Job, batchIn []lifecycle.State) error {
 	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
 	if !ok || !w.knows(j) {
 		return nil
 	}
-	return e.untold(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) { c.Note = "kept long enough" })
+	return e.untold(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) {
+		c.Note = "kept long enough"
+		c.Require.Idle, c.Require.ParentIn = true, batchIn
+	})
 }

@@ -84,7 +84,7 @@ func (e *Engine) reclaim(ctx context.Context) error {
 	}
 }
 
-// sweeps finds, every so often, what no event told: claims and times that ran out, jobs that became due, retention.
+// sweeps finds, every so often, what no event told: claims and times that ran out, jobs that became due.
 func (e *Engine) sweeps(ctx context.Context) {
 	tick := time.NewTicker(e.options.Sweep)
 	defer tick.Stop()
@@ -105,7 +105,6 @@ func (e *Engine) sweeps(ctx context.Context) {
 		}
 		e.stir()
 		e.mailed()
-		e.retain.sweep(ctx, e)
 	}
 }
 
@@ -123,6 +122,7 @@ func (e *Engine) overdue(ctx context.Context) error {
 			if e.works[j.Kind] == nil {
 				continue
 			}
+			e.moved()
 			if j.Claimed() && !j.Until.After(now) {
 				err = e.lost(ctx, j)
 			} else {
@@ -220,7 +220,6 @@ func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.E
 	if err != nil {
 		return err
 	}
-	e.moved()
 	c.Version, c.Actor = j.Version, e.name
 	more(&c)
 	w.announce(j, &c)

@@ -77,7 +77,7 @@ func (a *App) checkEvent(r *Request) error {
 	}
 	for _, s := range r.States {
 		if !slices.ContainsFunc(lives, func(t *lifecycle.Table) bool { _, ok := t.Stage(s); return ok }) {
-			return wrong("no lifecycle in question has a state %.40q", s)
+			return wrong("no lifecycle in question has a state %.40q (known: %s)", s, states(lives))
 		}
 	}
 	if r.Event == "" {
@@ -106,6 +106,18 @@ func (a *App) checkEvent(r *Request) error {
 		return wrong("priority %d is not within 0..99", *r.Priority)
 	}
 	return nil
+}
+
+// states lists the states of lifecycles, for a sentence.
+func states(lives []*lifecycle.Table) string {
+	var words []string
+	for _, t := range lives {
+		for _, s := range t.Stages() {
+			words = append(words, string(s.State))
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), ", ")
 }
 
 // lives gives the lifecycles of the kinds in question: those named, or all of the engine but that of bulks.

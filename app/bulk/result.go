@@ -106,7 +106,7 @@ func (a *App) Result(ctx context.Context, id job.ID) (Result, error) {
 		return Result{}, err
 	}
 	if j.Kind != Kind {
-		return Result{}, job.Errorf(job.Invalid, "bulk", id, "it is a %s, not a bulk", j.Kind)
+		return Result{}, job.Errorf(job.Invalid, "bulk", id, "it is of kind %s, not a bulk", j.Kind)
 	}
 	var q Request
 	var d record

@@ -1,0 +1,61 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestNudge: a job that waits is due at once, also if an earlier attempt failed. The controls are a job that waits for something else and one that backs
+// off: these take their time.
+func TestNudge(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		code  string
+		then  func(r *engine.Run) error // of the second attempt, after an error
+		waits bool
+	}{
+		{"what it waits for", "ferry", ferry, false},
+		{"control: something else", "bridge", ferry, true},
+		{"control: backs off", "ferry", func(*engine.Run) error { return engine.RetryAfter(time.Hour, errors.New("high water")) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries := 0
+				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+					switch tries++; tries {
+					case 1:
+						return engine.RetryAfter(time.Minute, errors.New("high water"))
+					case 2:
+						return c.then(r)
+					}
+					return nil
+				}}))
+				defer w.stop()
+				j := w.post(engine.Order{})
+				time.Sleep(10 * time.Minute)
+				if now := w.get(j.ID); tries != 2 || now.Attempts == 0 {
+					t.Fatalf("it is %s after %d tries, %d of them failed", now.State, tries, now.Attempts)
+				}
+				began := time.Now()
+				if err := w.Nudge(t.Context(), j.ID, c.code); err != nil {
+					t.Fatal(err)
+				}
+				w.end(j.ID)
+				if took := time.Since(began); took > 0 != c.waits {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
+
+func ferry(r *engine.Run) error {
+	return engine.Wait(engine.Blocker{Code: "ferry", Sentence: "the ferry is on the other side", Until: r.Now().Add(time.Hour)})
+}
