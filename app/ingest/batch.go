@@ -226,13 +226,7 @@ func (a *App) giveUp(ctx context.Context, r *engine.Run, d *batchData) error {
 			return err
 		}
 		for i := range page.Jobs {
-			act := engine.Act{
-				Job: page.Jobs[i].ID, Event: Fail, By: lifecycle.Worker, Actor: "ingest", Note: "its batch could not be completed: " + d.Failure,
-			}
-			if page.Jobs[i].State == Held {
-				act.Event, act.By, act.Confirm = Delete, lifecycle.Operator, true
-			}
-			if _, err := a.engine.Do(ctx, act); err != nil && job.KindOf(err) != job.Refused {
+			if err := a.abandon(ctx, page.Jobs[i].ID, "its batch could not be completed: "+d.Failure); err != nil {
 				return err
 			}
 		}
@@ -245,4 +239,24 @@ func (a *App) giveUp(ctx context.Context, r *engine.Run, d *batchData) error {
 		return err
 	}
 	return r.WaitChildren()
+}
+
+// abandon ends a job of a batch that is given up. A hold or its release may move it meanwhile; then it is looked at again.
+func (a *App) abandon(ctx context.Context, id job.ID, why string) error {
+	for try := 1; ; try++ {
+		j, err := a.engine.Store().Get(ctx, id)
+		if err != nil || j.Ended {
+			return err
+		}
+		act := engine.Act{Job: id, Event: Fail, By: lifecycle.Worker, Actor: "ingest", Note: why}
+		if j.State == Held {
+			act.Event, act.By, act.Confirm = Delete, lifecycle.Operator, true
+		}
+		if _, err = a.engine.Do(ctx, act); job.KindOf(err) != job.Refused {
+			return err
+		}
+		if try == 5 {
+			return nil // it ends by itself, and the batch waits for it
+		}
+	}
 }

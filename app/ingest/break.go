@@ -20,7 +20,7 @@ const BreakLock lifecycle.Event = "break-lock"
 // the lock again. The audit list has the entry before the lock is gone. Kinds of error: Invalid, NotFound, and Conflict if it changed hands meanwhile.
 func (a *App) BreakLock(ctx context.Context, kind, name, actor, note string) (Lock, error) {
 	if !slices.Contains(inventory.LockKinds(), inventory.LockKind(kind)) {
-		return Lock{}, job.Errorf(job.Invalid, "break", "", "%.40q is no kind of lock (known: %v)", kind, inventory.LockKinds())
+		return Lock{}, job.Errorf(job.Invalid, "break", "", "%.40q is no kind of lock (known: %s, %s, %s)", kind, inventory.ObjectLock, inventory.InventoryLock, inventory.LocalIDLock)
 	}
 	if strings.TrimSpace(note) == "" {
 		return Lock{}, job.Errorf(job.Invalid, "break", "", "breaking a lock needs a reason: it stands in the audit list")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -147,7 +148,7 @@ func live(t *testing.T, m *mortal, o Options, s Submission, text string) (died b
 }
 
 // plainReport is a report without what differs between runs: ids and times.
-func plainReport(t *testing.T, r BatchReport) string {
+func plainReport(t *testing.T, r report.Batch) string {
 	t.Helper()
 	r.Batch, r.Submitted, r.Ended = "", never, never
 	for i := range r.Jobs {
@@ -197,7 +198,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 }
 
 // reopen starts another process on what was left, hands the submission in again, and checks what there is in the end.
-func reopen(t *testing.T, store job.Store, o Options, s Submission, text string) BatchReport {
+func reopen(t *testing.T, store job.Store, o Options, s Submission, text string) report.Batch {
 	t.Helper()
 	w := startOn(t, store, o)
 	b := w.end(w.submit(s, text).ID)

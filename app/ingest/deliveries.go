@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -208,7 +209,7 @@ func (a *App) Ping(ctx context.Context, id, hook, actor string) ([]Ping, error) 
 		}
 	}
 	if len(hooks) == 0 {
-		return nil, job.Errorf(job.NotFound, "ping", "", "profile %s has no webhook %s", p.ID, hook)
+		return nil, job.Errorf(job.NotFound, "ping", "", "profile %s has no webhook %.100s", p.ID, cmp.Or(hook, "at all"))
 	}
 	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "hook-ping", Object: strings.TrimSpace(p.ID + " " + hook)}); err != nil {
 		return nil, err

@@ -11,7 +11,7 @@
 //	Storing     store.go                    an OCFL version in every storage place, read back
 //	Recording   record.go                   package inventory
 //	Notify      notify.go                   the callback
-//	Reporting   report.go, mail.go
+//	Reporting   report.go, mail.go          what the report says, in which words and forms, is in the folder report
 //
 // The job record says where a job stands. What it works on lies in work/<batch>/<job>/: producer/ holds the depositor's files, system/
 // what Stagepost adds and the lists of files, which are never in the record. A job's directory belongs to the attempt that has its lock

@@ -71,7 +71,7 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 		return nil, err
 	}
 	if j.Kind != JobKind {
-		return nil, job.Errorf(job.Invalid, "files", id, "it is a %s, not an ingest job", j.Kind)
+		return nil, job.Errorf(job.Invalid, "files", id, "it is of kind %s, not an ingest job", j.Kind)
 	}
 	s := &sight{App: a, job: j}
 	if err := decodeBoth(&j, &s.spec, &s.data); err != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+
+	"github.com/stagepost/stagepost/app/ingest/report"
 )
 
 // refusedNames are file names that no manifest, archive or form may bring in.
@@ -19,7 +21,7 @@ var refusedNames = []string{
 }
 
 // clearly fails the test unless the only job failed with a cause word, a message and no panic, and nothing is stored.
-func (w *world) clearly(r BatchReport, want ...string) {
+func (w *world) clearly(r report.Batch, want ...string) {
 	w.t.Helper()
 	if r.State != Failed || len(r.Jobs) != 1 {
 		w.t.Fatalf("got %s", r.Text())

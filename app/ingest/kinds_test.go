@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -321,7 +322,7 @@ func TestManyRows(t *testing.T) {
 			t.Errorf("job %d is about %s", i, j.Title)
 		}
 	}
-	if len(arks) != n || !slices.IsSortedFunc(r.Jobs, func(a, b JobReport) int { return a.Row - b.Row }) {
+	if len(arks) != n || !slices.IsSortedFunc(r.Jobs, func(a, b report.Job) int { return a.Row - b.Row }) {
 		t.Errorf("got %d arks", len(arks))
 	}
 	w.valid()

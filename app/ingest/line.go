@@ -38,8 +38,8 @@ func newLine() *line {
 	return &line{free: make(chan spot, 1024), waiting: map[spot][]waiter{}, of: map[job.ID][]spot{}}
 }
 
-// join puts a job into the line of a lock, or keeps it there.
-func (l *line) join(s spot, w waiter) {
+// join puts a job into the line of a lock, or keeps it there, and tells how many are before it.
+func (l *line) join(s spot, w waiter) (place int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	others := slices.DeleteFunc(l.waiting[s], func(o waiter) bool { return o.job == w.job })
@@ -50,6 +50,7 @@ func (l *line) join(s spot, w waiter) {
 	if !slices.Contains(l.of[w.job], s) {
 		l.of[w.job] = append(l.of[w.job], s)
 	}
+	return at
 }
 
 // leave takes a job out of all lines.

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -57,12 +59,14 @@ func (t *task) locked(ctx context.Context, do func(by inventory.Taker) error) er
 		case holder == nil:
 			return job.Errorf(job.Unavailable, "lock", j.ID, "more than %d locks that ended jobs left", maxOver)
 		}
-		t.app.line.join(spotOf(l), waiter{job: j.ID, priority: j.Priority, number: j.Number})
+		place := t.app.line.join(spotOf(l), waiter{job: j.ID, priority: j.Priority, number: j.Number})
 		if now, found, err := t.app.inventory.LockOf(ctx, l.Kind, l.Name); err != nil || found && now.Token == l.Token {
 			if err != nil {
 				return err
 			}
-			return engine.Wait(t.app.blocked(l))
+			b := t.app.blocked(l)
+			b.Until = t.Now().Add(t.app.pauseAt(place))
+			return engine.Wait(b)
 		} // else it was released before anybody could know that we wait
 	}
 }
@@ -79,6 +83,12 @@ func (a *App) holder(ctx context.Context, l inventory.Lock) (*job.Job, error) {
 		return nil, nil
 	}
 	return &j, nil
+}
+
+// pauseAt is how long a job waits before it looks for itself whether a lock is free: longer the farther back it stands, for it will be called, and
+// thousands that look every second would leave no time for the one that works.
+func (a *App) pauseAt(place int) time.Duration {
+	return min(a.pause()*time.Duration(1+place/10), max(a.pause(), time.Minute))
 }
 
 var lockSentences = map[inventory.LockKind]string{
@@ -177,34 +187,38 @@ func (a *App) release(ctx context.Context, locks []inventory.Lock) error {
 
 // callNext makes the next job in a line due. A local id that was settled is for all that wait: none of them needs the lock any more.
 func (a *App) callNext(ctx context.Context, s spot) error {
+	all := s.kind == inventory.LocalIDLock
+	var g errgroup.Group
+	g.SetLimit(calls)
 	for _, w := range a.line.order(s) {
 		j, err := a.engine.Store().Get(ctx, w.job)
 		switch {
 		case err != nil && job.KindOf(err) != job.NotFound:
-			return err
+			return errors.Join(err, g.Wait())
 		case err != nil || j.Ended || !j.Claimed() && j.Cause != string(s.kind):
 			a.line.leave(w.job) // it waits for something else by now
 			continue
 		case j.Claimed():
-			a.wait.Go(func() { a.callLater(ctx, w.job) })
+			a.wait.Go(func() { a.callLater(ctx, s, w.job) })
 		default:
-			if err := a.engine.Nudge(ctx, w.job); err != nil {
-				return err
-			}
+			g.Go(func() error { return a.engine.Nudge(ctx, w.job, string(s.kind)) })
 		}
-		if s.kind != inventory.LocalIDLock {
-			return nil
+		if !all {
+			break
 		}
 	}
-	return nil
+	return g.Wait()
 }
 
+// calls is how many of those that wait for one local id are called at once, so that the store commits them together.
+const calls = 64
+
 // callLater makes a job due that was just about to wait.
-func (a *App) callLater(ctx context.Context, id job.ID) {
+func (a *App) callLater(ctx context.Context, s spot, id job.ID) {
 	ctx, cancel := context.WithTimeout(ctx, a.pause())
 	defer cancel()
 	if _, err := a.engine.Await(ctx, id, func(j *job.Job) bool { return !j.Claimed() }); err == nil {
-		_ = a.engine.Nudge(ctx, id) // a hint: it looks by itself
+		_ = a.engine.Nudge(ctx, id, string(s.kind)) // a hint: it looks by itself
 	}
 }
 

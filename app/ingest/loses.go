@@ -30,7 +30,7 @@ func (a *App) jobLoses(ctx context.Context, j *job.Job, act *engine.Act) (job.Re
 	var loses []string
 	if !b.Ended {
 		loses = append(loses, fmt.Sprintf("its batch %s is %s and its report will lack the job", b.ID, b.State))
-	} else if b.State == Failed {
+	} else if b.State == Failed && j.Retries > 0 { // one that was never sent back is as the report says, and that need not be read
 		r, err := a.standing(ctx, b.ID)
 		if err != nil {
 			return job.Require{}, err
@@ -42,17 +42,17 @@ func (a *App) jobLoses(ctx context.Context, j *job.Job, act *engine.Act) (job.Re
 
 // untold says what the depositor has not been told of one job of an ended batch.
 func (r *standing) untold(id job.ID) []string {
-	if r.Changes == nil || !r.changed || r.Changes.Missing {
+	if r.now.Changes == nil || !r.changed || r.now.Changes.Missing {
 		return nil
 	}
-	for _, one := range r.Changes.Succeeded {
+	for _, one := range r.now.Changes.Succeeded {
 		if one == id {
-			return []string{"it succeeded since the last report of its batch " + string(r.Batch) + " and the depositor will not be told"}
+			return []string{"it succeeded since the last report of its batch " + string(r.now.Batch) + " and the depositor will not be told"}
 		}
 	}
-	for _, one := range r.Changes.Newly {
+	for _, one := range r.now.Changes.Newly {
 		if one == id {
-			return []string{"it failed for another reason than the last report of its batch " + string(r.Batch) + " says and the depositor will not be told"}
+			return []string{"it failed for another reason than the last report of its batch " + string(r.now.Batch) + " says and the depositor will not be told"}
 		}
 	}
 	return nil
@@ -99,22 +99,22 @@ func (r *standing) unreported() []string {
 			loses = append(loses, fmt.Sprintf("%s %s since the last report and the depositor will not be told", plural(n, "job", "jobs"), what))
 		}
 	}
-	if c := r.Changes; c != nil && c.Missing {
+	if c := r.now.Changes; c != nil && c.Missing {
 		loses = append(loses, "the last report is gone, so that nobody can say what the depositor was not told")
 	} else if c != nil && r.changed {
 		untold(len(c.Succeeded), "succeeded")
 		untold(len(c.Newly), "failed for another reason")
 		untold(len(c.Deleted), map[bool]string{true: "was deleted", false: "were deleted"}[len(c.Deleted) == 1])
 	}
-	if r.reports == 0 && len(r.Jobs) > 0 {
-		loses = append(loses, fmt.Sprintf("no report was made of its %s and the depositor will not be told", plural(len(r.Jobs), "job", "jobs")))
+	if r.reports == 0 && len(r.now.Jobs) > 0 {
+		loses = append(loses, fmt.Sprintf("no report was made of its %s and the depositor will not be told", plural(len(r.now.Jobs), "job", "jobs")))
 	}
-	if r.Failed > 0 {
+	if r.now.Failed > 0 {
 		what := "files go; nothing of them can be retried"
-		if r.Failed == 1 {
+		if r.now.Failed == 1 {
 			loses = append(loses, "1 failed job and its "+strings.Replace(what, "of them", "of it", 1))
 		} else {
-			loses = append(loses, fmt.Sprintf("%d failed jobs and their %s", r.Failed, what))
+			loses = append(loses, fmt.Sprintf("%d failed jobs and their %s", r.now.Failed, what))
 		}
 	}
 	return loses

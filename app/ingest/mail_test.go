@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -50,7 +51,7 @@ func (w *world) retried(id job.ID) {
 	w.end(id)
 }
 
-func (w *world) updated(id job.ID) BatchReport {
+func (w *world) updated(id job.ID) report.Batch {
 	w.t.Helper()
 	if err := w.do(id, Update); err != nil {
 		w.t.Fatal(err)
@@ -143,10 +144,10 @@ func checkBodies(t *testing.T, batch job.ID, raw []byte) {
 	}
 }
 
-func checkChanges(t *testing.T, second, first *BatchReport) {
+func checkChanges(t *testing.T, second, first *report.Batch) {
 	t.Helper()
 	none := []job.ID{}
-	want := &Changes{Since: 0, Succeeded: []job.ID{first.Jobs[1].Job}, Newly: none, Failed: []job.ID{first.Jobs[2].Job}, Open: none, Deleted: none, Unchanged: 1}
+	want := &report.Changes{Since: 0, Succeeded: []job.ID{first.Jobs[1].Job}, Newly: none, Failed: []job.ID{first.Jobs[2].Job}, Open: none, Deleted: none, Unchanged: 1}
 	if diff := cmp.Diff(want, second.Changes); diff != "" {
 		t.Error(diff)
 	}
@@ -162,12 +163,12 @@ func checkAttached(t *testing.T, attached map[string]string, completed, failed i
 		t.Errorf("got %d attachments", len(attached))
 	}
 	for name, want := range map[string]int{"completed": completed, "failed": failed} {
-		var list map[string][]JobReport
+		var list map[string][]report.Job
 		if err := json.Unmarshal([]byte(attached[name+".json"]), &list); err != nil || len(list[name+"Jobs"]) != want {
 			t.Errorf("%s.json: %v, %s", name, err, attached[name+".json"])
 		}
 		rows, err := csv.NewReader(strings.NewReader(attached[name+".csv"])).ReadAll()
-		if err != nil || len(rows) != want+1 || !slices.Equal(rows[0], csvColumns) {
+		if err != nil || len(rows) != want+1 || strings.Join(rows[0], ",")+"\r\n" != string((&report.Batch{}).CSV(true)) {
 			t.Errorf("%s.csv: %v, %v", name, err, rows)
 		}
 	}

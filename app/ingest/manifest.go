@@ -219,7 +219,7 @@ func (a *App) Submission(ctx context.Context, id job.ID) (Handed, error) {
 		return Handed{}, err
 	}
 	if j.Kind != BatchKind {
-		return Handed{}, job.Errorf(job.Invalid, "submission", id, "it is a %s, not a batch", j.Kind)
+		return Handed{}, job.Errorf(job.Invalid, "submission", id, "it is of kind %s, not a batch", j.Kind)
 	}
 	var s batchSpec
 	var d batchData

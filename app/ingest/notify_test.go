@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/webhook"
 )
 
@@ -102,7 +103,7 @@ func TestCallback(t *testing.T) {
 }
 
 // tellAgain retries a job whose callback is required, with a receiver that has come to its senses.
-func (w *world) tellAgain(in *told, j JobReport) {
+func (w *world) tellAgain(in *told, j report.Job) {
 	w.t.Helper()
 	if j.FailedIn != Notify || j.Cause != CauseCallback {
 		w.t.Errorf("got %+v", j)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -170,7 +171,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 }
 
 // plantStorage takes a stored version away, adds one that the inventory does not know, and a directory that its object does not know.
-func plantStorage(t *testing.T, a *App, r BatchReport, expect func(level, rule, name string)) {
+func plantStorage(t *testing.T, a *App, r report.Batch, expect func(level, rule, name string)) {
 	t.Helper()
 	root, err := a.root("storage")
 	if err != nil {

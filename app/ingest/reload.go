@@ -123,7 +123,7 @@ func (a *App) nudgeWaiting(ctx context.Context) {
 	for {
 		page, err := a.engine.Store().List(ctx, q)
 		for i := range page.Jobs {
-			err = errors.Join(err, a.engine.Nudge(ctx, page.Jobs[i].ID))
+			err = errors.Join(err, a.engine.Nudge(ctx, page.Jobs[i].ID, causeProfile))
 		}
 		if err != nil && ctx.Err() == nil {
 			a.log.Error("jobs that wait for a profile", "error", err) // they look for themselves within a minute

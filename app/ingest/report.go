@@ -2,81 +2,32 @@ package ingest
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"slices"
-	"time"
+	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// BatchReport says what became of a batch. It follows from the records alone: whoever makes it, and however often, it is the same.
-type BatchReport struct {
-	Batch      job.ID          `json:"batch"`
-	State      lifecycle.State `json:"state"`
-	Status     string          `json:"status"`         // COMPLETED, Failed or Pending
-	Message    string          `json:"status_message"` // Success, or that of the first failed job
-	Profile    string          `json:"profile"`
-	Type       string          `json:"type,omitempty"`
-	Filename   string          `json:"filename,omitempty"`
-	Submitter  string          `json:"submitter,omitempty"`
-	Note       string          `json:"note,omitempty"`
-	Submitted  time.Time       `json:"submitted"`
-	Ended      time.Time       `json:"ended,omitzero"` // of its last job
-	Generation int             `json:"generation"`     // 0 for the first report, 1 after the first update
-	Expected   int             `json:"expected"`
-	Pending    int             `json:"pending"`
-	Completed  int             `json:"completed"`
-	Failed     int             `json:"failed"`
-	Deleted    int             `json:"deleted"`
-	Summary    string          `json:"summary"` // what happened, for the depositor
-	Next       string          `json:"next"`    // what there is to do, for the depositor
-	Changes    *Changes        `json:"changes,omitempty"`
-	Jobs       []JobReport     `json:"jobs"` // in the order of the manifest
-}
-
-// JobReport says what became of one object.
-type JobReport struct {
-	Job      job.ID            `json:"job"`
-	State    lifecycle.State   `json:"state"`
-	Outcome  lifecycle.Outcome `json:"outcome,omitempty"`
-	Row      int               `json:"row,omitempty"`
-	Filename string            `json:"filename,omitempty"`
-	URL      string            `json:"url,omitempty"`
-	ARK      string            `json:"ark,omitempty"`
-	LocalIDs []string          `json:"local_ids,omitempty"`
-	Title    string            `json:"title,omitempty"`
-	Version  int               `json:"version,omitempty"`
-	Files    int               `json:"files,omitempty"`
-	Bytes    int64             `json:"bytes,omitempty"`
-	FailedIn lifecycle.State   `json:"failed_in,omitempty"`
-	Cause    string            `json:"cause,omitempty"`
-	Message  string            `json:"message,omitempty"`
-	Retries  int               `json:"retries,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
-	Remedy   Remedy            `json:"remedy,omitempty"` // who can bring it into storage after all
-	Next     string            `json:"next,omitempty"`   // the same for the depositor, as a sentence
-}
-
 // standing is a report with what it has to do with the last one that went out.
 type standing struct {
-	BatchReport
+	now     report.Batch
 	reports int  // that went out
 	changed bool // the last one says something else
 }
 
 // Report makes the report of a batch as it stands.
-func (a *App) Report(ctx context.Context, batch job.ID) (BatchReport, error) {
+func (a *App) Report(ctx context.Context, batch job.ID) (report.Batch, error) {
 	st, err := a.standing(ctx, batch)
-	return st.BatchReport, err
+	return st.now, err
 }
 
 func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err error) {
@@ -86,15 +37,15 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		return st, err
 	}
 	if b.Kind != BatchKind {
-		return st, job.Errorf(job.Invalid, "report", batch, "it is a %s, not a batch", b.Kind)
+		return st, job.Errorf(job.Invalid, "report", batch, "it is no batch but of kind %s", b.Kind)
 	}
 	var s batchSpec
 	var d batchData
 	if err := decodeBoth(&b, &s, &d); err != nil {
 		return st, err
 	}
-	r := &st.BatchReport
-	*r = BatchReport{
+	r := &st.now
+	*r = report.Batch{
 		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter, Note: s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
 	}
@@ -105,7 +56,7 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 			return st, err
 		}
 		for i := range page.Jobs {
-			if err := r.add(&page.Jobs[i]); err != nil {
+			if err := addJob(r, &page.Jobs[i]); err != nil {
 				return st, err
 			}
 		}
@@ -114,9 +65,9 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		}
 		q.After = page.Next
 	}
-	r.conclude(&d)
+	r.Conclude(d.Failure)
 	err = st.compare(a, &d)
-	r.explain(d.Failure)
+	r.Explain(d.Failure)
 	return st, err
 }
 
@@ -131,14 +82,14 @@ func decodeBoth[S, D any](j *job.Job, spec *S, data *D) error {
 	return nil
 }
 
-// add takes a job into the report.
-func (r *BatchReport) add(j *job.Job) error {
+// addJob takes a job into the report.
+func addJob(r *report.Batch, j *job.Job) error {
 	var s jobSpec
 	var d jobData
 	if err := decodeBoth(j, &s, &d); err != nil {
 		return err
 	}
-	one := JobReport{
+	one := report.Job{
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL, LocalIDs: s.LocalIDs,
 		Title: s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries,
 	}
@@ -168,33 +119,62 @@ func (r *BatchReport) add(j *job.Job) error {
 	return nil
 }
 
-func (r *BatchReport) conclude(d *batchData) {
-	r.Pending += max(0, r.Expected-r.Pending-r.Completed-r.Failed-r.Deleted)
-	switch {
-	case d.Failure != "":
-		r.Status, r.Message = "Failed", d.Failure
-	case r.Failed > 0:
-		r.Status = "Failed"
-	case r.Pending > 0 || r.Expected == 0:
-		r.Status = "Pending"
-	default:
-		r.Status, r.Message = "COMPLETED", "Success"
+// compare finds out what changed since the last report that went out. Without news the changes are those that the last report told.
+func (r *standing) compare(a *App, d *batchData) error {
+	if r.reports = d.Reports; r.reports == 0 {
+		return nil
 	}
+	says, err := r.now.Digest()
+	if err != nil {
+		return err
+	}
+	before, err := a.told(r.now.Batch, d)
+	switch {
+	case err != nil:
+		return err
+	case says == d.Reported && before != nil:
+		r.now.Changes = before.Changes
+	case says != d.Reported:
+		r.changed = true
+		r.now.Changes = r.now.Since(before, d.Last)
+	}
+	return nil
 }
 
-// bad tells whether the batch is not all stored.
-func (r *BatchReport) bad() bool { return r.Failed > 0 || r.Pending > 0 }
-
-// digest names what the report says of the jobs, to see whether anything changed. A retry that failed in the same way again is no news, and
-// the plain words follow from the rest.
-func (r *BatchReport) digest() (string, error) {
-	facts := slices.Clone(r.Jobs)
-	for i := range facts {
-		facts[i] = facts[i].facts()
+// told reads the last report that went out. It is nil when its file is gone or is not the one whose digest was kept.
+func (a *App) told(batch job.ID, d *batchData) (*report.Batch, error) {
+	text, err := a.readReport(batch, d.Last)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	text, err := json.Marshal(facts)
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), err
+	if err != nil {
+		return nil, err
+	}
+	var before report.Batch
+	if err := json.Unmarshal(text, &before); err != nil {
+		a.log.Warn("a report cannot be read; the next one tells everything", "batch", batch, "generation", d.Last, "error", err)
+		return nil, nil
+	}
+	if says, err := before.Digest(); err != nil || says != d.Reported {
+		a.log.Warn("a report is not the one that went out; the next one tells everything", "batch", batch, "generation", d.Last)
+		return nil, err
+	}
+	return &before, nil
+}
+
+// readReport reads the report of a generation. It makes no directory: that of a deleted batch stays gone.
+func (a *App) readReport(batch job.ID, generation int) ([]byte, error) {
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch)))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(reportFile(generation, "json"))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
 }
 
 // report is the step of Reporting and UpdateReporting: it writes the report into the batch's directory and puts the mail into the outbox.
@@ -213,7 +193,7 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	if err != nil {
 		return err
 	}
-	says, err := rep.digest()
+	says, err := rep.Digest()
 	if err != nil {
 		return err
 	}
@@ -247,12 +227,12 @@ func (a *App) dropPayload(batch job.ID) error {
 }
 
 // publish writes the files of a report and sends the mail about it.
-func (a *App) publish(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, rep *BatchReport) error {
+func (a *App) publish(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, rep *report.Batch) error {
 	rep.State = Completed
-	if rep.bad() {
+	if rep.Bad() {
 		rep.State = Failed
 	}
-	rep.explain("")
+	rep.Explain("")
 	root, err := a.batchDir(rep.Batch)
 	if err != nil {
 		return err
@@ -271,7 +251,7 @@ func reportFile(generation int, ending string) string {
 
 // writeReport writes the report of this generation, which the mail is made of, and then the newest report, for whoever looks into the
 // directory. A file appears whole or not at all; written again, it is the same.
-func (a *App) writeReport(root *os.Root, rep *BatchReport) error {
+func (a *App) writeReport(root *os.Root, rep *report.Batch) error {
 	if err := root.MkdirAll(reportsName, 0o750); err != nil {
 		return err
 	}

@@ -9,13 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // batchOf makes a batch of single files, of which those that the site lacks fail, and gives its first report.
-func (w *world) batchOf(s *site, names ...string) BatchReport {
+func (w *world) batchOf(s *site, names ...string) report.Batch {
 	w.t.Helper()
 	var rows []string
 	for _, name := range names {
@@ -31,37 +32,6 @@ func (w *world) mailsOf(batch job.ID) int {
 		w.t.Fatal(err)
 	}
 	return len(messages)
-}
-
-func TestChangesSinceTheLastReport(t *testing.T) {
-	none := []job.ID{}
-	then := BatchReport{Jobs: []JobReport{
-		{Job: "stored", State: Completed, Outcome: lifecycle.OK}, {Job: "mended", State: Failed, Outcome: lifecycle.Failed, Cause: "x"},
-		{Job: "same", State: Failed, Outcome: lifecycle.Failed, Cause: "x", Message: "m"}, {Job: "other", State: Failed, Outcome: lifecycle.Failed, Cause: "x"},
-		{Job: "going", State: Failed, Outcome: lifecycle.Failed}, {Job: "held", State: Failed, Outcome: lifecycle.Failed},
-		{Job: "gone", State: Failed, Outcome: lifecycle.Failed}, {Job: "long gone", State: Deleted, Outcome: lifecycle.Failed},
-	}}
-	now := BatchReport{Jobs: []JobReport{
-		{Job: "stored", State: Completed, Outcome: lifecycle.OK}, {Job: "mended", State: Completed, Outcome: lifecycle.OK},
-		{Job: "same", State: Failed, Outcome: lifecycle.Failed, Cause: "x", Message: "m", Retries: 3}, {Job: "other", State: Failed, Outcome: lifecycle.Failed, Cause: "y"},
-		{Job: "going", State: Downloading}, {Job: "held", State: Held}, {Job: "gone", State: Deleted, Outcome: lifecycle.Failed},
-		{Job: "long gone", State: Deleted, Outcome: lifecycle.Failed}, {Job: "new", State: Failed, Outcome: lifecycle.Failed},
-	}}
-	want := &Changes{
-		Since: 2, Succeeded: []job.ID{"mended"}, Newly: []job.ID{"other", "new"}, Failed: []job.ID{"same"}, Open: []job.ID{"going", "held"},
-		Deleted: []job.ID{"gone"}, Unchanged: 2,
-	}
-	got := now.since(&then, 2)
-	if diff := cmp.Diff(want, got); diff != "" || !got.News() {
-		t.Error(diff)
-	}
-	if same := then.since(&then, 2); same.News() || same.Unchanged != 2 || len(same.Failed) != 6 {
-		t.Errorf("control: got %+v", same)
-	}
-	all := now.since(nil, 2)
-	if !all.Missing || !all.News() || len(all.Succeeded) != 2 || len(all.Newly) != 3 || !slices.Equal(all.Failed, none) {
-		t.Errorf("without a report before: got %+v", all)
-	}
 }
 
 // TestRetryThatFailsInTheSameWayIsNoNews: the depositor was told already.
@@ -208,26 +178,21 @@ func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 	}
 }
 
-// TestPlainWords has words for every cause that a job can fail with, and they do not promise a retry that is refused.
-func TestPlainWords(t *testing.T) {
+// TestPlainWordsPromiseNoRefusedRetry: where a retry is refused, depositors are asked for a new submission.
+func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 	for cause := range needsNew {
-		j := JobReport{State: Failed, Outcome: lifecycle.Failed, Cause: cause}
-		if j.explain(); j.Remedy != RemedyNew || !strings.Contains(j.Next, "new submission") {
+		r := report.Batch{Jobs: []report.Job{{State: Failed, Outcome: lifecycle.Failed, Cause: cause}}}
+		r.Explain("")
+		if j := r.Jobs[0]; j.Remedy != report.RemedyNew || !strings.Contains(j.Next, "new submission") {
 			t.Errorf("%s: got %q", cause, j.Next)
 		}
 	}
-	for cause, r := range reasons {
-		if r.says == "" || nextSteps[r.remedy] == "" || strings.HasSuffix(r.says, ".") {
-			t.Errorf("%s: got %+v", cause, r)
-		}
-	}
-	for state, want := range map[lifecycle.State]string{
-		Pending: "about to be", Estimating: "how large", Provisioning: "room", Downloading: "fetching", Processing: "preparing", Storing: "storing",
-		Recording: "catalogue", Notify: "finishing", Held: "on hold",
-	} {
-		r := BatchReport{State: Processing, Expected: 2, Jobs: []JobReport{{State: Completed, Outcome: lifecycle.OK}, {State: state}}}
-		if r.explain(""); !strings.Contains(r.Summary, want) || r.Next != "There is nothing for you to do now." {
-			t.Errorf("%s: got %q, %q", state, r.Summary, r.Next)
-		}
+}
+
+// TestObjectWithoutAName is called in reports what its file is called in its batch's directory.
+func TestObjectWithoutAName(t *testing.T) {
+	r := report.Batch{Jobs: []report.Job{{State: Completed, Outcome: lifecycle.OK}}}
+	if text := r.Text(); !strings.Contains(text, "\n"+string(Completed)+" "+payloadName+"\n") {
+		t.Errorf("got %s", text)
 	}
 }

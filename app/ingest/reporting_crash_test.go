@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -355,7 +356,7 @@ func (w *mortalWorld) reports(batch job.ID) (wrong []string) {
 			wrong = append(wrong, err.Error())
 			continue
 		}
-		var r BatchReport
+		var r report.Batch
 		if err := json.Unmarshal(text, &r); err != nil {
 			wrong = append(wrong, fmt.Sprintf("report %d: %v", generation, err))
 			continue

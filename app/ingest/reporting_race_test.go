@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -66,7 +67,7 @@ func untrue(dir string, batch job.ID, generation int, states map[job.ID]lifecycl
 	if os.IsNotExist(err) {
 		return nil
 	}
-	var r BatchReport
+	var r report.Batch
 	if err == nil {
 		err = json.Unmarshal(text, &r)
 	}
@@ -138,7 +139,7 @@ func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch jo
 }
 
 // play runs the batch to its end with the act at a point, and gives what is wrong with its reports.
-func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, last BatchReport) {
+func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, last report.Batch) {
 	t.Helper()
 	r = newReaper(at)
 	a, err := New(c.o)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -230,13 +231,13 @@ func (w *world) end(id job.ID) job.Job {
 }
 
 // ingest submits a payload and gives the report at the end.
-func (w *world) ingest(s Submission, text string) BatchReport {
+func (w *world) ingest(s Submission, text string) report.Batch {
 	w.t.Helper()
 	b := w.end(w.submit(s, text).ID)
 	return w.reported(b.ID)
 }
 
-func (w *world) reported(batch job.ID) BatchReport {
+func (w *world) reported(batch job.ID) report.Batch {
 	w.t.Helper()
 	r, err := w.Report(w.t.Context(), batch)
 	if err != nil {
@@ -246,7 +247,7 @@ func (w *world) reported(batch job.ID) BatchReport {
 }
 
 // one ingests a payload that is to complete with a single object.
-func (w *world) one(s Submission, text string) JobReport {
+func (w *world) one(s Submission, text string) report.Job {
 	w.t.Helper()
 	r := w.ingest(s, text)
 	if r.State != Completed || len(r.Jobs) != 1 {

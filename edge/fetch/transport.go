@@ -14,7 +14,7 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // as every RoundTripper must
 		}
-		return nil, &Error{Kind: Refused, URL: redact(r.URL), Err: refusal(reason)}
+		return nil, &Error{Kind: Refused, Err: refusal(reason)} // without the URL: http.Client puts it in front, and a webhook's path may be secret
 	}
 	return g.client.transport.RoundTrip(r)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -63,6 +64,10 @@ func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body
 		var u *url.Error
 		if errors.As(err, &u) {
 			err = u.Err // without the URL, for the same reason
+		}
+		var dial *net.OpError
+		if errors.As(err, &dial) && dial.Op == "dial" {
+			err = dial.Err // the address stands in front
 		}
 		return &Error{Err: fmt.Errorf("%s: %w", r.URL.Host, err)}
 	}

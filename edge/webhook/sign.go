@@ -74,6 +74,9 @@ func Verify(h http.Header, body []byte, now time.Time, secrets ...Secret) (id st
 	}
 	matches := false
 	for _, secret := range secrets {
+		if len(secret.key) == 0 { // the zero Secret, which everybody has
+			continue
+		}
 		want := secret.sum(id, at, body)
 		for _, one := range signatures {
 			encoded, ok := strings.CutPrefix(one, version)

@@ -394,6 +394,34 @@ func TestWhatIsNoFile(t *testing.T) {
 	if r, err := bagit.Validate(t.Context(), dir, bagit.Options{MaxTag: 10}); err != nil || r.Valid() {
 		t.Errorf("a tag file larger than allowed was taken: %v", err)
 	}
+	var all int64
+	for name, text := range write(t, payload) {
+		if !strings.HasPrefix(name, "data/") {
+			all += int64(len(text))
+		}
+	}
+	good := save(t, "dir", write(t, payload))
+	for most, valid := range map[int64]bool{all: true, all - 1: false} { // each of them alone is smaller
+		if r, err := bagit.Validate(t.Context(), good, bagit.Options{MaxTag: most}); err != nil || r.Valid() != valid {
+			t.Errorf("at most %d bytes of tag files: got %+v, %v", most, r, err)
+		}
+	}
+	unknown := filepath.Join(good, "manifest-new.txt")
+	for name, read := range map[string]bool{unknown: false, filepath.Join(good, "manifest-md5.txt"): true} { // the second is the control
+		if err := os.WriteFile(name, make([]byte, 2*all), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, err := bagit.Validate(t.Context(), good, bagit.Options{MaxTag: all})
+		if err != nil || read != slices.ContainsFunc(r.Errors, func(f bagit.Fault) bool { return f.Code == bagit.CodeRead }) {
+			t.Errorf("%s: got %+v, %v", name, r, err)
+		}
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := validate(t, t.TempDir()); r.Valid() || r.Algorithms == nil || r.Warnings == nil {
+		t.Errorf("an empty directory: got %+v", r)
+	}
 }
 
 func TestWriterRefuses(t *testing.T) {

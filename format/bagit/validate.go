@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 // Options of a validation. The zero Options work.
 type Options struct {
 	MaxFiles int   // in the bag; defaults to 10 million
-	MaxTag   int64 // bytes of one tag file that is read; defaults to 512 MiB
+	MaxTag   int64 // bytes of all tag files that are read; defaults to 1 GiB
 }
 
 // stated is what a manifest says of a file.
@@ -41,12 +42,13 @@ type file struct {
 type validation struct {
 	Report
 	Options
-	tree   tree
-	packed bool
-	base   string           // the directory in the archive that is the bag, with a slash; "" for a directory
-	files  map[string]*file // by path in the bag
-	tags   map[string][]byte
-	old    bool // before 1.0
+	tree     tree
+	packed   bool
+	base     string           // the directory in the archive that is the bag, with a slash; "" for a directory
+	files    map[string]*file // by path in the bag
+	tags     map[string][]byte
+	tagBytes int64 // of all tags
+	old      bool  // before 1.0
 }
 
 // Validate checks a bag: a directory, a ZIP or a TAR file. The error tells why it could not be looked at; what is wrong with the bag stands in the
@@ -56,14 +58,18 @@ func Validate(ctx context.Context, name string, o Options) (*Report, error) {
 		o.MaxFiles = 10_000_000
 	}
 	if o.MaxTag <= 0 {
-		o.MaxTag = 512 << 20
+		o.MaxTag = 1 << 30
 	}
 	t, packed, err := openTree(name)
 	if err != nil {
+		var file *fs.PathError
+		if errors.As(err, &file) && file.Path == name { // the name stands in front already
+			err = file.Err
+		}
 		return nil, fmt.Errorf("bag %s: %w", name, err)
 	}
 	v := &validation{Options: o, tree: t, packed: packed, files: map[string]*file{}, tags: map[string][]byte{}}
-	v.Errors, v.Warnings = []Fault{}, []Fault{}
+	v.Algorithms, v.Errors, v.Warnings = []string{}, []Fault{}, []Fault{}
 	if err := errors.Join(v.check(ctx), t.Close()); err != nil {
 		return nil, fmt.Errorf("bag %s: %w", name, err)
 	}
@@ -147,21 +153,38 @@ func (v *validation) take(name string, one item) error {
 	if name != "bagit.txt" && name != "bag-info.txt" && name != "fetch.txt" && manifestOf(name) == "" && tagManifestOf(name) == "" {
 		return nil
 	}
-	in, err := one.open()
-	if err != nil {
-		v.wrong(CodeRead, name, "%v", err)
+	if a := manifestOf(name) + tagManifestOf(name); a != "" && algorithms[a] == nil {
+		v.tags[name] = nil // nothing in it could be checked
 		return nil
 	}
-	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, v.MaxTag+1))
-	switch {
-	case err != nil:
-		v.wrong(CodeRead, name, "%v", err)
-	case int64(len(text)) > v.MaxTag:
-		v.wrong(CodeRead, name, "it is larger than %d bytes", v.MaxTag)
-	default:
-		v.tags[name] = text
+	return v.read(name, one)
+}
+
+// read keeps the text of a tag file, as long as there is room for all of them.
+func (v *validation) read(name string, one item) error {
+	left := v.MaxTag - v.tagBytes
+	var text bytes.Buffer
+	large := one.size < 0 || one.size > left
+	if !large {
+		in, err := one.open()
+		if err != nil {
+			v.wrong(CodeRead, name, "%v", err)
+			return nil
+		}
+		defer in.Close()
+		text.Grow(int(min(one.size, 1<<20)) + bytes.MinRead)
+		if _, err = text.ReadFrom(io.LimitReader(in, left+1)); err != nil { // an archive may say less than it has
+			v.wrong(CodeRead, name, "%v", err)
+			return nil
+		}
+		large = int64(text.Len()) > left
 	}
+	if large {
+		v.wrong(CodeRead, name, "it was not read: the tag files have more than %d bytes in all", v.MaxTag)
+		return nil
+	}
+	v.tags[name] = text.Bytes()
+	v.tagBytes += int64(text.Len())
 	return nil
 }
 

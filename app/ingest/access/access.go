@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -52,7 +53,7 @@ type Options struct {
 	MaxBytes     int64          // of the content of one package. Defaults to any number
 	Keep         time.Duration  // of packages and failures. Defaults to 7 days; negative: for ever
 	Backoff      engine.Backoff // after a storage place that cannot be read. Defaults to the engine's
-	Random       io.Reader      // for tokens. Defaults to crypto/rand
+	Random       io.Reader      // for ids, and for the key of tokens. Defaults to crypto/rand
 }
 
 func (o *Options) complete() error {
@@ -89,6 +90,7 @@ type App struct {
 	options Options
 	log     *slog.Logger
 	root    *os.Root // of the packages
+	key     []byte   // of tokens
 	engine  *engine.Engine
 	stop    context.CancelFunc // of background work
 	wait    sync.WaitGroup
@@ -108,7 +110,11 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &App{options: o, log: o.Log, root: root, stop: func() {}, gone: make(chan job.ID, 256)}, nil
+	key, err := loadKey(root, o.Random)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the key of tokens: %w", err), root.Close())
+	}
+	return &App{options: o, log: o.Log, root: root, key: key, stop: func() {}, gone: make(chan job.ID, 256)}, nil
 }
 
 // Works are the kinds that the engine is to be made with.

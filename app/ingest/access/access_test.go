@@ -2,6 +2,7 @@ package access
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/format/bagit"
 	"github.com/stagepost/stagepost/format/pack"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 var files = map[string]string{
@@ -185,6 +187,8 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"a name as an option": {Request{Object: ark, Name: "-rf"}, job.Invalid},
 		"a turned name":       {Request{Object: ark, Name: "x\u202egpj.exe"}, job.Invalid},
 		"too long a name":     {Request{Object: ark, Name: strings.Repeat("x", 121)}, job.Invalid},
+		"a bell in a key":     {Request{Object: ark, Key: "k\a"}, job.Invalid},
+		"a requester's line":  {Request{Object: ark, Requester: "ann\nroot"}, job.Invalid},
 		"too long a key":      {Request{Object: ark, Key: strings.Repeat("x", 256)}, job.Invalid},
 	} {
 		if _, err := w.Request(t.Context(), c.r); job.KindOf(err) != c.kind {
@@ -210,6 +214,94 @@ func TestKey(t *testing.T) {
 	}
 	if other := w.request(Request{Object: ark, Key: "k", Requester: "bob"}); other.Token == one.Token {
 		t.Error("a stranger's key gives the token away")
+	}
+	newest := Request{Object: ark, Key: "newest", Requester: "ann", Files: []string{"a.txt"}}
+	before := w.request(newest)
+	changed := maps.Clone(files)
+	changed["a.txt"] = "alpha, revised"
+	w.object("l1", changed)
+	if after := w.request(newest); after.Token != before.Token || after.Version != 1 {
+		t.Errorf("the same request after a new version: got %+v", after)
+	}
+	newest.Version = 2 // the control: another request
+	if _, err := w.Request(t.Context(), newest); job.KindOf(err) != job.Conflict {
+		t.Errorf("another version: got %v", err)
+	}
+}
+
+// TestNamesOfFiles: the path of a file means that file, even if the depositor has one of that path below producer/.
+func TestNamesOfFiles(t *testing.T) {
+	w := start(t, nil)
+	ark := w.object("l1", map[string]string{"system/mrt-owner.txt": "the depositor's", "producer/x": "deeper", "x": "plain", "only": "once"})
+	stored := w.stored(ark, 1)
+	for _, c := range []struct{ asked, want []string }{
+		{[]string{"system/mrt-owner.txt"}, []string{"system/mrt-owner.txt"}},
+		{[]string{"producer/system/mrt-owner.txt"}, []string{"producer/system/mrt-owner.txt"}},
+		{[]string{"producer/x"}, []string{"producer/x"}},
+		{[]string{"x", "producer/producer/x", "only", "producer/only", "x"}, []string{"producer/only", "producer/producer/x", "producer/x"}},
+	} {
+		s := w.ready(Request{Object: ark, Files: c.asked, Name: "p"})
+		got := unpacked(t, FormatZIP, w.fetch(s.Token))
+		want := map[string]string{}
+		for _, name := range c.want {
+			want["p/"+name] = stored[name]
+		}
+		if diff := cmp.Diff(want, got); diff != "" || s.Files != len(c.want) {
+			t.Errorf("%v: %d files, %s", c.asked, s.Files, diff)
+		}
+	}
+}
+
+// TestNoRecordHasAToken looks for the token in all that is known of a job, and in the store of a process that comes later; the key alone gives it.
+func TestNoRecordHasAToken(t *testing.T) {
+	store, dir := mem.New(), t.TempDir()
+	w := startOn(t, store, dir, nil)
+	s := w.ready(Request{Object: w.object("l1", files), Key: "k"})
+	j, err := store.Get(t.Context(), s.Job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	history, err := store.History(t.Context(), s.Job, 0, 100)
+	if err != nil || len(history) == 0 {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal([]any{j, history})
+	if err != nil || !bytes.Contains(text, []byte(s.Job)) {
+		t.Fatalf("%s, %v", text, err)
+	}
+	if bytes.Contains(bytes.ToLower(text), []byte(s.Token[idLength:])) {
+		t.Errorf("the token stands in %s", text)
+	}
+	if err := w.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.stop()
+	long := time.Now().Add(-2 * youngest)
+	if err := os.Chtimes(filepath.Join(dir, dirName, keyName), long, long); err != nil {
+		t.Fatal(err)
+	}
+	later := startOn(t, store, dir, nil)
+	if err := later.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	later.fetch(s.Token)
+	later.stop()
+	if info, err := os.Stat(filepath.Join(dir, dirName, keyName)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key: %v, %v", info, err)
+	}
+	if err := os.Remove(filepath.Join(dir, dirName, keyName)); err != nil {
+		t.Fatal(err)
+	}
+	other := startOn(t, store, dir, nil)
+	if _, err := other.Open(t.Context(), s.Token); job.KindOf(err) != job.NotFound {
+		t.Errorf("another key gives the same token: %v", err)
+	}
+	other.stop()
+	if err := os.WriteFile(filepath.Join(dir, dirName, keyName), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Dir: dir, Holdings: w.ingest}); err == nil || !strings.Contains(err.Error(), keyName) {
+		t.Errorf("a key that was cut: got %v", err)
 	}
 }
 

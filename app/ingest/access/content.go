@@ -25,7 +25,10 @@ type Package struct {
 	tags map[string]*os.File
 }
 
-// Open opens the package of a token. Kind Refused: it is not ready. Kind Gone: it is not there any more. Reading breaks off with [pack.ErrChanged] where
+// ErrNotReady is a package that will be ready later, if all goes well.
+var ErrNotReady = errors.New("the package is not ready yet")
+
+// Open opens the package of a token. Kind Refused: it is not ready ([ErrNotReady]), or could not be made. Kind Gone: it is not there any more. Reading breaks off with [pack.ErrChanged] where
 // storage does not have what was packed.
 func (a *App) Open(ctx context.Context, token string) (*Package, error) {
 	j, s, err := a.find(ctx, token)
@@ -40,7 +43,7 @@ func (a *App) Open(ctx context.Context, token string) (*Package, error) {
 	case ingest.Failed:
 		return nil, job.Errorf(job.Refused, "access", j.ID, "no package could be made: %s", j.Message)
 	default:
-		return nil, job.Errorf(job.Refused, "access", j.ID, "the package is not ready yet, it is %s", j.State)
+		return nil, job.Errorf(job.Refused, "access", j.ID, "%w, it is %s", ErrNotReady, j.State)
 	}
 	d, err := dataOf(j)
 	if err != nil {

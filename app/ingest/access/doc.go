@@ -13,5 +13,5 @@
 // fetches it. That a file was whole when the plan was made does not say that it still is; reading notices, and breaks off rather than
 // giving other bytes.
 //
-// The token is what gives access to a package: its first half finds the job, its second is 128 random bits.
+// The token is what gives access to a package: its first half finds the job, its second is 128 bits that only the key of the data directory gives.
 package access

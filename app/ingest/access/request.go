@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/edge/safename"
@@ -40,7 +42,6 @@ type spec struct {
 	Files      []string `json:"files,omitempty"` // sorted; none: all
 	Format     string   `json:"format"`
 	Name       string   `json:"name"`
-	Token      string   `json:"token"`
 	Requester  string   `json:"requester,omitempty"`
 	Collection string   `json:"collection"`
 	Count      int      `json:"count"` // files
@@ -57,11 +58,10 @@ func (a *App) Request(ctx context.Context, r Request) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	id, token, err := a.newToken(a.engine.Clock().Now())
+	id, err := a.newID(a.engine.Clock().Now())
 	if err != nil {
-		return Status{}, job.Errorf(job.Unavailable, "access", "", "token: %w", err)
+		return Status{}, job.Errorf(job.Unavailable, "access", "", "id: %w", err)
 	}
-	s.Token = token
 	j, err := a.engine.Submit(ctx, engine.Order{
 		ID: id, Kind: Kind, Priority: job.DefaultPriority, Group: s.Collection, Owner: r.Requester, Key: r.Key, Spec: s, Actor: r.Requester,
 		Tags: []string{a.queue(s.Bytes)}, Bytes: s.Bytes,
@@ -70,20 +70,26 @@ func (a *App) Request(ctx context.Context, r Request) (Status, error) {
 		return Status{}, err
 	}
 	if j.ID != id {
-		if s, err = sameRequest(&j, s); err != nil {
+		if s, err = a.sameRequest(ctx, &j, r, s); err != nil {
 			return Status{}, err
 		}
 	}
 	return a.status(ctx, &j, s)
 }
 
-// sameRequest refuses a key that was used for something else, and gives the spec of the first request.
-func sameRequest(j *job.Job, want *spec) (*spec, error) {
+// sameRequest refuses a key that was used for something else, and gives the spec of the first request. Who asked for the newest version, and asks again when
+// there is a newer one, still means the package of the first request.
+func (a *App) sameRequest(ctx context.Context, j *job.Job, r Request, want *spec) (*spec, error) {
 	got, err := specOf(j)
 	if err != nil {
 		return nil, err
 	}
-	want.Token = got.Token
+	if r.Version == 0 && got.ARK == want.ARK && got.Version != want.Version {
+		r.Version = got.Version
+		if want, err = a.resolve(ctx, r); err != nil {
+			return nil, err
+		}
+	}
 	if !reflect.DeepEqual(got, want) {
 		return nil, job.Errorf(job.Conflict, "access", j.ID, "the key %q was used for another request", j.Key)
 	}
@@ -102,6 +108,9 @@ func (a *App) resolve(ctx context.Context, r Request) (*spec, error) {
 	}
 	if len(r.Requester) > 255 || len(r.Key) > 255 || len(r.LocalID) > 4096 || len(r.Owner) > 4096 {
 		return nil, invalid("requester, key, local id or owner is too long")
+	}
+	if strings.ContainsFunc(r.Requester+r.Key, unicode.IsControl) {
+		return nil, invalid("requester or key has a control character")
 	}
 	o, err := a.object(ctx, &r)
 	if err != nil {
@@ -156,7 +165,8 @@ func version(o *ingest.Object, n int) *ingest.Version {
 	return nil
 }
 
-// choose settles the list of files: each is named once and exists.
+// choose settles the list of files: each exists and is taken once. A name that is the path of a file means that file, and one below producer/ only if there
+// is none.
 func (a *App) choose(ctx context.Context, s *spec, names []string) error {
 	if len(names) > maxNames {
 		return invalid("a list has at most %d files: ask for the whole version", maxNames)
@@ -168,26 +178,37 @@ func (a *App) choose(ctx context.Context, s *spec, names []string) error {
 		}
 		wanted[name] = true
 	}
-	s.Count, s.Bytes = 0, 0
+	type found struct {
+		path string
+		size int64
+	}
+	exact, short := map[string]found{}, map[string]found{}
 	err := a.each(ctx, s.ARK, s.Version, nil, func(f *ingest.StoredFile) error {
-		short := strings.TrimPrefix(f.Path, "producer/")
-		if !wanted[f.Path] && !wanted[short] {
-			return nil
+		if wanted[f.Path] {
+			exact[f.Path] = found{f.Path, f.Size}
 		}
-		delete(wanted, f.Path)
-		delete(wanted, short)
-		s.Files = append(s.Files, f.Path)
-		s.Count++
-		s.Bytes += f.Size
+		if name, ok := strings.CutPrefix(f.Path, "producer/"); ok && wanted[name] {
+			short[name] = found{f.Path, f.Size}
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	sizes := map[string]int64{}
 	for _, name := range names {
-		if wanted[name] {
+		f, ok := exact[name]
+		if !ok {
+			f, ok = short[name]
+		}
+		if !ok {
 			return job.Errorf(job.NotFound, "access", "", "version %d of %s has no file %.200q", s.Version, s.ARK, name)
 		}
+		sizes[f.path] = f.size
+	}
+	s.Files, s.Count, s.Bytes = slices.Sorted(maps.Keys(sizes)), len(sizes), 0
+	for _, size := range sizes {
+		s.Bytes += size
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func (a *App) Status(ctx context.Context, token string) (Status, error) {
 
 func (a *App) status(ctx context.Context, j *job.Job, s *spec) (Status, error) {
 	st := Status{
-		Token: s.Token, Job: j.ID, State: j.State, Object: s.ARK, Version: s.Version, Format: s.Format, File: s.Name + formats[s.Format].ending,
+		Token: a.token(j.ID), Job: j.ID, State: j.State, Object: s.ARK, Version: s.Version, Format: s.Format, File: s.Name + formats[s.Format].ending,
 		Files: s.Count, Bytes: s.Bytes, Queue: "small", Requested: j.Created, Cause: j.Cause,
 	}
 	if slices.Contains(j.Tags, LargeTag) {

@@ -64,7 +64,9 @@ func (a *App) Sweep(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		mistakes = append(mistakes, a.sweepJob(ctx, e.Name()))
+		if e.Name() != keyName {
+			mistakes = append(mistakes, a.sweepJob(ctx, e.Name()))
+		}
 	}
 	return errors.Join(mistakes...)
 }

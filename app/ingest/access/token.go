@@ -2,11 +2,16 @@ package access
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -15,25 +20,57 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// A token is a ULID and 128 random bits, both in base32, in lower case: the ULID is that of the job's id and finds it, the random bits are the secret.
+// A token is a ULID and 128 bits, both in base32, in lower case: the ULID is that of the job's id and finds it, the bits are the secret. They follow from the id
+// and the key of the data directory (HMAC-SHA-256), so that no record has a token in it: who may look at jobs may not by that fetch packages.
 const (
 	idLength    = 26
 	tokenLength = 2 * idLength
+	keyLength   = 32
 )
+
+// keyName is the file of that key. If it goes, the tokens given before are unknown, and what they are for is to be asked for again.
+const keyName = "token.key"
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newToken makes the id of a job and the token for it.
-func (a *App) newToken(now time.Time) (job.ID, string, error) {
-	id, err := ulid.New(ulid.Timestamp(now), a.options.Random)
+// loadKey reads the key, which is made if there is none.
+func loadKey(root *os.Root, random io.Reader) ([]byte, error) {
+	key, err := root.ReadFile(keyName)
+	switch {
+	case err == nil && len(key) != keyLength:
+		return nil, fmt.Errorf("%s has %d bytes, not %d: remove it, and tokens of before are void", keyName, len(key), keyLength)
+	case !errors.Is(err, fs.ErrNotExist):
+		return key, err
+	}
+	key = make([]byte, keyLength)
+	if _, err := io.ReadFull(random, key); err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(keyName+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	var secret [16]byte
-	if _, err := io.ReadFull(a.options.Random, secret[:]); err != nil {
-		return "", "", err
+	_, err = f.Write(key)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, err
 	}
-	return job.ID("acc_" + id.String()), strings.ToLower(id.String()) + base32Lower.EncodeToString(secret[:]), nil
+	if err := root.Rename(keyName+newSuffix, keyName); err != nil {
+		return nil, err
+	}
+	return key, syncDir(root)
+}
+
+// newID makes the id of a job.
+func (a *App) newID(now time.Time) (job.ID, error) {
+	id, err := ulid.New(ulid.Timestamp(now), a.options.Random)
+	return job.ID("acc_" + id.String()), err
+}
+
+// token gives the token of a job.
+func (a *App) token(id job.ID) string {
+	mac := hmac.New(sha256.New, a.key)
+	_, _ = mac.Write([]byte(id)) // a hash never fails
+	return strings.ToLower(strings.TrimPrefix(string(id), "acc_")) + base32Lower.EncodeToString(mac.Sum(nil)[:16])
 }
 
 var errNoToken = errors.New("there is no package of this token")
@@ -47,7 +84,11 @@ func (a *App) find(ctx context.Context, token string) (*job.Job, *spec, error) {
 	if len(token) != tokenLength {
 		return nil, nil, unknown
 	}
-	j, err := a.engine.Store().Get(ctx, job.ID("acc_"+strings.ToUpper(token[:idLength])))
+	id := job.ID("acc_" + strings.ToUpper(token[:idLength]))
+	if subtle.ConstantTimeCompare([]byte(a.token(id)), []byte(token)) != 1 {
+		return nil, nil, unknown
+	}
+	j, err := a.engine.Store().Get(ctx, id)
 	if job.KindOf(err) == job.NotFound || err == nil && j.Kind != Kind {
 		return nil, nil, unknown
 	}
@@ -55,13 +96,7 @@ func (a *App) find(ctx context.Context, token string) (*job.Job, *spec, error) {
 		return nil, nil, err
 	}
 	s, err := specOf(&j)
-	if err != nil {
-		return nil, nil, err
-	}
-	if subtle.ConstantTimeCompare([]byte(s.Token), []byte(token)) != 1 {
-		return nil, nil, unknown
-	}
-	return &j, s, nil
+	return &j, s, err
 }
 
 func specOf(j *job.Job) (*spec, error) {

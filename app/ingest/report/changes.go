@@ -1,13 +1,7 @@
-package ingest
+package report
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -31,68 +25,10 @@ func (c *Changes) News() bool {
 	return c.Missing || len(c.Succeeded)+len(c.Newly)+len(c.Open)+len(c.Deleted) > 0
 }
 
-// compare finds out what changed since the last report that went out. Without news the changes are those that the last report told.
-func (r *standing) compare(a *App, d *batchData) error {
-	if r.reports = d.Reports; r.reports == 0 {
-		return nil
-	}
-	says, err := r.digest()
-	if err != nil {
-		return err
-	}
-	before, err := a.told(r.Batch, d)
-	switch {
-	case err != nil:
-		return err
-	case says == d.Reported && before != nil:
-		r.Changes = before.Changes
-	case says != d.Reported:
-		r.changed = true
-		r.Changes = r.since(before, d.Last)
-	}
-	return nil
-}
-
-// told reads the last report that went out. It is nil when its file is gone or is not the one whose digest was kept.
-func (a *App) told(batch job.ID, d *batchData) (*BatchReport, error) {
-	text, err := a.readReport(batch, d.Last)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var before BatchReport
-	if err := json.Unmarshal(text, &before); err != nil {
-		a.log.Warn("a report cannot be read; the next one tells everything", "batch", batch, "generation", d.Last, "error", err)
-		return nil, nil
-	}
-	if says, err := before.digest(); err != nil || says != d.Reported {
-		a.log.Warn("a report is not the one that went out; the next one tells everything", "batch", batch, "generation", d.Last)
-		return nil, err
-	}
-	return &before, nil
-}
-
-// readReport reads the report of a generation. It makes no directory: that of a deleted batch stays gone.
-func (a *App) readReport(batch job.ID, generation int) ([]byte, error) {
-	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch)))
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.Open(reportFile(generation, "json"))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(f)
-	return text, errors.Join(err, f.Close())
-}
-
-// since compares the jobs with those of an earlier report; nil is a report that is gone.
-func (r *BatchReport) since(before *BatchReport, generation int) *Changes {
+// Since compares the jobs with those of the report of an earlier generation; nil is a report that is gone.
+func (r *Batch) Since(before *Batch, generation int) *Changes {
 	c := &Changes{Since: generation, Succeeded: []job.ID{}, Newly: []job.ID{}, Failed: []job.ID{}, Open: []job.ID{}, Deleted: []job.ID{}}
-	then := map[job.ID]JobReport{}
+	then := map[job.ID]Job{}
 	if before == nil {
 		c.Missing = true
 	} else {
@@ -104,9 +40,9 @@ func (r *BatchReport) since(before *BatchReport, generation int) *Changes {
 		now := &r.Jobs[i]
 		was, known := then[now.Job]
 		switch {
-		case now.State == Deleted && was.State != Deleted:
+		case now.State == stateDeleted && was.State != stateDeleted:
 			c.Deleted = append(c.Deleted, now.Job)
-		case now.State == Deleted, known && now.Outcome == lifecycle.OK && was.Outcome == lifecycle.OK:
+		case now.State == stateDeleted, known && now.Outcome == lifecycle.OK && was.Outcome == lifecycle.OK:
 			c.Unchanged++
 		case now.Outcome == lifecycle.OK:
 			c.Succeeded = append(c.Succeeded, now.Job)
@@ -122,12 +58,12 @@ func (r *BatchReport) since(before *BatchReport, generation int) *Changes {
 }
 
 // facts is what a report says of a job, without what follows from it and without how often it was tried.
-func (j JobReport) facts() JobReport {
+func (j Job) facts() Job {
 	j.Retries, j.Reason, j.Remedy, j.Next = 0, "", "", ""
 	return j
 }
 
-func (j *JobReport) sameFailure(k *JobReport) bool {
+func (j *Job) sameFailure(k *Job) bool {
 	return j.Outcome == k.Outcome && j.FailedIn == k.FailedIn && j.Cause == k.Cause && j.Message == k.Message
 }
 

@@ -1,4 +1,4 @@
-package ingest
+package report
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ var csvColumns = []string{
 	"job", "row", "name", "filename", "url", "ark", "local_ids", "version", "files", "bytes", "state", "failed_in", "cause", "reason", "message", "next",
 }
 
-func (j *JobReport) record() []string {
+func (j *Job) record() []string {
 	number := func(n int64) string {
 		if n == 0 {
 			return ""
@@ -52,14 +52,14 @@ func cell(text string) string {
 }
 
 // CSV gives the jobs that completed, or those that failed, as RFC 4180 has it: UTF-8, CRLF, a line with the names of the columns.
-func (r *BatchReport) CSV(completed bool) []byte {
+func (r *Batch) CSV(completed bool) []byte {
 	text, _ := r.csv(completed, math.MaxInt, "")
 	return text
 }
 
 // csv stops before it has more than most bytes. Then it ends with a line whose first cell says so and where there is all of it; left is the
 // number of jobs that are not in it.
-func (r *BatchReport) csv(completed bool, most int, where string) (text []byte, left int) {
+func (r *Batch) csv(completed bool, most int, where string) (text []byte, left int) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	w.UseCRLF = true

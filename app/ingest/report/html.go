@@ -1,4 +1,4 @@
-package ingest
+package report
 
 import (
 	"embed"
@@ -58,10 +58,10 @@ func (p *page) fact(name, value string) {
 }
 
 // HTML gives the whole report as one page that needs nothing else.
-func (r *BatchReport) HTML() (string, error) { return r.page(math.MaxInt, "").render() }
+func (r *Batch) HTML() (string, error) { return r.page(math.MaxInt, "").render() }
 
 // page names at most so many objects of each list.
-func (r *BatchReport) page(most int, link string) *page {
+func (r *Batch) page(most int, link string) *page {
 	p := &page{Title: "Report about your submission", Happened: r.Summary, Next: r.Next, Link: link}
 	if r.Changes != nil {
 		p.Title, p.Changes = "New report about your submission", r.Changes.Sentences()
@@ -88,7 +88,7 @@ func (r *BatchReport) page(most int, link string) *page {
 	return p
 }
 
-func (j *JobReport) shown() shownJob {
+func (j *Job) shown() shownJob {
 	s := shownJob{Name: visible(j.name()), State: string(j.State)}
 	add := func(name, value string) {
 		if value != "" {
@@ -107,7 +107,7 @@ func (j *JobReport) shown() shownJob {
 }
 
 // page is the HTML form of a mail about a batch's beginning.
-func (q *queued) page(link string) *page {
+func (q *Queued) page(link string) *page {
 	p := &page{Title: "Your submission was received", Received: q.received(), Happened: q.happened(), Next: q.next(), Link: link}
 	if q.Failure != "" {
 		p.Title = "Your submission could not be read"

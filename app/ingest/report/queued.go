@@ -1,4 +1,4 @@
-package ingest
+package report
 
 import (
 	"fmt"
@@ -8,8 +8,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// queued is what the mail about a batch's beginning tells: it was read and waits for its turn, or it could not be read.
-type queued struct {
+// Queued is what the mail about a batch's beginning tells: it was read and waits for its turn, or it could not be read.
+// Its JSON waits in the outbox.
+type Queued struct {
 	Batch     job.ID    `json:"batch"`
 	Filename  string    `json:"filename,omitempty"`
 	Profile   string    `json:"profile"`
@@ -22,7 +23,7 @@ type queued struct {
 }
 
 // received says what was handed in.
-func (q *queued) received() string {
+func (q *Queued) received() string {
 	name := ""
 	if q.Filename != "" {
 		name = visible(q.Filename) + ", "
@@ -30,34 +31,40 @@ func (q *queued) received() string {
 	return fmt.Sprintf("We received your submission: %s%d bytes.", name, q.Bytes)
 }
 
-func (q *queued) happened() string {
+func (q *Queued) happened() string {
 	if q.Failure == "" {
 		return fmt.Sprintf("It holds %s. They wait for their turn to be stored.", objects(q.Objects))
 	}
-	j := JobReport{Cause: q.Cause}
+	j := Job{Cause: q.Cause}
 	why, _ := j.failure()
 	return "It could not be read, and nothing of it was stored: " + why + "."
 }
 
-func (q *queued) next() string {
+func (q *Queued) next() string {
 	if q.Failure == "" {
 		return "There is nothing for you to do. A report follows when everything has been worked on."
 	}
-	j := JobReport{Cause: q.Cause}
+	j := Job{Cause: q.Cause}
 	if _, remedy := j.failure(); remedy == RemedyStaff {
 		return "Please ask the staff of the archive what can be done, and then hand it in again, as a new submission."
 	}
 	return nextSteps[RemedyNew]
 }
 
-func (q *queued) state() string {
+func (q *Queued) state() string {
 	if q.Failure == "" {
 		return "Your submission was queued."
 	}
 	return "Your submission could not be queued: " + visible(oneLine(q.Failure))
 }
 
-func (q *queued) text() string {
+// Body makes the mail. link is the address of the batch's page, or empty.
+func (q *Queued) Body(link string) (Body, error) {
+	html, err := q.page(link).render()
+	return Body{Text: q.text(), HTML: html}, err
+}
+
+func (q *Queued) text() string {
 	return fmt.Sprintf("\nSubmission ID: %s\nFile: %s\nProfile: %s\nUser agent: %s\nSubmission date: %s\n\n%s\n\nWhat we received: %s\nWhat happened: %s\nWhat there is to do: %s\n",
 		q.Batch, visible(q.Filename), visible(q.Profile), visible(q.Submitter), q.Submitted.Format(time.RFC3339), q.state(), q.received(), q.happened(), q.next())
 }

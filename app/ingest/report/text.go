@@ -1,4 +1,4 @@
-package ingest
+package report
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 
 // Text gives the report as the body of the mail, after Merritt's: its first line is empty, and the counters stand behind tabs. Then it says in
 // plain words what happened, what there is to do, what is new, and what became of each object.
-func (r *BatchReport) Text() string { return r.text(math.MaxInt) }
+func (r *Batch) Text() string { return r.text(math.MaxInt) }
 
 // text names at most so many objects of each list.
-func (r *BatchReport) text(most int) string {
+func (r *Batch) text(most int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	r.head(line)
@@ -46,7 +46,7 @@ func (r *BatchReport) text(most int) string {
 }
 
 // head is what Merritt's mail has.
-func (r *BatchReport) head(line func(string, ...any)) {
+func (r *Batch) head(line func(string, ...any)) {
 	line("")
 	line("Submission ID: %s", r.Batch)
 	line("Job(s): ")
@@ -70,16 +70,16 @@ func (r *BatchReport) head(line func(string, ...any)) {
 // list is one heading with the jobs below it.
 type list struct {
 	title string
-	jobs  []JobReport
+	jobs  []Job
 }
 
 // lists sorts the jobs by what became of them. What needs attention comes first.
-func (r *BatchReport) lists() []list {
+func (r *Batch) lists() []list {
 	all := []list{{title: "Not stored"}, {title: "Not done yet"}, {title: "Stored"}, {title: "Taken out of the submission"}}
 	for _, j := range r.Jobs {
 		i := 0
 		switch {
-		case j.State == Deleted:
+		case j.State == stateDeleted:
 			i = 3
 		case j.Outcome == lifecycle.OK:
 			i = 2
@@ -91,7 +91,7 @@ func (r *BatchReport) lists() []list {
 	return all
 }
 
-func (j *JobReport) text(line func(string, ...any)) {
+func (j *Job) text(line func(string, ...any)) {
 	line("")
 	line("%s %s", j.State, visible(j.name()))
 	line("\tJob: %s", j.Job)
@@ -118,11 +118,11 @@ func (j *JobReport) text(line func(string, ...any)) {
 }
 
 // name is what a depositor would call the object.
-func (j *JobReport) name() string {
+func (j *Job) name() string {
 	for _, s := range []string{j.Title, j.Filename, j.URL} {
 		if s != "" {
 			return s
 		}
 	}
-	return payloadName
+	return "payload"
 }

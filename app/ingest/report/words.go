@@ -1,11 +1,10 @@
-package ingest
+package report
 
 import (
 	"fmt"
 	"strings"
 	"unicode"
 
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -20,45 +19,46 @@ const (
 )
 
 // reasons tells depositors in plain words why an object failed, by cause, and who can help. RemedyMend is for files that a retry
-// fetches again; what is wrong in something that lies here already needs a new submission.
+// fetches again; what is wrong in something that lies here already, so that a retry is refused, needs a new submission. The causes are those of
+// app/ingest and the engine; a test holds them against theirs.
 var reasons = map[string]struct {
 	says   string
 	remedy Remedy
 }{
-	CausePayloadMissing:  {"what you handed in is no longer in our working space", RemedyNew},
-	CausePayloadDigest:   {"what arrived is not what you described: its checksum differs", RemedyNew},
-	CauseTooLarge:        {"it is larger than this collection allows, or than there is room for", RemedyStaff},
-	CauseCorruptManifest: {"its manifest cannot be read", RemedyNew},
-	CauseEmptyManifest:   {"its manifest names no files", RemedyNew},
-	CauseWrongType:       {"it is not of the type that was given", RemedyNew},
-	CauseBadRow:          {"its line in the manifest has a mistake", RemedyNew},
-	CauseUnsafeName:      {"a file has a name that cannot be stored safely", RemedyNew},
-	CauseDuplicateName:   {"two of its files have the same name", RemedyNew},
-	CauseRefused:         {"we may not fetch from the address that was given", RemedyStaff},
-	CauseNotFound:        {"a file is not where the manifest says it is", RemedyMend},
-	CauseHTTPStatus:      {"the server with the files did not hand one of them out", RemedyMend},
-	CauseServer:          {"the server with the files answered with an error, again and again", RemedyStaff},
-	CauseNetwork:         {"the server with the files could not be reached", RemedyStaff},
-	CauseBadDigest:       {"a file is not the one that the manifest describes: its checksum differs", RemedyMend},
-	CauseBadSize:         {"a file is not the one that the manifest describes: its size differs", RemedyMend},
-	CauseUnsafeArchive:   {"its container has something in it that cannot be unpacked safely", RemedyNew},
-	CauseCorruptArchive:  {"its container cannot be unpacked", RemedyNew},
-	CauseMismatch:        {"its container and the list of files in it do not agree", RemedyNew},
-	CauseIdentifiers:     {"its identifiers belong to different objects", RemedyNew},
-	CauseBadIdentifier:   {"its identifier is not one that we can use", RemedyNew},
-	CauseMinter:          {"we could not get an identifier for it", RemedyStaff},
-	CauseBadMetadata:     {"its description cannot be read", RemedyNew},
-	CauseStorage:         {"our storage did not take it", RemedyStaff},
-	CauseCallback:        {"it is stored, but the system that waits for news of it did not take them", RemedyStaff},
-	engine.CauseTimeout:  {"it took longer than it may", RemedyStaff},
-	engine.CauseDisk:     {"our disk was full", RemedyStaff},
+	"payload-missing":     {"what you handed in is no longer in our working space", RemedyNew},
+	"payload-digest":      {"what arrived is not what you described: its checksum differs", RemedyNew},
+	"too-large":           {"it is larger than this collection allows, or than there is room for", RemedyStaff},
+	"corrupt-manifest":    {"its manifest cannot be read", RemedyNew},
+	"empty-manifest":      {"its manifest names no files", RemedyNew},
+	"wrong-type":          {"it is not of the type that was given", RemedyNew},
+	"bad-row":             {"its line in the manifest has a mistake", RemedyNew},
+	"unsafe-name":         {"a file has a name that cannot be stored safely", RemedyNew},
+	"duplicate-name":      {"two of its files have the same name", RemedyNew},
+	"refused":             {"we may not fetch from the address that was given", RemedyStaff},
+	"not-found":           {"a file is not where the manifest says it is", RemedyMend},
+	"http-status":         {"the server with the files did not hand one of them out", RemedyMend},
+	"server":              {"the server with the files answered with an error, again and again", RemedyStaff},
+	"network":             {"the server with the files could not be reached", RemedyStaff},
+	"bad-digest":          {"a file is not the one that the manifest describes: its checksum differs", RemedyMend},
+	"bad-size":            {"a file is not the one that the manifest describes: its size differs", RemedyMend},
+	"unsafe-archive":      {"its container has something in it that cannot be unpacked safely", RemedyNew},
+	"corrupt-archive":     {"its container cannot be unpacked", RemedyNew},
+	"manifest-mismatch":   {"its container and the list of files in it do not agree", RemedyNew},
+	"identifier-conflict": {"its identifiers belong to different objects", RemedyNew},
+	"bad-identifier":      {"its identifier is not one that we can use", RemedyNew},
+	"minter":              {"we could not get an identifier for it", RemedyStaff},
+	"bad-metadata":        {"its description cannot be read", RemedyNew},
+	"storage":             {"our storage did not take it", RemedyStaff},
+	"callback":            {"it is stored, but the system that waits for news of it did not take them", RemedyStaff},
+	"timeout":             {"it took longer than it may", RemedyStaff},
+	"disk-full":           {"our disk was full", RemedyStaff},
 }
 
 // explain fills in the plain words of a job.
-func (j *JobReport) explain() {
+func (j *Job) explain() {
 	j.Reason, j.Remedy, j.Next = "", "", ""
 	switch {
-	case j.State == Deleted:
+	case j.State == stateDeleted:
 		j.Reason = "it was taken out of the submission"
 	case j.Outcome == lifecycle.Failed:
 		j.Reason, j.Remedy = j.failure()
@@ -66,13 +66,10 @@ func (j *JobReport) explain() {
 	}
 }
 
-func (j *JobReport) failure() (string, Remedy) {
+func (j *Job) failure() (string, Remedy) {
 	r, known := reasons[j.Cause]
 	if !known {
 		r.says, r.remedy = "something went wrong on our side", RemedyStaff
-	}
-	if _, wrong := needsNew[j.Cause]; wrong {
-		return r.says, RemedyNew // a retry is refused
 	}
 	return r.says, r.remedy
 }
@@ -83,42 +80,42 @@ var nextSteps = map[Remedy]string{
 	RemedyNew:   "Please put it right and hand it in again, as a new submission.",
 }
 
-// explain fills in the plain words of the batch: what happened, and what there is to do for the depositor. failure is why it made no jobs.
-func (r *BatchReport) explain(failure string) {
+// Explain fills in the plain words of the batch and its jobs: what happened, and what there is to do for the depositor. failure is why it made no jobs.
+func (r *Batch) Explain(failure string) {
 	for i := range r.Jobs {
 		r.Jobs[i].explain()
 	}
 	r.Summary, r.Next = r.happened(failure), "There is nothing for you to do."
 	switch {
-	case r.State == Failed && failure != "":
+	case r.State == stateFailed && failure != "":
 		r.Next = "Please put it right and hand it in again, as a new submission."
-	case r.State == Failed && r.Failed > 0:
+	case r.State == stateFailed && r.Failed > 0:
 		r.Next = r.todo()
-	case r.State == Failed && r.Expected > len(r.Jobs):
+	case r.State == stateFailed && r.Expected > len(r.Jobs):
 		r.Next = "Please ask the staff of the archive what can be done for the rest."
-	case r.State == Failed && r.Pending > 0:
+	case r.State == stateFailed && r.Pending > 0:
 		r.Next = "There is nothing for you to do now: the rest is being tried again."
-	case r.State == Pending, r.State == Processing, r.State == Reporting, r.State == UpdateReporting:
+	case r.State == statePending, r.State == stateProcessing, r.State == stateReporting, r.State == stateUpdateReporting:
 		r.Next = "There is nothing for you to do now."
-	case r.State == Held:
+	case r.State == stateHeld:
 		r.Next = "There is nothing for you to do now: the staff of the archive will let it go on."
 	}
 }
 
-func (r *BatchReport) happened(failure string) string {
+func (r *Batch) happened(failure string) string {
 	all := r.Completed + r.Failed + r.Deleted + r.Pending
 	switch r.State {
-	case Pending:
+	case statePending:
 		return "We have your submission and will look at it soon."
-	case Held:
+	case stateHeld:
 		return "Your submission is on hold. Nothing of it is lost."
-	case Processing:
+	case stateProcessing:
 		return r.underWay()
-	case Reporting, UpdateReporting:
+	case stateReporting, stateUpdateReporting:
 		return "Your submission has been worked on. The report about it is being written."
-	case Deleted:
+	case stateDeleted:
 		return "Your submission was withdrawn. Objects that were stored before that stay stored."
-	case Completed:
+	case stateCompleted:
 		if r.Deleted > 0 {
 			return fmt.Sprintf("%s stored, %s taken out of the submission.", objectsAre(r.Completed), are(r.Deleted))
 		}
@@ -150,10 +147,10 @@ func (r *BatchReport) happened(failure string) string {
 }
 
 // underWay says what happens to the jobs of a batch that is being worked on: the earliest thing that happens to any of them.
-func (r *BatchReport) underWay() string {
+func (r *Batch) underWay() string {
 	held, open := 0, 0
-	first := Notify
-	order := []lifecycle.State{Pending, Estimating, Provisioning, Downloading, Processing, Storing, Recording, Notify}
+	first := stateNotify
+	order := []lifecycle.State{statePending, stateEstimating, stateProvisioning, stateDownloading, stateProcessing, stateStoring, stateRecording, stateNotify}
 	at := func(s lifecycle.State) int {
 		for i, one := range order {
 			if one == s {
@@ -164,7 +161,7 @@ func (r *BatchReport) underWay() string {
 	}
 	for i := range r.Jobs {
 		switch s := r.Jobs[i].State; {
-		case s == Held:
+		case s == stateHeld:
 			held++
 		case at(s) < len(order):
 			open++
@@ -174,10 +171,10 @@ func (r *BatchReport) underWay() string {
 		}
 	}
 	text := map[lifecycle.State]string{
-		Pending: "Your objects are about to be worked on.", Estimating: "We are looking at how large your files are.",
-		Provisioning: "Your objects wait until there is room for them.", Downloading: "We are fetching your files.",
-		Processing: "We are preparing your objects for storage.", Storing: "We are storing your objects.",
-		Recording: "We are entering your objects in the catalogue.", Notify: "Your objects are stored; we are finishing.",
+		statePending: "Your objects are about to be worked on.", stateEstimating: "We are looking at how large your files are.",
+		stateProvisioning: "Your objects wait until there is room for them.", stateDownloading: "We are fetching your files.",
+		stateProcessing: "We are preparing your objects for storage.", stateStoring: "We are storing your objects.",
+		stateRecording: "We are entering your objects in the catalogue.", stateNotify: "Your objects are stored; we are finishing.",
 	}[first]
 	switch {
 	case r.Expected == 0 || len(r.Jobs) == 0:
@@ -193,7 +190,7 @@ func (r *BatchReport) underWay() string {
 }
 
 // todo says how many objects need what.
-func (r *BatchReport) todo() string {
+func (r *Batch) todo() string {
 	n := map[Remedy]int{}
 	for i := range r.Jobs {
 		n[r.Jobs[i].Remedy]++

@@ -1,0 +1,51 @@
+package ingest
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// countedLists counts the looks at the jobs of a batch.
+type countedLists struct {
+	job.Store
+	n atomic.Int64
+}
+
+func (c *countedLists) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if q.Parent != "" {
+		c.n.Add(1)
+	}
+	return c.Store.List(ctx, q)
+}
+
+// TestDeletionOfOneReadsNotAll: whoever deletes the failed jobs of a large batch one by one does not read all of them for each. The control is a job
+// that was sent back: only the report tells whether the depositor knows what became of it.
+func TestDeletionOfOneReadsNotAll(t *testing.T) {
+	s := newSite(t, nil)
+	s.put("bad.checkm", s.manifest("missing.txt"))
+	store := &countedLists{Store: mem.New()}
+	w := startOn(t, store, options(t, t.TempDir()))
+	batch := w.submit(Submission{Profile: "test"}, manifest("mrt-batch-manifest", s.row("bad.checkm", "1", "A"), s.row("bad.checkm", "2", "B")))
+	w.end(batch.ID)
+	jobs := w.children(batch.ID, 2)
+	if err := w.do(jobs[0].ID, Retry); err != nil {
+		t.Fatal(err)
+	}
+	w.end(jobs[0].ID)
+	for i, want := range []bool{true, false} {
+		before := store.n.Load()
+		_, err := w.e.Do(t.Context(), engine.Act{Job: jobs[i].ID, Event: Delete, By: lifecycle.Operator, Actor: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := store.n.Load() > before; got != want {
+			t.Errorf("deletion of job %d: read all %t, want %t", i, got, want)
+		}
+	}
+}
