@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/stagepost/stagepost/job"
@@ -140,6 +142,15 @@ func unreachable(r *http.Request, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // the method and address stand in the text below
+	}
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		err = dial.Err
+		var call *os.SyscallError
+		if errors.As(err, &call) {
+			err = call.Err
+		}
+		return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("no server answers at %s://%s: %w", r.URL.Scheme, r.URL.Host, err)}
 	}
 	return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("%s %s: %w", r.Method, r.URL.Redacted(), err)}
 }

@@ -72,7 +72,7 @@ func TestNoServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Job(t.Context(), "let_1")
-	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "GET http://127.0.0.1:1/api/jobs/let_1: ") {
+	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "no server answers at http://127.0.0.1:1: ") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/access"
@@ -97,7 +98,7 @@ func (s *Server) accessContent(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, err := app.Open(r.Context(), r.PathValue("token"))
 	if err != nil {
-		if job.KindOf(err) == job.Refused {
+		if errors.Is(err, access.ErrNotReady) {
 			w.Header().Set("Retry-After", retryAfter)
 		}
 		return err
@@ -111,7 +112,19 @@ func (s *Server) accessContent(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", p.Media)
 	h.Set("Content-Disposition", attachment(p.File))
 	h.Set("ETag", p.ETag)
+	ranged(r)
 	return s.serveContent(w, r, p.File, p.Modified, p)
+}
+
+// ranged leaves in a request only a Range that counts: one of a GET, in bytes. Others are to be ignored (RFC 9110, section 14.2), which http.ServeContent
+// does not. Names of units are compared without regard to case (section 14.1).
+func ranged(r *http.Request) {
+	unit, ranges, ok := strings.Cut(r.Header.Get("Range"), "=")
+	if r.Method != http.MethodGet || !ok || !strings.EqualFold(unit, "bytes") {
+		r.Header.Del("Range")
+		return
+	}
+	r.Header.Set("Range", "bytes="+ranges)
 }
 
 // attachment names a file to be saved (RFC 6266, RFC 8187): in ASCII for old clients, and as it is.
@@ -144,10 +157,11 @@ func (s *Server) serveContent(w http.ResponseWriter, r *http.Request, name strin
 	source := &watchedSource{ReadSeeker: content}
 	answer := &answering{ResponseWriter: w, source: source, pace: pace{control: control, start: time.Now()}}
 	http.ServeContent(answer, r, name, modified, source)
+	broken := source.failure()
 	switch {
-	case source.err != nil && answer.begun:
-		s.Log.Error("a package cannot be read on", "package", name, "error", source.err) // the path has the token
-		panic(http.ErrAbortHandler)                                                      // the status is sent: only a broken connection says that this is not all
+	case broken != nil && answer.begun:
+		s.Log.Error("a package cannot be read on", "package", name, "error", broken) // the path has the token
+		panic(http.ErrAbortHandler)                                                  // the status is sent: only a broken connection says that this is not all
 	case answer.refused == 0:
 		return nil
 	}
@@ -157,8 +171,8 @@ func (s *Server) serveContent(w http.ResponseWriter, r *http.Request, name strin
 	}
 	h["Cache-Control"] = headers["Cache-Control"]
 	switch {
-	case source.err != nil:
-		return &job.Error{Op: "access", Kind: job.Conflict, Err: source.err}
+	case broken != nil:
+		return job.Errorf(job.Conflict, "access", "", "storage has changed since the package was made, ask for the object again: %w", broken)
 	case answer.refused == http.StatusPreconditionFailed:
 		return refuse(http.StatusPreconditionFailed, job.Conflict, "the package is another one than the request is for")
 	case answer.refused == http.StatusRequestedRangeNotSatisfiable:
@@ -167,16 +181,30 @@ func (s *Server) serveContent(w http.ResponseWriter, r *http.Request, name strin
 	return job.Errorf(job.Internal, "access", "", "status %d", answer.refused)
 }
 
-// watchedSource remembers that it could not be read.
+// watchedSource remembers that it could not be read. Of several ranges http.ServeContent reads in a goroutine of its own, which may outlive it when the reader
+// goes away.
 type watchedSource struct {
 	io.ReadSeeker
-	err error
+	mu  sync.Mutex
+	err error // the last one
+}
+
+func (c *watchedSource) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *watchedSource) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
 }
 
 func (c *watchedSource) Read(b []byte) (int, error) {
 	n, err := c.ReadSeeker.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		c.err = err
+		c.note(err)
 	}
 	return n, err
 }
@@ -184,7 +212,7 @@ func (c *watchedSource) Read(b []byte) (int, error) {
 func (c *watchedSource) Seek(offset int64, whence int) (int64, error) {
 	n, err := c.ReadSeeker.Seek(offset, whence)
 	if err != nil {
-		c.err = err
+		c.note(err)
 	}
 	return n, err
 }

@@ -195,6 +195,10 @@ func TestAccess(t *testing.T) {
 		want   string
 	}{
 		{http.MethodHead, nil, 200, ""},
+		{http.MethodHead, []string{"Range", "bytes=100-199"}, 200, ""},
+		{http.MethodGet, []string{"Range", "lines=1-2"}, 200, whole},
+		{http.MethodGet, []string{"Range", "100-199"}, 200, whole},
+		{http.MethodGet, []string{"Range", "Bytes=100-199"}, 206, whole[100:200]},
 		{http.MethodGet, []string{"Range", "bytes=100-199"}, 206, whole[100:200]},
 		{http.MethodGet, []string{"Range", "bytes=-50"}, 206, whole[len(whole)-50:]},
 		{http.MethodGet, []string{"Range", "bytes=100-199", "If-Range", a.ETag}, 206, whole[100:200]},
@@ -337,6 +341,62 @@ func TestAccessToChangedContent(t *testing.T) {
 	p = d.problem(d.request(http.MethodGet, a.Links["content"], ""), http.StatusConflict, job.Conflict)
 	if !strings.Contains(p.Detail, "producer/a.txt") {
 		t.Errorf("got %q", p.Detail)
+	}
+}
+
+// TestSeveralRanges of content that changed break the connection, as one does. The control is the untouched content; readers who go away in the middle
+// do no harm.
+func TestSeveralRanges(t *testing.T) {
+	d := openDesk(t)
+	d.run()
+	a := d.ready(client.AccessRequest{Format: "tar"})
+	get := func() (*http.Response, error) {
+		r := d.request(http.MethodGet, a.Links["content"], "")
+		r.Header.Set("Range", "bytes=0-511,512-310000")
+		return http.DefaultClient.Do(r)
+	}
+	for range 20 {
+		answer, err := get()
+		if err != nil || answer.StatusCode != http.StatusPartialContent {
+			t.Fatalf("got %v, %v", answer, err)
+		}
+		_ = answer.Body.Close()
+	}
+	for text, whole := range map[string]bool{"alpha ": true, "other ": false} {
+		if err := os.WriteFile(filepath.Join(d.holdings.dir, "a.txt"), []byte(strings.Repeat(text, 50_000)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := get()
+		if err == nil {
+			_, err = io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+		}
+		if (err == nil) != whole {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+// TestFailedPackage says why there is none, and not to come again for it.
+func TestFailedPackage(t *testing.T) {
+	d := openDesk(t)
+	if err := os.Remove(filepath.Join(d.holdings.dir, "a.txt")); err != nil {
+		t.Fatal(err)
+	}
+	a, err := d.client.RequestAccess(t.Context(), client.AccessRequest{Object: vault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := d.get(http.MethodGet, a.Token); answer.Header.Get("Retry-After") == "" {
+		t.Error("the control: it does not say when to come again")
+	}
+	d.run()
+	if _, err := d.Await(t.Context(), a.Job, func(j *job.Job) bool { return j.Ended }); err != nil {
+		t.Fatal(err)
+	}
+	answer, text := d.get(http.MethodGet, a.Token)
+	if answer.StatusCode != http.StatusConflict || answer.Header.Get("Retry-After") != "" || !strings.Contains(text, "producer/a.txt") {
+		t.Errorf("got %s, Retry-After %q: %s", answer.Status, answer.Header.Get("Retry-After"), text)
 	}
 }
 

@@ -3,7 +3,10 @@ package server
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -64,6 +67,9 @@ func (s *Server) situate(r *http.Request, err error, e lifecycle.Event, by lifec
 func identity(as, actor string) (lifecycle.Actor, string, error) {
 	if len(actor) > 200 {
 		return 0, "", job.Errorf(job.Invalid, "request", "", "actor is longer than 200 bytes")
+	}
+	if strings.ContainsFunc(actor, unicode.IsControl) || !utf8.ValidString(actor) {
+		return 0, "", job.Errorf(job.Invalid, "request", "", "actor has a control character: it stands in histories and in the audit list")
 	}
 	switch as {
 	case "", "operator":

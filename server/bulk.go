@@ -18,7 +18,7 @@ type Bulk interface {
 
 func (s *Server) bulkApp() (Bulk, error) {
 	if s.Bulk == nil {
-		return nil, job.Errorf(job.Unavailable, "bulk", "", "this server does no bulks")
+		return nil, job.Errorf(job.Refused, "bulk", "", "this server does no bulks")
 	}
 	return s.Bulk, nil
 }

@@ -108,7 +108,7 @@ func TestHostileBulks(t *testing.T) {
 	}
 	w.problem(w.request(http.MethodPost, "/api/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`), http.StatusBadRequest, job.Invalid)
 	none := open(t, func(o *server.Options) { o.Bulk = nil }, nil)
-	none.problem(none.request(http.MethodPost, "/api/bulk", `{"event":"hold"}`), http.StatusServiceUnavailable, job.Unavailable)
+	none.problem(none.request(http.MethodPost, "/api/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
 }
 
 // TestClientReadsAllOfABulk: what the application says has a place in the client's types.

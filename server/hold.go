@@ -42,6 +42,9 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 	if err := meant(h.Scope, h.Everything); err != nil {
 		return err
 	}
+	if err := s.exists(r.Context(), h.Scope); err != nil {
+		return err
+	}
 	if !h.Until.IsZero() && !h.Until.After(s.Engine.Clock().Wall()) {
 		return job.Errorf(job.Invalid, "hold", "", "the hold would have ended already, at %s", h.Until.UTC().Format(time.RFC3339))
 	}

@@ -37,6 +37,9 @@ func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error {
+	if err := s.names(r.Context(), &q); err != nil {
+		return err
+	}
 	page, err := s.store.List(r.Context(), q)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type Locks interface {
 // lockKeeper gives who knows the locks.
 func (s *Server) lockKeeper() (Locks, error) {
 	if s.Options.Locks == nil {
-		return nil, job.Errorf(job.Unavailable, "locks", "", "this server has no application with locks")
+		return nil, job.Errorf(job.Refused, "locks", "", "this server has no application with locks")
 	}
 	return s.Options.Locks, nil
 }

@@ -44,7 +44,7 @@ func TestLocks(t *testing.T) {
 	if diff := cmp.Diff([]client.Lock{lock}, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for _, query := range []string{"", "?kind=object", "?kind=object&name=x", "?kind=object&name=x&note=", "?kind=object&name=x&note=y&name=z"} {
+	for _, query := range []string{"", "?kind=object", "?kind=object&name=x", "?kind=object&name=x&note=", "?kind=object&name=x&note=y&name=z", "?kind=object&name=x&note=y&actor=a%0Ab"} {
 		w.problem(w.request(http.MethodDelete, "/api/locks"+query, ""), http.StatusBadRequest, job.Invalid)
 	}
 	if _, err := w.client.BreakLock(t.Context(), "object", "other", "ann", "it hangs"); job.KindOf(err) != job.NotFound {
@@ -61,6 +61,6 @@ func TestLocks(t *testing.T) {
 
 func TestNoLocks(t *testing.T) {
 	w := open(t, func(o *server.Options) { o.Locks = nil }, nil)
-	w.problem(w.request(http.MethodGet, "/api/locks", ""), http.StatusServiceUnavailable, job.Unavailable)
-	w.problem(w.request(http.MethodDelete, "/api/locks?kind=object&name=x&note=y", ""), http.StatusServiceUnavailable, job.Unavailable)
+	w.problem(w.request(http.MethodGet, "/api/locks", ""), http.StatusConflict, job.Refused)
+	w.problem(w.request(http.MethodDelete, "/api/locks?kind=object&name=x&note=y", ""), http.StatusConflict, job.Refused)
 }

@@ -77,7 +77,7 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) error {
 	if v.Open && !v.Still {
 		v.Refresh = refreshEvery
 	}
-	return replyPage(w, http.StatusOK, "batch.html", v)
+	return replyPage(w, http.StatusOK, "batch.html", &v)
 }
 
 func (s *Server) viewBatch(r *http.Request) (batchView, error) {
@@ -90,6 +90,11 @@ func (s *Server) viewBatch(r *http.Request) (batchView, error) {
 	if err != nil {
 		return v, err
 	}
+	done, err := s.mayMake(r)
+	if err != nil {
+		return v, err
+	}
+	defer done()
 	report, err := app.Report(r.Context(), j.ID)
 	if err != nil {
 		return v, err
@@ -158,6 +163,7 @@ func replyPage(w http.ResponseWriter, status int, name string, view any) error {
 	w.Header().Set("Content-Security-Policy", pagePolicy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Vary", "Accept")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)) // it may have waited for its turn
 	w.WriteHeader(status)
 	_, _ = b.WriteTo(w) // who does not read on has gone
 	return nil
@@ -176,6 +182,17 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	_, _ = w.Write(text)
 	return nil
+}
+
+// Class is how the page looks: a batch that could not even be read has failed, though none of its objects has; one that was withdrawn is no success.
+func (v *batchView) Class() string {
+	switch {
+	case v.Open || v.State == "Deleted":
+		return "open"
+	case v.Failed > 0 || v.State != "Completed":
+		return "failed"
+	}
+	return "done"
 }
 
 // Name is what a depositor would call the object.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -79,7 +83,7 @@ func TestDepositorsPage(t *testing.T) {
 	}
 	for _, want := range []string{
 		"We are fetching your files.", "603 of 700 objects done", `<progress id="progress" max="700" value="603">`, `<html lang="en">`, `<meta http-equiv="refresh" content="30">`,
-		`<a href="?refresh=off">`, `<th scope="col">`, `<th scope="row">`, "&lt;U&#43;202E&gt;", "Not stored (1)", "a file is missing", "Put it there.", "ark:/1/a",
+		`<a href="?refresh=off">`, `<th scope="col" role="columnheader">`, `<th scope="row" role="rowheader">`, `data-label="What happens next: "`, "&lt;U&#43;202E&gt;", "Not stored (1)", "a file is missing", "Put it there.", "ark:/1/a",
 		"These are the first 500 of 602.", "/report?format=csv-failed", "/report?format=text", "/report?format=json",
 	} {
 		if !strings.Contains(text, want) {
@@ -111,8 +115,114 @@ func TestDepositorsPageAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text := w.page("/batches/" + string(id))
-	if strings.Contains(text, "http-equiv") || !strings.Contains(text, "Everything is stored.") || !strings.Contains(text, "Stored (2)") || strings.Contains(text, "Not stored (") {
+	if strings.Contains(text, "http-equiv") || strings.Contains(text, "objects done") || !strings.Contains(text, "Everything is stored.") || !strings.Contains(text, "Stored (2)") || strings.Contains(text, "Not stored (") {
 		t.Errorf("got %s", text)
+	}
+}
+
+// TestLooksOfAPage: only what went well looks well.
+func TestLooksOfAPage(t *testing.T) {
+	r := &reporter{}
+	w := open(t, func(o *server.Options) { o.Ingest = r }, nil)
+	w.run()
+	ended := w.post(engine.Order{}).ID
+	if _, err := w.Await(t.Context(), ended, func(j *job.Job) bool { return j.Ended }); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		report client.BatchReport
+		want   string
+	}{
+		{client.BatchReport{State: "Completed", Expected: 1, Completed: 1}, "done"},
+		{client.BatchReport{State: "Failed", Expected: 2, Completed: 1, Failed: 1}, "failed"},
+		{client.BatchReport{State: "Failed"}, "failed"}, // its manifest could not be read
+		{client.BatchReport{State: "Deleted"}, "open"},
+		{client.BatchReport{State: "Completed", Expected: 2, Completed: 1, Pending: 1}, "open"}, // one is tried again
+	} {
+		r.report = c.report
+		if _, text := w.page("/batches/" + string(ended)); !strings.Contains(text, `class="`+c.want+`"`) {
+			t.Errorf("%+v does not look %s", c.report, c.want)
+		}
+	}
+}
+
+// busy is an ingest that counts how many reports it makes at once, and makes none before it is told to.
+type busy struct {
+	reporter
+	mu        sync.Mutex
+	now, most int
+	came      chan struct{}
+	free      chan struct{}
+}
+
+func (b *busy) Report(_ context.Context, id job.ID) (server.Report, error) {
+	b.mu.Lock()
+	b.now++
+	b.most = max(b.most, b.now)
+	b.mu.Unlock()
+	b.came <- struct{}{}
+	<-b.free
+	b.mu.Lock()
+	b.now--
+	b.mu.Unlock()
+	text, err := json.Marshal(client.BatchReport{Batch: id})
+	return server.Report{JSON: text}, err
+}
+
+// TestManyReaders ask for pages and reports at once: few are made at a time, and all are made.
+func TestManyReaders(t *testing.T) {
+	const readers = 40
+	b := &busy{came: make(chan struct{}, readers), free: make(chan struct{})}
+	w := open(t, func(o *server.Options) { o.Ingest = b }, nil)
+	id := string(w.post(engine.Order{}).ID)
+	paths := []string{"/batches/" + id, "/api/ingest/batches/" + id + "/report"}
+	answers := make(chan string, readers)
+	for i := range readers {
+		r := w.request(http.MethodGet, paths[i%len(paths)], "")
+		go func() {
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			_ = answer.Body.Close()
+			answers <- answer.Status
+		}()
+	}
+	for range readers {
+		<-b.came
+		b.free <- struct{}{}
+	}
+	for range readers {
+		if got := <-answers; got != "200 OK" {
+			t.Errorf("got %s", got)
+		}
+	}
+	if b.most == 0 || b.most > 4 {
+		t.Errorf("%d reports were made at once", b.most)
+	}
+}
+
+// TestLargePage is bounded however large the batch is, and says what it leaves out.
+func TestLargePage(t *testing.T) {
+	large := client.BatchReport{State: "Failed", Expected: 10_000, Failed: 10_000, Summary: "None of your 10000 objects is stored."}
+	for i := range 10_000 {
+		one := client.JobReport{Job: job.ID(fmt.Sprint("ing_", i)), State: "Failed", Outcome: "failed", Title: "t", Message: "m", Reason: "gone", Next: "wait"}
+		if i < 600 {
+			one.Title, one.Message = strings.Repeat("<t>", 1000), strings.Repeat("<m>", 1000)
+		}
+		large.Jobs = append(large.Jobs, one)
+	}
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: large} }, nil)
+	w.run()
+	id := w.post(engine.Order{}).ID
+	if _, err := w.Await(t.Context(), id, func(j *job.Job) bool { return j.Ended }); err != nil {
+		t.Fatal(err)
+	}
+	_, text := w.page("/batches/" + string(id))
+	if len(text) > 3<<20 || !strings.Contains(text, "Not stored (10000)") || !strings.Contains(text, "These are the first 500 of 10000.") ||
+		!strings.Contains(text, "/report?format=csv-failed\">All of them") || strings.Count(text, "<tr role=\"row\"><th scope=\"row\"") != 500 {
+		t.Errorf("got %d bytes: %.3000s", len(text), text)
 	}
 }
 
@@ -129,6 +239,36 @@ func TestPagesThatCannotBeShown(t *testing.T) {
 	}
 	for _, name := range []string{"batch.html", "none.css", "..%2fpage.go", "%2e%2e%2fpage.go", "depositor.css%00"} {
 		w.problem(w.request(http.MethodGet, "/assets/"+name, ""), http.StatusNotFound, job.NotFound)
+	}
+}
+
+// TestSlowReaderOfAReport gets a large report whole though it takes longer than answers usually may. The control is a handler that gives no more time.
+func TestSlowReaderOfAReport(t *testing.T) {
+	large := client.BatchReport{Note: strings.Repeat("x", 12<<20)}
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: large} }, nil)
+	id := string(w.post(engine.Order{}).ID)
+	mux := http.NewServeMux()
+	mux.Handle("/", w.server)
+	mux.HandleFunc("/hasty", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 12<<20)) })
+	web := httptest.NewUnstartedServer(nil)
+	web.Config = server.HTTP(mux, discard)
+	web.Config.WriteTimeout = 20 * time.Millisecond
+	web.Start()
+	defer web.Close()
+	read := func(path string) (n int64, err error) {
+		answer, err := http.Get(web.URL + path)
+		if err != nil {
+			return 0, err
+		}
+		defer answer.Body.Close()
+		<-time.After(100 * time.Millisecond) // a slow reader is what is tested
+		return io.Copy(io.Discard, answer.Body)
+	}
+	if n, err := read("/api/ingest/batches/" + id + "/report"); err != nil || n < 12<<20 {
+		t.Errorf("got %d bytes, %v", n, err)
+	}
+	if n, err := read("/hasty"); err == nil {
+		t.Errorf("the control got %d bytes", n)
 	}
 }
 

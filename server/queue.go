@@ -22,6 +22,11 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	if err := p.done(); err != nil {
 		return err
 	}
+	if kind != "" {
+		if err := s.names(r.Context(), &job.Query{Kinds: []job.Kind{kind}}); err != nil {
+			return err
+		}
+	}
 	tallies, err := s.store.Count(r.Context())
 	if err != nil {
 		return err

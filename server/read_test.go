@@ -33,7 +33,7 @@ func TestListOfJobs(t *testing.T) {
 		q    job.Query
 		want int
 	}{
-		"all": {job.Query{}, 6}, "kind": {job.Query{Kinds: []job.Kind{"test.letter"}}, 6}, "other kind": {job.Query{Kinds: []job.Kind{"x"}}, 0},
+		"all": {job.Query{}, 6}, "kind": {job.Query{Kinds: []job.Kind{"test.letter"}}, 6}, "other group": {job.Query{Group: "x"}, 0},
 		"state": {job.Query{States: []lc.State{"Held"}}, 1}, "states": {job.Query{States: []lc.State{"Held", "Posted"}}, 6},
 		"group": {job.Query{Group: "books"}, 5}, "owner": {job.Query{Owner: "ann"}, 1}, "parent": {job.Query{Parent: batch.ID}, 5},
 		"open": {job.Query{Ended: &no}, 6}, "outcome": {job.Query{Outcomes: []lc.Outcome{lc.OK}}, 0},

@@ -61,6 +61,7 @@ type Server struct {
 	leases   *leases
 	watching atomic.Int64 // open event streams
 	uploads  uploads
+	making   chan struct{} // a place for each report that is being made
 	close    context.CancelFunc
 }
 
@@ -81,7 +82,8 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases)}
+	s := &Server{Options: o, store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
+		making: make(chan struct{}, mostReports)}
 	for _, r := range Routes() {
 		s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
@@ -92,7 +93,7 @@ func problemOf(err error) *client.Problem {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if p.Kind == job.Internal {
-		s.Log.Error("request", "method", r.Method, "path", r.URL.Path, "error", err)
+		s.Log.Error("request", "method", r.Method, "path", loggedPath(r), "error", err)
 	}
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -106,6 +107,15 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(p.Status)
 	fmt.Fprintf(w, "%s\n", text)
+}
+
+// loggedPath is the path of a request without the secret half of a token.
+func loggedPath(r *http.Request) string {
+	const before, shown = "/api/access/", 26
+	if token, ok := strings.CutPrefix(r.URL.Path, before); ok && len(token) > shown {
+		return before + token[:shown] + "***"
+	}
+	return r.URL.Path
 }
 
 // reply answers with JSON.

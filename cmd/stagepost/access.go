@@ -86,8 +86,8 @@ func (c *cli) getPackage(ctx context.Context, r client.AccessRequest, out string
 		}
 		return c.fetchTo(ctx, api, &a, out)
 	}
-	if c.out.mode != modeJSON {
-		if err := c.printAccess(&a); err != nil {
+	if c.out.mode != modeJSON { // the rest is told when the package is ready
+		if err := c.out.sheet([][2]string{{"token", a.Token}, {"job", string(a.Job)}, {"message", a.Message}}); err != nil {
 			return err
 		}
 	}

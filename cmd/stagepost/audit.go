@@ -44,6 +44,7 @@ that the person saw. Entries outlive the jobs they tell of.`,
 	f.StringVar(&q.Actor, "actor", "", "only by this person")
 	f.StringVar(&id, "job", "", "only about this job or batch")
 	f.StringVar(&event, "event", "", "only this event, such as retry or hold")
+	c.completeNames(cmd)
 	return cmd
 }
 
@@ -62,7 +63,11 @@ func (c *cli) printAudit(a *client.Audits) error {
 		on := strings.TrimSpace(string(e.Job) + " " + e.Object)
 		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.out.when(e.At), e.Actor, strings.Join(e.By, ","), string(e.Event), on, string(e.From), string(e.To), e.Note, saw}
 	}
-	if err := c.out.table([]string{"#", "WHEN", "WHO", "AS", "WHAT", "ON WHAT", "FROM", "TO", "WHY", "SAW"}, rows); err != nil {
+	if len(rows) == 0 {
+		if err := c.out.none("no entry matches"); err != nil {
+			return err
+		}
+	} else if err := c.out.table([]string{"#", "WHEN", "WHO", "AS", "WHAT", "ON WHAT", "FROM", "TO", "WHY", "SAW"}, rows); err != nil {
 		return err
 	}
 	if a.Cut {

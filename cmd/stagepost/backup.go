@@ -23,7 +23,8 @@ func (c *cli) backup() *cobra.Command {
 directory, and without FILE the time is the name. It prints the file and its size. A server makes the copy in its own directory; FILE elsewhere
 must be on the same machine. To use a copy, put it as stagepost.db into an empty data directory and start a server there. Payloads and logs are plain files: copy
 them as such.`,
-		Args: cobra.MaximumNArgs(1),
+		Example: "  stagepost backup\n  stagepost backup /mnt/backup/stagepost-2026-05-04.db",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, file := "", ""
 			if len(args) == 1 {

@@ -73,6 +73,9 @@ changes meanwhile and then does not match any more is left alone. The exit code 
 
 // request makes the request of the flags.
 func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk, error) {
+	if !slices.ContainsFunc([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "before"}, cmd.Flags().Changed) {
+		return client.Bulk{}, usagef("it needs a filter: --kind, --state, --outcome, --group, --owner, --parent, --tag, --cause or --before")
+	}
 	b.limit = 1 // of no meaning here, but checked
 	q, err := b.query()
 	if err != nil {
@@ -203,7 +206,7 @@ func (c *cli) printPreview(p *client.BulkPreview) error {
 		return c.out.json(p)
 	}
 	if c.out.mode == modeTable {
-		c.out.line("%d jobs match, %s; the lifecycle lets %s be done to %d of them.", p.Count, size(p.Bytes), p.Event, p.Legal)
+		c.out.line("%d %s, %s; the lifecycle lets %s be done to %d of them.", p.Count, plural(int64(p.Count), "job matches", "jobs match"), size(p.Bytes), p.Event, p.Legal)
 	}
 	rows := [][]string{{"count", strconv.Itoa(p.Count), strconv.FormatInt(p.Bytes, 10), strconv.Itoa(p.Legal)}}
 	states := make([][]string, len(p.States))
@@ -212,13 +215,13 @@ func (c *cli) printPreview(p *client.BulkPreview) error {
 		for k, e := range s.Can {
 			can[k] = string(e)
 		}
-		states[i] = []string{"state", string(s.Kind), string(s.State), strconv.Itoa(s.Jobs), strconv.FormatInt(s.Bytes, 10), strconv.Itoa(s.Legal), strings.Join(can, ",")}
+		states[i] = []string{"state", string(s.Kind), string(s.State), strconv.Itoa(s.Jobs), c.bytes(s.Bytes), strconv.Itoa(s.Legal), strings.Join(can, ",")}
 	}
 	sample := make([][]string, len(p.Sample))
 	for i, j := range p.Sample {
 		sample[i] = []string{"sample", string(j.ID), string(j.State), j.Group, j.Owner, j.Cause, cmp.Or(j.Refused, j.Message)}
 	}
-	groups, causes := named("group", p.Groups), named("cause", p.Causes)
+	groups, causes := c.named("group", p.Groups), c.named("cause", p.Causes)
 	if c.out.mode == modePlain {
 		return c.out.table(nil, slices.Concat(rows, states, groups, causes, sample))
 	}
@@ -242,27 +245,27 @@ func (c *cli) printPreview(p *client.BulkPreview) error {
 	return nil
 }
 
-func named(what string, counts []client.BulkCount) [][]string {
+func (c *cli) named(what string, counts []client.BulkCount) [][]string {
 	rows := make([][]string, len(counts))
 	for i, n := range counts {
-		rows[i] = []string{what, cmp.Or(n.Name, "-"), strconv.Itoa(n.Jobs), strconv.FormatInt(n.Bytes, 10)}
+		rows[i] = []string{what, cmp.Or(n.Name, "-"), strconv.Itoa(n.Jobs), c.bytes(n.Bytes)}
 	}
 	return rows
 }
 
 // size writes a number of bytes for people.
 func size(n int64) string {
-	const step = 1000
+	const step = 1024
 	if n < step {
 		return fmt.Sprintf("%d B", n)
 	}
-	x, units := float64(n), "kMGTPE"
+	x, units := float64(n), "KMGTPE"
 	i := -1
-	for x >= step {
+	for x >= step && i < len(units)-1 {
 		x /= step
 		i++
 	}
-	return fmt.Sprintf("%.1f %cB", x, units[i])
+	return fmt.Sprintf("%.1f %ciB", x, units[i])
 }
 
 // printResult prints what a bulk did. In a pipe each line begins with what it is: done, changed, gone, refused.
@@ -283,6 +286,9 @@ func (c *cli) printResult(j *client.Job, r *client.BulkResult) error {
 			ids[i] = string(one.Sample[i])
 		}
 		rows = append(rows, []string{"refused because", strconv.Itoa(one.Jobs), one.Reason + " (such as " + strings.Join(ids, ", ") + ")"})
+	}
+	if r.Matches == 0 && c.out.mode == modeTable {
+		return nil // it did not begin: its message says why
 	}
 	return c.out.table([]string{"WHAT", "JOBS", "WHY"}, rows)
 }

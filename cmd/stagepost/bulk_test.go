@@ -35,7 +35,7 @@ func TestNobodyIsAskedInAPipe(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 1_234_567: "1.2 MB", 5_000_000_000_000: "5.0 TB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1_234_567: "1.2 MiB", 5_000_000_000_000: "4.5 TiB", 1<<63 - 1: "8.0 EiB"} {
 		if got := size(n); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // complete offers fixed words for a flag.
@@ -22,47 +25,133 @@ func (c *cli) complete(cmd *cobra.Command, flag string, words ...string) {
 
 // completeNames offers kinds and states, from the program's own tables.
 func (c *cli) completeNames(cmd *cobra.Command) {
-	var kinds, states []string
+	var kinds []string
 	for _, t := range lives() {
 		kinds = append(kinds, t.Name())
+	}
+	for flag, words := range map[string][]string{
+		"kind": kinds, "state": stateNames(), "outcome": {"ok", "failed", "timed-out", "cancelled"}, "as": {"operator", "owner"}, "queue": queues,
+		"tag": {"queue=ingest", "queue=access-small", "queue=access-large", "place="}, "event": humanEvents(),
+	} {
+		if cmd.Flags().Lookup(flag) != nil {
+			c.complete(cmd, flag, words...)
+		}
+	}
+	for flag, ask := range map[string]cobra.CompletionFunc{
+		"job": c.completeIDs, "parent": c.completeBatches, "group": c.completeGroups, "profile": c.completeProfiles, "place": c.completePlaces,
+		"cause": c.completeCauses,
+	} {
+		if cmd.Flags().Lookup(flag) != nil {
+			// The error says that the flag does not exist: it does.
+			_ = cmd.RegisterFlagCompletionFunc(flag, ask)
+		}
+	}
+}
+
+// stateNames lists the states of the program's lifecycles, each once.
+func stateNames() []string {
+	var states []string
+	for _, t := range lives() {
 		for _, s := range t.Stages() {
 			if !slices.Contains(states, string(s.State)) {
 				states = append(states, string(s.State))
 			}
 		}
 	}
-	for flag, words := range map[string][]string{
-		"kind": kinds, "state": states, "outcome": {"ok", "failed", "timed-out", "cancelled"}, "as": {"operator", "owner"},
-	} {
-		if cmd.Flags().Lookup(flag) != nil {
-			c.complete(cmd, flag, words...)
-		}
-	}
+	return states
 }
 
-// completeIDs offers the newest jobs with what they are. It asks the server, for half a second at most.
-func (c *cli) completeIDs(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+// ask offers what the server tells that begins as the word does. It waits for half a second at most.
+func (c *cli) ask(cmd *cobra.Command, toComplete string, from func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	const only = cobra.ShellCompDirectiveNoFileComp
 	if err := c.settings.load(cmd.Flags(), os.LookupEnv); err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, only
 	}
 	api, err := c.api()
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, only
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
-	page, err := api.Jobs(ctx, job.Query{Limit: 200})
+	words, err := from(ctx, api)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil, only
 	}
-	var ids []string
-	for i := range page.Jobs {
-		j := &page.Jobs[i]
-		if len(toComplete) <= len(j.ID) && string(j.ID)[:len(toComplete)] == toComplete {
-			ids = append(ids, fmt.Sprintf("%s\t%s %s", j.ID, j.Kind, j.State))
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, toComplete) || w == "" })
+	return slices.Compact(words), only
+}
+
+// completeIDs offers the newest jobs with what they are.
+func (c *cli) completeIDs(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.completeJobs(cmd, toComplete, job.Query{Limit: 200})
+}
+
+// completeBatches offers the newest batches.
+func (c *cli) completeBatches(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.completeJobs(cmd, toComplete, job.Query{Kinds: []job.Kind{"ingest.batch"}, Limit: 200})
+}
+
+func (c *cli) completeJobs(cmd *cobra.Command, toComplete string, q job.Query) ([]string, cobra.ShellCompDirective) {
+	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		page, err := api.Jobs(ctx, q)
+		ids := make([]string, len(page.Jobs))
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			ids[i] = fmt.Sprintf("%s\t%s %s", j.ID, j.Kind, j.State)
 		}
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
+		return ids, err
+	})
+}
+
+// completeGroups offers the groups that jobs have.
+func (c *cli) completeGroups(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		counts, err := api.Counts(ctx)
+		groups := make([]string, len(counts))
+		for i, t := range counts {
+			groups[i] = t.Group
+		}
+		slices.Sort(groups)
+		return groups, err
+	})
+}
+
+// completeCauses offers the causes of the newest failures.
+func (c *cli) completeCauses(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		page, err := api.Jobs(ctx, job.Query{Outcomes: []lifecycle.Outcome{lifecycle.Failed, lifecycle.TimedOut}, Limit: 1000})
+		var causes []string
+		for i := range page.Jobs {
+			causes = append(causes, page.Jobs[i].Cause)
+		}
+		slices.Sort(causes)
+		return causes, err
+	})
+}
+
+// completeProfiles offers the server's profiles.
+func (c *cli) completeProfiles(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		all, err := api.Profiles(ctx)
+		ids := make([]string, len(all.Profiles))
+		for i, p := range all.Profiles {
+			ids[i] = p.ID + "\t" + p.Description
+		}
+		return ids, err
+	})
+}
+
+// completePlaces offers the storage places of the server's profiles.
+func (c *cli) completePlaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		all, err := api.Profiles(ctx)
+		var places []string
+		for _, p := range all.Profiles {
+			places = append(places, p.Storage...)
+		}
+		slices.Sort(places)
+		return places, err
+	})
 }
 
 // completeAfterFirst offers ids for all arguments but the first.

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/client"
 	example "github.com/stagepost/stagepost/examples/ingest"
 	"github.com/stagepost/stagepost/job"
@@ -187,7 +188,7 @@ func (d *demo) submit(ctx context.Context) error {
 		return err
 	}
 	d.batch = j.ID
-	d.out.line("$ stagepost submit batch.checkm --profile %s", demoProfile)
+	d.out.line("$ stagepost submit batch.checkm --profile %s --wait", demoProfile)
 	d.out.line("%s", j.ID)
 	return nil
 }
@@ -207,8 +208,10 @@ func (d *demo) watch(ctx context.Context, id job.ID) error {
 }
 
 // report prints the report as the depositor gets it by mail.
-func (d *demo) report(ctx context.Context) (ingest.BatchReport, error) {
-	var r ingest.BatchReport
+func (d *demo) report(ctx context.Context) (report.Batch, error) {
+	var r report.Batch
+	d.out.line("")
+	d.out.line("$ stagepost report %s", d.batch)
 	text, err := d.api.BatchReport(ctx, d.batch, true)
 	if err != nil {
 		return r, err
@@ -262,7 +265,7 @@ func (d *demo) mend(ctx context.Context, failed []job.ID) error {
 		d.out.line("The depositor puts %s right.", name)
 	}
 	for _, id := range failed {
-		d.out.line("$ stagepost retry %s", id)
+		d.out.line("$ stagepost retry %s && stagepost watch %s", id, id)
 		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo", Note: "the file is right now"}); err != nil {
 			return err
 		}
@@ -270,7 +273,7 @@ func (d *demo) mend(ctx context.Context, failed []job.ID) error {
 			return err
 		}
 	}
-	d.out.line("$ stagepost update %s", d.batch)
+	d.out.line("$ stagepost update %s && stagepost watch %s", d.batch, d.batch)
 	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo", Note: "all are mended"}); err != nil {
 		return err
 	}

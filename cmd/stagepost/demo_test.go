@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -141,7 +142,7 @@ func endOfDemo(t *testing.T, c *client.Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r ingest.BatchReport
+	var r report.Batch
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,11 @@ Submissions are still accepted, and mails still go out. Restarts change nothing;
 			if err != nil {
 				return err
 			}
-			if _, err := api.Hold(ctx, client.Hold{Everything: true, Who: whoami(actor), Why: note}); err != nil || noWait {
+			if _, err := api.Hold(ctx, client.Hold{Everything: true, Who: whoami(actor), Why: note}); err != nil {
 				return err
+			}
+			if noWait {
+				return c.out.none("nothing new is begun; end this with: stagepost resume")
 			}
 			return c.drained(ctx, api)
 		},
@@ -76,9 +79,11 @@ func (c *cli) drained(ctx context.Context, api *client.Client) error {
 func (c *cli) resume() *cobra.Command {
 	var note, actor string
 	cmd := &cobra.Command{
-		Use:   "resume",
-		Short: "End a drain: work goes on",
-		Args:  cobra.NoArgs,
+		Use:     "resume",
+		Short:   "End a drain: work goes on",
+		Long:    `Ends the hold on everything that stagepost drain put on, and prints the holds that are left.`,
+		Example: "  stagepost resume --note 'the disks are in'",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os/user"
 
 	"github.com/spf13/cobra"
@@ -62,11 +63,13 @@ func (c *cli) event() *cobra.Command {
 }
 
 // eventCommand makes a command of one event, which is its name.
-func (c *cli) eventCommand(e lifecycle.Event, short string) *cobra.Command {
+func (c *cli) eventCommand(e lifecycle.Event, short, long, example string) *cobra.Command {
 	var a act
 	cmd := &cobra.Command{
 		Use:               string(e) + " ID...",
 		Short:             short,
+		Long:              long,
+		Example:           example,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeIDs,
 		RunE:              func(cmd *cobra.Command, args []string) error { return c.causeAll(cmd, e, args, a.body()) },
@@ -84,12 +87,13 @@ func (c *cli) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a cl
 	if err != nil {
 		return err
 	}
-	return c.each(ids, func(id job.ID) (client.Job, error) { return api.Do(ctx, id, e, a) })
+	return c.each(ids, func(id job.ID) (client.Job, error) { return api.Do(ctx, id, e, a) }, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 }
 
-// each does something to every job; errors of all but the last to fail are told at once.
-func (c *cli) each(ids []string, do func(job.ID) (client.Job, error)) error {
+// each does something to every job and prints id, state and what came of it; errors of all but the last to fail are told at once.
+func (c *cli) each(ids []string, do func(job.ID) (client.Job, error), heading string, what func(*client.Job) string) error {
 	var failed error
+	headings := []string{"ID", "STATE", heading}
 	for _, id := range ids {
 		j, err := do(job.ID(id))
 		if err != nil {
@@ -99,17 +103,27 @@ func (c *cli) each(ids []string, do func(job.ID) (client.Job, error)) error {
 			failed = err
 			continue
 		}
-		if err := c.told(&j); err != nil {
+		if err := c.tell(&j, headings, what(&j)); err != nil {
 			return err
 		}
+		headings = nil
 	}
 	return failed
 }
 
 // told prints what became of a job, in short.
 func (c *cli) told(j *client.Job) error {
+	return c.tell(j, []string{"ID", "STATE", "OUTCOME"}, string(j.Outcome))
+}
+
+// tell is told for several jobs one after the other, of which the first has headings: ids are of one length, states of up to 15 letters.
+func (c *cli) tell(j *client.Job, headings []string, what string) error {
 	if c.out.mode == modeJSON {
 		return c.out.json(j)
 	}
-	return c.out.table([]string{"ID", "STATE", "OUTCOME"}, [][]string{{string(j.ID), string(j.State), string(j.Outcome)}})
+	state := string(j.State)
+	if c.out.mode == modeTable {
+		state = fmt.Sprintf("%-15s", state)
+	}
+	return c.out.table(headings, [][]string{{string(j.ID), state, what}})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -102,18 +103,39 @@ func (c *cli) exit(err error) int {
 		err = errTimeout
 	}
 	can, known := legal(err)
-	text := clean(err.Error())
-	if known {
-		text = strings.TrimSuffix(text, " (can: "+can+")")
+	for _, text := range sentences(err) {
+		if known {
+			text = strings.TrimSuffix(text, " (can: "+can+")")
+		}
+		newPrinter(c.err).line("stagepost: %s", text)
 	}
-	fmt.Fprintf(c.err, "stagepost: %s\n", text)
 	if known {
 		fmt.Fprintf(c.err, "  can: %s\n", can)
 	}
-	if hint := hint(err, n); hint != "" {
+	if hint := c.hint(err, n); hint != "" {
 		fmt.Fprintf(c.err, "  hint: %s\n", hint)
 	}
 	return n
+}
+
+// sentences gives what is to be told of an error: a line for each of several mistakes, without the names of system calls.
+func sentences(err error) []string {
+	var many interface{ Unwrap() []error }
+	text := err.Error()
+	if errors.As(err, &many) {
+		var all, texts []string
+		for _, one := range many.Unwrap() {
+			all, texts = append(all, sentences(one)...), append(texts, one.Error())
+		}
+		if strings.Join(texts, "\n") == text { // mistakes side by side, not one that wraps others
+			return all
+		}
+	}
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		text = strings.Replace(text, file.Op+" "+file.Path+":", file.Path+":", 1)
+	}
+	return []string{clean(text)}
 }
 
 // tellJSON writes the error as the API would.
@@ -154,37 +176,81 @@ func legal(err error) (can string, known bool) {
 }
 
 // hint says what the reader can do about an error.
-func hint(err error, n int) string {
+func (c *cli) hint(err error, n int) string {
 	var e *job.Error
 	errors.As(err, &e)
 	var u usageError
 	p := client.ProblemOf(err)
 	switch {
 	case errors.As(err, &u), n == exitUsage:
-		return "stagepost help, or --help behind the command"
+		return c.calledPath() + " --help"
 	case n == exitNotFound && e != nil:
-		return "stagepost list shows what there is"
+		return c.shows()
 	case n == exitFailed:
 		var f failedJob
 		errors.As(err, &f)
 		return afterFailure(&f.job)
 	case n == exitRefused && e.Kind == job.Conflict && e.ID != "":
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)
+	case n == exitRefused && c.calledPath() == "stagepost profile reload":
+		return "the profiles of before stay in force; stagepost profile check shows the lines"
 	case n == exitRefused && p != nil && p.Event == "hold" && !isEnd(p.State):
 		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)
+	case n == exitRefused && p != nil && slices.Contains(p.Can, p.Event) && strings.Contains(p.Detail, "confirm"):
+		return fmt.Sprintf("if that is meant: stagepost %s %s --confirm --note WHY", p.Event, p.Job)
 	case n == exitRefused && p != nil && p.Job != "":
 		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
 		return "is the server running? stagepost serve --data DIR starts one"
 	case n == exitTimeout:
-		return "it goes on without you: stagepost watch ID follows it again"
+		return c.goesOn()
 	}
 	return ""
+}
+
+// calledPath names the command that was called.
+func (c *cli) calledPath() string {
+	if c.called == nil {
+		return "stagepost"
+	}
+	return c.called.CommandPath()
+}
+
+// shows names the command that lists what was looked for.
+func (c *cli) shows() string {
+	path := strings.Fields(c.calledPath())
+	if len(path) < 2 {
+		return "stagepost list shows what there is"
+	}
+	scoped := c.called.Flags().NArg() == 0
+	switch name := path[1]; {
+	case name == "release" && scoped, name == "resume":
+		return "stagepost hold shows what is held"
+	case name == "hooks" && path[len(path)-1] == "ping", name == "profile":
+		return "stagepost profile list shows what there is"
+	case name == "hooks", name == "outbox", name == "locks":
+		return "stagepost " + name + " shows what there is"
+	case name == "lifecycle":
+		return "stagepost lifecycle list shows what there is"
+	case name == "access", name == "fetch":
+		return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an ingest job the ARK of its object"
+	}
+	return "stagepost list shows what there is"
+}
+
+// goesOn says what becomes of what was waited for.
+func (c *cli) goesOn() string {
+	if c.calledPath() == "stagepost drain" {
+		return "the hold on everything stays: stagepost drain waits again, stagepost resume ends it"
+	}
+	return "it goes on without you: stagepost watch ID follows it again"
 }
 
 // afterFailure says where to look after a job that failed.
 func afterFailure(j *client.Job) string {
 	switch {
+	case j.Kind == "bulk":
+		return "stagepost bulk with the same filters and --dry-run shows what it would meet now"
 	case j.Children.Failed > 0:
 		return fmt.Sprintf("stagepost list --parent %s --outcome failed shows which; stagepost why ID tells why", j.ID)
 	case slices.Contains(j.Can["operator"], "retry"):

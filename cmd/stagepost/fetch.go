@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,13 +110,18 @@ func (c *cli) fetchTo(ctx context.Context, api *client.Client, a *client.Access,
 	}
 	err = d.all(ctx, f)
 	d.bar.end()
+	if err != nil && d.done > 0 && (client.ProblemOf(err) == nil || job.KindOf(err) == job.Unavailable) {
+		err = fmt.Errorf("%d of %d bytes are in %s, and the same command goes on from there: %w", d.done, d.about.Size, part, err)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(part, out); err != nil {
+	if err := os.Rename(part, out); errors.Is(err, fs.ErrNotExist) {
+		return job.Errorf(job.Conflict, "fetch", "", "another command that fetched the same package into %s was faster", out)
+	} else if err != nil {
 		return err
 	}
 	if c.out.mode == modeJSON {
@@ -161,7 +167,7 @@ func (d *download) all(ctx context.Context, f *os.File) error {
 			broken, pause = 0, 100*time.Millisecond
 		}
 		if broken == maxBroken {
-			return err
+			return brokenOff(err)
 		}
 		wait := time.NewTimer(pause)
 		select {
@@ -171,6 +177,15 @@ func (d *download) all(ctx context.Context, f *os.File) error {
 		case <-wait.C:
 		}
 	}
+}
+
+// brokenOff is the error of a connection that the server breaks off again and again. One that does not come about keeps its own words.
+func brokenOff(err error) error {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return job.Errorf(job.Unavailable, "fetch", "", "the server broke the download off %d times at the same place; if storage has changed since the package was made, its log says "+
+		"so, and the object is to be asked for again", maxBroken)
 }
 
 // have gives how much of the package a file has, and goes on from there. More than there can be is of no use.

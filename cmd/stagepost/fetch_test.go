@@ -99,6 +99,28 @@ func TestBrokenDownload(t *testing.T) {
 	}
 }
 
+// TestTwoDownloadsAtOnce into one file: the file is whole, and the slower command says what happened.
+func TestTwoDownloadsAtOnce(t *testing.T) {
+	first := true
+	f := &flaky{content: noise(100_000), etag: `"0123456789abcdef"`, most: 1 << 30}
+	c, a, out := fetching(t, f)
+	f.answer = func(http.ResponseWriter) bool {
+		if first { // the other command runs from begin to end while this one's request is on its way
+			first = false
+			if err := c.fetchTo(t.Context(), c.server, a, out); err != nil {
+				t.Errorf("the control: %v", err)
+			}
+		}
+		return false
+	}
+	if err := c.fetchTo(t.Context(), c.server, a, out); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "was faster") {
+		t.Errorf("got %v", err)
+	}
+	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, f.content) {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+}
+
 // TestDownloadOfAnotherPackage: the server has another package by now; nothing of the first stays.
 func TestDownloadOfAnotherPackage(t *testing.T) {
 	f := &flaky{content: noise(100_000), etag: `"new"`, most: 1 << 30}
@@ -142,8 +164,13 @@ func TestDownloadThatCannotBe(t *testing.T) {
 	}
 	f.answer, f.most = nil, 0
 	f.gets.Store(0)
+	if err := os.WriteFile(out+".0123456789ab.part", f.content[:400], 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := c.fetchTo(t.Context(), c.server, a, out); job.KindOf(err) != job.Unavailable || f.gets.Load() < maxBroken || f.gets.Load() > maxBroken+2 { // the transport may try once more
 		t.Errorf("got %v after %d requests", err, f.gets.Load())
+	} else if !strings.Contains(err.Error(), "asked for again") || !strings.Contains(err.Error(), "400 of 1000 bytes are in") || strings.Contains(err.Error(), "EOF") {
+		t.Errorf("it does not say what is here and what to do: %v", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errTimeout)
 	defer cancel()

@@ -29,9 +29,13 @@ time of --timeout is up. It is what a container's health check calls.`,
 			if c.out.mode == modeJSON {
 				return errors.Join(err, c.out.json(h))
 			}
-			return errors.Join(err, c.out.sheet([][2]string{
+			pairs := [][2]string{
 				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"engine", h.Engine}, {"kinds", strings.Join(h.Kinds, ", ")},
-			}))
+			}
+			for _, w := range h.Warnings {
+				pairs = append(pairs, [2]string{"warning", w})
+			}
+			return errors.Join(err, c.out.sheet(pairs))
 		},
 	}
 }

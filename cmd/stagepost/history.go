@@ -14,6 +14,7 @@ func (c *cli) history() *cobra.Command {
 	return &cobra.Command{
 		Use:               "history ID",
 		Short:             "Show what happened to a job, who did it and why",
+		Example:           "  stagepost history ing_01J9...",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,6 +100,9 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 				holds, err := api.Holds(ctx)
 				return c.printHolds(holds, err)
 			}
+			if s.queue != "" && !slices.Contains(queues, s.queue) {
+				return usagef("there is no queue %q (known: %s)", s.queue, strings.Join(queues, ", "))
+			}
 			h := client.Hold{Scope: of, Everything: s.all, Who: whoami(a.actor), Why: a.note}
 			if until != "" {
 				if h.Until, err = time.Parse(time.RFC3339, until); err != nil {
@@ -104,7 +110,10 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 				}
 			}
 			holds, err := api.Hold(ctx, h)
-			return c.printHolds(holds, err)
+			if err := c.printHolds(holds, err); err != nil {
+				return err
+			}
+			return c.tellConcerned(ctx, api, of)
 		},
 	}
 	a.bind(cmd)
@@ -114,6 +123,28 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 	return cmd
 }
 
+// queues are those that the applications put their jobs into.
+var queues = []string{"ingest", "access-small", "access-large"}
+
+// tellConcerned says on a terminal how many jobs a new hold keeps, so that one which keeps none is noticed.
+func (c *cli) tellConcerned(ctx context.Context, api *client.Client, of job.Scope) error {
+	if c.out.mode != modeTable {
+		return nil
+	}
+	q, err := api.QueueHolds(ctx)
+	if err != nil {
+		return err
+	}
+	for _, h := range q.Holds {
+		if h.Scope != of {
+			continue
+		}
+		more := map[bool]string{true: "more than "}[h.More]
+		c.out.line("%s is on hold: %s%d open %s so far", of, more, h.Jobs, plural(h.Jobs, "job", "jobs"))
+	}
+	return nil
+}
+
 // printHolds prints holds. Columns: scope, who, since, until, why.
 func (c *cli) printHolds(holds []job.Hold, err error) error {
 	if err != nil {
@@ -121,6 +152,9 @@ func (c *cli) printHolds(holds []job.Hold, err error) error {
 	}
 	if c.out.mode == modeJSON {
 		return c.out.json(holds)
+	}
+	if len(holds) == 0 {
+		return c.out.none("no hold is on")
 	}
 	rows := make([][]string, len(holds))
 	for i, h := range holds {

@@ -56,6 +56,7 @@ notifications in any order.`,
 	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
 	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
+	c.completeNames(cmd)
 	c.complete(cmd, "status", "pending", "delivered", "given-up")
 	cmd.AddCommand(c.hooksShow(), c.hooksReplay(), c.hooksPing())
 	return cmd
@@ -71,6 +72,9 @@ func (c *cli) printHooks(hooks []client.Hook, more bool) error {
 		h := &hooks[i]
 		rows[i] = []string{h.Key, h.Type, h.Host, strconv.Itoa(h.Attempts), h.Status, c.out.when(h.Created), c.out.when(h.Due), h.Error}
 	}
+	if len(rows) == 0 {
+		return c.out.none("no notification matches")
+	}
 	err := c.out.table([]string{"KEY", "TYPE", "HOST", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
 	if more && c.out.mode == modeTable {
 		c.out.line("... and more: --all, or a filter")
@@ -80,9 +84,10 @@ func (c *cli) printHooks(hooks []client.Hook, more bool) error {
 
 func (c *cli) hooksShow() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show KEY",
-		Short: "Show a notification: its tries and what is sent",
-		Args:  cobra.ExactArgs(1),
+		Use:     "show KEY",
+		Short:   "Show a notification: its tries and what is sent",
+		Example: "  stagepost hooks show bat_01J9.../5/batch-completed/library",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -158,6 +163,9 @@ It prints their keys. The reason stands in the audit list.`,
 			for i, key := range keys {
 				rows[i] = []string{key}
 			}
+			if len(rows) == 0 {
+				return c.out.none("none was given up: nothing is sent again")
+			}
 			return c.out.table([]string{"KEY"}, rows)
 		},
 	}
@@ -176,7 +184,9 @@ func (c *cli) hooksPing() *cobra.Command {
 		Short: "Send a notification of type ping to the webhooks of a profile, to try them",
 		Long: `Each webhook of the profile is called once, now, signed as always. The exit code is 1 if one of them did not take it. Pings are not in the list of
 notifications.`,
-		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeProfiles,
+		Example:           "  stagepost hooks ping maps\n  stagepost hooks ping maps --hook library",
+		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -204,7 +214,7 @@ notifications.`,
 				err = c.out.table([]string{"WEBHOOK", "HOST", "ID", "MS", "RESULT"}, rows)
 			}
 			if err == nil && failed > 0 {
-				err = ailing{failed}
+				err = fmt.Errorf("not taken: %d of %d", failed, len(pings))
 			}
 			return err
 		},

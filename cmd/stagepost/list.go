@@ -120,6 +120,9 @@ func (c *cli) printJobs(jobs []job.Job, more bool) error {
 		rows[i] = []string{string(j.ID), string(j.Kind), string(j.State), string(j.Outcome), strconv.Itoa(j.Priority), j.Group, j.Owner,
 			c.out.when(j.Created), c.out.when(j.Changed), c.short(j)}
 	}
+	if len(rows) == 0 {
+		return c.out.none("no job matches")
+	}
 	err := c.out.table([]string{"ID", "KIND", "STATE", "OUTCOME", "PRIO", "GROUP", "OWNER", "AGE", "CHANGED", "MESSAGE"}, rows)
 	if more && c.out.mode == modeTable {
 		c.out.line("... and more: --all, or a filter")

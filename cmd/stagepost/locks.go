@@ -60,6 +60,9 @@ sweep removes it. TOKEN rises with every acquisition. WAITING tells how many job
 					l.Kind, l.Name, string(l.Holder), lockState(l), c.out.when(l.Since), strconv.FormatInt(l.Token, 10), strconv.Itoa(len(l.Waiting)),
 				}
 			}
+			if len(rows) == 0 {
+				return c.out.none("nobody has a lock")
+			}
 			return c.out.table([]string{"KIND", "NAME", "HOLDER", "STATE", "AGE", "TOKEN", "WAITING"}, rows)
 		},
 	}
@@ -112,8 +115,8 @@ Break a lock only if its holder will never release it. A job that has ended hold
 			if c.out.mode == modeJSON {
 				return c.out.json(was)
 			}
-			c.out.line("%s %s was %s by %s since %s (token %d); %d jobs wait for it", was.Kind, was.Name, lockState(was), was.Holder,
-				c.out.when(was.Since), was.Token, len(was.Waiting))
+			c.out.line("%s %s was %s by %s since %s (token %d); %d %s for it", was.Kind, was.Name, lockState(was), was.Holder,
+				c.out.moment(was.Since), was.Token, len(was.Waiting), plural(int64(len(was.Waiting)), "job waits", "jobs wait"))
 			return nil
 		},
 	}

@@ -18,6 +18,7 @@ func (c *cli) logs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "logs ID",
 		Short:             "Show what the steps of a job logged",
+		Example:           "  stagepost logs ing_01J9...\n  stagepost logs ing_01J9... --follow",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {

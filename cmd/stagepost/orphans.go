@@ -133,6 +133,9 @@ func (c *cli) printFixed(done *client.FixedOrphans, err error) error {
 	for name, why := range done.Failed {
 		rows = append(rows, []string{"left", why, name})
 	}
+	if len(rows) == 0 {
+		return c.out.none("there was nothing to remove")
+	}
 	if err := c.out.table([]string{"DONE", "RULE", "NAME"}, rows); err != nil {
 		return err
 	}

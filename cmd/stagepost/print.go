@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -83,36 +82,65 @@ func (p *printer) table(heading []string, rows [][]string) error {
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(heading, "\t"))
+	all := make([][]string, 0, len(rows)+1)
+	if len(heading) > 0 {
+		all = append(all, heading)
+	}
 	for _, row := range rows {
 		for i := range row {
 			row[i] = clean(row[i])
 		}
-		fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t"))
+		all = append(all, row)
 	}
-	return w.Flush()
+	return p.lines(layout(all, p.columns()))
+}
+
+// columns gives the width of the terminal, 0 where lines may have any length.
+func (p *printer) columns() int {
+	if p.terminal {
+		return p.width
+	}
+	return 0
+}
+
+func (p *printer) lines(lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(p, strings.Join(lines, "\n"))
+	return err
 }
 
 // sheet prints names and values; those without a value are left out.
 func (p *printer) sheet(pairs [][2]string) error {
-	w := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, pair := range pairs {
 		if pair[1] == "" {
 			continue
 		}
-		if p.mode == modePlain {
-			fmt.Fprintf(p, "%s\t%s\n", pair[0], clean(pair[1]))
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%s\n", pair[0], clean(pair[1]))
+		rows = append(rows, []string{pair[0], pair[1]})
 	}
-	return w.Flush()
+	return p.table(nil, rows)
 }
 
 // line prints a sentence.
 func (p *printer) line(format string, args ...any) {
-	fmt.Fprintln(p, clean(fmt.Sprintf(format, args...)))
+	text := clean(fmt.Sprintf(format, args...))
+	if !p.terminal || p.mode == modePlain {
+		fmt.Fprintln(p, text)
+		return
+	}
+	lead := len(text) - len(strings.TrimLeft(text, " "))
+	p.lines(wrap(text, p.width, lead+2*gap))
+}
+
+// none says on a terminal that a list is empty, where a pipe gets no line.
+func (p *printer) none(sentence string) error {
+	if p.mode != modeTable {
+		return nil
+	}
+	_, err := fmt.Fprintln(p, sentence)
+	return err
 }
 
 // clean keeps a text from moving the cursor, faking lines or columns: it comes from whoever named a file.

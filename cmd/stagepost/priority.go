@@ -13,8 +13,11 @@ func (c *cli) priority() *cobra.Command {
 	var seen int64
 	var actor, note string
 	cmd := &cobra.Command{
-		Use:               "priority N ID...",
-		Short:             "Move jobs in their queue: 0 goes first, 99 last, 50 is usual",
+		Use:   "priority N ID...",
+		Short: "Move jobs in their queue: 0 goes first, 99 last, 50 is usual",
+		Long: `Moves jobs in their queue, whatever their state: 0 goes first, 99 last. The jobs of a batch are moved one by one, or together with stagepost bulk
+priority --parent.`,
+		Example:           "  stagepost priority 5 ing_01J9... --note 'exhibition'\n  stagepost bulk priority --priority 5 --parent bat_01J9... --note 'exhibition'",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: c.completeAfterFirst,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -29,7 +32,8 @@ func (c *cli) priority() *cobra.Command {
 				return err
 			}
 			p := client.Priority{Priority: &n, Version: seen, Actor: whoami(actor), Note: note}
-			return c.each(args[1:], func(id job.ID) (client.Job, error) { return api.SetPriority(ctx, id, p) })
+			return c.each(args[1:], func(id job.ID) (client.Job, error) { return api.SetPriority(ctx, id, p) }, "PRIO",
+				func(j *client.Job) string { return strconv.Itoa(j.Priority) })
 		},
 	}
 	f := cmd.Flags()

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,7 +143,7 @@ func (c *cli) printMistakes(set *profile.Set, mistakes, warnings profile.Mistake
 			}
 			c.out.line("%s: %s", word, m.Error())
 			for line := range strings.Lines(m.Excerpt()) {
-				c.out.line("%s", strings.TrimRight(line, "\n"))
+				fmt.Fprintln(c.out, clean(strings.TrimRight(line, "\n"))) // never wrapped: the caret stands below its column
 			}
 		}
 	}
@@ -154,9 +155,10 @@ func (c *cli) printMistakes(set *profile.Set, mistakes, warnings profile.Mistake
 
 func (c *cli) profileList() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the profiles of the server",
-		Args:  cobra.NoArgs,
+		Use:     "list",
+		Short:   "List the profiles of the server",
+		Example: "  stagepost profile list",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -191,10 +193,12 @@ func (c *cli) profileList() *cobra.Command {
 
 func (c *cli) profileShow() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show ID",
-		Short: "Show every value of a profile, and where it came from",
-		Long:  "Shows every value of a profile as the server has it, those that its file leaves out included. Secrets are ***.",
-		Args:  cobra.ExactArgs(1),
+		Use:               "show ID",
+		Short:             "Show every value of a profile, and where it came from",
+		Long:              "Shows every value of a profile as the server has it, those that its file leaves out included. Secrets are ***.",
+		Example:           "  stagepost profile show maps",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -225,7 +229,8 @@ func (c *cli) profileReload() *cobra.Command {
 		Short: "Let the server read the profile directory again, now",
 		Long: `The server notices changes by itself, as a rule within a second; on disks that tell of no changes within half a minute. This makes it look now and
 tells what came of it. A directory with mistakes changes nothing.`,
-		Args: cobra.NoArgs,
+		Example: "  stagepost profile reload --note 'new receiver'",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -240,17 +245,19 @@ tells what came of it. A directory with mistakes changes nothing.`,
 			if c.out.mode == modeJSON {
 				return c.out.json(change)
 			}
+			var rows [][]string
 			for _, one := range []struct {
 				word string
 				ids  []string
 			}{{"added", change.Added}, {"changed", change.Changed}, {"removed", change.Removed}} {
 				for _, id := range one.ids {
-					if err := c.out.table([]string{"CHANGE", "PROFILE"}, [][]string{{one.word, id}}); err != nil {
-						return err
-					}
+					rows = append(rows, []string{one.word, id})
 				}
 			}
-			return nil
+			if len(rows) == 0 {
+				return c.out.none("the profiles are as they were")
+			}
+			return c.out.table([]string{"CHANGE", "PROFILE"}, rows)
 		},
 	}
 	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the audit list")

@@ -58,6 +58,7 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 	f.StringVar(&q.Group, "group", "", "only this group (collection, course, service)")
 	f.BoolVar(&q.Open, "open", false, "only jobs that have not ended")
 	f.BoolVar(&q.All, "all", false, "with --batches: those that ended well, too, page by page")
+	c.completeNames(cmd)
 	return cmd
 }
 
@@ -86,14 +87,10 @@ func (c *cli) printQueue(q *client.Queue) error {
 
 // bytes writes a size: with a unit on a terminal, exact in a pipe.
 func (c *cli) bytes(n int64) string {
-	if c.out.mode != modeTable || n < 1024 {
+	if c.out.mode != modeTable {
 		return strconv.FormatInt(n, 10)
 	}
-	f, unit := float64(n), 0
-	for f >= 1024 && unit < 5 {
-		f, unit = f/1024, unit+1
-	}
-	return strconv.FormatFloat(f, 'f', 1, 64) + " " + []string{"", "KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
+	return size(n)
 }
 
 // queueBatches prints batches. Columns: level, id, state, group, age, expected, open, ok, failed, deleted, bytes, message.
@@ -119,6 +116,9 @@ func (c *cli) queueBatches(ctx context.Context, api *client.Client, q client.Que
 		n := b.Children
 		rows[i] = []string{b.Level, string(b.Job), string(b.State), b.Group, c.span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
 			strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.bytes(b.Bytes), b.Message}
+	}
+	if len(rows) == 0 {
+		return c.out.none("no batch is open or failed; --all lists those that ended well, too")
 	}
 	if err := c.out.table([]string{"LEVEL", "ID", "STATE", "GROUP", "AGE", "JOBS", "OPEN", "OK", "FAILED", "DELETED", "BYTES", "MESSAGE"}, rows); err != nil {
 		return err
@@ -148,6 +148,9 @@ func (c *cli) queueHolds(ctx context.Context, api *client.Client) error {
 	}
 	for _, r := range q.Held {
 		rows = append(rows, []string{"held", r.Group + " " + string(r.Kind) + " " + string(r.State), strconv.FormatInt(r.Jobs, 10), "", "", "", ""})
+	}
+	if len(rows) == 0 {
+		return c.out.none("nothing is held")
 	}
 	return c.out.table([]string{"WHAT", "SCOPE", "JOBS", "WHO", "SINCE", "UNTIL", "WHY"}, rows)
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +22,7 @@ type cli struct {
 	settings *settings
 	wait     time.Duration // --timeout
 	server   *client.Client
+	called   *cobra.Command // set when the command has ended
 }
 
 // run does one call and gives its exit code.
@@ -31,7 +35,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetErr(errs)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	err := root.ExecuteContext(ctx)
+	var err error
+	c.called, err = root.ExecuteContextC(ctx)
 	if c.server != nil {
 		c.server.Close()
 	}
@@ -67,6 +72,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 		Args: cobra.NoArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetHelpFunc(c.help)
 	root.SetVersionTemplate("stagepost {{.Version}}\n")
 	flags := root.PersistentFlags()
 	c.settings.bind(flags, shared)
@@ -91,14 +97,30 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	return root
 }
 
+// help prints the help of a command, broken for a terminal.
+func (c *cli) help(cmd *cobra.Command, _ []string) {
+	text := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()
+	if c.out.terminal {
+		text = wrapHelp(text, c.out.width)
+	}
+	fmt.Fprint(c.out, text)
+}
+
 // wrapArgs makes wrong numbers of arguments and unknown commands usage errors, everywhere.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				return usage(err)
+			err := check(cmd, args)
+			cmd.SuggestionsMinimumDistance = 2
+			switch {
+			case err == nil:
+				return nil
+			case !cmd.HasSubCommands():
+				return usagef("it takes other arguments: %s", cmd.UseLine())
+			case len(cmd.SuggestionsFor(args[0])) > 0:
+				return usagef("%w; did you mean %s?", err, strings.Join(cmd.SuggestionsFor(args[0]), " or "))
 			}
-			return nil
+			return usage(err)
 		}
 	}
 	for _, sub := range cmd.Commands() {

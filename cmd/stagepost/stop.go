@@ -3,5 +3,8 @@ package main
 import "github.com/spf13/cobra"
 
 func (c *cli) stop() *cobra.Command {
-	return c.eventCommand("stop", "Make running jobs fail, so that they can be retried or deleted")
+	return c.eventCommand("stop", "Make running jobs fail, so that they can be retried or deleted",
+		`Makes jobs at work fail: what their worker does afterwards is refused, their locks are released. Failed jobs can be retried or
+deleted.`,
+		`  stagepost stop ing_01J9... --note 'wrong file'`)
 }

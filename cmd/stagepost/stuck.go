@@ -29,6 +29,9 @@ In a pipe a line begins with job or message.`,
 			if f := cmd.Flags().Lookup("factor"); f.Changed && !(q.Factor > 0) {
 				return usagef("--factor must be more than 0")
 			}
+			if q.Limit < 1 || q.Limit > 1000 {
+				return usagef("--limit must be 1 to 1000")
+			}
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
 			api, err := c.api()
@@ -50,6 +53,7 @@ In a pipe a line begins with job or message.`,
 	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
 	f.Float64Var(&q.Factor, "factor", 1, "how many times the usual is too long")
 	f.IntVar(&q.Limit, "limit", 100, "at most so many, up to 1000")
+	c.completeNames(cmd)
 	return cmd
 }
 

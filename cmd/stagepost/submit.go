@@ -67,6 +67,7 @@ With --key the same submission can be sent again after a broken connection: the 
 	f.IntVar(&priority, "priority", 50, "0 goes first, 99 last")
 	f.BoolVar(&wait, "wait", false, "follow the batch until it has ended")
 	c.complete(cmd, "type", "file", "container", "object-manifest", "batch-manifest", "container-batch-manifest", "single-file-batch-manifest")
+	c.completeNames(cmd)
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,12 +28,16 @@ The exit code is 0 if it ended well or came to the state of --until, 5 if it end
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if until != "" && !slices.ContainsFunc(lives(), func(t *lifecycle.Table) bool { _, ok := t.Stage(lifecycle.State(until)); return ok }) {
+				return usagef("--until: there is no state %q", until)
+			}
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
 			return c.followTo(ctx, job.ID(args[0]), lifecycle.State(until))
 		},
 	}
 	cmd.Flags().StringVar(&until, "until", "", "follow it only until it comes to this state")
+	c.complete(cmd, "until", stateNames()...)
 	return cmd
 }
 
@@ -99,7 +104,7 @@ func (c *cli) change(bar *bar, u *client.Update) error {
 			_, err := fmt.Fprintln(c.out, strings.Join(append([]string{"event"}, fields...), "\t"))
 			return err
 		}
-		c.out.line("%s  %-10s %s %s", e.At.Local().Format("15:04:05"), e.Event.Event, e.To, strings.TrimSpace(e.Cause+" "+e.Note))
+		c.out.line("%s  %-10s %s%s", e.At.Local().Format("15:04:05"), e.Event.Event, e.To, because(e.Cause, e.Note))
 		return nil
 	}
 	done, total, text := standing(u.Job)
@@ -114,7 +119,7 @@ func standing(j *client.Job) (done, total int64, text string) {
 	switch {
 	case j.Children.Expected > 0:
 		return int64(j.Children.Created() - j.Children.Open), int64(j.Children.Expected), string(j.State) + " " + counts(j.Children)
-	case j.Progress != nil:
+	case j.Progress != nil && !j.Ended: // what the last step told of itself was not the end
 		return j.Progress.Done, j.Progress.Total, fmt.Sprintf("%s %d/%d %s", j.State, j.Progress.Done, j.Progress.Total, j.Progress.Unit)
 	}
 	return 0, 0, strings.TrimSpace(string(j.State) + " " + j.Message)

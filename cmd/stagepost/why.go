@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -85,7 +86,11 @@ func (c *cli) explain(x *client.Explanation) error {
 		c.detail("what to do", b.Remedy)
 	}
 	for _, e := range x.Chain {
-		c.out.line("  %s ago: %s to %s %s", c.out.when(e.At), e.Event.Event, e.To, strings.TrimSpace(e.Cause+" "+e.Note))
+		note := e.Note
+		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool { return note != "" && strings.Contains(b.Sentence, note) }) {
+			note = "" // it stands above
+		}
+		c.out.line("  %s ago: %s to %s%s", c.out.when(e.At), e.Event.Event, e.To, because(e.Cause, note))
 	}
 	if len(x.Moves) > 0 {
 		c.out.line("What would move it:")
@@ -103,6 +108,18 @@ func (c *cli) explain(x *client.Explanation) error {
 		c.out.line("%s", x.Attempts)
 	}
 	return nil
+}
+
+// because writes the cause and the note of an entry behind it.
+func because(cause, note string) string {
+	text := ""
+	if note != "" {
+		text = ": " + note
+	}
+	if cause != "" {
+		text += " [" + cause + "]"
+	}
+	return text
 }
 
 func (c *cli) detail(name, value string) {
