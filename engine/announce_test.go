@@ -180,8 +180,8 @@ func TestDeliveriesAreRemembered(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		synctest.Wait()
 		m := w.messages(j.ID)[0]
-		if len(p.keys) != 1 || len(m.Tried) != 1 || m.Tried[0].Took != 1000 || m.Tried[0].Error != errBroken.Error() || !m.Tried[0].At.Equal(j.Entered) {
-			t.Errorf("got %v and %+v", p.keys, m)
+		if len(p.keys()) != 1 || len(m.Tried) != 1 || m.Tried[0].Took != 1000 || m.Tried[0].Error != errBroken.Error() || !m.Tried[0].At.Equal(j.Entered) {
+			t.Errorf("got %v and %+v", p.keys(), m)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()

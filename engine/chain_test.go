@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,15 +24,15 @@ func TestChainGoesStraightOn(t *testing.T) {
 	}{{"chained", false, 0}, {"control: serial", true, 2}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var claims int64
+				var claims atomic.Int64
 				work := letters(nil)
 				work.Policy.Serial = c.serial
 				store := &grants{Store: mem.New(), n: &claims}
 				w := start(t, store, engine.Options{Slots: 1}, work)
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
-				if claims != c.claims || j.Epoch != 3 {
-					t.Errorf("claims gave %d jobs, epoch %d; want %d, 3", claims, j.Epoch, c.claims)
+				if n := claims.Load(); n != c.claims || j.Epoch != 3 {
+					t.Errorf("claims gave %d jobs, epoch %d; want %d, 3", n, j.Epoch, c.claims)
 				}
 			})
 		})
@@ -41,13 +42,13 @@ func TestChainGoesStraightOn(t *testing.T) {
 // grants counts the jobs that claims gave.
 type grants struct {
 	job.Store
-	n *int64
+	n *atomic.Int64
 }
 
 func (g *grants) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	jobs, err := g.Store.Claim(ctx, c)
 	if !c.Dry {
-		*g.n += int64(len(jobs))
+		g.n.Add(int64(len(jobs)))
 	}
 	return jobs, err
 }

@@ -164,7 +164,7 @@ func TestCrashInEveryWindow(t *testing.T) {
 // TestCrashCheckCanFail is the control: with steps that make something anew at every attempt instead of under the work's key, some window
 // leaves too much behind.
 func TestCrashCheckCanFail(t *testing.T) {
-	for call := 1; call < 20; call++ {
+	for call := 1; call < 100; call++ {
 		made := 0
 		synctest.Test(t, func(t *testing.T) {
 			o := &office{store: mem.New(), attempts: map[string]int{}}

@@ -63,8 +63,9 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 
 // start carries a claimed job in a slot that was taken for it.
 func (e *Engine) start(p *pool, j job.Job) {
+	e.occupy(p)
 	go func() {
-		defer e.unreserve(p)
+		defer e.vacate(p)
 		e.carry(e.work, j)
 	}()
 }

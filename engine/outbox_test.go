@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,19 +21,33 @@ import (
 // postbox delivers by taking down what it is given, and answers as it is told.
 type postbox struct {
 	mu     sync.Mutex
-	keys   []string
-	at     []time.Time
+	names  []string    // mu guards it
+	times  []time.Time // mu guards it
 	answer func(nth int) error
 }
 
 func (p *postbox) deliver(_ context.Context, m job.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.keys, p.at = append(p.keys, m.Key), append(p.at, time.Now())
+	p.names, p.times = append(p.names, m.Key), append(p.times, time.Now())
 	if p.answer == nil {
 		return nil
 	}
-	return p.answer(len(p.keys))
+	return p.answer(len(p.names))
+}
+
+// keys gives what was delivered so far.
+func (p *postbox) keys() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.names)
+}
+
+// at gives when.
+func (p *postbox) at() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.times)
 }
 
 func (p *postbox) options() engine.Options {
@@ -66,13 +82,13 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
-		if len(p.keys) != 0 || len(w.messages(j.ID)) != 0 {
+		if len(p.keys()) != 0 || len(w.messages(j.ID)) != 0 {
 			t.Error("it went out before the commit")
 		}
 		j = w.end(j.ID)
 		synctest.Wait()
-		if len(p.keys) != 1 || !p.at[0].Equal(j.Entered) || p.keys[0] != string(j.ID)+"/Riding/1" {
-			t.Errorf("got %v at %v", p.keys, p.at)
+		if len(p.keys()) != 1 || !p.at()[0].Equal(j.Entered) || p.keys()[0] != string(j.ID)+"/Riding/1" {
+			t.Errorf("got %v at %v", p.keys(), p.at())
 		}
 		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.Delivered || m[0].Attempts != 1 {
 			t.Errorf("got %+v", m)
@@ -116,8 +132,8 @@ func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if len(p.keys) != c.want || len(w.messages(j.ID)) != c.want {
-					t.Errorf("delivered %v, stored %+v", p.keys, w.messages(j.ID))
+				if len(p.keys()) != c.want || len(w.messages(j.ID)) != c.want {
+					t.Errorf("delivered %v, stored %+v", p.keys(), w.messages(j.ID))
 				}
 			})
 		})
@@ -152,8 +168,8 @@ func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 				j := w.end(w.post(engine.Order{}).ID)
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if runs != 2 || len(p.keys) != c.want || len(w.messages(j.ID)) != c.want {
-					t.Errorf("%d runs, delivered %v", runs, p.keys)
+				if runs != 2 || len(p.keys()) != c.want || len(w.messages(j.ID)) != c.want {
+					t.Errorf("%d runs, delivered %v", runs, p.keys())
 				}
 			})
 		})
@@ -195,17 +211,17 @@ func TestMessageIsTriedAgain(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				m := w.messages(j.ID)
-				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries || !strings.Contains(m[0].Error, c.says) || len(p.keys) != c.tries {
-					t.Fatalf("got %+v after %d tries", m, len(p.keys))
+				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries || !strings.Contains(m[0].Error, c.says) || len(p.keys()) != c.tries {
+					t.Fatalf("got %+v after %d tries", m, len(p.keys()))
 				}
-				for i, pause := 1, 5*time.Second; i < len(p.at); i, pause = i+1, min(2*pause, time.Hour) {
-					if got := p.at[i].Sub(p.at[i-1]); got < pause*4/5 || got > pause*6/5+time.Second {
+				for i, pause := 1, 5*time.Second; i < len(p.at()); i, pause = i+1, min(2*pause, time.Hour) {
+					if got := p.at()[i].Sub(p.at()[i-1]); got < pause*4/5 || got > pause*6/5+time.Second {
 						t.Errorf("pause %d was %s, want %s and a fifth", i, got, pause)
 					}
 				}
-				for _, k := range p.keys {
-					if k != p.keys[0] {
-						t.Errorf("the key changed: %v", p.keys)
+				for _, k := range p.keys() {
+					if k != p.keys()[0] {
+						t.Errorf("the key changed: %v", p.keys())
 					}
 				}
 			})
@@ -260,8 +276,8 @@ func TestMessageAfterACrash(t *testing.T) {
 				})
 				id := first.end(first.post(engine.Order{}).ID).ID
 				synctest.Wait()
-				if len(p.keys) != 1 {
-					t.Fatalf("delivered %v", p.keys)
+				if len(p.keys()) != 1 {
+					t.Fatalf("delivered %v", p.keys())
 				}
 				first.kill()
 				o.Name = "second"
@@ -270,11 +286,11 @@ func TestMessageAfterACrash(t *testing.T) {
 				died := time.Now()
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				if len(p.keys) != c.want || p.keys[0] != p.keys[len(p.keys)-1] {
-					t.Errorf("delivered %v", p.keys)
+				if len(p.keys()) != c.want || p.keys()[0] != p.keys()[len(p.keys())-1] {
+					t.Errorf("delivered %v", p.keys())
 				}
-				if c.want == 2 && p.at[1].Sub(died) > 2*time.Minute+time.Second {
-					t.Errorf("the second time after %s", p.at[1].Sub(died))
+				if c.want == 2 && p.at()[1].Sub(died) > 2*time.Minute+time.Second {
+					t.Errorf("the second time after %s", p.at()[1].Sub(died))
 				}
 				if m := second.messages(id); len(m) != 1 || m[0].Settled != job.Delivered {
 					t.Errorf("got %+v", m)
@@ -307,8 +323,8 @@ func TestMessageDuringAStop(t *testing.T) {
 		defer w2.stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if m := w2.messages(id); len(p.keys) != 1 || m[0].Settled != job.Delivered {
-			t.Errorf("got %v, %+v", p.keys, m)
+		if m := w2.messages(id); len(p.keys()) != 1 || m[0].Settled != job.Delivered {
+			t.Errorf("got %v, %+v", p.keys(), m)
 		}
 	})
 }
@@ -342,10 +358,10 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"}, {"control: one topic", "mail", "mail"}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var at time.Time
+				quick := make(chan time.Time, 1)
 				hang := func(ctx context.Context, m job.Message) error {
 					if strings.HasSuffix(m.Key, "/quick") {
-						at = time.Now()
+						quick <- time.Now()
 						return nil
 					}
 					<-ctx.Done()
@@ -363,8 +379,7 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 				defer w.stop()
 				began := time.Now()
 				w.post(engine.Order{})
-				time.Sleep(time.Hour)
-				if at.IsZero() || (at.Sub(began) < time.Second) != (c.slow != c.quick) {
+				if at := <-quick; (at.Sub(began) < time.Second) != (c.slow != c.quick) {
 					t.Errorf("the quick one went out after %s", at.Sub(began))
 				}
 			})
@@ -375,9 +390,9 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 // TestReplay: a message that was given up goes out again when somebody says so, and why.
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var mended atomic.Bool
 		p := &postbox{answer: func(int) error {
-			if down {
+			if !mended.Load() {
 				return engine.Fail("mail", errBroken)
 			}
 			return nil
@@ -399,13 +414,13 @@ func TestReplay(t *testing.T) {
 				t.Errorf("%v: got %v", bad.keys, err)
 			}
 		}
-		down = false
+		mended.Store(true)
 		if err := w.Replay(t.Context(), []string{m[0].Key}, "ann", "the coach runs again"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if m := w.messages(j.ID); m[0].Settled != job.Delivered || len(p.keys) != 2 || p.keys[0] != p.keys[1] {
-			t.Errorf("got %s after %v", m[0].Settled, p.keys)
+		if m := w.messages(j.ID); m[0].Settled != job.Delivered || len(p.keys()) != 2 || p.keys()[0] != p.keys()[1] {
+			t.Errorf("got %s after %v", m[0].Settled, p.keys())
 		}
 	})
 }

@@ -7,7 +7,8 @@ import "github.com/stagepost/stagepost/job"
 type pool struct {
 	places []job.Place
 	total  int
-	free   int  // the engine's mu guards it
+	free   int  // the engine's mu guards it; a look for jobs takes slots and gives back those that stay empty
+	busy   int  // with a step in them; mu guards it
 	hungry bool // there may be jobs to claim; mu guards it
 }
 
@@ -43,6 +44,20 @@ func (e *Engine) unreserve(p *pool) {
 	e.mu.Unlock()
 	e.steps.Done()
 	signal(e.wake)
+}
+
+// occupy notes that a step runs in a slot, vacate that it ended.
+func (e *Engine) occupy(p *pool) {
+	e.mu.Lock()
+	p.busy++
+	e.mu.Unlock()
+}
+
+func (e *Engine) vacate(p *pool) {
+	e.mu.Lock()
+	p.busy--
+	e.mu.Unlock()
+	e.unreserve(p)
 }
 
 // Slots tells how many steps run in this engine and how many may.

@@ -55,8 +55,8 @@ func TestUnknownFateOfACommit(t *testing.T) {
 					})
 					j := m.end(m.post(engine.Order{}).ID)
 					synctest.Wait()
-					if j.Outcome != lc.OK || string(j.Data) != `"sorted"` || len(p.keys) != 1 {
-						t.Errorf("got %s, data %s, delivered %v", j.Outcome, j.Data, p.keys)
+					if j.Outcome != lc.OK || string(j.Data) != `"sorted"` || len(p.keys()) != 1 {
+						t.Errorf("got %s, data %s, delivered %v", j.Outcome, j.Data, p.keys())
 					}
 					for _, e := range []lc.Event{"begin", "next", "finish"} {
 						if got := m.times(j.ID, e); got != 1 {
@@ -150,39 +150,17 @@ func TestStoreThatIsDownForAWhile(t *testing.T) {
 	}
 }
 
-// TestEveryCallMayFail lets each call of the engine fail in turn, whatever it is.
+// TestEveryCallMayFail lets each call of the engine fail in turn, whatever it is; and of each kind of call the first three.
 func TestEveryCallMayFail(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range []fate{refused, unheard} {
 		for n := 1; n <= 60; n++ {
-			synctest.Test(t, func(t *testing.T) {
-				store := mem.New()
-				m := startMortal(t, store, engine.Options{Sweep: 2 * time.Second}, bagOf(3, "test.letter"), letters(map[lc.State]engine.Step{
-					"Sorting": takes(6 * time.Second),
-				}))
-				defer m.stop()
-				m.line.decide(func(op string, _ int) fate {
-					if m.line.total == n && op != "Create" {
-						seen[op] = true
-						return f
-					}
-					return answered
-				})
-				id := m.post(engine.Order{Kind: "test.bag"}).ID
-				for range 100 {
-					if j, err := store.Get(t.Context(), id); err == nil && j.Ended {
-						break
-					}
-					time.Sleep(time.Second)
-				}
-				m.line.decide(nil)
-				j := m.get(id)
-				if j.State != "Emptied" || j.Children.OK != 3 || m.times(id, "report") != 1 {
-					t.Errorf("fate %d of call %d: %s with %+v, %v", f, n, j.State, j.Children, m.events(id))
-				}
-				children(t, m.world, id, 3)
-				m.verify(id)
-			})
+			failOnce(t, f, func(total, _ int, _ string) bool { return total == n }, seen)
+		}
+		for _, op := range []string{"Claim", "Renew", "Commit", "List"} {
+			for n := 1; n <= 3; n++ {
+				failOnce(t, f, func(_, nth int, o string) bool { return o == op && nth == n }, seen)
+			}
 		}
 	}
 	for _, op := range []string{"Claim", "Renew", "Commit", "List"} {
@@ -190,6 +168,41 @@ func TestEveryCallMayFail(t *testing.T) {
 			t.Errorf("no %s failed", op)
 		}
 	}
+}
+
+// failOnce lets one call of an engine fail that works on a batch.
+func failOnce(t *testing.T, f fate, which func(total, nth int, op string) bool, seen map[string]bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		m := startMortal(t, store, engine.Options{Sweep: 2 * time.Second}, bagOf(3, "test.letter"), letters(map[lc.State]engine.Step{
+			"Sorting": takes(6 * time.Second),
+		}))
+		defer m.stop()
+		failed, nths := "", map[string]int{}
+		m.line.decide(func(op string, _ int) fate {
+			nths[op]++
+			if failed == "" && op != "Create" && which(m.line.total, nths[op], op) {
+				failed, seen[op] = op, true
+				return f
+			}
+			return answered
+		})
+		id := m.post(engine.Order{Kind: "test.bag"}).ID
+		for range 100 {
+			if j, err := store.Get(t.Context(), id); err == nil && j.Ended {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		m.line.decide(nil)
+		j := m.get(id)
+		if j.State != "Emptied" || j.Children.OK != 3 || m.times(id, "report") != 1 {
+			t.Errorf("fate %d of %s: %s with %+v, %v", f, failed, j.State, j.Children, m.events(id))
+		}
+		children(t, m.world, id, 3)
+		m.verify(id)
+	})
 }
 
 // children verifies the jobs of a batch, of which there must be n.

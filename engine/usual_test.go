@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,8 +262,8 @@ func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
 				if _, err := w.store.Get(t.Context(), jobs[0].ID); (job.KindOf(err) == job.NotFound) != (c.want == 0) {
 					t.Errorf("got %v", err)
 				}
-				if c.want == 0 && !slices.Contains(logs.removed, jobs[0].ID) {
-					t.Errorf("logs were removed of %v", logs.removed)
+				if c.want == 0 && !slices.Contains(logs.gone(), jobs[0].ID) {
+					t.Errorf("logs were removed of %v", logs.gone())
 				}
 			})
 		})
@@ -282,16 +284,15 @@ func TestOldLogsGo(t *testing.T) {
 		defer w.stop()
 		ended, open := w.post(engine.Order{}), w.post(engine.Order{Group: "for ever"})
 		at := time.Now()
-		logs.written = map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at, "let_young": at.Add(1000 * time.Hour)}
+		logs.put(map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at, "let_young": at.Add(1000 * time.Hour)})
 		time.Sleep(20 * time.Hour)
-		if len(logs.removed) > 0 {
-			t.Errorf("control: %v were removed too early", logs.removed)
+		if gone := logs.gone(); len(gone) > 0 {
+			t.Errorf("control: %v were removed too early", gone)
 		}
 		time.Sleep(20 * time.Hour)
-		slices.Sort(logs.removed)
 		want := []job.ID{ended.ID, "let_nobody"}
-		if slices.Sort(want); !slices.Equal(logs.removed, want) {
-			t.Errorf("got %v, want %v", logs.removed, want)
+		if slices.Sort(want); !slices.Equal(logs.gone(), want) {
+			t.Errorf("got %v, want %v", logs.gone(), want)
 		}
 	})
 }
@@ -299,18 +300,37 @@ func TestOldLogsGo(t *testing.T) {
 // logList is a list of logs.
 type logList struct {
 	quiet
+	mu      sync.Mutex // guards the rest
 	written map[job.ID]time.Time
 	removed []job.ID
 }
 
+func (l *logList) put(written map[job.ID]time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written = written
+}
+
+// gone gives the jobs whose logs were removed, sorted.
+func (l *logList) gone() []job.ID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(slices.Values(l.removed))
+}
+
 func (l *logList) Remove(id job.ID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	delete(l.written, id)
 	l.removed = append(l.removed, id)
 	return nil
 }
 
 func (l *logList) Each(do func(id job.ID, written time.Time) bool) error {
-	for id, at := range l.written {
+	l.mu.Lock()
+	all := maps.Clone(l.written)
+	l.mu.Unlock()
+	for id, at := range all {
 		if !do(id, at) {
 			return nil
 		}

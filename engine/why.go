@@ -325,7 +325,7 @@ func (e *Engine) whyCapacity(ctx context.Context, w *Work, j *job.Job, x *Explan
 	}
 	e.mu.Lock()
 	p := e.poolOf(j.Kind)
-	free := p.free
+	free := p.total - p.busy
 	e.mu.Unlock()
 	switch {
 	case free == 0:
