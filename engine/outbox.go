@@ -83,7 +83,7 @@ func (e *Engine) Replay(ctx context.Context, keys []string, actor, note string) 
 	}
 	what := fmt.Sprintf("%d messages, the first %s", len(keys), keys[0])
 	if len(keys) == 1 {
-		what = "message " + keys[0]
+		what = keys[0]
 	}
 	if err := e.Audit(ctx, Entry{Actor: actor, Event: "replay", Object: what, Note: note}); err != nil {
 		return err

@@ -136,16 +136,8 @@ func (a *App) Replay(ctx context.Context, r Replay) ([]string, error) {
 	if err != nil || len(keys) == 0 {
 		return []string{}, err
 	}
-	object := strings.Join(keys, " ")
-	if len(object) > 500 {
-		object = object[:500] + "..."
-	}
-	if err := a.engine.Audit(ctx, engine.Entry{Actor: r.Actor, Event: "hook-replay", Object: object, Note: r.Note}); err != nil {
-		return nil, err
-	}
 	for from := 0; from < len(keys); from += maxReplay {
-		some := keys[from:min(from+maxReplay, len(keys))]
-		if _, err := a.engine.Store().Outbox(ctx, job.OutboxCall{Replay: some, Now: a.engine.Clock().Now()}); err != nil {
+		if err := a.engine.Replay(ctx, keys[from:min(from+maxReplay, len(keys))], r.Actor, r.Note); err != nil {
 			return nil, err
 		}
 	}

@@ -399,7 +399,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		t.Errorf("got %+v, %v", one, err)
 	}
 	entries := w.audit()
-	if n := len(entries); n != 2 || entries[0].Event != "hook-replay" || entries[0].Note != "mended" || entries[1].Object != d.Key {
+	if n := len(entries); n != 2 || entries[0].Event != "replay" || entries[0].Note != "mended" || entries[1].Object != d.Key {
 		t.Errorf("got %+v", entries)
 	}
 }
