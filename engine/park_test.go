@@ -287,3 +287,37 @@ func TestWhyTellsOfPastHolds(t *testing.T) {
 		}
 	})
 }
+
+// hasty is a store in which the hold is released between the look at the jobs it concerns and the commit that puts them aside.
+type hasty struct {
+	job.Store
+	once *sync.Once
+}
+
+func (h hasty) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	if len(changes) > 0 && changes[0].Event == engine.Held {
+		h.once.Do(func() {
+			_, _ = h.Hold(ctx, &job.HoldChange{Hold: job.Hold{Scope: job.Scope{Group: "maps"}}, Release: true})
+		})
+	}
+	return h.Store.Commit(ctx, changes...)
+}
+
+// TestNobodyIsHeldByAHoldThatIsGone: whoever is about to be put aside when the hold is released goes on, and needs nobody to release it.
+func TestNobodyIsHeldByAHoldThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Parks = byGroup
+		w := start(t, hasty{mem.New(), new(sync.Once)}, engine.Options{}, work)
+		defer w.stop()
+		if _, err := w.Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		j := w.post(engine.Order{Group: "maps"})
+		time.Sleep(5 * time.Second)
+		if j = w.get(j.ID); j.State != "Delivered" {
+			t.Errorf("it is %s", j.State)
+		}
+		w.verify(j.ID)
+	})
+}
