@@ -1,13 +1,17 @@
 package flow
 
-import "github.com/stagepost/stagepost/lifecycle"
+import (
+	"slices"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
 
 // The states of flows, tasks and retries, in capitals as TaskFlow writes them.
 const (
 	Pending       lifecycle.State = "PENDING"
 	Running       lifecycle.State = "RUNNING"
 	Success       lifecycle.State = "SUCCESS"
-	Failure       lifecycle.State = "FAILURE"
+	FailureState  lifecycle.State = "FAILURE"
 	Reverting     lifecycle.State = "REVERTING" // tasks and retries only
 	Reverted      lifecycle.State = "REVERTED"
 	RevertFailure lifecycle.State = "REVERT_FAILURE" // tasks and retries only
@@ -18,7 +22,7 @@ const (
 	Resuming      lifecycle.State = "RESUMING"       // flows only
 )
 
-// The events of the three lifecycles. Where a state has the same word, the event's constant ends in Event.
+// The events of the three lifecycles. Where a state or a type has the same word, the constant ends in Event, that of a state in State.
 const (
 	Run     lifecycle.Event = "run"
 	Finish  lifecycle.Event = "finish"
@@ -32,7 +36,7 @@ const (
 	Start         lifecycle.Event = "start"
 	IgnoreEvent   lifecycle.Event = "ignore"
 	RevertedEvent lifecycle.Event = "reverted"
-	Retry         lifecycle.Event = "retry"
+	RetryEvent    lifecycle.Event = "retry"
 )
 
 // Short words for the tables below.
@@ -51,38 +55,41 @@ var (
 	on     = lifecycle.On
 )
 
-// Life is the whole life of a flow: TaskFlow's table of 17 changes. Its ends can be run again. A flow that reverts is
-// RUNNING; there is no state for it, because some of its parts may still go forward.
+// Life is the whole life of a flow: TaskFlow's table of 17 changes, and the two resets of a flow that failed or pauses, which TaskFlow's
+// documents promise and its table lacks. Its ends can be run again. A flow that reverts is RUNNING; there is no state for it, because some of
+// its parts may still go forward.
 var Life = lifecycle.Must("flow",
 	lifecycle.OnQueue(Pending, "A new flow stands here, or one that was reset; a worker takes it.",
 		onPass(Run, Running, byWorker, "Its graph is sound and everything its tasks need is provided."),
 	),
 	lifecycle.OnWork(Running, "A worker executes its tasks, reverts them, or both.",
 		onPass(Finish, Success, byWorker, "Every task succeeded or was ignored."),
-		onFail(Fail, Failure, byWorker|byTimer, "A task failed and not everything could be reverted, or its time is up."),
+		onFail(Fail, FailureState, byWorker|byTimer, "A task failed and not everything could be reverted, or its time is up."),
 		on(Revert, Reverted, byWorker, "A task failed, and what had to be reverted was."),
-		on(Suspend, Suspending, byPerson, "Somebody wants it to pause; nothing new is started."),
+		on(Suspend, Suspending, byPerson, "Somebody wants it to pause; nothing new is started.").Asks(),
 		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
 	lifecycle.OnEnd(Success, lifecycle.OK, "Everything it had to do is done; it can be run again, or reset and run from the beginning.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
 		on(Run, Running, byPerson, "Run again, so that tasks added meanwhile get their turn.").Restarts(),
 	).Again(),
-	lifecycle.OnEnd(Failure, lifecycle.Failed, "It failed and is not fully reverted; it can be run again.",
+	lifecycle.OnEnd(FailureState, lifecycle.Failed, "It failed and is not fully reverted; it can be run again.",
 		on(Run, Running, byPerson, "Run again, from where it stands.").Restarts(),
+		on(Reset, Pending, byPerson, "All results are put away, in the same commit; it starts from the beginning.").Restarts(),
 	).Again(),
 	lifecycle.OnEnd(Reverted, lifecycle.Failed, "It failed, and its effects are taken back; a reset makes it ready to run again.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
 	).Again(),
 	lifecycle.OnWork(Suspending, "A request to pause brings it here; its worker waits for the tasks that are active.",
 		onPass(Finish, Success, byWorker, "The tasks that were active were the last, and all succeeded."),
-		onFail(Fail, Failure, byWorker|byTimer, "A task failed meanwhile and not everything could be reverted, or its time is up."),
+		onFail(Fail, FailureState, byWorker|byTimer, "A task failed meanwhile and not everything could be reverted, or its time is up."),
 		on(Revert, Reverted, byWorker, "It was reverting, and the last task was reverted meanwhile."),
 		onPass(Park, Suspended, byWorker, "Nothing is active any more and every result is saved."),
 		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
 	lifecycle.OnWait(Suspended, "It pauses with every result saved, until somebody runs it or the worker that just loaded it goes on.",
 		onPass(Run, Running, byWorker|byPerson, "It goes on from where it stands."),
+		on(Reset, Pending, byPerson, "All results are put away, in the same commit; it starts from the beginning.").Restarts(),
 	),
 	lifecycle.OnWork(Resuming, "A worker brings it here while it loads what a dead program left.",
 		onPass(Park, Suspended, byWorker, "Storage is ready, and what was active is marked to be done again."),
@@ -95,14 +102,27 @@ type Change struct{ From, To lifecycle.State }
 // ignored are the changes of a flow that are asked for by late or repeated requests and change nothing.
 var ignored = []Change{
 	{Pending, Suspending}, {Pending, Suspended}, {Pending, Resuming},
-	{Failure, Suspending}, {Failure, Suspended}, {Failure, Resuming},
+	{FailureState, Suspending}, {FailureState, Suspended}, {FailureState, Resuming},
 	{Success, Suspending}, {Success, Suspended}, {Success, Resuming},
 	{Suspended, Suspending}, {Suspended, Resuming},
 	{Reverted, Suspending}, {Reverted, Suspended}, {Reverted, Resuming},
 }
 
+// resets are the changes that only a reset makes: it takes the whole flow back, its tasks in the same commit.
+var resets = []Change{{FailureState, Pending}, {Suspended, Pending}}
+
+// Allowed tells whether a flow may be asked to change so: one of the 17 changes of TaskFlow's table. The two changes that [Life] has besides are
+// made by a reset only.
+func (c Change) Allowed() bool {
+	if slices.Contains(resets, c) {
+		return false
+	}
+	stage, _ := Life.Stage(c.From)
+	return slices.ContainsFunc(stage.Arrows, func(a lifecycle.Arrow) bool { return a.Class != lifecycle.Loop && a.To == c.To })
+}
+
 // Ignored tells whether a flow asked to change so quietly stays as it is: no error, nothing saved, nobody notified. A
-// change to the same state is always one. Every other change that [Life] does not have is an error.
+// change to the same state is always one. Every other change that is not [Change.Allowed] is an error.
 func (c Change) Ignored() bool {
 	if c.From == c.To {
 		_, known := Life.Stage(c.From)
@@ -134,7 +154,7 @@ func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
 	}
 	if len(retrying) > 0 {
 		succeeded = append(succeeded,
-			on(Retry, Retrying, byEngine, "Its part of the flow failed, was reverted and is to run again.").
+			on(RetryEvent, Retrying, byEngine, "Its part of the flow failed, was reverted and is to run again.").
 				Restarts().Within(controllerAttempts))
 	}
 	return append([]lifecycle.Stage{
@@ -144,10 +164,10 @@ func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
 		),
 		lifecycle.OnWork(Running, "A worker executes it; after a crash it is executed once more.",
 			onPass(Finish, Success, byWorker, "It returned, and its result is saved."),
-			onFail(Fail, Failure, byWorker|byTimer, "It failed or took too long; the failure is saved."),
+			onFail(Fail, FailureState, byWorker|byTimer, "It failed or took too long; the failure is saved."),
 		),
 		lifecycle.OnEnd(Success, lifecycle.OK, "Executed; reverted only if something else in the flow fails.", succeeded...).Again(),
-		lifecycle.OnEnd(Failure, lifecycle.Failed, "Execution failed; the flow reverts it to tidy up.",
+		lifecycle.OnEnd(FailureState, lifecycle.Failed, "Execution failed; the flow reverts it to tidy up.",
 			on(Revert, Reverting, byEngine, "What it did before it failed is to be taken back.").Restarts(),
 		).Again(),
 		lifecycle.OnWork(Reverting, "A worker takes its effects back; after a crash once more.",

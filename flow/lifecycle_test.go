@@ -40,24 +40,35 @@ func ways(t *lifecycle.Table) (to map[string]bool, n int) {
 // TestFlowHoldsTheWholeMatrix looks at all 64 pairs.
 func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 	to, n := ways(Life)
-	if n != 17 || len(to) != 17 {
-		t.Errorf("%d arrows to %d pairs, want 17", n, len(to))
+	if n != 19 || len(to) != 19 || !to["FAILURE>PENDING"] || !to["SUSPENDED>PENDING"] {
+		t.Errorf("%d arrows to %d pairs, want 17 that may be asked for and 2 by reset only: %v", n, len(to), to)
 	}
+	asked := 0
 	rows := strings.Split(strings.TrimSpace(flowLaw), "\n")
 	names := strings.Fields(rows[0])
 	for _, row := range rows[1:] {
 		cells := strings.Fields(row)
 		for i, want := range cells[1:] {
-			got := "err"
+			got, c := "err", Change{lifecycle.State(cells[0]), lifecycle.State(names[i])}
 			switch {
-			case to[cells[0]+">"+names[i]]:
+			case c.Allowed():
 				got = "ok"
-			case Change{lifecycle.State(cells[0]), lifecycle.State(names[i])}.Ignored():
+				asked++
+			case c.Ignored():
 				got = "ign"
 			}
 			if got != want {
 				t.Errorf("%s to %s: %s, want %s", cells[0], names[i], got, want)
 			}
+		}
+	}
+	if asked != 17 {
+		t.Errorf("%d changes may be asked for, want 17", asked)
+	}
+	for _, from := range []lifecycle.State{FailureState, Suspended} {
+		a, ok := Life.Arrow(from, Reset)
+		if p, err := Life.Next(lifecycle.Position{State: from}, Reset, lifecycle.Owner); !ok || err != nil || p.State != Pending || a.By&^byPerson != 0 {
+			t.Errorf("a reset of %s gives %+v, %v", from, p, err)
 		}
 	}
 	if len(ignored) != 14 {
@@ -114,9 +125,9 @@ func TestEndsRunAgain(t *testing.T) {
 		event lifecycle.Event
 		by    lifecycle.Actor
 	}{
-		{Life, Success, Run, lifecycle.Owner}, {Life, Success, Reset, lifecycle.Owner}, {Life, Failure, Run, lifecycle.Owner},
-		{Life, Reverted, Reset, lifecycle.Owner}, {TaskLife, Success, Revert, lifecycle.Engine}, {TaskLife, Failure, Revert, lifecycle.Engine},
-		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine}, {RetryLife, Success, Retry, lifecycle.Engine},
+		{Life, Success, Run, lifecycle.Owner}, {Life, Success, Reset, lifecycle.Owner}, {Life, FailureState, Run, lifecycle.Owner},
+		{Life, Reverted, Reset, lifecycle.Owner}, {Life, FailureState, Reset, lifecycle.Owner}, {TaskLife, Success, Revert, lifecycle.Engine}, {TaskLife, FailureState, Revert, lifecycle.Engine},
+		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine}, {RetryLife, Success, RetryEvent, lifecycle.Engine},
 	} {
 		stage, _ := c.table.Stage(c.state)
 		p, err := c.table.Next(lifecycle.Position{State: c.state, Outcome: stage.Outcome}, c.event, c.by)

@@ -26,6 +26,7 @@ const (
 	WrongOutcome    Rule = "wrong-outcome"     // a success end is reached with outcome ok only
 	NoBudget        Rule = "no-budget"         // a loop that runs by itself has a limit
 	NobodyWaits     Rule = "nobody-waits"      // a waiting state has an owner or a timer
+	AsksNobody      Rule = "asks-nobody"       // only people ask a worker, from and to states in which there may be one
 )
 
 // Fault is one breach of a rule.
@@ -118,6 +119,7 @@ func (c *checker) arrows(s Stage) {
 		if a.By == 0 {
 			c.add(NoActor, s, a.Event, "nobody may cause the arrow")
 		}
+		c.asks(s, a)
 		targets := a.Targets()
 		if len(targets) == 0 {
 			c.add(Unlisted, s, a.Event, "the arrow goes back to no state")
@@ -126,6 +128,21 @@ func (c *checker) arrows(s Stage) {
 			if _, ok := c.t.index[to]; !ok {
 				c.add(Unlisted, s, a.Event, "the arrow leads to %, which is not a state of the table", string(to))
 			}
+		}
+	}
+}
+
+// asks checks that an arrow which asks a worker can find one.
+func (c *checker) asks(s Stage, a Arrow) {
+	if !a.Ask {
+		return
+	}
+	if a.By&^(Operator|Owner) != 0 {
+		c.add(AsksNobody, s, a.Event, "only people ask the worker, not %", (a.By &^ (Operator | Owner)).String())
+	}
+	for _, st := range append([]State{s.State}, a.Targets()...) {
+		if c.t.Ended(st) {
+			c.add(AsksNobody, s, a.Event, "% is an end: there is no worker to ask", string(st))
 		}
 	}
 }

@@ -121,6 +121,48 @@ var plants = []struct {
 		func(s []Stage) []Stage { arrow(s, "Held", "release").By = Worker; return s }},
 	{"no worker takes from the queue", Fault{Rule: NobodyWaits, State: "Open"},
 		func(s []Stage) []Stage { arrow(s, "Open", "begin").By = Operator; return s }},
+	{"the engine asks", Fault{Rule: AsksNobody, State: "Open", Event: "hold"},
+		func(s []Stage) []Stage {
+			hold := arrow(s, "Open", "hold")
+			*hold = hold.Asks()
+			hold.By |= Engine
+			return s
+		}},
+	{"asked to end", Fault{Rule: AsksNobody, State: "Packing", Event: "stop"},
+		func(s []Stage) []Stage {
+			add(s, "Packing", On("stop", "Broken", Operator, "Not wanted.").Asks())
+			return s
+		}},
+	{"asked after the end", Fault{Rule: AsksNobody, State: "Broken", Event: "retry"},
+		func(s []Stage) []Stage {
+			*arrow(s, "Broken", "retry") = arrow(s, "Broken", "retry").Asks()
+			return s
+		}},
+}
+
+// TestAsks: the attribute is part of the hash of a table that uses it, of its JSON and of its document, and of no other's.
+func TestAsks(t *testing.T) {
+	asks := order()
+	*arrow(asks, "Open", "hold") = arrow(asks, "Open", "hold").Asks()
+	plain, with := Must("shop.order", order()...), Must("shop.order", asks...)
+	if plain.Hash() == with.Hash() {
+		t.Error("the hash does not tell them apart")
+	}
+	for _, c := range []struct {
+		table *Table
+		want  bool
+	}{{plain, false}, {with, true}} {
+		text, err := c.table.MarshalJSON()
+		if got := strings.Contains(string(text), `"asks":true`); err != nil || got != c.want {
+			t.Errorf("JSON: %t, %v", got, err)
+		}
+		if got := strings.Contains(string(text), `"asks"`); got != c.want {
+			t.Error("the JSON of a table that does not use it has it")
+		}
+		if got := strings.Contains(Markdown(c.table), "(asks its worker)"); got != c.want {
+			t.Errorf("Markdown: %t", got)
+		}
+	}
 }
 
 // TestCheckFindsEachPlantedFault plants one fault at a time into a table that passes without it.
@@ -145,7 +187,7 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 		rules[p.want.Rule] = true
 	}
 	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoArrows, NoActor, Unlisted, Unreachable, DeadEnd,
-		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NobodyWaits} {
+		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NobodyWaits, AsksNobody} {
 		if !rules[r] {
 			t.Errorf("no test plants %s", r)
 		}

@@ -27,8 +27,8 @@ const legend = "## How to read them\n\n" +
 	"The first state is the start. A *queue* state waits for a worker, a *work* state is worked on under a claim, a *wait* state waits\n" +
 	"for a person, a timer, the engine or something outside, and an *end* is left only by an operator, by retention or to run again.\n" +
 	"*by* tells who may cause an arrow. *sets* is the outcome that an arrow decides, *when* the outcome that it needs, *restarts* that it\n" +
-	"empties the outcome, and *within* the limit that ends a circle nobody watches. An arrow back to *where it failed* goes to the state\n" +
-	"that the last failure left, if that is one of the states named.\n\n" +
+	"empties the outcome, *asks its worker* that the worker at it keeps the job and is told, and *within* the limit that ends a circle nobody\n" +
+	"watches. An arrow back to *where it failed* goes to the state that the last failure left, if that is one of the states named.\n\n" +
 	"Queue and work states have four arrows more, which stay in the state:\n\n"
 
 func (t *Table) section(b *strings.Builder) {
@@ -85,6 +85,9 @@ func (a Arrow) notes() string {
 	}
 	if a.Restart {
 		notes = append(notes, "restarts")
+	}
+	if a.Ask {
+		notes = append(notes, "asks its worker")
 	}
 	if a.Budget != "" {
 		notes = append(notes, "within "+a.Budget)

@@ -113,6 +113,7 @@ type Arrow struct {
 	Set     Outcome `json:"sets,omitempty"`    // outcome decided by this arrow, unless one is decided already
 	Need    Outcome `json:"when,omitempty"`    // legal only with this outcome
 	Restart bool    `json:"restart,omitempty"` // empties the outcome: the job runs again
+	Ask     bool    `json:"asks,omitempty"`    // a person's: the worker that has the job keeps it and is told
 	Budget  string  `json:"budget,omitempty"`  // the limit that ends a loop without people in it
 	Doc     string  `json:"doc"`               // one sentence
 }
@@ -125,6 +126,10 @@ func (a Arrow) When(o Outcome) Arrow { a.Need = o; return a }
 
 // Restarts returns the arrow as one that empties the outcome, so that an ended job runs again.
 func (a Arrow) Restarts() Arrow { a.Restart = true; return a }
+
+// Asks returns the arrow as one by which a person asks something of a job at work: the worker that has the job keeps it and is told. By any
+// other arrow a person takes the job away from its worker.
+func (a Arrow) Asks() Arrow { a.Ask = true; return a }
 
 // Within returns the arrow with the name of the limit that ends the loop it closes.
 func (a Arrow) Within(budget string) Arrow { a.Budget = budget; return a }

@@ -40,8 +40,9 @@
 //	        by: [operator, owner]
 //	        doc: Tried again.
 //
-// An arrow may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the outcome)
-// and budget (the limit that ends a circle that runs by itself).
+// An arrow may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the outcome),
+// asks: true (a person's: the worker that has the job keeps it and is told) and budget (the limit that ends a circle that runs
+// by itself).
 //
 // # Mermaid
 //

@@ -96,6 +96,9 @@ func writeArrow(b *strings.Builder, a lifecycle.Arrow) {
 	if a.Restart {
 		field("restart", "true")
 	}
+	if a.Ask {
+		field("asks", "true")
+	}
 	if a.Budget != "" {
 		field("budget", scalar(a.Budget))
 	}

@@ -25,6 +25,7 @@ states:
       - {event: finish, to: Sent, by: worker, class: pass, doc: The parcel is on its way.}
       - {event: fail, to: "10", by: [worker, timer], class: fail, sets: failed, doc: Something is missing.}
       - {event: wait, to: Open, by: worker, budget: a week, doc: Something is on order.}
+      - {event: recall, to: Open, by: owner, asks: true, doc: The customer thinks again.}
   - {state: Sent, kind: end, outcome: ok, doc: The carrier has it.}
   - state: "10"
     kind: end
@@ -53,7 +54,8 @@ func TestYAMLTable(t *testing.T) {
 		lifecycle.OnWork("Packing", "A packer collects the goods.",
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is on its way."),
 			lifecycle.OnFail("fail", "10", lifecycle.Worker|lifecycle.Timer, "Something is missing.").Sets(lifecycle.Failed),
-			lifecycle.On("wait", "Open", lifecycle.Worker, "Something is on order.").Within("a week")),
+			lifecycle.On("wait", "Open", lifecycle.Worker, "Something is on order.").Within("a week"),
+			lifecycle.On("recall", "Open", lifecycle.Owner, "The customer thinks again.").Asks()),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
 		lifecycle.OnEnd("10", lifecycle.Failed, `Somebody: has to "look".`,
 			lifecycle.OnReenter("retry", lifecycle.Operator|lifecycle.Owner, "Tried again.", "Packing").When(lifecycle.Failed),
@@ -72,7 +74,7 @@ func TestLintPlacesEachFault(t *testing.T) {
 		"doc: The carrier has it.", "doc: ''").Replace(shop)
 	want := []string{
 		"7:9: Open -begin-> [unlisted-state]", "8:5: Packing [unreachable-state]", "8:5: Packing [no-failure-exit]",
-		"15:5: Sent [missing-sentence]", "15:5: Sent [unreachable-state]", "16:5: 10 [unreachable-state]",
+		"16:5: Sent [missing-sentence]", "16:5: Sent [unreachable-state]", "17:5: 10 [unreachable-state]",
 	}
 	got := places(Lint("shop.yaml", []byte(bad)))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -96,7 +98,7 @@ func anyStages(t *rapid.T) []lifecycle.Stage {
 				Class:   rapid.SampledFrom([]lifecycle.Class{lifecycle.Pass, lifecycle.Fail, lifecycle.Move, lifecycle.Loop, lifecycle.Reenter}).Draw(t, "class"),
 				Set:     rapid.SampledFrom([]lifecycle.Outcome{"", "ok", "timed-out"}).Draw(t, "sets"),
 				Need:    rapid.SampledFrom([]lifecycle.Outcome{"", "failed", "cancelled"}).Draw(t, "when"),
-				Restart: rapid.Bool().Draw(t, "restart"), Budget: rapid.SampledFrom([]string{"", "a limit"}).Draw(t, "budget")}
+				Restart: rapid.Bool().Draw(t, "restart"), Ask: rapid.Bool().Draw(t, "ask"), Budget: rapid.SampledFrom([]string{"", "a limit"}).Draw(t, "budget")}
 			switch a.Class {
 			case lifecycle.Loop:
 				a.To = s

@@ -171,12 +171,12 @@ func (r *reader) stage(n ast.Node) {
 }
 
 func (r *reader) arrow(n ast.Node) lifecycle.Arrow {
-	f := r.fields(n, "an arrow", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "budget", "doc")
+	f := r.fields(n, "an arrow", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks", "budget", "doc")
 	a := lifecycle.Arrow{
 		Event: lifecycle.Event(r.text(f["event"])), To: lifecycle.State(r.text(f["to"])), By: r.actors(f["by"]),
 		Class: lifecycle.Class(r.word(f["class"], "class", "pass", "fail", "move", "loop", "reenter")),
 		Set:   r.outcome(f["sets"], "sets"), Need: r.outcome(f["when"], "when"),
-		Restart: r.flag(f["restart"], false), Budget: r.text(f["budget"]), Doc: r.text(f["doc"]),
+		Restart: r.flag(f["restart"], false), Ask: r.flag(f["asks"], false), Budget: r.text(f["budget"]), Doc: r.text(f["doc"]),
 	}
 	for _, item := range r.list(f["reenter"], "reenter") {
 		a.States = append(a.States, lifecycle.State(r.text(item)))

@@ -1,0 +1,242 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// storageError marks an error of the storage: what the Runner holds in memory is no longer what is stored.
+type storageError struct{ err error }
+
+func (e *storageError) Error() string { return e.err.Error() }
+func (e *storageError) Unwrap() error { return e.err }
+
+func storageErr(err error) error {
+	var broken *storageError
+	if errors.As(err, &broken) {
+		return broken.err
+	}
+	return err
+}
+
+// load reads what is stored and matches it with the flow. Errors: the storage's, [ErrDuplicate], [ErrChanged].
+func (r *Runner) load(ctx context.Context) error {
+	if r.loaded {
+		return nil
+	}
+	snap := &Snapshot{}
+	if r.o.Storage != nil {
+		var err error
+		if snap, err = r.o.Storage.Load(ctx); err != nil {
+			return err
+		}
+	}
+	if snap.State == "" {
+		snap.State = Pending
+	}
+	diff, err := r.match(snap)
+	if err != nil {
+		return err
+	}
+	r.state, r.injected, r.signals = snap.State, snap.Injected, maps.Clone(snap.Signals)
+	if len(r.o.Inject) > 0 {
+		after := maps.Clone(r.injected)
+		if after == nil {
+			after = map[string]Value{}
+		}
+		for name, v := range r.o.Inject {
+			after[name] = ValueOf(v)
+		}
+		r.injected = after
+	}
+	r.gauge = newGauge(r.plan, r.recs)
+	r.active, r.waiting, r.timers, r.again = map[int32]func() bool{}, map[int32]bool{}, nil, map[int32]bool{}
+	r.faults, r.extra = nil, nil
+	if diff != nil {
+		if err := r.upgrade(diff); err != nil {
+			return err
+		}
+	}
+	r.loaded = true
+	if (snap.State == Running || snap.State == Suspending) && !snap.Live {
+		if err := r.move(ctx, Resume, Resuming, nil); err != nil {
+			return err
+		}
+	}
+	if r.state == Resuming {
+		return r.move(ctx, Park, Suspended, nil)
+	}
+	return nil
+}
+
+// match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs in, or nil.
+func (r *Runner) match(snap *Snapshot) (*Difference, error) {
+	r.recs = make([]Record, len(r.plan.nodes))
+	r.isDirty, r.dirty, r.ghosts = make([]bool, len(r.plan.nodes)), nil, nil
+	r.fresh = len(snap.Atoms) == 0
+	stored := make(map[string]*Record, len(snap.Atoms))
+	for i := range snap.Atoms {
+		stored[snap.Atoms[i].Name] = &snap.Atoms[i]
+	}
+	diff := &Difference{}
+	for _, i := range r.plan.atoms {
+		n := &r.plan.nodes[i]
+		rec, version := r.find(stored, n, diff)
+		if rec == nil {
+			r.recs[i] = Record{Name: n.name, Kind: n.kindOf(), Version: version, State: Pending, Intention: Execute}
+			r.mark(i)
+			if !r.fresh {
+				diff.Added = append(diff.Added, n.name)
+			}
+			continue
+		}
+		if rec.Kind != n.kindOf() {
+			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind, n.kindOf())
+		}
+		r.recs[i] = *rec
+		if rec.Version != version {
+			diff.Versions = append(diff.Versions, VersionChange{n.name, rec.Version, version, rec.State})
+			r.recs[i].Version = version
+			r.mark(i)
+		}
+		if rec.Name != n.name {
+			r.recs[i].Name = n.name
+			r.mark(i)
+		}
+		delete(stored, rec.Name)
+	}
+	for i := range snap.Atoms {
+		if rec := &snap.Atoms[i]; stored[rec.Name] == rec {
+			diff.Removed = append(diff.Removed, Removed{rec.Name, rec.Kind, rec.State})
+			r.ghosts = append(r.ghosts, *rec)
+		}
+	}
+	if diff.empty() {
+		return nil, nil
+	}
+	return diff, nil
+}
+
+// find gives the stored record of an atom, under its name or an earlier one, and the atom's version.
+func (r *Runner) find(stored map[string]*Record, n *node, diff *Difference) (*Record, string) {
+	var was []string
+	var version string
+	if n.task != nil {
+		was, version = n.task.Was, n.task.version()
+	} else {
+		was, version = n.retry.Was, n.retry.version()
+	}
+	if rec := stored[n.name]; rec != nil {
+		return rec, version
+	}
+	for _, old := range was {
+		if rec := stored[old]; rec != nil {
+			diff.Renamed = append(diff.Renamed, Renamed{old, n.name})
+			return rec, version
+		}
+	}
+	return nil, version
+}
+
+// begin brings the flow to RUNNING. Errors: those of load, [ErrMissing], [ErrState].
+func (r *Runner) begin(ctx context.Context) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	if r.state == Reverted {
+		if err := r.reset(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.plan.missing(r.injected); err != nil {
+		return err
+	}
+	if r.state == Running || r.state == Suspending {
+		return nil
+	}
+	r.faults, r.extra = nil, nil
+	if r.state == FailureState {
+		for _, i := range r.plan.atoms {
+			if r.recs[i].State == RevertFailure {
+				r.again[i] = true
+				r.gauge.note(i)
+			}
+		}
+	}
+	for _, i := range r.plan.atoms { // what was ready when it paused is looked at again
+		r.gauge.note(i)
+	}
+	return r.move(ctx, Run, Running, nil)
+}
+
+// move changes the flow's state, stores that with all that is dirty, and tells it.
+func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
+	from := r.state
+	change := Change{From: from, To: to}
+	if change.Ignored() {
+		return nil
+	}
+	if _, legal := Life.Arrow(from, e); !legal {
+		return &StateError{Kind: "Flow", Name: r.plan.name, From: from, To: to}
+	}
+	if err := r.commit(ctx, &Transition{Event: e, From: from, To: to}, why); err != nil {
+		return err
+	}
+	if err := r.tellAll(ctx); err != nil {
+		return err
+	}
+	r.tell(Event{Old: from, New: to})
+	return nil
+}
+
+// commit stores what is dirty, and the flow's new state if it changes. Nothing was told yet of what it stores.
+func (r *Runner) commit(ctx context.Context, move *Transition, why error) error {
+	if move == nil && len(r.dirty) == 0 {
+		return nil
+	}
+	c := &Commit{Move: move, Err: why, Created: r.fresh}
+	if r.o.Storage != nil {
+		slices.Sort(r.dirty)
+		c.Atoms = make([]Record, 0, len(r.dirty))
+		for _, i := range r.dirty {
+			c.Atoms = append(c.Atoms, r.recs[i])
+		}
+		if r.fresh && len(r.injected) > 0 {
+			c.Injected = r.injected
+		}
+	}
+	if err := r.save(ctx, c); err != nil {
+		return err
+	}
+	for _, i := range r.dirty {
+		r.isDirty[i] = false
+	}
+	r.dirty, r.fresh = r.dirty[:0], false
+	if move != nil {
+		r.state = move.To
+	}
+	return nil
+}
+
+// save hands a commit to the storage, also when the run's context has ended: whether the claim is over is the storage's to say.
+func (r *Runner) save(ctx context.Context, c *Commit) error {
+	r.reported.Commits++
+	if r.o.Storage == nil {
+		return nil
+	}
+	if err := r.o.Storage.Save(context.WithoutCancel(ctx), c); err != nil {
+		return &storageError{err}
+	}
+	return nil
+}
+
+func (r *Runner) mark(i int32) {
+	if !r.isDirty[i] {
+		r.isDirty[i] = true
+		r.dirty = append(r.dirty, i)
+	}
+}

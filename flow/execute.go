@@ -1,0 +1,373 @@
+package flow
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"maps"
+	"runtime/debug"
+	"time"
+)
+
+// outcome is what became of one execution or revert.
+type outcome struct {
+	work
+	value Value
+	err   error
+	fault error // of the hook after it
+}
+
+// queued is work for the flow's own goroutine.
+type queued struct {
+	work
+	call *Call
+}
+
+// Keeper is a Storage that has a say in what can be stored. It is asked in the goroutine of the task, before the result is anybody's: it gives the form in which the
+// value is stored, or an error, which fails the task.
+type Keeper interface {
+	Keep(v Value) (Value, error)
+}
+
+// submit begins an execution or revert.
+func (r *Runner) submit(ctx context.Context, w work) {
+	c, err := r.call(w.atom, w.undo)
+	if err != nil {
+		r.fail(w.atom, err)
+		return
+	}
+	if r.o.Workers == nil || r.recs[w.atom].Kind == KindRetry {
+		r.queue = append(r.queue, queued{w, c})
+		return
+	}
+	mail := r.mail.Load()
+	r.active[w.atom] = r.o.Workers.submit(func() {
+		o := r.perform(ctx, w, c)
+		mail.post(parcel{done: o})
+	})
+}
+
+// perform does the work, hooks included.
+func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
+	o := &outcome{work: w}
+	n := &r.plan.nodes[w.atom]
+	var before, after func(context.Context, *Call) error
+	var do Do
+	var limit time.Duration
+	switch {
+	case n.retry != nil && w.undo:
+		do = n.retry.Revert
+	case n.retry != nil:
+		do = n.retry.Execute
+	case w.undo:
+		before, do, after, limit = n.task.BeforeRevert, n.task.Revert, n.task.AfterRevert, n.task.Timeout
+	default:
+		before, do, after, limit = n.task.BeforeExecute, n.task.Execute, n.task.AfterExecute, n.task.Timeout
+	}
+	if before != nil {
+		_, o.err = guard(ctx, hook(before), c)
+	}
+	if o.err == nil && do != nil {
+		var v any
+		v, o.err = r.within(ctx, limit, do, c)
+		o.value = ValueOf(v)
+	}
+	if after != nil {
+		_, o.fault = guard(ctx, hook(after), c)
+	}
+	if k, ok := r.o.Storage.(Keeper); ok && o.err == nil {
+		o.value, o.err = k.Keep(o.value)
+	}
+	return o
+}
+
+func hook(h func(context.Context, *Call) error) Do {
+	return func(ctx context.Context, c *Call) (any, error) { return nil, h(ctx, c) }
+}
+
+// guard makes a failure of a panic.
+func guard(ctx context.Context, do Do, c *Call) (v any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f := failed(TypePanic, "%s panicked: %v", c.Atom, p)
+			f.Trace = cut(string(debug.Stack()), longestTrace)
+			v, err = nil, f
+		}
+	}()
+	return do(ctx, c)
+}
+
+// within calls do for at most a time. When that is up its context ends, and it has Options.Grace to return; then it is left behind.
+func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call) (any, error) {
+	if limit <= 0 {
+		return guard(ctx, do, c)
+	}
+	timed, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	type result struct {
+		v   any
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := guard(timed, do, c)
+		done <- result{v, err}
+	}()
+	var got result
+	select {
+	case got = <-done:
+	case <-timed.Done():
+		grace := time.NewTimer(r.o.Grace)
+		defer grace.Stop()
+		select {
+		case got = <-done:
+		case <-grace.C:
+			r.o.Log.Error("a task does not end although its time is up; it is left behind", "flow", r.o.ID, "atom", c.Atom)
+			got.err = context.DeadlineExceeded
+		}
+	}
+	if got.err != nil && errors.Is(timed.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		f := failed(TypeTimeout, "%s took longer than %s", c.Atom, limit)
+		if !errors.Is(got.err, context.DeadlineExceeded) {
+			f.Causes = []*Failure{FailureOf(got.err)}
+		}
+		return nil, f
+	}
+	return got.v, got.err
+}
+
+// await executes what is to be done in this goroutine and waits until something has ended elsewhere. It completes all but the last of a serial batch, so that each result is
+// stored when it is there; what it gives is completed together with the decision that follows.
+func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
+	var done []*outcome
+	for len(r.queue) > 0 {
+		next := r.queue[0]
+		r.queue = r.queue[1:]
+		if ctx.Err() != nil {
+			continue // it stays RUNNING, and is done in the next run
+		}
+		var o *outcome
+		r.outside(func() { o = r.perform(ctx, next.work, next.call) })
+		done = append(done, o)
+		r.open(&done)
+		if r.o.Workers == nil && len(r.queue) > 0 {
+			if err := r.conclude(ctx, done); err != nil {
+				return nil, err
+			}
+			done = nil
+		}
+	}
+	var patience <-chan time.Time
+	for r.open(&done); len(done) == 0 && len(r.active) > 0; r.open(&done) {
+		if err := r.heed(ctx); err != nil {
+			return nil, err
+		}
+		over := ctx.Done()
+		if ctx.Err() != nil || r.state != Running || r.wish.Load() == wishStop {
+			if r.recall(); len(r.active) == 0 {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			if over = nil; patience == nil {
+				t := time.NewTimer(r.o.Grace)
+				defer t.Stop()
+				patience = t.C
+			}
+		}
+		if r.block(over, patience) {
+			r.o.Log.Error("tasks do not end although their flow is given up; they are left behind", "flow", r.o.ID, "tasks", len(r.active))
+			clear(r.active)
+			r.mail.Store(newMailbox())
+		}
+		r.rouse(ctx)
+	}
+	return done, nil
+}
+
+// conclude stores what tasks came to, without beginning anything.
+func (r *Runner) conclude(ctx context.Context, done []*outcome) error {
+	for _, o := range done {
+		r.complete(ctx, o)
+	}
+	if err := r.commit(ctx, nil, nil); err != nil {
+		return err
+	}
+	return r.tellAll(ctx)
+}
+
+// block waits for mail, a time, the end of the context, or of patience; it tells whether it was the last.
+func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough bool) {
+	var late <-chan time.Time
+	if r.prune(); len(r.timers) > 0 {
+		t := time.NewTimer(max(r.timers[0].at.Sub(r.o.Now()), 0))
+		defer t.Stop()
+		late = t.C
+	}
+	wake := r.mail.Load().wake
+	r.outside(func() {
+		select {
+		case <-wake:
+		case <-late:
+		case <-over:
+		case <-patience:
+			enough = true
+		}
+	})
+	return enough
+}
+
+// open reads the mail: outcomes go to done, progress and signals are taken in.
+func (r *Runner) open(done *[]*outcome) {
+	for _, p := range r.mail.Load().take() {
+		switch {
+		case p.done != nil:
+			delete(r.active, p.done.atom)
+			*done = append(*done, p.done)
+		case p.signal != "":
+			after := maps.Clone(r.signals)
+			if after == nil {
+				after = map[string]Value{}
+			}
+			after[p.signal] = ValueOf(p.value)
+			r.signals = after
+		case p.moved:
+			r.moved(p)
+		}
+	}
+}
+
+// moved takes in progress. It is stored with whatever is stored next.
+func (r *Runner) moved(p parcel) {
+	rec := &r.recs[p.atom]
+	rec.Progress = p.progress
+	if p.details != nil {
+		v := ValueOf(p.details)
+		rec.Details = &v
+	}
+	r.mark(p.atom)
+	if r.o.Workers != nil {
+		r.tell(Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed, Progress: p.progress, Details: rec.Details})
+	}
+}
+
+// complete changes the records by what an execution or revert came to.
+func (r *Runner) complete(ctx context.Context, o *outcome) {
+	rec := &r.recs[o.atom]
+	if o.err != nil && ctx.Err() != nil {
+		return // it was interrupted: it is done again in the next run
+	}
+	var wait *awaiting
+	if !o.undo && errors.As(o.err, &wait) && rec.Kind == KindTask && o.fault == nil {
+		r.pauseAt(o.atom, wait.until, wait.signal, Event{Within: Waits})
+		return
+	}
+	if o.fault != nil {
+		r.fail(o.atom, o.fault)
+		return
+	}
+	rec.Ended, rec.Waits, rec.Awaits, rec.Due = r.o.Now(), false, "", time.Time{}
+	switch {
+	case o.undo && o.err != nil:
+		rec.RevertFailure, rec.Result, rec.Reverted = FailureOf(o.err), nil, nil
+		r.set(o.atom, RevertFailure)
+		r.faults = append(r.faults, &fault{rec.Name, rec.RevertFailure})
+	case o.undo:
+		r.reported.Reverted++
+		rec.Reverted, rec.History, rec.Progress = &o.value, nil, 1
+		r.set(o.atom, Reverted)
+	case o.err != nil:
+		r.failedTo(ctx, o)
+	default:
+		r.reported.Executed++
+		if rec.Kind == KindRetry {
+			rec.History = append(rec.History[:len(rec.History):len(rec.History)], Attempt{Value: o.value})
+		} else {
+			rec.Result = &o.value
+		}
+		rec.Failure, rec.Progress = nil, 1
+		r.set(o.atom, Success)
+	}
+}
+
+// failedTo is complete for an execution that failed: the task tries again by itself, or the flow hears of it.
+func (r *Runner) failedTo(ctx context.Context, o *outcome) {
+	rec := &r.recs[o.atom]
+	f := FailureOf(o.err)
+	rec.Failure, rec.Result = f, nil
+	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && rec.Tries+1 < t.Attempts.Max && (t.Attempts.Until == nil || !t.Attempts.Until(f)) {
+		rec.Tries++
+		rec.Attempts++
+		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "", Event{Within: TriedAgain, Failure: f})
+		return
+	}
+	r.reported.Failed++
+	r.set(o.atom, FailureState)
+	if r.o.NeverResolve {
+		r.faults = append(r.faults, &fault{rec.Name, f})
+		return
+	}
+	r.resolve(ctx, o.atom, f)
+}
+
+// pauseAt lets a RUNNING atom wait.
+func (r *Runner) pauseAt(i int32, until time.Time, signal string, e Event) {
+	rec := &r.recs[i]
+	rec.Waits, rec.Due, rec.Awaits = true, until, signal
+	r.mark(i)
+	r.waitFor(i)
+	if len(r.o.Listeners) > 0 {
+		e.Atom, e.Kind, e.Old, e.New, e.Due = rec.Name, rec.Kind, rec.State, rec.State, until
+		r.notes = append(r.notes, e)
+	}
+}
+
+// tick sets the timer of a waiting atom, or of a retry controller that pauses.
+func (r *Runner) tick(i int32) {
+	if due := r.recs[i].Due; !due.IsZero() {
+		heap.Push(&r.timers, timer{due, i})
+	}
+}
+
+// prune drops timers of atoms that do not wait for them any more from the head.
+func (r *Runner) prune() {
+	for len(r.timers) > 0 {
+		t := r.timers[0]
+		rec := &r.recs[t.atom]
+		if rec.Due.Equal(t.at) && (r.waiting[t.atom] || rec.Intention == ToRetry && rec.State == Success) {
+			return
+		}
+		heap.Pop(&r.timers)
+	}
+}
+
+// rouse goes on with atoms whose time or signal has come.
+func (r *Runner) rouse(ctx context.Context) {
+	if r.state != Running || r.fails() || ctx.Err() != nil || r.wish.Load() != noWish {
+		return
+	}
+	now := r.o.Now()
+	for r.prune(); len(r.timers) > 0 && !r.timers[0].at.After(now); r.prune() {
+		i := heap.Pop(&r.timers).(timer).atom
+		if r.waiting[i] {
+			r.goOn(ctx, i)
+		} else {
+			r.gauge.note(i)
+		}
+	}
+	if len(r.signals) == 0 {
+		return
+	}
+	for _, i := range r.waiters() {
+		if _, there := r.signals[r.recs[i].Awaits]; there {
+			r.goOn(ctx, i)
+		}
+	}
+}
+
+func (r *Runner) goOn(ctx context.Context, i int32) {
+	delete(r.waiting, i)
+	rec := &r.recs[i]
+	rec.Waits = false
+	r.submit(ctx, work{i, false})
+}

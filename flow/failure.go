@@ -1,0 +1,123 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Failure is why a task failed, in a form that survives storage: the kind of error, its text, and the chain of what caused it. In the process
+// where it happened it still leads to the error itself (errors.Is, errors.As).
+type Failure struct {
+	Type    string     `json:"type"` // see [Typed]
+	Message string     `json:"message"`
+	Trace   string     `json:"trace,omitempty"` // of a panic
+	Causes  []*Failure `json:"causes,omitempty"`
+	err     error
+}
+
+// Typed is an error that names its own kind; others have the name of their Go type.
+type Typed interface{ FailureType() string }
+
+// Kinds of failures that flows make themselves.
+const (
+	TypePanic     = "Panic"     // the task panicked
+	TypeTimeout   = "Timeout"   // it took longer than its Timeout, or an awaited signal did not come in time
+	TypeCancelled = "Cancelled" // it was waiting when something else failed
+	TypeNotFound  = "NotFound"  // a value that it needs is not there
+)
+
+// Bounds of what a failure keeps.
+const (
+	longestMessage = 16 << 10 // bytes
+	longestTrace   = 16 << 10 // bytes
+	deepestCause   = 16
+	mostCauses     = 8 // of one error
+)
+
+// FailureOf makes the failure of an error. A failure stays itself.
+func FailureOf(err error) *Failure { return failureOf(err, 0) }
+
+func failureOf(err error, depth int) *Failure {
+	if f, ok := err.(*Failure); ok {
+		return f
+	}
+	f := &Failure{Type: typeOf(err), Message: cut(err.Error(), longestMessage), err: err}
+	if depth == deepestCause {
+		return f
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		if cause := e.Unwrap(); cause != nil {
+			f.Causes = []*Failure{failureOf(cause, depth+1)}
+		}
+	case interface{ Unwrap() []error }:
+		for i, cause := range e.Unwrap() {
+			if i == mostCauses {
+				break
+			}
+			f.Causes = append(f.Causes, failureOf(cause, depth+1))
+		}
+	}
+	return f
+}
+
+func typeOf(err error) string {
+	if t, ok := err.(Typed); ok {
+		return t.FailureType()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return TypeTimeout
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ..."
+}
+
+// Error is part of error.
+func (f *Failure) Error() string { return f.Message }
+
+// FailureType is part of [Typed].
+func (f *Failure) FailureType() string { return f.Type }
+
+// String is how listeners and logs show it.
+func (f *Failure) String() string { return "Failure: " + f.Type + ": " + f.Message }
+
+// Unwrap leads to the error, or to the causes if the failure comes from storage.
+func (f *Failure) Unwrap() []error {
+	if f.err != nil {
+		return []error{f.err}
+	}
+	causes := make([]error, len(f.Causes))
+	for i, c := range f.Causes {
+		causes[i] = c
+	}
+	return causes
+}
+
+// Caused tells whether the failure or one of its causes is of a type.
+func (f *Failure) Caused(kind string) bool {
+	if f.Type == kind {
+		return true
+	}
+	for _, c := range f.Causes {
+		if c.Caused(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// failed makes a failure of a kind of our own.
+func failed(kind, format string, args ...any) *Failure {
+	err := fmt.Errorf(format, args...)
+	f := failureOf(err, 0)
+	f.Type = kind
+	return f
+}

@@ -1,0 +1,123 @@
+package flow
+
+// gauge knows for each node whether everything before it is done and everything after it undone, by counters that change with the states: finding what is ready costs
+// time linear in nodes and edges over the whole life of a flow (taskflow.md 5.1.1 has what walking costs).
+type gauge struct {
+	plan    *plan
+	clear   []bool  // it and everything before it is done: SUCCESS or IGNORE, and meant to stay so
+	quiet   []bool  // it and everything after it is undone: PENDING, REVERTED or IGNORE
+	unclear []int32 // of how many nodes right before it that is not so
+	unquiet []int32 // of how many nodes right after it that is not so
+	changed []int32 // nodes that may have become ready
+	isNew   []bool  // in changed
+}
+
+func newGauge(p *plan, recs []Record) gauge {
+	n := len(p.nodes)
+	g := gauge{plan: p, clear: make([]bool, n), quiet: make([]bool, n), unclear: make([]int32, n), unquiet: make([]int32, n), isNew: make([]bool, n)}
+	for i := range p.nodes {
+		for _, before := range p.nodes[i].pred {
+			if !g.clear[before] {
+				g.unclear[i]++
+			}
+		}
+		g.clear[i] = g.unclear[i] == 0 && done(&p.nodes[i], &recs[i])
+	}
+	for i := n - 1; i >= 0; i-- {
+		for _, after := range p.nodes[i].succ {
+			if !g.quiet[after] {
+				g.unquiet[i]++
+			}
+		}
+		g.quiet[i] = g.unquiet[i] == 0 && undone(&p.nodes[i], &recs[i])
+	}
+	for _, i := range p.atoms {
+		g.note(i)
+	}
+	return g
+}
+
+func done(n *node, r *Record) bool {
+	return !n.atom() || (r.State == Success || r.State == Ignore) && (r.Intention == Execute || r.Intention == ToIgnore)
+}
+
+func undone(n *node, r *Record) bool {
+	return !n.atom() || r.State == Pending || r.State == Reverted || r.State == Ignore
+}
+
+// note puts a node among those to be looked at.
+func (g *gauge) note(i int32) {
+	if !g.isNew[i] && g.plan.nodes[i].atom() {
+		g.isNew[i] = true
+		g.changed = append(g.changed, i)
+	}
+}
+
+// take gives the nodes that may have become ready since it was last asked.
+func (g *gauge) take() []int32 {
+	all := g.changed
+	g.changed = nil
+	for _, i := range all {
+		g.isNew[i] = false
+	}
+	return all
+}
+
+// update follows a change of node i's state or intention.
+func (g *gauge) update(i int32, recs []Record) {
+	g.note(i)
+	g.forward(i, recs)
+	g.backward(i, recs)
+}
+
+func (g *gauge) forward(i int32, recs []Record) {
+	for stack := []int32{i}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		n := &g.plan.nodes[at]
+		now := g.unclear[at] == 0 && done(n, &recs[at])
+		if now == g.clear[at] {
+			continue
+		}
+		g.clear[at] = now
+		for _, to := range n.succ {
+			if now {
+				g.unclear[to]--
+			} else {
+				g.unclear[to]++
+			}
+			if g.unclear[to] == 0 {
+				g.note(to)
+			}
+			if g.unclear[to] == 0 || g.clear[to] {
+				stack = append(stack, to)
+			}
+		}
+	}
+}
+
+func (g *gauge) backward(i int32, recs []Record) {
+	for stack := []int32{i}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		n := &g.plan.nodes[at]
+		now := g.unquiet[at] == 0 && undone(n, &recs[at])
+		if now == g.quiet[at] {
+			continue
+		}
+		g.quiet[at] = now
+		for _, to := range n.pred {
+			if now {
+				g.unquiet[to]--
+			} else {
+				g.unquiet[to]++
+			}
+			if g.unquiet[to] == 0 {
+				g.note(to)
+			}
+			if g.unquiet[to] == 0 || g.quiet[to] {
+				stack = append(stack, to)
+			}
+		}
+	}
+}

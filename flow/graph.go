@@ -1,0 +1,372 @@
+package flow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Decider says whether a link is to be followed, from the results of the atoms that the deciding links of the target come from, by atom. Atoms that were ignored are not
+// among them. It is asked when the target could run, before the results are on disk, and should depend on nothing but them.
+type Decider func(results Values) (bool, error)
+
+// Depth says what is ignored when a decider says no.
+type Depth string
+
+// The depths, from wide to narrow.
+const (
+	DepthAll       Depth = "all"       // the target and everything after it
+	DepthFlow      Depth = "flow"      // the target and the tasks after it in the same flow
+	DepthNeighbors Depth = "neighbors" // the target and the tasks right after it
+	DepthAtom      Depth = "atom"      // the target
+)
+
+// width orders the depths; 0 is none of them.
+func (d Depth) width() int {
+	return 1 + slices.Index([]Depth{DepthAtom, DepthNeighbors, DepthFlow, DepthAll}, d)
+}
+
+// links are the items of a graph flow and the edges between them.
+type links struct {
+	items   []Item // in order of adding
+	at      map[Item]int
+	out, in [][]int
+	edges   map[[2]int]*edge
+	gives   map[string][]int        // name: items that give it
+	wants   map[string]map[int]bool // name: items that need it and have nobody before them that gives it
+	target  int                     // -1: none
+	order   []int                   // topological; nil: to be made again
+}
+
+// edge is one link.
+type edge struct {
+	decider Decider
+	depth   Depth
+	names   []string // the values because of which it was made; none: made by hand
+}
+
+func newLinks() *links {
+	return &links{at: map[Item]int{}, edges: map[[2]int]*edge{}, gives: map[string][]int{}, wants: map[string]map[int]bool{}, target: -1}
+}
+
+// AddOptions say which links [Flow.AddWith] makes by itself.
+type AddOptions struct {
+	NoRequires bool // do not link new items to those that give what they need
+	NoExisting bool // do not link new items to those there that need what they give
+}
+
+// Add adds items to a graph flow and links each to whoever gives what it needs and needs what it gives. Errors, which leave the flow as it was: [ErrAmbiguous] if two items
+// give what one needs, [ErrCyclic], [ErrInvalid].
+func (f *Flow) Add(items ...Item) error { return f.AddWith(AddOptions{}, items...) }
+
+// AddWith is Add with fewer links made.
+func (f *Flow) AddWith(o AddOptions, items ...Item) error {
+	if f.pattern != PatternGraph {
+		return wrong(ErrInvalid, []string{f.Name}, "items are added to graph flows only; %s is %s", f.Name, f.pattern)
+	}
+	after := f.graph.clone()
+	given := ""
+	if f.Retry != nil {
+		given = f.Retry.Result
+	}
+	for _, item := range items {
+		if item == nil || (func() bool { _, there := after.at[item]; return there })() {
+			continue
+		}
+		if err := after.add(item, o, given); err != nil {
+			return err
+		}
+	}
+	if err := after.sort(); err != nil {
+		return err
+	}
+	f.graph = after
+	return nil
+}
+
+// Link makes v wait for u. Both must have been added. Errors as of Add.
+func (f *Flow) Link(u, v Item) error { return f.link(u, v, edge{}) }
+
+// LinkIf makes v wait for u and be ignored, with what depth says, if the decider says no. An empty depth is [DepthAll].
+func (f *Flow) LinkIf(u, v Item, decider Decider, depth Depth) error {
+	if decider == nil {
+		return wrong(ErrInvalid, []string{u.Title(), v.Title()}, "the link from %s to %s has a depth and no decider", u.Title(), v.Title())
+	}
+	if depth == "" {
+		depth = DepthAll
+	}
+	if depth.width() == 0 {
+		return wrong(ErrInvalid, []string{u.Title(), v.Title()}, "there is no depth %q (there are: all, flow, neighbors, atom)", depth)
+	}
+	return f.link(u, v, edge{decider: decider, depth: depth})
+}
+
+func (f *Flow) link(u, v Item, e edge) error {
+	if f.pattern != PatternGraph {
+		return wrong(ErrInvalid, []string{f.Name}, "links are for graph flows only; %s is %s", f.Name, f.pattern)
+	}
+	i, foundU := f.graph.at[u]
+	j, foundV := f.graph.at[v]
+	if !foundU || !foundV {
+		return wrong(ErrInvalid, []string{u.Title(), v.Title()}, "%s and %s must be added to %s before they are linked", u.Title(), v.Title(), f.Name)
+	}
+	if i == j || f.graph.reaches(j, i) {
+		return wrong(ErrCyclic, []string{u.Title(), v.Title()}, "a link from %s to %s would close a circle", u.Title(), v.Title())
+	}
+	l := f.graph
+	l.connect(i, j, "")
+	if e.decider != nil {
+		l.edges[[2]int{i, j}].decider, l.edges[[2]int{i, j}].depth = e.decider, e.depth
+	}
+	l.satisfy(j)
+	l.order = nil
+	return nil
+}
+
+// Target restricts a graph flow to an item and what it depends on; nil takes that back.
+func (f *Flow) Target(item Item) error {
+	if f.pattern != PatternGraph {
+		return wrong(ErrInvalid, []string{f.Name}, "only graph flows have a target; %s is %s", f.Name, f.pattern)
+	}
+	f.graph.target = -1
+	if item == nil {
+		return nil
+	}
+	i, found := f.graph.at[item]
+	if !found {
+		return wrong(ErrInvalid, []string{item.Title()}, "%s must be added to %s before it is its target", item.Title(), f.Name)
+	}
+	f.graph.target = i
+	return nil
+}
+
+// Link is an edge between two items, as [Flow.Links] lists them.
+type Link struct {
+	From, To Item
+	Names    []string // the values because of which it was made; none: made by hand
+	Depth    Depth    // of its decider; empty: it has none
+}
+
+// Links lists the edges of a flow by the order of their items.
+func (f *Flow) Links() []Link {
+	var all []Link
+	switch f.pattern {
+	case PatternLinear:
+		for i := 1; i < len(f.items); i++ {
+			all = append(all, Link{From: f.items[i-1], To: f.items[i]})
+		}
+	case PatternGraph:
+		l := f.graph
+		shown := l.shown()
+		part := make([]bool, len(l.items))
+		for _, i := range shown {
+			part[i] = true
+		}
+		for _, i := range shown {
+			for _, j := range l.out[i] {
+				if e := l.edges[[2]int{i, j}]; part[j] {
+					all = append(all, Link{From: l.items[i], To: l.items[j], Names: slices.Clone(e.names), Depth: e.depth})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (l *links) clone() *links {
+	c := newLinks()
+	c.items, c.target = slices.Clone(l.items), l.target
+	for item, i := range l.at {
+		c.at[item] = i
+	}
+	for i := range l.items {
+		c.out, c.in = append(c.out, slices.Clone(l.out[i])), append(c.in, slices.Clone(l.in[i]))
+	}
+	for k, e := range l.edges {
+		one := *e
+		one.names = slices.Clone(e.names)
+		c.edges[k] = &one
+	}
+	for n, by := range l.gives {
+		c.gives[n] = slices.Clone(by)
+	}
+	for n, by := range l.wants {
+		c.wants[n] = map[int]bool{}
+		for i := range by {
+			c.wants[n][i] = true
+		}
+	}
+	return c
+}
+
+// add puts an item in and links it by what is needed and given; given is what the flow's retry controller gives.
+func (l *links) add(item Item, o AddOptions, given string) error {
+	i := len(l.items)
+	l.items, l.at[item] = append(l.items, item), i
+	l.out, l.in = append(l.out, nil), append(l.in, nil)
+	l.order = nil
+	for _, name := range item.Needs() {
+		if name == given {
+			continue
+		}
+		by := l.gives[name]
+		switch {
+		case !o.NoRequires && len(by) > 1:
+			return wrong(ErrAmbiguous, []string{item.Title(), l.items[by[0]].Title(), l.items[by[1]].Title()},
+				"%s requires %q, which both %s and %s provide", item.Title(), name, l.items[by[0]].Title(), l.items[by[1]].Title())
+		case !o.NoRequires && len(by) == 1:
+			l.connect(by[0], i, name)
+		default:
+			if l.wants[name] == nil {
+				l.wants[name] = map[int]bool{}
+			}
+			l.wants[name][i] = true
+		}
+	}
+	for _, name := range item.Gives() {
+		l.gives[name] = append(l.gives[name], i)
+		if o.NoExisting {
+			continue
+		}
+		for _, j := range inOrder(l.wants[name]) {
+			if j != i && !l.providedBefore(j, name) {
+				l.connect(i, j, name)
+			}
+			if j != i {
+				delete(l.wants[name], j)
+			}
+		}
+	}
+	return nil
+}
+
+func inOrder(set map[int]bool) []int {
+	all := make([]int, 0, len(set))
+	for i := range set {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// connect makes an edge, or adds a reason to one.
+func (l *links) connect(i, j int, name string) {
+	e := l.edges[[2]int{i, j}]
+	if e == nil {
+		e = &edge{}
+		l.edges[[2]int{i, j}] = e
+		l.out[i], l.in[j] = append(l.out[i], j), append(l.in[j], i)
+	}
+	if name != "" {
+		e.names = append(e.names, name)
+	}
+}
+
+// satisfy forgets what an item needs and somebody before it gives.
+func (l *links) satisfy(j int) {
+	for _, name := range l.items[j].Needs() {
+		if l.wants[name][j] && l.providedBefore(j, name) {
+			delete(l.wants[name], j)
+		}
+	}
+}
+
+// providedBefore tells whether something that item j depends on gives a value.
+func (l *links) providedBefore(j int, name string) bool {
+	for _, i := range l.gives[name] {
+		if i != j && l.reaches(i, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// reaches tells whether a way of links leads from i to j.
+func (l *links) reaches(i, j int) bool {
+	if l.edges[[2]int{i, j}] != nil {
+		return true
+	}
+	if len(l.out[i]) == 0 || len(l.in[j]) == 0 {
+		return false
+	}
+	seen := map[int]bool{j: true}
+	for stack := []int{j}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, before := range l.in[at] {
+			if before == i {
+				return true
+			}
+			if !seen[before] {
+				seen[before] = true
+				stack = append(stack, before)
+			}
+		}
+	}
+	return false
+}
+
+// sort makes the topological order, among equals that of adding, or gives the error of a circle.
+func (l *links) sort() error {
+	left := make([]int, len(l.items))
+	ready := newHeap()
+	for i := range l.items {
+		if left[i] = len(l.in[i]); left[i] == 0 {
+			ready.push(i)
+		}
+	}
+	l.order = make([]int, 0, len(l.items))
+	for ready.len() > 0 {
+		i := ready.pop()
+		l.order = append(l.order, i)
+		for _, j := range l.out[i] {
+			if left[j]--; left[j] == 0 {
+				ready.push(j)
+			}
+		}
+	}
+	if len(l.order) == len(l.items) {
+		return nil
+	}
+	var names []string
+	for i := range l.items {
+		if left[i] > 0 {
+			names = append(names, l.items[i].Title())
+		}
+	}
+	l.order = nil
+	return wrong(ErrCyclic, names, "these depend on each other in a circle: %s", strings.Join(names, ", "))
+}
+
+// shown lists the items that are part of the flow: all, or what the target depends on.
+func (l *links) shown() []int {
+	if l.order == nil {
+		if err := l.sort(); err != nil {
+			panic(fmt.Sprintf("a graph flow became cyclic: %v", err)) // Add and Link refuse circles
+		}
+	}
+	if l.target < 0 {
+		return l.order
+	}
+	return slices.DeleteFunc(slices.Clone(l.order), func(i int) bool { return i != l.target && !l.reaches(i, l.target) })
+}
+
+func (l *links) ordered() []Item {
+	shown := l.shown()
+	items := make([]Item, len(shown))
+	for k, i := range shown {
+		items[k] = l.items[i]
+	}
+	return items
+}
+
+// needs adds what items need and nothing before them gives.
+func (l *links) needs(have, needs map[string]bool) {
+	for _, i := range l.shown() {
+		for _, name := range l.items[i].Needs() {
+			if !have[name] && !l.providedBefore(i, name) {
+				needs[name] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,485 @@
+package flow
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// The machine's states, as in TaskFlow; they are neither stored nor told (taskflow.md 1.5).
+const (
+	resuming   = "RESUMING"
+	scheduling = "SCHEDULING"
+	awaitingIt = "WAITING"
+	analyzing  = "ANALYZING"
+)
+
+// planned is an atom that was moved to RUNNING or REVERTING in the last commit, and is neither told nor begun yet. If somebody wants the flow to pause in between, the
+// move is taken back: one commit then serves for the end of one task and the beginning of the next.
+type planned struct {
+	work
+	before Record
+	notes  []Event
+	moved  bool
+}
+
+// work is one execution or revert of an atom.
+type work struct {
+	atom int32
+	undo bool
+}
+
+func (r *Runner) enter(ctx context.Context, state string) error {
+	if r.o.machine != nil {
+		r.outside(func() { r.o.machine(state) })
+	}
+	return r.heed(ctx)
+}
+
+// machine runs the flow's cycle: begin what is ready, wait for something to end, store what came of it and decide, again. A Rest means that nothing is being done and
+// something is waited for.
+func (r *Runner) machine(ctx context.Context) (*Rest, error) {
+	if err := r.enter(ctx, resuming); err != nil {
+		return nil, err
+	}
+	if err := r.resume(ctx); err != nil {
+		return nil, err
+	}
+	for again := true; again; {
+		if err := r.enter(ctx, scheduling); err != nil {
+			return nil, err
+		}
+		if err := r.schedule(ctx); err != nil {
+			return nil, err
+		}
+		for {
+			if err := r.enter(ctx, awaitingIt); err != nil {
+				return nil, err
+			}
+			last, err := r.await(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if err := r.enter(ctx, analyzing); err != nil {
+				return nil, err
+			}
+			if again, err = r.analyze(ctx, last); err != nil {
+				return nil, err
+			}
+			if again || len(r.active)+len(r.queue) == 0 {
+				break
+			}
+		}
+	}
+	return r.finish(ctx)
+}
+
+// resume looks at what an earlier run left.
+func (r *Runner) resume(ctx context.Context) error {
+	if !r.o.NeverResolve {
+		for _, i := range r.plan.atoms {
+			if rec := &r.recs[i]; rec.State == FailureState {
+				r.resolve(ctx, i, rec.Failure)
+			}
+		}
+	}
+	for _, i := range r.plan.atoms {
+		if r.recs[i].State == Retrying {
+			r.retrySubflow(i)
+		}
+	}
+	var left []work
+	for _, i := range r.plan.atoms {
+		rec := &r.recs[i]
+		switch {
+		case rec.State == Running && rec.Waits:
+			if !r.waiting[i] {
+				r.waitFor(i)
+			}
+		case rec.State == Running:
+			left = append(left, work{i, false})
+		case rec.State == Reverting:
+			left = append(left, work{i, true})
+		case rec.State == Success && rec.Intention == ToRetry && rec.Due.After(r.o.Now()):
+			heap.Push(&r.timers, timer{rec.Due, i})
+		}
+	}
+	r.sweepWaiting()
+	var late []*outcome // of tasks that an earlier run left behind: they are done again
+	r.open(&late)
+	r.rouse(ctx)
+	return r.prepare(ctx, left)
+}
+
+// prepare finds what is ready, moves it, and stores that with everything else that has changed. What is left from an earlier run begins with it, and is not told again unless it
+// had come some way.
+func (r *Runner) prepare(ctx context.Context, left []work) error {
+	told := r.notes
+	r.notes = nil
+	moves := r.ready(ctx)
+	told = append(told, r.notes...) // of what deciders said
+	r.notes = nil
+	if len(r.faults) > 0 || r.wish.Load() == wishStop || ctx.Err() != nil || r.state != Running {
+		moves, left = nil, nil
+	}
+	all := append(left, moves...)
+	slices.SortStableFunc(all, func(a, b work) int {
+		return cmp.Or(cmp.Compare(r.plan.nodes[b.atom].priority, r.plan.nodes[a.atom].priority), cmp.Compare(a.atom, b.atom))
+	})
+	later := slices.ContainsFunc(all, func(w work) bool { return r.recs[w.atom].Intention == ToRetry && w.undo })
+	for _, w := range all {
+		p := planned{work: w, before: r.recs[w.atom], moved: !later}
+		if !later { // what a retry begins with cannot be taken back: it is not made before it is told
+			r.shift(w)
+		}
+		p.notes, r.notes = r.notes, nil
+		r.planned = append(r.planned, p)
+	}
+	r.notes = told
+	if err := r.commit(ctx, nil, nil); err != nil {
+		return err
+	}
+	return r.tellAll(ctx)
+}
+
+// shift moves an atom to where it is executed or reverted.
+func (r *Runner) shift(w work) {
+	rec := &r.recs[w.atom]
+	old := rec.State
+	switch {
+	case rec.State == Running, rec.State == Reverting: // left by an earlier run
+		if rec.Progress != 0 {
+			rec.Progress = 0
+			r.mark(w.atom)
+			r.note(w.atom, old)
+		}
+		return
+	case w.undo && rec.Intention == ToRetry:
+		rec.Due = time.Time{}
+		if !r.set(w.atom, Retrying) {
+			return
+		}
+		r.reported.Retried++
+		r.retrySubflow(w.atom)
+		r.start(w.atom, Running)
+	case w.undo:
+		delete(r.again, w.atom)
+		rec.RevertFailure = nil
+		r.start(w.atom, Reverting)
+	default:
+		r.start(w.atom, Running)
+	}
+}
+
+func (r *Runner) start(i int32, to lifecycle.State) {
+	rec := &r.recs[i]
+	if to == Running {
+		rec.Attempts++
+		rec.Tries = 0
+	}
+	rec.Progress, rec.Details, rec.Began, rec.Ended = 0, nil, r.o.Now(), time.Time{}
+	r.set(i, to)
+}
+
+// ready gives what can be executed or reverted now. Deciders are asked here; what they have ignored may make more ready.
+func (r *Runner) ready(ctx context.Context) []work {
+	var all []work
+	for changed := r.gauge.take(); len(changed) > 0; changed = r.gauge.take() {
+		slices.Sort(changed)
+		for _, i := range changed {
+			rec := &r.recs[i]
+			switch {
+			case r.executable(i):
+				if len(r.faults) == 0 && r.decided(ctx, i) {
+					all = append(all, work{i, false})
+				}
+			case r.revertible(i) && rec.Due.After(r.o.Now()) && rec.Intention == ToRetry:
+				heap.Push(&r.timers, timer{rec.Due, i})
+			case r.revertible(i):
+				all = append(all, work{i, true})
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(w work) bool { return !r.executable(w.atom) && !r.revertible(w.atom) }) // ignored meanwhile
+}
+
+func (r *Runner) executable(i int32) bool {
+	rec := &r.recs[i]
+	return (rec.State == Pending || rec.State == Retrying) && rec.Intention == Execute && r.gauge.unclear[i] == 0
+}
+
+func (r *Runner) revertible(i int32) bool {
+	rec := &r.recs[i]
+	if r.gauge.unquiet[i] > 0 {
+		return false
+	}
+	switch rec.Intention {
+	case ToRetry:
+		return rec.State == Success || rec.State == FailureState
+	case ToRevert:
+		return rec.State == Success || rec.State == FailureState || rec.State == RevertFailure && r.again[i]
+	}
+	return false
+}
+
+// decided asks the deciders before an atom, and ignores what they do not want. It tells whether the atom is to be executed.
+func (r *Runner) decided(ctx context.Context, i int32) bool {
+	gates := r.plan.gatesOf(i)
+	if len(gates) == 0 || r.recs[i].State == Retrying {
+		return true
+	}
+	results := Values{}
+	for _, g := range gates {
+		if n := &r.plan.nodes[g.from]; n.atom() && r.recs[g.from].State != Ignore {
+			results[n.name] = r.whole(g.from)
+		}
+	}
+	depth := Depth("")
+	for _, g := range gates {
+		if n := &r.plan.nodes[g.from]; n.atom() && r.recs[g.from].State == Ignore {
+			continue // it counts as a yes
+		}
+		yes, err := r.decide(g.decider, results.clone())
+		if err != nil {
+			r.fail(i, err)
+			return false
+		}
+		if !yes && g.depth.width() > depth.width() {
+			depth = g.depth
+		}
+	}
+	if depth == "" {
+		return true
+	}
+	for _, k := range r.plan.ignored(i, depth) {
+		if r.recs[k].State == Pending {
+			r.reported.Ignored++
+			r.set(k, Ignore)
+			r.intend(k, ToIgnore)
+		}
+	}
+	return false
+}
+
+// whole gives all that an atom gave.
+func (r *Runner) whole(i int32) any {
+	rec := &r.recs[i]
+	switch {
+	case rec.Kind == KindRetry && len(rec.History) > 0:
+		return rec.History[len(rec.History)-1].Value.Any()
+	case rec.Result != nil:
+		return rec.Result.Any()
+	}
+	return nil
+}
+
+func (r *Runner) decide(d Decider, results Values) (yes bool, err error) {
+	r.outside(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				err = failed(TypePanic, "a decider panicked: %v", p)
+			}
+		}()
+		yes, err = d(results)
+	})
+	return yes, err
+}
+
+// schedule tells what was moved and begins it, or takes it back if the flow is to pause.
+func (r *Runner) schedule(ctx context.Context) error {
+	if r.state != Running || r.wish.Load() == wishStop || ctx.Err() != nil {
+		r.takeBack()
+		return nil
+	}
+	all := r.planned
+	r.planned = nil
+	if len(all) > 0 && !all[0].moved {
+		for k := range all {
+			r.shift(all[k].work)
+			all[k].undo = r.recs[all[k].atom].State == Reverting
+			all[k].notes, r.notes = r.notes, nil
+		}
+		if err := r.commit(ctx, nil, nil); err != nil {
+			return err
+		}
+	}
+	for _, p := range all {
+		if r.fails() {
+			break // it stays RUNNING, and is done when the flow is run again
+		}
+		r.notes = p.notes
+		if err := r.tellAll(ctx); err != nil {
+			return err
+		}
+		r.submit(ctx, p.work)
+	}
+	return nil
+}
+
+// takeBack undoes moves that nobody was told of.
+func (r *Runner) takeBack() {
+	for _, p := range r.planned {
+		if r.recs[p.atom].State != p.before.State {
+			r.recs[p.atom] = p.before
+			r.mark(p.atom)
+			r.gauge.update(p.atom, r.recs)
+		}
+		r.gauge.note(p.atom)
+	}
+	r.planned = nil
+}
+
+func (r *Runner) fails() bool { return len(r.faults) > 0 }
+
+// analyze stores what the last task came to, decides what follows, and tells. It gives whether there is something to begin.
+func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err error) {
+	for _, o := range last {
+		r.complete(ctx, o)
+	}
+	r.sweepWaiting()
+	r.rouse(ctx)
+	if err := r.prepare(ctx, nil); err != nil {
+		return false, err
+	}
+	if r.state != Running || r.wish.Load() == wishStop || ctx.Err() != nil {
+		r.recall()
+		r.takeBack()
+		return false, nil
+	}
+	return len(r.planned) > 0 && !r.fails(), nil
+}
+
+// recall takes back from the pool what has not begun.
+func (r *Runner) recall() {
+	for i, cancel := range r.active {
+		if cancel == nil || !cancel() {
+			continue
+		}
+		delete(r.active, i)
+		if r.recs[i].State == Running {
+			r.recs[i].Attempts--
+			r.set(i, Pending)
+		}
+	}
+}
+
+// finish finds out how the run ends.
+func (r *Runner) finish(ctx context.Context) (*Rest, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, r.leave(ctx, err)
+	}
+	if r.wish.Load() == wishStop && !r.fails() {
+		return nil, r.leave(ctx, wrong(ErrStopped, nil, "the run of %s was stopped", r.plan.name))
+	}
+	if r.fails() {
+		err := r.blame()
+		return nil, r.end(ctx, Fail, FailureState, err)
+	}
+	r.prune()
+	if r.state == Running && (len(r.waiting) > 0 || len(r.timers) > 0) {
+		return r.rest(), r.commit(ctx, nil, nil)
+	}
+	if r.left() || len(r.waiting) > 0 || len(r.timers) > 0 {
+		return nil, r.end(ctx, Park, Suspended, nil)
+	}
+	good, bad := true, false
+	for _, i := range r.plan.atoms {
+		s := r.recs[i].State
+		good = good && (s == Success || s == Ignore)
+		bad = bad || s == FailureState || s == RevertFailure
+	}
+	switch {
+	case good && len(r.extra) == 0:
+		return nil, r.end(ctx, Finish, Success, nil)
+	case bad:
+		return nil, r.end(ctx, Fail, FailureState, r.blame())
+	}
+	return nil, r.end(ctx, Revert, Reverted, r.blame())
+}
+
+// leave ends the run without ending the flow.
+func (r *Runner) leave(ctx context.Context, why error) error {
+	r.takeBack()
+	if err := r.commit(ctx, nil, nil); err != nil {
+		return err
+	}
+	r.notes = nil
+	return why
+}
+
+// end moves the flow to where its run ends, and gives why.
+func (r *Runner) end(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
+	if r.state == Running && to == Suspended { // it has to be SUSPENDING first
+		if err := r.move(ctx, Suspend, Suspending, nil); err != nil {
+			return err
+		}
+	}
+	if err := r.move(ctx, e, to, why); err != nil {
+		return err
+	}
+	return why
+}
+
+// left tells whether an atom could be executed or reverted. Deciders are not asked.
+func (r *Runner) left() bool {
+	return slices.ContainsFunc(r.plan.atoms, func(i int32) bool {
+		return r.executable(i) || r.revertible(i) || r.recs[i].State == Running || r.recs[i].State == Reverting
+	})
+}
+
+// rest says what the flow waits for.
+func (r *Runner) rest() *Rest {
+	rest := &Rest{}
+	if len(r.timers) > 0 {
+		rest.Until = r.timers[0].at
+	}
+	for _, i := range r.plan.atoms {
+		if rec := &r.recs[i]; r.waiting[i] {
+			rest.Atoms = append(rest.Atoms, rec.Name)
+			if rec.Awaits != "" {
+				rest.Signals = append(rest.Signals, rec.Awaits)
+			}
+		}
+	}
+	return rest
+}
+
+// blame gives the error of a flow that did not succeed.
+func (r *Runner) blame() error {
+	f := &Failures{}
+	add := func(atom string, one *Failure) {
+		f.Atoms, f.All = append(f.Atoms, atom), append(f.All, one)
+	}
+	for _, one := range r.faults {
+		add(one.atom, one.failure)
+	}
+	if len(f.All) == 0 {
+		for _, one := range r.extra {
+			add("", one)
+		}
+		records := slices.Clone(r.ghosts)
+		for _, i := range r.plan.atoms {
+			records = append(records, r.recs[i])
+		}
+		for i := range records {
+			rec := &records[i]
+			if rec.Failure != nil && rec.Failure.Type != TypeCancelled {
+				add(rec.Name, rec.Failure)
+			}
+			if rec.RevertFailure != nil {
+				add(rec.Name, rec.RevertFailure)
+			}
+		}
+	}
+	switch len(f.All) {
+	case 0:
+		return failed("Reverted", "the flow %s was reverted", r.plan.name)
+	case 1:
+		return f.All[0]
+	}
+	return f
+}

@@ -1,0 +1,83 @@
+package flow
+
+import (
+	"sync"
+	"time"
+)
+
+// mailbox is how other goroutines reach the one that runs the flow.
+type mailbox struct {
+	mu      sync.Mutex // guards parcels
+	parcels []parcel
+	wake    chan struct{} // has room for one
+}
+
+// parcel is one message: what became of a task, progress, or a signal.
+type parcel struct {
+	done     *outcome
+	atom     int32 // of progress
+	progress float64
+	details  any
+	moved    bool // it is progress
+	signal   string
+	value    any
+}
+
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+
+func (m *mailbox) post(p parcel) {
+	m.mu.Lock()
+	m.parcels = append(m.parcels, p)
+	m.mu.Unlock()
+	m.stir()
+}
+
+// stir makes the runner look.
+func (m *mailbox) stir() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take gives all that came, in order.
+func (m *mailbox) take() []parcel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := m.parcels
+	m.parcels = nil
+	return all
+}
+
+// timer is when a waiting atom goes on.
+type timer struct {
+	at   time.Time
+	atom int32
+}
+
+// timers is a heap, the earliest first.
+type timers []timer
+
+// Len is part of heap.Interface.
+func (t timers) Len() int { return len(t) }
+
+// Less is part of heap.Interface.
+func (t timers) Less(i, j int) bool {
+	if !t[i].at.Equal(t[j].at) {
+		return t[i].at.Before(t[j].at)
+	}
+	return t[i].atom < t[j].atom
+}
+
+// Swap is part of heap.Interface.
+func (t timers) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+
+// Push is part of heap.Interface.
+func (t *timers) Push(v any) { *t = append(*t, v.(timer)) }
+
+// Pop is part of heap.Interface.
+func (t *timers) Pop() any {
+	last := (*t)[len(*t)-1]
+	*t = (*t)[:len(*t)-1]
+	return last
+}

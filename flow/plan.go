@@ -1,0 +1,339 @@
+package flow
+
+import (
+	"slices"
+	"strings"
+)
+
+// plan is a flow compiled to one graph (taskflow.md 2.3). Nodes are numbered in the order of the pattern, which is topological; flows have a start and an end of their own,
+// so that a link between flows is one edge and the graph stays linear in what the user wrote.
+type plan struct {
+	name   string
+	nodes  []node
+	atoms  []int32 // tasks and retry controllers, in order
+	byName map[string]int32
+	gives  map[string][]int32 // atoms that give a value, in order
+}
+
+type nodeKind uint8
+
+const (
+	taskNode nodeKind = iota
+	retryNode
+	startNode
+	endNode
+)
+
+type node struct {
+	kind     nodeKind
+	name     string
+	task     *Task
+	retry    *Retry
+	flow     *Flow // of a start
+	priority int
+	succ     []int32
+	pred     []int32
+	governor int32  // the retry controller that is asked about failures of this one; -1: none
+	up       int32  // start of the flow that it stands in; -1: none
+	place    int    // of an item of a graph flow: its number there
+	gates    []gate // deciders on the links to this item
+	result   Result // of an atom
+	args     *Args  // of an atom
+}
+
+// gate is a decider on a link, seen from the link's end.
+type gate struct {
+	from    int32 // the node it comes from: an atom, or the end of a flow
+	decider Decider
+	depth   Depth
+}
+
+func (n *node) atom() bool { return n.kind <= retryNode }
+
+// kindOf gives the kind of an atom.
+func (n *node) kindOf() Kind {
+	if n.kind == retryNode {
+		return KindRetry
+	}
+	return KindTask
+}
+
+// compile makes the graph. Errors: [ErrDuplicate], [ErrInvalid].
+func compile(root Item) (*plan, error) {
+	if root == nil {
+		return nil, wrong(ErrInvalid, nil, "nothing is no flow")
+	}
+	p := &plan{name: root.Title(), byName: map[string]int32{}, gives: map[string][]int32{}}
+	b := builder{plan: p, seen: map[Item]bool{}}
+	if _, _, err := b.item(root, -1, -1); err != nil {
+		return nil, err
+	}
+	if len(b.twice) > 0 {
+		return nil, wrong(ErrDuplicate, b.twice, "Atoms with duplicate names found: %s", strings.Join(b.twice, ", "))
+	}
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		for _, to := range n.succ {
+			p.nodes[to].pred = append(p.nodes[to].pred, int32(i))
+		}
+		if n.atom() {
+			p.atoms = append(p.atoms, int32(i))
+			for _, name := range n.result.names() {
+				p.gives[name] = append(p.gives[name], int32(i))
+			}
+		}
+	}
+	return p, nil
+}
+
+// builder walks the items.
+type builder struct {
+	plan  *plan
+	seen  map[Item]bool
+	twice []string
+}
+
+func (b *builder) node(n node) int32 {
+	i := int32(len(b.plan.nodes))
+	b.plan.nodes = append(b.plan.nodes, n)
+	if n.atom() {
+		if _, there := b.plan.byName[n.name]; there && !slices.Contains(b.twice, n.name) {
+			b.twice = append(b.twice, n.name)
+		}
+		b.plan.byName[n.name] = i
+	}
+	return i
+}
+
+func (b *builder) edge(from, to int32) {
+	n := &b.plan.nodes[from]
+	n.succ = append(n.succ, to)
+}
+
+// item compiles an item and gives the nodes by which it is entered and left.
+func (b *builder) item(item Item, up, governor int32) (first, last int32, err error) {
+	switch item := item.(type) {
+	case *Task:
+		if err := b.once(item, item == nil || item.Name == ""); err != nil {
+			return 0, 0, err
+		}
+		i := b.node(node{kind: taskNode, name: item.Name, task: item, priority: item.Priority, governor: governor, up: up, result: item.Result, args: &item.Args})
+		return i, i, nil
+	case *Flow:
+		if err := b.once(item, item == nil || item.Name == ""); err != nil {
+			return 0, 0, err
+		}
+		return b.flow(item, up, governor)
+	}
+	return 0, 0, wrong(ErrInvalid, nil, "%T is no item: a flow is made of tasks and flows", item)
+}
+
+func (b *builder) once(item Item, nameless bool) error {
+	switch {
+	case nameless:
+		return wrong(ErrInvalid, nil, "an item has no name")
+	case b.seen[item]:
+		return wrong(ErrInvalid, []string{item.Title()}, "Already compiled item: %s stands in two places", item.Title())
+	}
+	b.seen[item] = true
+	return nil
+}
+
+func (b *builder) flow(f *Flow, up, governor int32) (first, last int32, err error) {
+	start := b.node(node{kind: startNode, name: f.Name, flow: f, up: up, governor: governor})
+	entry := start
+	if r := f.Retry; r != nil {
+		if r.Execute == nil || r.Decide == nil {
+			return 0, 0, wrong(ErrInvalid, []string{f.retryName()}, "the retry controller %s needs Execute and Decide", f.retryName())
+		}
+		entry = b.node(node{kind: retryNode, name: f.retryName(), retry: r, priority: r.Priority, governor: governor, up: start, result: One(r.Result), args: &r.Args})
+		b.edge(start, entry)
+		governor = entry
+	}
+	items := f.Items()
+	firsts, lasts := make([]int32, len(items)), make([]int32, len(items))
+	for k, item := range items {
+		if firsts[k], lasts[k], err = b.item(item, start, governor); err != nil {
+			return 0, 0, err
+		}
+	}
+	end := b.node(node{kind: endNode, name: f.Name + "[$]", up: up, governor: governor})
+	b.join(f, items, entry, end, firsts, lasts)
+	return start, end, nil
+}
+
+// join makes the edges within a flow.
+func (b *builder) join(f *Flow, items []Item, entry, end int32, firsts, lasts []int32) {
+	begun, led := make([]bool, len(items)), make([]bool, len(items))
+	switch f.pattern {
+	case PatternLinear:
+		for k := 1; k < len(items); k++ {
+			b.edge(lasts[k-1], firsts[k])
+			begun[k], led[k-1] = true, true
+		}
+	case PatternGraph:
+		l := f.graph
+		at := map[int]int{} // number among all items: number here
+		for k, item := range items {
+			at[l.at[item]] = k
+			b.plan.nodes[firsts[k]].place = l.at[item]
+		}
+		for k, item := range items {
+			for _, j := range l.out[l.at[item]] {
+				to, shown := at[j]
+				if !shown {
+					continue
+				}
+				b.edge(lasts[k], firsts[to])
+				begun[to], led[k] = true, true
+				if e := l.edges[[2]int{l.at[item], j}]; e.decider != nil {
+					n := &b.plan.nodes[firsts[to]]
+					n.gates = append(n.gates, gate{lasts[k], e.decider, e.depth})
+				}
+			}
+		}
+	}
+	for k := range items {
+		if !begun[k] {
+			b.edge(entry, firsts[k])
+		}
+		if !led[k] {
+			b.edge(lasts[k], end)
+		}
+	}
+	if len(items) == 0 {
+		b.edge(entry, end)
+	}
+}
+
+// after gives all nodes that depend on node i, in order.
+func (p *plan) after(i int32) []int32 {
+	seen := make(map[int32]bool)
+	var all []int32
+	for stack := []int32{i}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, to := range p.nodes[at].succ {
+			if !seen[to] {
+				seen[to] = true
+				all = append(all, to)
+				stack = append(stack, to)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gatesOf gives the deciders that are asked about an atom: those on links to it, and to the flows that it is the entry of (taskflow.md 2.9).
+func (p *plan) gatesOf(i int32) []gate {
+	gates := p.nodes[i].gates
+	for next := []int32{i}; len(next) > 0; {
+		at := next[0]
+		next = next[1:]
+		for _, before := range p.nodes[at].pred {
+			if n := &p.nodes[before]; n.kind == startNode {
+				gates = append(slices.Clip(gates), n.gates...)
+				next = append(next, before)
+			}
+		}
+	}
+	return gates
+}
+
+// ignored gives the atoms that a no at node i concerns, in order.
+func (p *plan) ignored(i int32, d Depth) []int32 {
+	all := []int32{i}
+	switch d {
+	case DepthAll:
+		all = append(all, p.after(i)...)
+	case DepthNeighbors:
+		for _, to := range p.nodes[i].succ {
+			if p.nodes[to].kind == taskNode {
+				all = append(all, to)
+			}
+		}
+	case DepthFlow:
+		seen := map[int32]bool{i: true}
+		for k := 0; k < len(all); k++ {
+			for _, to := range p.nodes[all[k]].succ {
+				if p.nodes[to].kind == taskNode && !seen[to] {
+					seen[to] = true
+					all = append(all, to)
+				}
+			}
+		}
+	}
+	all = slices.DeleteFunc(all, func(n int32) bool { return !p.nodes[n].atom() })
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// providers calls yield with the atoms that can give node i a value, scope after scope from the inside, in each the most recent first (taskflow.md 2.4),
+// until yield says that it is enough. scope counts from 0.
+func (p *plan) providers(i int32, name string, yield func(scope int, atom int32) (enough bool)) {
+	all := p.gives[name]
+	if len(all) == 0 {
+		return
+	}
+	at := i
+	for scope := 0; ; scope++ {
+		up := p.nodes[at].up
+		if up < 0 {
+			return
+		}
+		k, _ := slices.BinarySearch(all, at)
+		for k--; k >= 0 && all[k] > up; k-- {
+			if p.before(all[k], at, up) && yield(scope, all[k]) {
+				return
+			}
+		}
+		at = up
+	}
+}
+
+// before tells whether an atom in the flow that starts at up is done before the item of that flow that starts at at.
+func (p *plan) before(atom, at, up int32) bool {
+	if p.nodes[atom].kind == retryNode && p.nodes[atom].up == up {
+		return true
+	}
+	switch f := p.nodes[up].flow; f.pattern {
+	case PatternLinear:
+		return true
+	case PatternGraph:
+		for p.nodes[atom].up != up {
+			atom = p.nodes[atom].up
+		}
+		return p.nodes[at].kind != retryNode && f.graph.reaches(p.nodes[atom].place, p.nodes[at].place)
+	}
+	return false
+}
+
+// missing names the atoms that need what nobody can give, and the values.
+func (p *plan) missing(injected map[string]Value) error {
+	var atoms, texts []string
+	for _, i := range p.atoms {
+		n := &p.nodes[i]
+		needs := n.args.needs()
+		if n.task != nil {
+			needs = n.task.Needs()
+		}
+		for _, name := range needs {
+			if _, given := injected[name]; given {
+				continue
+			}
+			found := false
+			p.providers(i, name, func(int, int32) bool { found = true; return true })
+			if !found {
+				texts = append(texts, n.name+" requires "+name)
+				if !slices.Contains(atoms, n.name) {
+					atoms = append(atoms, n.name)
+				}
+			}
+		}
+	}
+	if len(atoms) == 0 {
+		return nil
+	}
+	return wrong(ErrMissing, atoms, "nobody provides what is required: %s", strings.Join(texts, ", "))
+}

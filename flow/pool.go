@@ -1,0 +1,69 @@
+package flow
+
+import "sync"
+
+// Pool is a bounded number of goroutines in which tasks run. Any number of flows may share one. A goroutine exists only while a task runs in it.
+type Pool struct {
+	mu    sync.Mutex // guards the rest
+	free  int
+	queue []*slot // from head on
+	head  int
+}
+
+// slot is a task in the pool or waiting for it.
+type slot struct {
+	run   func()
+	begun bool
+	given bool // given up before it began
+}
+
+// NewPool makes a pool of n goroutines, at least one.
+func NewPool(n int) *Pool { return &Pool{free: max(n, 1)} }
+
+// submit runs a function as soon as there is room. cancel gives it up if it has not begun, and tells whether that was so.
+func (p *Pool) submit(run func()) (cancel func() bool) {
+	s := &slot{run: run}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free > 0 {
+		p.free--
+		s.begun = true
+		go p.work(s)
+	} else {
+		p.queue = append(p.queue, s)
+	}
+	return func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if s.begun {
+			return false
+		}
+		s.given = true
+		return true
+	}
+}
+
+// work runs one after another while there are any.
+func (p *Pool) work(s *slot) {
+	for s != nil {
+		s.run()
+		s = p.next()
+	}
+}
+
+func (p *Pool) next() *slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.head < len(p.queue) {
+		s := p.queue[p.head]
+		p.queue[p.head] = nil
+		p.head++
+		if !s.given {
+			s.begun = true
+			return s
+		}
+	}
+	p.queue, p.head = p.queue[:0], 0
+	p.free++
+	return nil
+}

@@ -1,0 +1,149 @@
+package flow
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Intention is what is to become of an atom. It and the state are all that a resumption needs (taskflow.md 1.7).
+type Intention string
+
+// The intentions.
+const (
+	Execute  Intention = "EXECUTE"
+	ToRevert Intention = "REVERT"
+	ToRetry  Intention = "RETRY" // retry controllers only: revert what it governs, then run again
+	ToIgnore Intention = "IGNORE"
+)
+
+// Kind says what an atom is.
+type Kind string
+
+// The kinds.
+const (
+	KindTask  Kind = "task"
+	KindRetry Kind = "retry"
+)
+
+// Record is what is stored of an atom: the only truth about it.
+type Record struct {
+	Name      string          `json:"name"`
+	Kind      Kind            `json:"kind"`
+	Version   string          `json:"version"`
+	State     lifecycle.State `json:"state"`
+	Intention Intention       `json:"intention"`
+
+	Result        *Value   `json:"result,omitempty"`         // of Execute; readable in SUCCESS, FAILURE, REVERTING
+	Failure       *Failure `json:"failure,omitempty"`        // of Execute, until the atom is reset
+	Reverted      *Value   `json:"reverted,omitempty"`       // of Revert
+	RevertFailure *Failure `json:"revert_failure,omitempty"` // of Revert
+	History       History  `json:"history,omitempty"`        // of a retry controller
+
+	Attempts int       `json:"attempts,omitempty"` // executions since it was reset
+	Tries    int       `json:"tries,omitempty"`    // executions that failed and were followed by another by [Task.Attempts], in this attempt
+	Due      time.Time `json:"due,omitzero"`       // RUNNING: waits until then; see Awaits
+	Awaits   string    `json:"awaits,omitempty"`   // RUNNING: waits for this signal
+	Waits    bool      `json:"waits,omitempty"`    // RUNNING and nobody works on it: it waits for Due, Awaits or both
+
+	Progress float64   `json:"progress,omitempty"` // of Execute or Revert, 0 to 1
+	Details  *Value    `json:"details,omitempty"`  // of the progress
+	Began    time.Time `json:"began,omitzero"`     // the present or last execution or revert
+	Ended    time.Time `json:"ended,omitzero"`
+}
+
+// Snapshot is all that is stored of a flow.
+type Snapshot struct {
+	State    lifecycle.State  `json:"state"` // empty: PENDING
+	Atoms    []Record         `json:"atoms"` // in any order
+	Injected map[string]Value `json:"injected,omitempty"`
+	Signals  map[string]Value `json:"signals,omitempty"`
+
+	// Live says that whoever left the flow in its state gave it up in order, or still has it: it need not be announced as RESUMING. Storage that is opened
+	// after a crash leaves it false.
+	Live bool `json:"-"`
+}
+
+// Commit is one decision and all that it changes, to be stored at once or not at all.
+type Commit struct {
+	Move     *Transition      // of the flow; nil: it stays
+	Atoms    []Record         // replaced by name; valid during the call
+	Injected map[string]Value // all of them, if they changed
+	Err      error            // why the flow ends as it does, with Move
+	Created  bool             // the first commit of these atoms: Snapshot had none of them
+}
+
+// Transition is a change of the flow's state by an event of [Life].
+type Transition struct {
+	Event    lifecycle.Event
+	From, To lifecycle.State
+}
+
+// Storage keeps one flow. A Runner calls it from one goroutine at a time.
+type Storage interface {
+	// Load gives what is stored; of a flow that was never run, an empty Snapshot.
+	Load(ctx context.Context) (*Snapshot, error)
+
+	// Save stores a commit: when it returns nil, all of it will be found by every later Load, and none of it otherwise. An error ends the run at once: nothing is
+	// announced, nothing more is started.
+	Save(ctx context.Context, c *Commit) error
+}
+
+// Memory is a Storage that lasts as long as the process. It serves tests, and whoever wants to look at a flow while it runs.
+type Memory struct {
+	mu   sync.Mutex // guards the rest
+	snap Snapshot
+	at   map[string]int // place in snap.Atoms
+}
+
+// NewMemory gives an empty storage.
+func NewMemory() *Memory { return &Memory{at: map[string]int{}} }
+
+// Load is part of Storage.
+func (m *Memory) Load(context.Context) (*Snapshot, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.snap
+	s.Atoms = slices.Clone(m.snap.Atoms)
+	for i := range s.Atoms {
+		s.Atoms[i].History = slices.Clone(s.Atoms[i].History)
+	}
+	return &s, nil
+}
+
+// Save is part of Storage.
+func (m *Memory) Save(_ context.Context, c *Commit) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.Move != nil {
+		m.snap.State = c.Move.To
+	}
+	if c.Injected != nil {
+		m.snap.Injected = c.Injected
+	}
+	for i := range c.Atoms {
+		r := c.Atoms[i]
+		r.History = slices.Clone(r.History)
+		if at, ok := m.at[r.Name]; ok {
+			m.snap.Atoms[at] = r
+			continue
+		}
+		m.at[r.Name] = len(m.snap.Atoms)
+		m.snap.Atoms = append(m.snap.Atoms, r)
+	}
+	return nil
+}
+
+// Change changes what is stored, behind the back of whoever runs the flow.
+func (m *Memory) Change(change func(*Snapshot)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.snap)
+	clear(m.at)
+	for i := range m.snap.Atoms {
+		m.at[m.snap.Atoms[i].Name] = i
+	}
+}

@@ -1,0 +1,278 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// resolution is what is done about a failure (taskflow.md 2.7).
+type resolution struct {
+	decision Decision
+	retry    int32 // whose part it concerns; -1: the whole flow's
+}
+
+// resolve asks the controllers about the failure of an atom, and changes intentions accordingly.
+func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
+	res, err := r.judge(ctx, i, f)
+	if err != nil {
+		r.fail(i, err)
+		return
+	}
+	switch res.decision {
+	case DecideRevertAll:
+		r.revertAll()
+	case DecideRetry:
+		if rec := &r.recs[res.retry]; rec.Intention != ToRevert { // a whole flow that is being reverted is not retried in part
+			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
+				rec.Due = r.o.Now().Add(max(pause(len(rec.History)), 0))
+				r.mark(res.retry)
+			}
+			r.intend(res.retry, ToRetry)
+		}
+		r.revertAfter(res.retry)
+	case DecideRevert:
+		r.intend(res.retry, ToRevert)
+		r.revertAfter(res.retry)
+	}
+}
+
+// judge finds the resolution: that of the nearest controller, or of one further out if it gives up.
+func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, error) {
+	g := r.plan.nodes[i].governor
+	if g < 0 {
+		return resolution{DecideRevertAll, -1}, nil
+	}
+	r.blameOn(g, r.recs[i].Name, f)
+	d, err := r.ask(ctx, g)
+	if err != nil {
+		return resolution{}, err
+	}
+	switch d {
+	case DecideRetry:
+		if len(r.recs[g].History) < r.o.MaxAttempts {
+			return resolution{DecideRetry, g}, nil
+		}
+		r.o.Log.Error("a retry controller has used up its attempts", "flow", r.o.ID, "retry", r.recs[g].Name, "attempts", r.o.MaxAttempts)
+	case DecideRevertAll:
+		return resolution{DecideRevertAll, g}, nil
+	case DecideRevert:
+	default:
+		return resolution{}, wrong(ErrInvalid, []string{r.recs[g].Name}, "the retry controller %s decided %q (possible: RETRY, REVERT, REVERT_ALL)", r.recs[g].Name, d)
+	}
+	above, err := r.judge(ctx, g, f)
+	switch {
+	case err != nil:
+		return above, err
+	case r.o.DeferReverts, above.decision == DecideRetry, above.decision == DecideRevertAll && above.retry >= 0:
+		return above, nil
+	}
+	return resolution{DecideRevert, g}, nil
+}
+
+// blameOn enters a failure in the last attempt of a controller, once for each atom.
+func (r *Runner) blameOn(g int32, atom string, f *Failure) {
+	h := r.recs[g].History
+	if len(h) == 0 || slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool { return one.Atom == atom }) {
+		return
+	}
+	h = slices.Clone(h)
+	last := &h[len(h)-1]
+	last.Failures = append(slices.Clone(last.Failures), FailedAtom{atom, f})
+	r.recs[g].History = h
+	r.mark(g)
+}
+
+// ask lets a controller decide.
+func (r *Runner) ask(ctx context.Context, g int32) (d Decision, err error) {
+	c, err := r.call(g, false)
+	if err != nil {
+		return "", err
+	}
+	retry := r.plan.nodes[g].retry
+	r.outside(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				err = failed(TypePanic, "the retry controller %s panicked: %v", c.Atom, p)
+			}
+		}()
+		d, err = retry.Decide(ctx, c)
+	})
+	return d, err
+}
+
+func (r *Runner) revertAll() {
+	for _, i := range r.plan.atoms {
+		r.intend(i, ToRevert)
+	}
+}
+
+func (r *Runner) revertAfter(g int32) {
+	for _, i := range r.plan.after(g) {
+		if r.plan.nodes[i].atom() {
+			r.intend(i, ToRevert)
+		}
+	}
+}
+
+// retrySubflow puts all that depends on a controller back to the beginning.
+func (r *Runner) retrySubflow(g int32) {
+	r.intend(g, Execute)
+	for _, i := range r.plan.after(g) {
+		if r.plan.nodes[i].atom() {
+			r.restart(i)
+		}
+	}
+}
+
+// fail notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow in FAILURE, or has it reverted with
+// Options.RevertErrors.
+func (r *Runner) fail(i int32, err error) {
+	f := FailureOf(err)
+	rec := &r.recs[i]
+	if !r.o.RevertErrors || r.o.NeverResolve {
+		r.faults = append(r.faults, &fault{rec.Name, f})
+		return
+	}
+	switch rec.State {
+	case Running:
+		rec.Failure = f
+		r.set(i, FailureState)
+	case Reverting:
+		rec.RevertFailure = f
+		r.set(i, RevertFailure)
+		r.faults = append(r.faults, &fault{rec.Name, f})
+	default:
+		r.extra = append(r.extra, f)
+	}
+	r.revertAll()
+}
+
+// waitFor notes that nobody works on a RUNNING atom.
+func (r *Runner) waitFor(i int32) {
+	r.waiting[i] = true
+	r.tick(i)
+}
+
+// sweepWaiting ends the waiting of atoms that are not to be executed any more.
+func (r *Runner) sweepWaiting() {
+	for _, i := range r.waiters() {
+		rec := &r.recs[i]
+		if rec.Intention == Execute {
+			continue
+		}
+		delete(r.waiting, i)
+		if rec.Failure == nil {
+			rec.Failure = failed(TypeCancelled, "%s was waiting when something else failed", rec.Name)
+		}
+		rec.Waits, rec.Due, rec.Awaits, rec.Ended = false, time.Time{}, "", r.o.Now()
+		r.set(i, FailureState)
+	}
+}
+
+func (r *Runner) waiters() []int32 {
+	all := make([]int32, 0, len(r.waiting))
+	for i := range r.waiting {
+		all = append(all, i)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// arguments collects what an atom is called with.
+func (r *Runner) arguments(i int32, a *Args) (Values, error) {
+	if len(a.Requires)+len(a.Optional)+len(a.Inject) == 0 {
+		return nil, nil
+	}
+	all := make(Values, len(a.Requires)+len(a.Optional)+len(a.Inject))
+	for _, arg := range a.Requires {
+		if _, given := a.Inject[arg]; given {
+			continue
+		}
+		v, ok := r.lookup(i, a.stored(arg))
+		if !ok {
+			return nil, wrong(ErrNotFound, []string{r.recs[i].Name}, "%s needs %q for its argument %q, and nobody has provided it", r.recs[i].Name, a.stored(arg), arg)
+		}
+		all[arg] = v
+	}
+	for arg, usual := range a.Optional {
+		if v, ok := r.lookup(i, a.stored(arg)); ok {
+			all[arg] = v
+		} else if usual != nil {
+			all[arg] = usual
+		}
+	}
+	for arg, v := range a.Inject {
+		all[arg] = v
+	}
+	return all, nil
+}
+
+// lookup finds a value for an atom: a value of the flow, or what the nearest atom before it gave (taskflow.md 2.4).
+func (r *Runner) lookup(i int32, name string) (v Value, ok bool) {
+	if v, ok := r.injected[name]; ok {
+		return v, true
+	}
+	decides := -1
+	r.plan.providers(i, name, func(scope int, atom int32) bool {
+		if decides >= 0 && scope != decides {
+			return true
+		}
+		if r.recs[atom].State == Ignore {
+			return false
+		}
+		decides = scope
+		v, ok = r.result(atom, name)
+		return ok
+	})
+	return v, ok
+}
+
+// call makes what an atom is called with.
+func (r *Runner) call(i int32, undo bool) (*Call, error) {
+	n, rec := &r.plan.nodes[i], &r.recs[i]
+	a := n.args
+	if undo && n.task != nil {
+		a = n.task.undo()
+	}
+	args, err := r.arguments(i, a)
+	if err != nil {
+		return nil, err
+	}
+	c := &Call{
+		Atom: rec.Name, Flow: r.plan.name, Attempt: max(rec.Attempts, 1), History: slices.Clone(rec.History),
+		args: args, signals: r.signals, id: r.o.ID, due: rec.Due, now: r.o.Now, log: r.o.Log,
+	}
+	if undo {
+		c.Failures = r.failures(func(rec *Record) *Failure { return rec.Failure })
+		c.Failure = rec.Failure
+		if rec.Result != nil {
+			c.Result = *rec.Result
+		}
+	}
+	c.progress = r.progressOf(i)
+	return c, nil
+}
+
+// progressOf gives what a task tells its progress with.
+func (r *Runner) progressOf(i int32) func(float64, any) {
+	mail := r.mail.Load()
+	name, kind := r.recs[i].Name, r.recs[i].Kind
+	state := r.recs[i].State
+	return func(part float64, details any) {
+		if p := clamp(part); p != part {
+			r.o.Log.Warn("progress is a number from 0 to 1", "flow", r.o.ID, "atom", name, "progress", fmt.Sprint(part))
+			part = p
+		}
+		if r.o.Workers == nil { // the flow's goroutine is busy with the task: whoever has news tells it
+			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state, Within: Progressed, Progress: part, At: r.o.Now()}
+			if details != nil {
+				v := ValueOf(details)
+				e.Details = &v
+			}
+			r.hand(e)
+		}
+		mail.post(parcel{moved: true, atom: i, progress: part, details: details})
+	}
+}

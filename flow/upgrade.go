@@ -1,0 +1,79 @@
+package flow
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Difference is what a flow differs in from the one whose records are stored (reliability rule R13).
+type Difference struct {
+	Added    []string
+	Removed  []Removed
+	Renamed  []Renamed // by [Task.Was]
+	Versions []VersionChange
+	early    []string // of the added: something after them has happened already
+}
+
+// Removed is a stored atom that the flow no longer has.
+type Removed struct {
+	Name  string
+	Kind  Kind
+	State lifecycle.State
+}
+
+// Renamed is an atom that is stored under another name.
+type Renamed struct{ Old, New string }
+
+// VersionChange is an atom that is stored with another version.
+type VersionChange struct {
+	Name, Old, New string
+	State          lifecycle.State
+}
+
+func (d *Difference) empty() bool {
+	return len(d.Added)+len(d.Removed)+len(d.Renamed)+len(d.Versions) == 0
+}
+
+// Meaning lists in what the flow would not mean what it meant when it was begun; empty if it just goes on: new atoms at places that were not reached, and whatever
+// changed of atoms that have not run.
+func (d *Difference) Meaning() []string {
+	var all []string
+	for _, name := range d.early {
+		all = append(all, fmt.Sprintf("%s is new, and what comes after it has been done", name))
+	}
+	for _, r := range d.Removed {
+		if r.State != Pending && r.State != Ignore && r.State != Reverted {
+			all = append(all, fmt.Sprintf("%s is gone, and is %s", r.Name, r.State))
+		}
+	}
+	for _, v := range d.Versions {
+		if v.State != Pending && v.State != Ignore && v.State != Reverted {
+			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s", v.Name, v.New, v.State, v.Old))
+		}
+	}
+	return all
+}
+
+// AcceptChanges goes on with whatever the flow has become: stored atoms that it no longer has are left as they are, new ones run.
+func AcceptChanges(*Difference) error { return nil }
+
+// upgrade asks whether the flow may go on as it is now.
+func (r *Runner) upgrade(d *Difference) error {
+	for _, name := range d.Added {
+		if r.gauge.unquiet[r.plan.byName[name]] > 0 {
+			d.early = append(d.early, name)
+		}
+	}
+	if r.o.Upgrade != nil {
+		if err := r.o.Upgrade(d); err != nil {
+			return &Error{Kind: ErrChanged, Text: "the flow " + r.plan.name + " has changed", Err: err}
+		}
+		return nil
+	}
+	if meaning := d.Meaning(); len(meaning) > 0 {
+		return wrong(ErrChanged, nil, "the flow %s is not the one that was begun: %s", r.plan.name, strings.Join(meaning, "; "))
+	}
+	return nil
+}
