@@ -19,7 +19,8 @@ type Act struct {
 	Confirm bool            // the person was told what the event loses, and means it
 }
 
-// Do lets a person cause an event. Errors: NotFound, Refused (with the legal moves), Conflict if the version is no longer current.
+// Do lets a person cause an event. It takes the job away from a worker that has it, but for arrows that ask the worker: then the claim stays, and
+// a step in this process is told ([Run.Changed]). Errors: NotFound, Refused (with the legal moves), Conflict if the version is no longer current.
 func (e *Engine) Do(ctx context.Context, a Act) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.do(ctx, &a)
@@ -54,12 +55,24 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 		}
 	}
 	c.Version, c.Seen, c.Actor, c.Note = j.Version, a.Version, a.Actor, a.Note
-	if arrow, _ := w.Life.Arrow(j.State, a.Event); arrow.Class == lifecycle.Reenter || arrow.Restart {
+	arrow, _ := w.Life.Arrow(j.State, a.Event)
+	if arrow.Class == lifecycle.Reenter || arrow.Restart {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
 		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) { // who retries after the deadline means that it no longer holds
 			never, expires := time.Time{}, w.expires(c.To, now, time.Time{})
 			c.Set.Deadline, c.Set.Expires = &never, &expires
+		}
+	}
+	if arrow.Ask { // the claim stays, if there is one; else the next worker takes it at once
+		c.Keep, c.Set.Due = true, &time.Time{}
+	}
+	if w.Accompany != nil {
+		if err := w.Accompany(ctx, &j, &c); err != nil {
+			return j, err
+		}
+		for i := range c.Tasks {
+			c.Tasks[i].Epoch, c.Tasks[i].Changed = j.Epoch, c.At
 		}
 	}
 	w.announce(&j, &c)

@@ -74,50 +74,59 @@ func (e *Engine) start(p *pool, j job.Job) {
 func (e *Engine) carry(ctx context.Context, j job.Job) {
 	step, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &running{epoch: j.Epoch, cancel: cancel}
+	r := &running{epoch: j.Epoch, cancel: cancel, changed: make(chan struct{}, 1)}
 	e.mu.Lock()
-	e.running[j.ID] = r
+	e.running[j.ID], r.stopping = r, e.stopping
 	e.mu.Unlock()
 	for held := true; held; {
 		e.mu.Lock()
 		r.epoch = j.Epoch
 		e.mu.Unlock()
-		j, held = e.stage(step, j)
+		j, held = e.stage(step, r, j)
 		e.progress.drop(j.ID)
 	}
-	e.mu.Lock()
-	if e.running[j.ID] == r {
-		delete(e.running, j.ID)
-	}
-	e.mu.Unlock()
+	e.release(r, j.ID)
 }
 
-// stage does one attempt at one state and commits what follows. held tells whether the job goes on in these hands.
-func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool) {
+// release notes that a job is no longer in these hands.
+func (e *Engine) release(r *running, id job.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running[id] == r {
+		delete(e.running, id)
+	}
+}
+
+// stage does one attempt at one state, or at several if the step walks through them, and commits what follows. held tells whether the job goes
+// on in these hands.
+func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job.Job, held bool) {
 	w := e.works[j.Kind]
 	for tries := 0; ; tries++ {
-		r := &Run{job: j, engine: e, work: w, began: e.clock.Now()}
+		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, began: e.clock.Now()}
 		o := e.attempt(ctx, r)
+		if r.over {
+			return r.job, false
+		}
 		if o == nil || errors.Is(context.Cause(ctx), errLost) {
-			e.log.Info("claim lost", "job", j.ID, "state", j.State, "epoch", j.Epoch)
-			e.meter.Lost(Lost{Kind: j.Kind, State: j.State})
+			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "epoch", j.Epoch)
+			e.meter.Lost(Lost{Kind: j.Kind, State: r.job.State})
 			return r.job, false
 		}
 		next, err := e.conclude(ctx, r, o)
 		switch {
 		case err == nil:
 			return next, next.Worker == e.name && !next.Ended && next.Epoch > j.Epoch
-		case job.KindOf(err) == job.Conflict && tries < 3:
+		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && hands.listening()):
 			if err := r.Fresh(ctx); err != nil {
 				return r.job, false
 			}
 			j = r.job // what it waited for has happened: look again
 		case job.KindOf(err) == job.Stale:
-			e.log.Info("claim lost", "job", j.ID, "state", j.State, "error", err)
-			e.meter.Lost(Lost{Kind: j.Kind, State: j.State})
+			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "error", err)
+			e.meter.Lost(Lost{Kind: j.Kind, State: r.job.State})
 			return r.job, false
 		default:
-			e.log.Error("commit", "job", j.ID, "state", j.State, "error", err)
+			e.log.Error("commit", "job", j.ID, "state", r.job.State, "error", err)
 			e.giveUp(ctx, r, err)
 			return r.job, false
 		}
@@ -127,19 +136,20 @@ func (e *Engine) stage(ctx context.Context, j job.Job) (next job.Job, held bool)
 // attempt asks the gate and runs the step, as long as the state's time allows. nil means that the claim was lost.
 func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	j := &r.job
+	r.term = newTerm(ctx, e.clock, j.Expires)
+	r.hands.serve(j.Version, r.term)
+	defer r.term.end()
 	if !r.work.knows(j) {
 		b := definitionBlocker(r.work, j)
 		b.Until = e.clock.Now().Add(time.Minute)
 		return judge(Wait(*b))
 	}
-	if !j.Expires.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, j.Expires.Sub(e.clock.Now()), errExpired)
-		defer cancel()
+	if r.work.Steps[j.State] == nil { // a person moved it to where nobody here works
+		return &outcome{verdict: yields}
 	}
-	err := e.step(ctx, r)
-	if err != nil && ctx.Err() != nil {
-		switch cause := context.Cause(ctx); {
+	err := e.step(r.term, r)
+	if err != nil && r.term.Err() != nil {
+		switch cause := context.Cause(r.term); {
 		case errors.Is(cause, errLost):
 			return nil
 		case errors.Is(cause, errStopping):
@@ -189,11 +199,11 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	if err != nil {
 		return r.job, err
 	}
-	merge(&c, r.take())
-	r.work.announce(&r.job, &c)
-	c.Require.Unheld = r.work.begins(&c)
-	c.Require.Settled = r.settled && c.To.State != c.From
+	r.fill(&c)
 	e.chain(&c, r.work, now)
+	if o.verdict == waits && r.hands.listening() {
+		c.Version = r.job.Version // what it waits for may have been told since it looked
+	}
 	if c.Set.Due != nil && !c.Set.Due.IsZero() {
 		defer e.alarm(*c.Set.Due)
 	}
@@ -221,6 +231,9 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 func merge(c *job.Change, set job.Change) {
 	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
 	c.Set.Data, c.Set.Priority, c.Set.Tags, c.Set.Bytes = set.Set.Data, set.Set.Priority, set.Set.Tags, set.Set.Bytes
+	if set.Set.Cause != nil && (c.Set.Cause == nil || *c.Set.Cause == "") {
+		c.Set.Cause = set.Set.Cause
+	}
 	if set.Set.Message != nil && (c.Set.Message == nil || *c.Set.Message == "") {
 		c.Set.Message = set.Set.Message
 	}
@@ -247,9 +260,17 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 	}
 }
 
-// commit hands the change to the store. When its fate is unknown the record tells: as long as the claim's epoch stands and the history did
-// not grow, it was not applied and is handed in again (reliability rule R5).
-func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (job.Job, error) {
+// commit hands the change to the store. When its fate is unknown record and history tell: as long as the claim stands and the history does not
+// have its entry, it was not applied and is handed in again (reliability rule R5).
+func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Job, err error) {
+	r.hands.committing()
+	defer func(before int64) {
+		version := int64(0)
+		if err == nil {
+			version = after.Version
+		}
+		r.hands.committed(before, version)
+	}(r.job.Version)
 	for try := 1; ; try++ {
 		results, err := e.store.Commit(ctx, c)
 		if err == nil {
@@ -264,13 +285,29 @@ func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (job.Job, err
 		if err != nil {
 			continue
 		}
-		if now.Epoch != c.Epoch || now.Seq != r.job.Seq || !now.Claimed() {
-			if now.Seq > r.job.Seq && now.State == c.To.State {
-				return now, nil
-			}
+		applied, err := e.entered(ctx, r.job.Seq, &now, &c)
+		switch {
+		case err != nil:
+		case applied:
+			return now, nil
+		case now.Epoch != c.Epoch || !now.Claimed():
 			return now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
 		}
 	}
+}
+
+// entered tells whether the history of the job has the entry of change c after number seq.
+func (e *Engine) entered(ctx context.Context, seq int64, j *job.Job, c *job.Change) (bool, error) {
+	if c.Event == "" || j.Seq == seq {
+		return false, nil
+	}
+	history, err := e.store.History(ctx, j.ID, seq, 0)
+	for i := range history {
+		if h := &history[i]; h.Event == c.Event && h.From == c.From && h.Epoch == c.Epoch && h.Actor == c.Actor && h.At.Equal(c.At.Truncate(time.Microsecond)) {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // giveUp sends a job back whose outcome the store refused, as a counted error.

@@ -63,6 +63,7 @@ type Engine struct {
 	running    map[job.ID]*running
 	waiters    map[job.ID][]*waiter
 	open       bool            // Run is under way and not stopping
+	stopping   chan struct{}   // closed when Run begins to stop
 	work       context.Context // of the steps
 	alarms     alarms
 	alarmTimer *time.Timer
@@ -75,12 +76,6 @@ type Engine struct {
 	retain   *retention
 	usual    usual        // how long jobs stay in their states
 	headway  atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
-}
-
-// running is a job in the hands of this engine.
-type running struct {
-	epoch  int64
-	cancel context.CancelCauseFunc
 }
 
 type lockedEntropy struct {
@@ -229,7 +224,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.mu.Lock()
-	e.work, e.open = work, true
+	e.work, e.open, e.stopping = work, true, make(chan struct{})
 	e.mu.Unlock()
 
 	var loops sync.WaitGroup
@@ -242,6 +237,7 @@ func (e *Engine) Run(ctx context.Context) error {
 
 	e.mu.Lock()
 	e.open = false
+	close(e.stopping)
 	e.mu.Unlock()
 	done := make(chan struct{})
 	go func() { e.steps.Wait(); close(done) }()
@@ -273,8 +269,12 @@ func (e *Engine) hear(hints []job.Hint) {
 		if w := e.works[h.Kind]; h.Free && w != nil && w.Steps[h.State] != nil {
 			work = true
 		}
-		if r := e.running[h.Job]; r != nil && h.Epoch > r.epoch && (h.Ended || h.Free) {
+		switch r := e.running[h.Job]; {
+		case r == nil:
+		case h.Epoch > r.epoch && (h.Ended || h.Free):
 			r.cancel(errLost)
+		case h.Epoch == r.epoch && !h.Ended && !h.Free:
+			r.heed(h.Record)
 		}
 		for _, w := range e.waiters[h.Job] {
 			w.tell(h)

@@ -9,15 +9,22 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Run is one attempt at the work of a state: what a step sees of its job and what it may do besides returning. It belongs to the goroutine
-// of the step; only Log and Progress may be called from others.
+// Run is one attempt at the work of a state, or of several that a step walks through by Move: what a step sees of its job and what it may do
+// besides returning. It belongs to the goroutine of the step; only Log and Progress may be called from others.
 type Run struct {
+	mu      sync.Mutex // guards writes of job, and what other goroutines read of it
 	job     job.Job
+	id      job.ID
+	epoch   int64
 	engine  *Engine
 	work    *Work
-	began   time.Time // of the attempt
+	hands   *running
+	term    *term
+	began   time.Time // of the attempt, or when it came to the state by Move
+	over    bool      // the step itself ended the claim
 	set     job.Fields
 	tasks   []job.Task
 	outbox  []job.Message
@@ -26,8 +33,22 @@ type Run struct {
 	log     *slog.Logger
 }
 
-// Job gives the record as of the claim or the last Save.
+// Job gives the record as of the claim or the last Save, Move or Fresh.
 func (r *Run) Job() job.Job { return r.job }
+
+// record takes a newer record.
+func (r *Run) record(j job.Job) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.job = j
+}
+
+// state is that of the record, for other goroutines.
+func (r *Run) state() lifecycle.State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.job.State
+}
 
 // Key names the work: the same for every attempt at this state of the job. Whoever is asked to do something under the key does it once.
 func (r *Run) Key() string { return fmt.Sprintf("%s/%s", r.job.ID, r.job.State) }
@@ -74,6 +95,9 @@ func (r *Run) SetData(data any) error {
 // SetMessage leaves a sentence for the user in the commit that ends the attempt.
 func (r *Run) SetMessage(text string) { r.set.Message = &text }
 
+// SetCause leaves one word for programs and filters in the commit that ends the attempt or moves the job. A cause that the outcome has itself stands.
+func (r *Run) SetCause(word string) { r.set.Cause = &word }
+
 // SetPriority changes the priority in the commit that ends the attempt, kept within 0..99.
 func (r *Run) SetPriority(p int) {
 	p = min(max(p, job.FirstPriority), job.LastPriority)
@@ -108,8 +132,9 @@ func (r *Run) Send(topic, key string, body any) error {
 	return nil
 }
 
-// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is over: stop. After any
-// other error it may be called again: nothing of what was set is forgotten.
+// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is over: stop. Conflict means
+// that a person moved the job to another state and left it to its worker: call Fresh. After any error but Stale it may be called again: nothing
+// of what was set is forgotten.
 func (r *Run) Save(ctx context.Context) error {
 	c := r.take()
 	c.Keep = true
@@ -131,6 +156,9 @@ func (r *Run) take() job.Change {
 }
 
 func (r *Run) commit(ctx context.Context, c job.Change) error {
+	before, after := r.job.Version, int64(0)
+	r.hands.committing()
+	defer func() { r.hands.committed(before, after) }()
 	results, err := r.engine.store.Commit(ctx, c)
 	if err != nil {
 		return err
@@ -138,7 +166,8 @@ func (r *Run) commit(ctx context.Context, c job.Change) error {
 	if results[0].Err != nil {
 		return results[0].Err
 	}
-	r.job = results[0].Job
+	after = results[0].Job.Version
+	r.record(results[0].Job)
 	return nil
 }
 
@@ -204,25 +233,28 @@ func (r *Run) WaitChildren() error {
 	})
 }
 
-// Fresh reads the record again, for its children's counts.
+// Fresh reads the record again: for its children's counts, or because somebody else changed it ([Run.Changed]). The state may be another then,
+// and its time counts. An error of kind Stale means that the claim is over.
 func (r *Run) Fresh(ctx context.Context) error {
 	j, err := r.engine.store.Get(ctx, r.job.ID)
 	if err != nil {
 		return err
 	}
-	if j.Epoch != r.job.Epoch {
+	if j.Epoch != r.job.Epoch || !j.Claimed() {
 		return job.Errorf(job.Stale, "read", j.ID, "claim %d is over, the record is at %d", r.job.Epoch, j.Epoch)
 	}
-	r.job = j
+	r.hands.saw(j.Version)
+	r.record(j)
+	r.term.set(j.Expires)
 	return nil
 }
 
-// Log is the job's log: it survives the worker and is shown to the user.
+// Log is the job's log: it survives the worker and is shown to the user. It is that of the state in which it was first asked for.
 func (r *Run) Log() *slog.Logger {
 	r.once.Do(func() {
 		r.log = r.engine.log
 		if logs := r.engine.options.JobLogs; logs != nil {
-			r.log = logs.Logger(r.job.ID, r.job.Epoch, r.job.State)
+			r.log = logs.Logger(r.id, r.epoch, r.state())
 		}
 	})
 	return r.log
@@ -230,5 +262,5 @@ func (r *Run) Log() *slog.Logger {
 
 // Progress tells how far the work of this state has come. It is shown, not stored.
 func (r *Run) Progress(done, total int64, unit string) {
-	r.engine.progress.set(r.job.ID, Progress{Done: done, Total: total, Unit: unit, State: r.job.State, At: r.Now()})
+	r.engine.progress.set(r.id, Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
 }

@@ -26,13 +26,23 @@ func (e *Engine) renewals(ctx context.Context) {
 
 func (e *Engine) renew(ctx context.Context) {
 	r := job.Renewal{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease)}
+	listening := map[job.Lease]*running{}
 	e.mu.Lock()
 	for id, one := range e.running {
-		r.Leases = append(r.Leases, job.Lease{Job: id, Epoch: one.epoch})
+		lease := job.Lease{Job: id, Epoch: one.epoch}
+		r.Leases = append(r.Leases, lease)
+		if one.listening() {
+			listening[lease] = one
+		}
 	}
 	e.mu.Unlock()
 	if len(r.Leases) == 0 {
 		return
+	}
+	for lease, one := range listening { // hints can be lost
+		if j, err := e.store.Get(ctx, lease.Job); err == nil && j.Epoch == lease.Epoch && j.Claimed() {
+			one.heed(&j)
+		}
 	}
 	lost, err := e.store.Renew(ctx, r)
 	if err != nil {

@@ -98,7 +98,9 @@ func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 	if err != nil {
 		return x, err
 	}
-	x.ask(due, "it is due")
+	if !rests(&j) {
+		x.ask(due, "it is due")
+	}
 	if gate := w.Gates[j.State]; gate != nil && !j.Claimed() {
 		x.ask(gate(ctx, &j), "its gate is open")
 	}
@@ -207,14 +209,14 @@ func definitionBlocker(w *Work, j *job.Job) *Blocker {
 
 // whyOutside explains states that no worker takes: somebody or something else has to act.
 func (e *Engine) whyOutside(w *Work, j *job.Job) *Blocker {
+	if rests(j) {
+		return whyRests(w, j)
+	}
 	if w.Steps[j.State] != nil {
 		return nil
 	}
 	b := &Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
-	people := lifecycle.Actor(0)
-	for _, x := range Exits(w.Life, j.Position) {
-		people |= x.By & (lifecycle.Operator | lifecycle.Owner)
-	}
+	people := movers(w, j)
 	stage, _ := w.Life.Stage(j.State)
 	switch {
 	case stage.Kind != lifecycle.Wait:

@@ -48,6 +48,11 @@ type Work struct {
 	// Nil allows all.
 	Allow func(ctx context.Context, j *job.Job, a *Act) (job.Require, error)
 
+	// Accompany is called by Do with the complete change of a person's event before it is committed: it may add tasks, data and messages, which
+	// are then part of that commit. j is the record before. It may be called again for the same act if the record changed meanwhile; its error
+	// stops the act. Nil: nothing is added.
+	Accompany func(ctx context.Context, j *job.Job, c *job.Change) error
+
 	// Parks says which holds take jobs out of the queue states whose table has the event hold for workers: such a job stays where it is
 	// put until a person releases it. Other holds let jobs wait where they are and go on by themselves. Nil: none.
 	Parks func(h *job.Hold) bool

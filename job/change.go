@@ -34,7 +34,7 @@ type Change struct {
 	Seen int64 // the version that a person saw and expected, for the audit list; 0: none was named
 
 	Set    Fields
-	Keep   bool      // keep the claim and its epoch (no transition, or a loop); without a claim, its worker goes on undisturbed
+	Keep   bool      // keep the claim and its epoch, in a transition too but not into an end; without a claim, its worker goes on undisturbed
 	Purge  bool      // the record of a tombstone goes, and with it history, tasks and messages; refused while jobs of the batch exist or a message is pending. No Event
 	Chain  *Chain    // ask for the claim of the next state in the same commit
 	Spawn  []Created // children to create; one that exists already (by ID) is left as it is

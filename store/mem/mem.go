@@ -4,7 +4,9 @@ package mem
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/stagepost/stagepost/job"
@@ -20,7 +22,7 @@ type Store struct {
 	place    map[job.ID]int
 	keys     map[key]job.ID
 	history  map[job.ID][]job.Event
-	tasks    map[job.ID][]job.Task // by name
+	tasks    map[job.ID]map[string]job.Task // by name
 	messages map[string]*job.Message
 	posted   []string // keys of messages, oldest first
 	audit    []job.Audit
@@ -38,7 +40,7 @@ type key struct {
 func New() *Store {
 	return &Store{
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
-		history: map[job.ID][]job.Event{}, tasks: map[job.ID][]job.Task{}, messages: map[string]*job.Message{},
+		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
 		watchers: map[int]func([]job.Hint){},
 	}
 }
@@ -108,7 +110,10 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) ([]job
 
 // Tasks is part of job.Store.
 func (s *Store) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
-	return do(s, ctx, func() ([]job.Task, error) { return slices.Clone(s.tasks[id]), nil })
+	return do(s, ctx, func() ([]job.Task, error) {
+		byName := func(a, b job.Task) int { return strings.Compare(a.Name, b.Name) }
+		return slices.SortedFunc(maps.Values(s.tasks[id]), byName), nil
+	})
 }
 
 // Claim is part of job.Store.
@@ -189,28 +194,11 @@ func (r *records) Append(e *job.Event) error {
 }
 
 func (r *records) PutTask(id job.ID, t *job.Task) error {
-	tasks := r.tasks[id]
-	at, found := slices.BinarySearchFunc(tasks, t.Name, func(a job.Task, name string) int {
-		return compare(a.Name, name)
-	})
-	if found {
-		tasks = slices.Clone(tasks)
-		tasks[at] = *t
-		r.tasks[id] = tasks
-	} else {
-		r.tasks[id] = slices.Insert(slices.Clone(tasks), at, *t)
+	if r.tasks[id] == nil {
+		r.tasks[id] = map[string]job.Task{}
 	}
+	r.tasks[id][t.Name] = *t
 	return nil
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (r *records) PutHold(*job.Hold) error  { return nil } // the ledger has them

@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Tell gives a job tasks that somebody other than its worker recorded, replaced by name. A worker that has the claim keeps it and is told
+// ([Run.Changed]); a job that waits unclaimed by [Wait] or [Run.Rest] with the code is due at once, by the same commit. May be called again.
+// Errors: NotFound, Refused for a job that has ended, Conflict if it changed again and again meanwhile, Unavailable when the fate is unknown.
+func (e *Engine) Tell(ctx context.Context, id job.ID, code string, tasks ...job.Task) error {
+	for try := 1; ; try++ {
+		due, err := e.tell(ctx, id, code, tasks)
+		switch kind := job.KindOf(err); {
+		case err == nil && due:
+			e.stir()
+			return nil
+		case (kind == job.Conflict || kind == job.Stale) && try < 20:
+		case kind == job.Stale:
+			return job.Errorf(job.Conflict, "tell", id, "%s", errorText(err))
+		default:
+			return err
+		}
+	}
+}
+
+// tell is one try. due tells whether the job was made due.
+func (e *Engine) tell(ctx context.Context, id job.ID, code string, tasks []job.Task) (due bool, err error) {
+	j, err := e.store.Get(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	if j.Ended {
+		return false, job.Errorf(job.Refused, "tell", id, "it has ended (%s)", j.State)
+	}
+	now := e.clock.Now()
+	c := job.Change{Job: id, Keep: true, At: now, Actor: e.name, Tasks: append([]job.Task{}, tasks...)}
+	for i := range c.Tasks {
+		c.Tasks[i].Epoch, c.Tasks[i].Changed = j.Epoch, now
+	}
+	if j.Claimed() { // under the claim: nothing that its worker commits meanwhile stands in the way
+		c.Epoch = j.Epoch
+	} else {
+		c.Version = j.Version
+		if due = j.Cause == code && j.Due.After(now); due {
+			c.Set.Due = &now
+		}
+	}
+	_, err = e.one(ctx, c)
+	return due, err
+}

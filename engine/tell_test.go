@@ -1,0 +1,152 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+var theFerry = job.Task{Name: "ferry", Kind: "test", State: "Here"}
+
+// awaits is a step that goes home when the ferry is here; look is called between its look and its wait.
+func awaits(look func(n int, r *engine.Run), listens bool) engine.Step {
+	n := 0
+	return func(ctx context.Context, r *engine.Run) error {
+		if r.Job().State == "Camp" {
+			if err := r.Move(ctx, "go"); err != nil {
+				return err
+			}
+		}
+		if listens {
+			r.Changed()
+		}
+		tasks, err := r.Tasks(ctx)
+		if err != nil {
+			return err
+		}
+		if len(tasks) > 0 {
+			return r.Move(ctx, "arrive")
+		}
+		n++
+		look(n, r)
+		return engine.Wait(engine.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
+	}
+}
+
+// TestTellEndsAWait: at once if it waits for that. The control waits for something else.
+func TestTellEndsAWait(t *testing.T) {
+	for code, want := range map[string]time.Duration{"ferry": 0, "bridge": 50 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour}, treks(awaits(func(int, *engine.Run) {}, true)))
+			defer w.stop()
+			id := w.post(aTrek).ID
+			time.Sleep(10 * time.Minute)
+			began := time.Now()
+			if err := w.Tell(t.Context(), id, code, theFerry); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Hour)
+			if j := w.get(id); j.State != "Home" || j.Entered.Sub(began) != want {
+				t.Errorf("%s: %s after %s, want %s", code, j.State, j.Entered.Sub(began), want)
+			}
+			if err := w.Tell(t.Context(), id, code, theFerry); job.KindOf(err) != job.Refused {
+				t.Errorf("told after its end: %v", err)
+			}
+			w.verify(id)
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, treks(paused))
+		defer w.stop()
+		if err := w.Tell(t.Context(), "tre_none", "ferry", theFerry); job.KindOf(err) != job.NotFound {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestNoWordIsLostBeforeAWait: what is told between the step's look and its wait lets it look again. The control does not listen.
+func TestNoWordIsLostBeforeAWait(t *testing.T) {
+	for listens, want := range map[bool]time.Duration{true: 0, false: time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			w = start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour}, treks(awaits(func(n int, r *engine.Run) {
+				if n == 1 {
+					if err := w.Tell(t.Context(), r.Job().ID, "ferry", theFerry); err != nil {
+						t.Error(err)
+					}
+				}
+			}, listens)))
+			defer w.stop()
+			began, id := time.Now(), w.post(aTrek).ID
+			time.Sleep(3 * time.Hour)
+			if j := w.get(id); j.State != "Home" || j.Entered.Sub(began) != want || j.Attempts != 0 {
+				t.Errorf("listens %t: %s after %s, want %s", listens, j.State, j.Entered.Sub(began), want)
+			}
+			w.verify(id)
+		})
+	}
+}
+
+// TestTellDisturbsNobody: hundreds of words while the step commits without a pause; the claim stays, everything is recorded, and the step hears
+// of each that it has not seen. Its own commits are no news.
+func TestTellDisturbsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const words = 300
+		told, own := 0, 0
+		w := start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
+			changed := r.Changed()
+			if err := r.Move(ctx, "go"); err != nil {
+				return err
+			}
+			for i := range 50 {
+				r.PutTask(job.Task{Name: fmt.Sprint("own", i), Kind: "test", State: "Done"})
+				if err := r.Save(ctx); err != nil {
+					return err
+				}
+			}
+			select {
+			case <-changed:
+				own++
+			default:
+			}
+			for told < words {
+				r.PutTask(job.Task{Name: "step", Kind: "test", State: "On"})
+				if err := r.Save(ctx); err != nil {
+					return err
+				}
+				<-changed
+				if err := r.Fresh(ctx); err != nil {
+					return err
+				}
+				tasks, err := r.Tasks(ctx)
+				if err != nil {
+					return err
+				}
+				told = len(tasks) - 51
+			}
+			return r.Move(ctx, "arrive")
+		}))
+		defer w.stop()
+		id := w.post(aTrek).ID
+		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
+		synctest.Wait()
+		for i := range words {
+			if err := w.Tell(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test", State: "Said"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		j := w.end(id)
+		synctest.Wait()
+		if j.State != "Home" || j.Epoch != 1 || told != words || own != 0 || w.times(id, lc.Lost) != 0 {
+			t.Errorf("got %s, epoch %d, told %d, own changes were news %d times", j.State, j.Epoch, told, own)
+		}
+		w.verify(id)
+	})
+}

@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// movers gives the people who may move a job from where it stands.
+func movers(w *Work, j *job.Job) lifecycle.Actor {
+	people := lifecycle.Actor(0)
+	for _, x := range Exits(w.Life, j.Position) {
+		people |= x.By & (lifecycle.Operator | lifecycle.Owner)
+	}
+	return people
+}
+
+// rests tells whether a step left a job by [Run.Rest] until a person moves it.
+func rests(j *job.Job) bool { return !j.Claimed() && !j.Due.Before(never) }
+
+func whyRests(w *Work, j *job.Job) *Blocker {
+	b := &Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered, Holder: movers(w, j).String()}
+	if b.Sentence == "" {
+		stage, _ := w.Life.Stage(j.State)
+		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
+	}
+	b.Remedy = "see the moves: one of them takes it away"
+	return b
+}
