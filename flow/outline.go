@@ -1,0 +1,91 @@
+package flow
+
+import "slices"
+
+// KindFlow is the kind of a flow in an [Outline]. Records have the other two kinds only.
+const KindFlow Kind = "flow"
+
+// Outline is the structure of a flow as everybody who shows it sees it: pictures, the API, the command line. It holds no code and is JSON.
+type Outline struct {
+	Kind     Kind           `json:"kind"`
+	Name     string         `json:"name"`               // of an atom: as in its [Record]
+	Version  string         `json:"version,omitempty"`  // of an atom
+	Priority int            `json:"priority,omitempty"` // of an atom
+	Needs    []string       `json:"needs,omitempty"`    // see [Item]
+	Gives    []string       `json:"gives,omitempty"`
+	Pattern  Pattern        `json:"pattern,omitempty"` // of a flow
+	Retry    *Outline       `json:"retry,omitempty"`   // the retry controller of a flow
+	Items    []*Outline     `json:"items,omitempty"`   // of a flow, in the order of [Flow.Items]
+	Links    []OutlinedLink `json:"links,omitempty"`   // of a graph flow; those of the other patterns follow from the order
+}
+
+// OutlinedLink is a link of a graph flow: To waits for From. Both are places in Items, and From is the smaller.
+type OutlinedLink struct {
+	From  int      `json:"from"`
+	To    int      `json:"to"`
+	Names []string `json:"names,omitempty"` // the values because of which it was made; none: made by hand
+	Depth Depth    `json:"depth,omitempty"` // of its decider; empty: it has none
+}
+
+// OutlineOf gives the structure of a flow. Errors: those with which [New] refuses one.
+func OutlineOf(root Item) (*Outline, error) {
+	if _, err := compile(root); err != nil {
+		return nil, err
+	}
+	return outline(root), nil
+}
+
+func outline(item Item) *Outline {
+	f, ok := item.(*Flow)
+	if !ok {
+		t := item.(*Task) // compile knows nothing else
+		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(), Gives: t.Gives()}
+	}
+	o := &Outline{Kind: KindFlow, Name: f.Name, Needs: f.Needs(), Gives: f.Gives(), Pattern: f.pattern}
+	if r := f.Retry; r != nil {
+		o.Retry = &Outline{Kind: KindRetry, Name: f.retryName(), Version: r.version(), Priority: r.Priority, Needs: r.Args.needs(), Gives: One(r.Result).names()}
+	}
+	place := map[Item]int{}
+	for i, item := range f.Items() {
+		o.Items = append(o.Items, outline(item))
+		place[item] = i
+	}
+	if f.pattern != PatternGraph {
+		return o
+	}
+	for _, l := range f.Links() {
+		o.Links = append(o.Links, OutlinedLink{From: place[l.From], To: place[l.To], Names: l.Names, Depth: l.Depth})
+	}
+	slices.SortFunc(o.Links, func(a, b OutlinedLink) int {
+		if a.From != b.From {
+			return a.From - b.From
+		}
+		return a.To - b.To
+	})
+	return o
+}
+
+// Walk calls visit with the outline and all that is in it, in the order in which flows are compiled: a flow, its retry controller, its items. within is the flow that
+// something stands in, nil for the root.
+func (o *Outline) Walk(visit func(part, within *Outline)) { o.walk(nil, visit) }
+
+func (o *Outline) walk(within *Outline, visit func(part, within *Outline)) {
+	visit(o, within)
+	if o.Retry != nil {
+		o.Retry.walk(o, visit)
+	}
+	for _, item := range o.Items {
+		item.walk(o, visit)
+	}
+}
+
+// Atoms lists the names of the tasks and retry controllers in the order of Walk.
+func (o *Outline) Atoms() []string {
+	var names []string
+	o.Walk(func(part, _ *Outline) {
+		if part.Kind != KindFlow {
+			names = append(names, part.Name)
+		}
+	})
+	return names
+}
