@@ -1,0 +1,154 @@
+package flowfile
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Command is a command to be run.
+type Command struct {
+	Argv  []string
+	Env   []string      // all of it, as NAME=value; HOME is added if it is missing: the directory
+	Stdin []byte        // all that it can read
+	Dir   string        // where it runs; empty: an empty directory of its own, removed afterwards
+	Most  int           // bytes of standard output; more is an error
+	Grace time.Duration // that it gets to end after SIGTERM
+}
+
+// Output is what became of a command that was run to its end.
+type Output struct {
+	Stdout []byte
+	Stderr []byte // its end
+	Exit   int    // -1: it was ended by a signal
+	Signal string // "SIGKILL"; empty: it ended by itself
+}
+
+// Commander runs commands. The contract: when Run returns, nothing of the command is left that it can be held responsible for; the command sees no environment but Env; when ctx ends
+// it is told to end (SIGTERM), and is ended after Grace. Errors are about running it, not about its exit: the cause of ctx, [OutputError], whatever kept it from starting.
+type Commander interface {
+	Run(ctx context.Context, c *Command) (*Output, error)
+}
+
+// Bounds of commands.
+const (
+	MaxOutput   = 1 << 20 // bytes of standard output, and of an answer to a request
+	keptStderr  = 4 << 10 // bytes
+	termination = 5 * time.Second
+	longestVar  = 100 << 10 // bytes of one variable: Linux takes 128 KiB with the name
+	longestEnv  = 512 << 10 // bytes of all
+)
+
+// TypeCommandFailed is the type of failure of a command that did not exit with 0.
+const TypeCommandFailed = "CommandFailed"
+
+// CommandError is how a command ended that failed.
+type CommandError struct {
+	Exit   int    // -1: by a signal
+	Signal string // "SIGKILL"; empty: it exited
+	Stderr string // the end of what it wrote to standard error
+}
+
+// Error is part of error.
+func (e *CommandError) Error() string {
+	text := fmt.Sprintf("the command exited with %d", e.Exit)
+	if e.Signal != "" {
+		text = "the command was ended by " + e.Signal
+	}
+	if e.Stderr != "" {
+		text += ": " + e.Stderr
+	}
+	return text
+}
+
+// FailureType is part of flow.Typed.
+func (e *CommandError) FailureType() string { return TypeCommandFailed }
+
+// command reads what is to be run.
+func (r *reader) command(a *action, t *tree) bool {
+	if !r.o.Commands && !r.o.any {
+		r.wrong(t.place, "commands are off: the program that reads the file must allow them (flowfile.Options.Commands)")
+	}
+	switch {
+	case t.kind == list && len(t.items) > 0:
+		for _, one := range t.items {
+			a.argv = append(a.argv, r.text(one, "an argument of run"))
+		}
+		if a.argv[0] == "" {
+			r.wrong(t.items[0].place, "the program has no name")
+		}
+	case t.kind == leaf && t.value != nil && t.value != "":
+		a.script = r.text(t, "run")
+	default:
+		r.wrong(t.place, "run is text for sh, or a list of a program and its arguments, not %s", t.word())
+		return false
+	}
+	if strings.Contains(a.script+strings.Join(a.argv, ""), "\x00") {
+		r.wrong(t.place, "a command holds no NUL bytes")
+	}
+	return true
+}
+
+// dir reads where a command runs.
+func (r *reader) dir(t *tree) string {
+	dir := r.text(t, "dir")
+	switch {
+	case dir == "" || filepath.IsAbs(dir) || r.o.any:
+		return dir
+	case r.o.Dir == "":
+		r.wrong(t.place, "dir must be absolute here: %.60q begins without a slash", dir)
+	case !filepath.IsLocal(dir):
+		r.wrong(t.place, "dir must not lead out of the directory that it is below: %.60q", dir)
+	}
+	return filepath.Join(r.o.Dir, dir)
+}
+
+// reserved are variables that change what programs do before they read their arguments. A value that came from outside must not be in them.
+var reserved = []string{"PATH", "HOME", "LANG", "LANGUAGE", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "PS1", "PS2", "PS4", "PWD", "OLDPWD", "SHELL",
+	"TMPDIR", "TERM", "USER", "LOGNAME", "NODE_OPTIONS", "RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERL5DB", "JAVA_TOOL_OPTIONS", "EDITOR", "VISUAL", "PAGER",
+	"PROMPT_COMMAND", "HOSTALIASES", "LOCALDOMAIN", "GCONV_PATH", "OPTIND", "http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "HTTP_PROXY"}
+
+var reservedPrefixes = []string{"LD_", "DYLD_", "LC_", "BASH_", "PYTHON", "GIT_", "SSH_", "STAGEPOST_"}
+
+// variable gives the environment variable of an argument: letters that variables do not have become "_".
+func variable(arg string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, arg)
+}
+
+// variables checks the arguments of commands.
+func (r *reader) variables(k *task) {
+	names := k.args.names()
+	runs := k.act != nil && k.act.kind == "run" && !k.act.noEnv
+	if k.revert != nil && k.revert.kind == "run" && !k.revert.noEnv {
+		runs = true
+		if k.undo != nil {
+			names = append(names, k.undo.names()...)
+		}
+		names = append(names, k.provides.names()...)
+	}
+	if !runs {
+		return
+	}
+	slices.Sort(names)
+	of := map[string]string{}
+	for _, name := range slices.Compact(names) {
+		v := variable(name)
+		switch other, there := of[v]; {
+		case slices.Contains(reserved, v) || slices.ContainsFunc(reservedPrefixes, func(p string) bool { return strings.HasPrefix(v, p) }):
+			r.wrong(k.place, "the environment variable %s is not for values: give the argument another name with rebind", v)
+		case v[0] >= '0' && v[0] <= '9':
+			r.wrong(k.place, "the argument %s of a command must begin with a letter: it becomes an environment variable", name)
+		case there:
+			r.wrong(k.place, "the arguments %s and %s would be the same environment variable, %s: give one another name with rebind", other, name, v)
+		}
+		of[v] = name
+	}
+}

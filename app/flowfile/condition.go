@@ -1,0 +1,206 @@
+package flowfile
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/flow"
+)
+
+// term is a condition over the results of tasks, by name. It always ends, and looks at nothing else.
+type term func(results flow.Values) bool
+
+// condition reads a condition, and the tasks that it looks at in the order of the file.
+func (r *reader) condition(t *tree) (term, []ref) {
+	c := conditions{reader: r}
+	what := c.term(t)
+	if len(c.froms) == 0 && what != nil {
+		r.wrong(t.place, "the condition looks at no task")
+	}
+	return what, c.froms
+}
+
+type conditions struct {
+	*reader
+	froms []ref
+}
+
+// term reads {all: [..]}, {any: [..]}, {not: ..} or {TASK: test}; several keys hold together.
+func (c *conditions) term(t *tree) term {
+	if t.kind != mapping || len(t.members) == 0 {
+		c.wrong(t.place, "a condition is written as task: test, or with all, any, not, not as %s", t.word())
+		return nil
+	}
+	var terms []term
+	for _, m := range t.members {
+		switch m.name {
+		case "all":
+			terms = append(terms, every(c.list(m)))
+		case "any":
+			terms = append(terms, some(c.list(m)))
+		case "not":
+			if one := c.term(m.value); one != nil {
+				terms = append(terms, func(v flow.Values) bool { return !one(v) })
+			}
+		default:
+			if !c.argument(m) {
+				continue
+			}
+			if !slices.ContainsFunc(c.froms, func(f ref) bool { return f.name == m.name }) {
+				c.froms = append(c.froms, ref{m.place, m.name})
+			}
+			if one := c.test(m.value); one != nil {
+				name := m.name
+				terms = append(terms, func(v flow.Values) bool {
+					result, there := v[name]
+					return one(flow.ValueOf(result).Any(), there)
+				})
+			}
+		}
+	}
+	return every(terms)
+}
+
+func (c *conditions) list(m member) []term {
+	if m.value.kind != list || len(m.value.items) == 0 {
+		c.wrong(m.value.place, "%s is a list of conditions, not %s", m.name, m.value.word())
+		return nil
+	}
+	var terms []term
+	for _, one := range m.value.items {
+		if found := c.term(one); found != nil {
+			terms = append(terms, found)
+		}
+	}
+	return terms
+}
+
+func every(terms []term) term {
+	return func(v flow.Values) bool {
+		return !slices.ContainsFunc(terms, func(one term) bool { return !one(v) })
+	}
+}
+
+func some(terms []term) term {
+	return func(v flow.Values) bool {
+		return slices.ContainsFunc(terms, func(one term) bool { return one(v) })
+	}
+}
+
+// test is a condition on one value; there is false if there is none.
+type test func(v any, there bool) bool
+
+var testKeys = table{
+	{"field", aText, "Look at an entry of the result; dots lead further in."},
+	{"equals", anything, "It is this value."},
+	{"in", `{"type":"array"}`, "It is one of these values."},
+	{"exists", aFlag, "It is there and not null; false: it is not."},
+	{"greater", `{"type":["number","string"]}`, "It is greater: numbers among numbers, texts among texts."},
+	{"less", `{"type":["number","string"]}`, "It is less."},
+	{"not", `{"anyOf":[{"$ref":"#/$defs/test"},{"type":["string","number","boolean"]}]}`, "This does not hold of it."},
+}
+
+// test reads a test: a plain value is one for equality.
+func (c *conditions) test(t *tree) test {
+	if t.kind != mapping {
+		want := t.plain()
+		return func(v any, there bool) bool { return there && same(v, want) }
+	}
+	c.keys(t, "a test", testKeys)
+	var all []test
+	for _, m := range t.members {
+		if one := c.single(m); one != nil {
+			all = append(all, one)
+		}
+	}
+	var path []string
+	if field := t.get("field"); field != nil {
+		path = strings.Split(c.text(field, "field"), ".")
+	}
+	if len(all) == 0 {
+		c.wrong(t.place, "the test says nothing: add one of equals, in, exists, greater, less, not")
+	}
+	return func(v any, there bool) bool {
+		for _, name := range path {
+			entries, _ := v.(map[string]any)
+			entry, found := entries[name]
+			v, there = entry, there && found
+		}
+		return !slices.ContainsFunc(all, func(one test) bool { return !one(v, there) })
+	}
+}
+
+// single reads one entry of a test.
+func (c *conditions) single(m member) test {
+	want := m.value.plain()
+	switch m.name {
+	case "equals":
+		return func(v any, there bool) bool { return there && same(v, want) }
+	case "in":
+		words, is := want.([]any)
+		if !is {
+			c.wrong(m.value.place, "in is a list of values, not %s", m.value.word())
+		}
+		return func(v any, there bool) bool {
+			return there && slices.ContainsFunc(words, func(one any) bool { return same(v, one) })
+		}
+	case "exists":
+		yes := c.flag(m.value, "exists", true)
+		return func(v any, there bool) bool { return yes == (there && v != nil) }
+	case "greater", "less":
+		sign := 1
+		if m.name == "less" {
+			sign = -1
+		}
+		if _, ok := order(want, want); !ok {
+			c.wrong(m.value.place, "%s is a number or a text, not %s", m.name, m.value.word())
+		}
+		return func(v any, there bool) bool {
+			found, ok := order(v, want)
+			return there && ok && found == sign
+		}
+	case "not":
+		one := c.test(m.value)
+		return func(v any, there bool) bool { return one != nil && !one(v, there) }
+	}
+	return nil
+}
+
+// same compares values as JSON does; 1 and 1.0 are the same.
+func same(a, b any) bool {
+	if c, ok := order(a, b); ok {
+		return c == 0
+	}
+	return flow.ValueOf(a).Equal(flow.ValueOf(b))
+}
+
+// order compares numbers with numbers and texts with texts.
+func order(a, b any) (c int, ok bool) {
+	if x, is := a.(string); is {
+		y, is := b.(string)
+		return strings.Compare(x, y), is
+	}
+	x, isX := number(a)
+	y, isY := number(b)
+	switch {
+	case !isX || !isY:
+		return 0, false
+	case x < y:
+		return -1, true
+	case x > y:
+		return 1, true
+	}
+	return 0, true
+}
+
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}

@@ -1,0 +1,112 @@
+package flowfile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/flow"
+)
+
+// each reads what is fanned out over.
+func (r *reader) each(t *tree) *each {
+	e := &each{place: t.at("each"), arg: r.name(t.get("each"), "each")}
+	switch in := t.get("in"); {
+	case in == nil:
+		r.wrong(t.place, "each needs in: a list, or the name of an input that is one")
+	case in.kind == list:
+		e.values = in.plain().([]any)
+	default:
+		name := r.name(in, "in")
+		e.isInput, e.from = true, ref{in.place, name}
+		known := make([]string, len(r.inputs))
+		for i := range r.inputs {
+			known[i] = r.inputs[i].Name
+		}
+		if name != "" && !slices.Contains(known, name) {
+			r.wrong(in.place, "in names %s, which is no input of the flow%s", name, similar(name, known))
+		}
+	}
+	if match := t.get("match"); match != nil {
+		e.match = r.text(match, "match")
+		if _, err := path.Match(e.match, ""); err != nil {
+			r.wrong(match.place, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one of some", e.match)
+		}
+	}
+	e.pattern = flow.Pattern(r.oneOf(t.get("order"), "order", "unordered", "linear"))
+	return e
+}
+
+// template checks what a task for each item may have.
+func (r *reader) template(k *task, t *tree) {
+	if k.act != nil && k.act.kind == "wait" {
+		r.wrong(k.act.place, "a wait is not fanned out: all would wait for the same signal")
+	}
+	if len(k.provides.result.Names)+len(k.provides.result.Keys) > 0 {
+		r.wrong(k.provides.place, "with each, provides is one name: that of the list of all results")
+	}
+	if k.was != nil {
+		r.wrong(t.at("was"), "was does not go with each")
+	}
+	if arg := t.get("each"); arg != nil && slices.Contains(k.args.names(), r.text(arg, "each")) {
+		r.wrong(t.at("each"), "the argument %s is there twice: each gives it", r.text(arg, "each"))
+	}
+	if name, is := t.get("each").value.(string); is && nameForm.MatchString(name) {
+		k.args.inject = append(k.args.inject, arg{ref{t.at("each"), name}, nil}) // the value follows when the flow is built
+	}
+}
+
+// list gives the items of a fan-out for the given values of the flow. A pattern without a slash looks at the last part of a path.
+func (e *each) list(values flow.Values, placeholder bool) ([]any, error) {
+	all := e.values
+	if e.isInput {
+		v := flow.ValueOf(values[e.from.name])
+		if v.Any() == nil && placeholder {
+			return []any{"item"}, nil
+		}
+		if err := v.Into(&all); err != nil || v.Any() == nil {
+			return nil, invalid(nil, "the input %s must be a list: %s runs once for each of its items", e.from.name, e.arg)
+		}
+		for i := range all {
+			all[i] = flow.ValueOf(all[i]).Any()
+		}
+	}
+	if e.match == "" {
+		return all, nil
+	}
+	var fit []any
+	for _, v := range all {
+		if text, is := v.(string); is {
+			if !strings.Contains(e.match, "/") {
+				text = path.Base(text)
+			}
+			if ok, _ := path.Match(e.match, text); ok {
+				fit = append(fit, v)
+			}
+		}
+	}
+	return fit, nil
+}
+
+// label makes an atom's name of an item: its text as far as it is made of letters that names have; otherwise with the beginning of a digest, so that different items have
+// different names wherever they stand in the list.
+func label(v any) string {
+	text, isText := v.(string)
+	if !isText {
+		text, _ = textOf(v)
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r < 0x80 && (r == '.' || r == '_' || r == '/' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+			return r
+		}
+		return '-'
+	}, text)
+	if plain == text && len(text) <= 60 && text != "" {
+		return text
+	}
+	json, _ := compactJSON(v)
+	sum := sha256.Sum256(json)
+	return strings.TrimLeft(plain[:min(len(plain), 40)]+"-", "-") + hex.EncodeToString(sum[:8])
+}

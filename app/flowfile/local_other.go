@@ -1,0 +1,18 @@
+//go:build !linux && !darwin
+
+package flowfile
+
+import (
+	"context"
+	"errors"
+)
+
+// Local runs commands where there are process groups; here it refuses.
+type Local struct {
+	Temp string
+}
+
+// Run is part of Commander.
+func (Local) Run(context.Context, *Command) (*Output, error) {
+	return nil, errors.New("commands cannot be run on this system: it has no process groups")
+}

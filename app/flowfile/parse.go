@@ -1,0 +1,126 @@
+package flowfile
+
+import (
+	"errors"
+
+	"github.com/stagepost/stagepost/flow"
+)
+
+// File is a flow that was read and found good. It is safe for concurrent use.
+type File struct {
+	name, about string
+	inputs      []Input
+	root        *part
+	o           Options
+}
+
+// Parse reads a file. The error is [Mistakes]: all that were found, or the first if the text is no YAML.
+func Parse(text []byte, o Options) (*File, error) {
+	f, r := read(text, o)
+	if len(r.mistakes) > 0 {
+		return nil, r.mistakes.finish(linesOf(text))
+	}
+	return f, nil
+}
+
+// read reads a file; it is whole if the reader has no mistakes.
+func read(text []byte, o Options) (*File, *reader) {
+	r := &reader{o: o.withDefaults(), taken: map[string]place{}}
+	f := &File{o: r.o}
+	root, err := grow(text)
+	if err != nil {
+		var m *Mistake
+		if !errors.As(err, &m) {
+			m = wrongAt(place{1, 1}, "%v", err)
+		}
+		r.mistakes = Mistakes{m}
+		return f, r
+	}
+	r.file(f, root)
+	if len(r.mistakes) == 0 {
+		r.check(f)
+	}
+	return f, r
+}
+
+// file reads the whole.
+func (r *reader) file(f *File, t *tree) {
+	if !r.keys(t, "a flow", fileTable) {
+		return
+	}
+	if name := t.get("flow"); name != nil {
+		f.name = r.name(name, "flow")
+	} else {
+		r.wrong(t.place, "the flow has no name: begin with flow: NAME")
+	}
+	if about := t.get("about"); about != nil {
+		f.about = r.text(about, "about")
+	}
+	if inputs := t.get("inputs"); inputs != nil {
+		r.input(inputs)
+	}
+	f.inputs = r.inputs
+	f.root = r.part(t, f.name, 1)
+}
+
+// input reads the inputs.
+func (r *reader) input(t *tree) {
+	if t.kind != mapping {
+		r.wrong(t.place, "inputs are written as keys with values, not as %s", t.word())
+		return
+	}
+	for _, m := range t.members {
+		in := Input{Name: m.name, place: m.place}
+		if !nameForm.MatchString(m.name) {
+			r.wrong(m.place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.name)
+			continue
+		}
+		if m.value.kind != mapping {
+			in.Default = m.value.plain()
+		} else if r.keys(m.value, "an input", inputKeys) {
+			in.Required = r.flag(m.value.get("required"), "required", false)
+			if about := m.value.get("about"); about != nil {
+				in.About = r.text(about, "about")
+			}
+			if def := m.value.get("default"); def != nil {
+				if in.Default = def.plain(); in.Required {
+					r.wrong(m.value.at("default"), "an input that is required needs no default")
+				}
+			}
+		}
+		r.inputs = append(r.inputs, in)
+	}
+}
+
+// Name gives the flow's name.
+func (f *File) Name() string { return f.name }
+
+// About gives what the file says of itself.
+func (f *File) About() string { return f.about }
+
+// Inputs lists the values that the flow takes from outside, in the order of the file.
+func (f *File) Inputs() []Input { return append([]Input(nil), f.inputs...) }
+
+// Values completes and checks inputs: each is declared, and each that is required is there.
+func (f *File) Values(inputs flow.Values) (flow.Values, error) {
+	all := flow.Values{}
+	known := make([]string, len(f.inputs))
+	for i, in := range f.inputs {
+		known[i] = in.Name
+		v, given := inputs[in.Name]
+		switch {
+		case given:
+			all[in.Name] = v
+		case in.Required:
+			return nil, invalid(nil, "the flow %s requires the input %s", f.name, in.Name)
+		default:
+			all[in.Name] = in.Default
+		}
+	}
+	for name := range inputs {
+		if _, there := all[name]; !there {
+			return nil, invalid(nil, "the flow %s has no input %.60q%s", f.name, name, similar(name, known))
+		}
+	}
+	return all, nil
+}

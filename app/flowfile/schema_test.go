@@ -1,0 +1,91 @@
+package flowfile
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+var update = flag.Bool("update", false, "write docs/flowfile.schema.json instead of comparing it")
+
+const published = "../../docs/flowfile.schema.json"
+
+// TestSchemaIsPublished holds the published schema against the tables; with -update it writes it.
+func TestSchemaIsPublished(t *testing.T) {
+	want := string(Schema())
+	if *update {
+		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/flowfile.schema.json is stale; run go test ./app/flowfile -update (-tables +page):\n%s", diff)
+	}
+}
+
+// TestSchemaFits holds examples and mistakes against the schema.
+func TestSchemaFits(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	schema := c.MustCompile(SchemaID)
+	validate := func(text string) error {
+		root, err := grow([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		json, err := compactJSON(root.plain())
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(json))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(v)
+	}
+	files, _ := filepath.Glob(examples + "/*.yaml")
+	for _, file := range files {
+		if err := validate(read1(t, file)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	for _, text := range []string{
+		"linear: []", "flow: f", "{flow: f, linear: [], graph: []}", "{flow: f, linear: [{task: a, rum: x}]}", "{flow: a b, linear: []}",
+		"{flow: f, linear: [{each: a, task: b}]}", "{flow: f, linear: [{task: a, sleep: soon}]}", "{flow: f, graph: [{task: a, when: {}}]}",
+	} {
+		if validate(text) == nil {
+			t.Errorf("the schema takes %s", text)
+		}
+	}
+}
+
+// TestEveryKeyIsDescribed wants a sentence for each key, and its mention in the reference.
+func TestEveryKeyIsDescribed(t *testing.T) {
+	page := read1(t, "../../docs/flows.md")
+	for _, table := range []table{fileTable, partTable, eachTable, revertTable, inputKeys, retryKeys, waitKeys, attemptKeys, httpKeys, providesKeys, testKeys} {
+		for _, k := range table {
+			if !strings.HasSuffix(k.doc, ".") {
+				t.Errorf("the doc of %s is no sentence: %q", k.name, k.doc)
+			}
+			if !strings.Contains(page, "`"+k.name) {
+				t.Errorf("docs/flows.md does not mention %s", k.name)
+			}
+		}
+	}
+}
