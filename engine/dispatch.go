@@ -230,7 +230,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 // did not succeed.
 func merge(c *job.Change, set job.Change) {
 	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
-	c.Set.Data, c.Set.Priority, c.Set.Tags, c.Set.Bytes = set.Set.Data, set.Set.Priority, set.Set.Tags, set.Set.Bytes
+	c.Set.Data, c.Set.Priority, c.Set.Tags, c.Set.Bytes, c.Set.Starts = set.Set.Data, set.Set.Priority, set.Set.Tags, set.Set.Bytes, set.Set.Starts
 	if set.Set.Cause != nil && (c.Set.Cause == nil || *c.Set.Cause == "") {
 		c.Set.Cause = set.Set.Cause
 	}

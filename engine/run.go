@@ -110,6 +110,15 @@ func (r *Run) SetTags(tags ...string) { r.set.Tags = append([]string{}, job.Tagg
 // SetBytes says how large the work is, in the commit that ends the attempt.
 func (r *Run) SetBytes(n int64) { r.set.Bytes = &n }
 
+// Advanced says that the work of this job has come further under this claim, with the next commit: claims whose workers died before do not count towards poison any more.
+// This one does, should its worker die.
+func (r *Run) Advanced() {
+	if r.job.Starts > 1 {
+		one := 1
+		r.set.Starts = &one
+	}
+}
+
 // PutTask records a task's state in the next commit.
 func (r *Run) PutTask(t job.Task) {
 	t.Epoch, t.Changed = r.job.Epoch, r.Now()
