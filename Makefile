@@ -11,6 +11,8 @@ INPUTS ?= 5000x
 TRIES ?= 10000
 RACES ?= 1000
 OBJECTS ?= 10000
+WORLDS ?= 10000
+FLOWS ?= 200
 
 .PHONY: help build demo check fast long race fuzz generate bench tools
 
@@ -46,7 +48,7 @@ fast: build
 	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM jobs WHERE created IS NULL OR changed IS NULL" | grep '^0$$'
 
 race:
-	$(GO) test -race ./engine/... ./store/... ./server/... ./client/...
+	$(GO) test -race ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/...
 
 long:
 	$(GO) test ./app -run OnDisk -everywhere -v -timeout 20m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
@@ -57,6 +59,8 @@ long:
 	$(GO) test ./app/ingest -run TestTwoJobsRace -tries $(RACES) -v -timeout 30m | grep -v '^=== '
 	$(GO) test ./app/ingest -run TestPlanManySmallObjects -jobs $(OBJECTS) -v -timeout 30m | grep -v '^=== '
 	$(GO) test ./app/ingest -run 'TestReportIsSentOnce|TestNobodyDisturbs' -v -timeout 10m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
+	$(GO) test ./flow -run Worlds -worlds $(WORLDS) -v -timeout 20m | grep -v '^=== '
+	$(GO) test ./flow/durable -run KilledFlows -flows $(FLOWS) -v -timeout 10m | grep -v '^=== '
 	$(GO) test ./app/ingest/access -run Memory -vast -v -timeout 10m | grep -v '^=== '
 
 # So many inputs for each fuzz target: a count ends the same way on slow machines, a time does not.

@@ -40,6 +40,7 @@ func (r *Runner) load(ctx context.Context) error {
 	}
 	diff, err := r.match(snap)
 	if err != nil {
+		r.recs = nil
 		return err
 	}
 	r.state, r.injected, r.signals = snap.State, snap.Injected, maps.Clone(snap.Signals)
@@ -55,6 +56,7 @@ func (r *Runner) load(ctx context.Context) error {
 	}
 	r.gauge = newGauge(r.plan, r.recs)
 	r.active, r.waiting, r.timers, r.again = map[int32]func() bool{}, map[int32]bool{}, nil, map[int32]bool{}
+	r.unbegun = map[int32]bool{}
 	r.faults, r.extra = nil, nil
 	if diff != nil {
 		if err := r.upgrade(diff); err != nil {
@@ -76,7 +78,7 @@ func (r *Runner) load(ctx context.Context) error {
 // match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs in, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.recs = make([]Record, len(r.plan.nodes))
-	r.isDirty, r.dirty, r.ghosts = make([]bool, len(r.plan.nodes)), nil, nil
+	r.isDirty, r.dirty, r.ghosts, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, map[int32]bool{}
 	r.fresh = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
 	for i := range snap.Atoms {
@@ -98,6 +100,12 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind, n.kindOf())
 		}
 		r.recs[i] = *rec
+		if rec.Failure != nil {
+			r.failing[i] = true
+		}
+		if rec.Result == nil && rec.Kind == KindTask && (rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
+			r.recs[i].Result = &Value{} // a null result comes back from JSON as none
+		}
 		if rec.Version != version {
 			diff.Versions = append(diff.Versions, VersionChange{n.name, rec.Version, version, rec.State})
 			r.recs[i].Version = version
@@ -108,6 +116,11 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 			r.mark(i)
 		}
 		delete(stored, rec.Name)
+	}
+	for _, i := range r.plan.atoms { // what was stored before it had its name
+		for _, old := range r.plan.nodes[i].was() {
+			delete(stored, old)
+		}
 	}
 	for i := range snap.Atoms {
 		if rec := &snap.Atoms[i]; stored[rec.Name] == rec {
@@ -123,17 +136,14 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 
 // find gives the stored record of an atom, under its name or an earlier one, and the atom's version.
 func (r *Runner) find(stored map[string]*Record, n *node, diff *Difference) (*Record, string) {
-	var was []string
-	var version string
-	if n.task != nil {
-		was, version = n.task.Was, n.task.version()
-	} else {
-		was, version = n.retry.Was, n.retry.version()
-	}
+	version := n.version()
 	if rec := stored[n.name]; rec != nil {
 		return rec, version
 	}
-	for _, old := range was {
+	for _, old := range n.was() {
+		if _, taken := r.plan.byName[old]; taken { // by an atom of the flow as it is now
+			continue
+		}
 		if rec := stored[old]; rec != nil {
 			diff.Renamed = append(diff.Renamed, Renamed{old, n.name})
 			return rec, version
@@ -235,6 +245,9 @@ func (r *Runner) save(ctx context.Context, c *Commit) error {
 }
 
 func (r *Runner) mark(i int32) {
+	if r.recs[i].Failure != nil {
+		r.failing[i] = true
+	}
 	if !r.isDirty[i] {
 		r.isDirty[i] = true
 		r.dirty = append(r.dirty, i)

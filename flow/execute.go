@@ -32,7 +32,13 @@ type Keeper interface {
 // submit begins an execution or revert.
 func (r *Runner) submit(ctx context.Context, w work) {
 	c, err := r.call(w.atom, w.undo)
-	if err != nil {
+	switch f := r.recs[w.atom].Failure; {
+	case err == nil:
+	case w.undo && f != nil && f.Type == TypeNotFound: // it never had its arguments, and has done nothing that could be taken back
+		r.active[w.atom] = func() bool { return false }
+		r.mail.Load().post(parcel{done: &outcome{work: w}, crew: r.crew})
+		return
+	default:
 		r.fail(w.atom, err)
 		return
 	}
@@ -40,10 +46,10 @@ func (r *Runner) submit(ctx context.Context, w work) {
 		r.queue = append(r.queue, queued{w, c})
 		return
 	}
-	mail := r.mail.Load()
+	mail, crew := r.mail.Load(), r.crew
 	r.active[w.atom] = r.o.Workers.submit(func() {
 		o := r.perform(ctx, w, c)
-		mail.post(parcel{done: o})
+		mail.post(parcel{done: o, crew: crew})
 	})
 }
 
@@ -76,7 +82,10 @@ func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
 		_, o.fault = guard(ctx, hook(after), c)
 	}
 	if k, ok := r.o.Storage.(Keeper); ok && o.err == nil {
-		o.value, o.err = k.Keep(o.value)
+		keep := func(context.Context, *Call) (any, error) { return k.Keep(o.value) } // encoding calls methods of the value
+		var v any
+		v, o.err = guard(ctx, keep, c)
+		o.value = ValueOf(v)
 	}
 	return o
 }
@@ -127,11 +136,10 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 		}
 	}
 	if got.err != nil && errors.Is(timed.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-		f := failed(TypeTimeout, "%s took longer than %s", c.Atom, limit)
-		if !errors.Is(got.err, context.DeadlineExceeded) {
-			f.Causes = []*Failure{FailureOf(got.err)}
+		if errors.Is(got.err, context.DeadlineExceeded) {
+			return nil, failed(TypeTimeout, "%s took longer than %s", c.Atom, limit)
 		}
-		return nil, f
+		return nil, failed(TypeTimeout, "%s took longer than %s: %w", c.Atom, limit, got.err)
 	}
 	return got.v, got.err
 }
@@ -162,6 +170,7 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 		if err := r.heed(ctx); err != nil {
 			return nil, err
 		}
+		r.rouse(ctx) // after the mail is read: a signal that came while it slept wakes nobody a second time
 		over := ctx.Done()
 		if ctx.Err() != nil || r.state != Running || r.wish.Load() == wishStop {
 			if r.recall(); len(r.active) == 0 {
@@ -177,10 +186,8 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 		}
 		if r.block(over, patience) {
 			r.o.Log.Error("tasks do not end although their flow is given up; they are left behind", "flow", r.o.ID, "tasks", len(r.active))
-			clear(r.active)
-			r.mail.Store(newMailbox())
+			r.disown()
 		}
-		r.rouse(ctx)
 	}
 	return done, nil
 }
@@ -221,6 +228,7 @@ func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough 
 func (r *Runner) open(done *[]*outcome) {
 	for _, p := range r.mail.Load().take() {
 		switch {
+		case p.crew != r.crew && p.signal == "": // of a task that was left behind: it is done again
 		case p.done != nil:
 			delete(r.active, p.done.atom)
 			*done = append(*done, p.done)
@@ -235,6 +243,18 @@ func (r *Runner) open(done *[]*outcome) {
 			r.moved(p)
 		}
 	}
+}
+
+// disown leaves behind what is active: what has not begun never will, and nobody waits for the rest or hears of it.
+func (r *Runner) disown() {
+	for _, cancel := range r.active {
+		if cancel != nil {
+			cancel()
+		}
+	}
+	clear(r.active)
+	clear(r.unbegun)
+	r.crew++
 }
 
 // moved takes in progress. It is stored with whatever is stored next.
@@ -254,13 +274,17 @@ func (r *Runner) moved(p parcel) {
 // complete changes the records by what an execution or revert came to.
 func (r *Runner) complete(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
+	delete(r.unbegun, o.atom)
 	if o.err != nil && ctx.Err() != nil {
 		return // it was interrupted: it is done again in the next run
 	}
 	var wait *awaiting
 	if !o.undo && errors.As(o.err, &wait) && rec.Kind == KindTask && o.fault == nil {
-		r.pauseAt(o.atom, wait.until, wait.signal, Event{Within: Waits})
-		return
+		if wait.signal != "" || !wait.until.IsZero() {
+			r.pauseAt(o.atom, wait.until, wait.signal, Event{Within: Waits})
+			return
+		}
+		o.err = wrong(ErrInvalid, []string{rec.Name}, "%s waits for nothing: neither a signal nor a time", rec.Name)
 	}
 	if o.fault != nil {
 		r.fail(o.atom, o.fault)
@@ -269,7 +293,7 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 	rec.Ended, rec.Waits, rec.Awaits, rec.Due = r.o.Now(), false, "", time.Time{}
 	switch {
 	case o.undo && o.err != nil:
-		rec.RevertFailure, rec.Result, rec.Reverted = FailureOf(o.err), nil, nil
+		rec.RevertFailure, rec.Reverted = FailureOf(o.err), nil // the result stays: a run from FAILURE reverts once more
 		r.set(o.atom, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, rec.RevertFailure})
 	case o.undo:
@@ -295,7 +319,7 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	f := FailureOf(o.err)
 	rec.Failure, rec.Result = f, nil
-	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && rec.Tries+1 < t.Attempts.Max && (t.Attempts.Until == nil || !t.Attempts.Until(f)) {
+	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && rec.Tries+1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.enough(t, f) {
 		rec.Tries++
 		rec.Attempts++
 		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "", Event{Within: TriedAgain, Failure: f})
@@ -308,6 +332,18 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 		return
 	}
 	r.resolve(ctx, o.atom, f)
+}
+
+// enough asks whether a task needs no second attempt after a failure. If the answer panics, it needs none.
+func (r *Runner) enough(t *Task, f *Failure) (yes bool) {
+	if t.Attempts.Until == nil {
+		return false
+	}
+	if err := r.consult("Attempts.Until of "+t.Name, func() { yes = t.Attempts.Until(f) }); err != nil {
+		r.o.Log.Error("a function of a task panicked; the task is not tried again", "flow", r.o.ID, "atom", t.Name, "err", err)
+		return true
+	}
+	return yes
 }
 
 // pauseAt lets a RUNNING atom wait.

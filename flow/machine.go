@@ -104,7 +104,7 @@ func (r *Runner) resume(ctx context.Context) error {
 			left = append(left, work{i, false})
 		case rec.State == Reverting:
 			left = append(left, work{i, true})
-		case rec.State == Success && rec.Intention == ToRetry && rec.Due.After(r.o.Now()):
+		case rec.State == Success && rec.Due.After(r.o.Now()) && rec.Intention == ToRetry && r.revertible(i):
 			heap.Push(&r.timers, timer{rec.Due, i})
 		}
 	}
@@ -124,6 +124,9 @@ func (r *Runner) prepare(ctx context.Context, left []work) error {
 	told = append(told, r.notes...) // of what deciders said
 	r.notes = nil
 	if len(r.faults) > 0 || r.wish.Load() == wishStop || ctx.Err() != nil || r.state != Running {
+		for _, w := range moves {
+			r.gauge.note(w.atom) // the next run looks at it
+		}
 		moves, left = nil, nil
 	}
 	all := append(left, moves...)
@@ -180,6 +183,7 @@ func (r *Runner) start(i int32, to lifecycle.State) {
 	if to == Running {
 		rec.Attempts++
 		rec.Tries = 0
+		r.unbegun[i] = true
 	}
 	rec.Progress, rec.Details, rec.Began, rec.Ended = 0, nil, r.o.Now(), time.Time{}
 	r.set(i, to)
@@ -191,6 +195,9 @@ func (r *Runner) ready(ctx context.Context) []work {
 	for changed := r.gauge.take(); len(changed) > 0; changed = r.gauge.take() {
 		slices.Sort(changed)
 		for _, i := range changed {
+			if r.gauge.isNew[i] { // something ignored a moment ago concerns it: it is looked at once, in the next round
+				continue
+			}
 			rec := &r.recs[i]
 			switch {
 			case r.executable(i):
@@ -204,6 +211,8 @@ func (r *Runner) ready(ctx context.Context) []work {
 			}
 		}
 	}
+	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.atom, b.atom) })
+	all = slices.Compact(all)
 	return slices.DeleteFunc(all, func(w work) bool { return !r.executable(w.atom) && !r.revertible(w.atom) }) // ignored meanwhile
 }
 
@@ -278,14 +287,9 @@ func (r *Runner) whole(i int32) any {
 }
 
 func (r *Runner) decide(d Decider, results Values) (yes bool, err error) {
-	r.outside(func() {
-		defer func() {
-			if p := recover(); p != nil {
-				err = failed(TypePanic, "a decider panicked: %v", p)
-			}
-		}()
-		yes, err = d(results)
-	})
+	if panicked := r.consult("a decider", func() { yes, err = d(results) }); panicked != nil {
+		return false, panicked
+	}
 	return yes, err
 }
 
@@ -307,16 +311,23 @@ func (r *Runner) schedule(ctx context.Context) error {
 			return err
 		}
 	}
+	var late []Event // of what could not begin; not stored yet
 	for _, p := range all {
-		if r.fails() {
-			break // it stays RUNNING, and is done when the flow is run again
+		if r.fails() && p.before.Intention != ToRetry {
+			r.planned = append(r.planned, p)
+			continue
 		}
 		r.notes = p.notes
 		if err := r.tellAll(ctx); err != nil {
 			return err
 		}
-		r.submit(ctx, p.work)
+		if !r.fails() { // else it is a controller that stays RUNNING, and is executed when the flow is run again
+			r.submit(ctx, p.work)
+		}
+		late, r.notes = append(late, r.notes...), nil
 	}
+	r.takeBack()
+	r.notes = late
 	return nil
 }
 
@@ -324,6 +335,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 func (r *Runner) takeBack() {
 	for _, p := range r.planned {
 		if r.recs[p.atom].State != p.before.State {
+			p.before.Intention = r.recs[p.atom].Intention // an error of the flow itself may have changed it meanwhile
 			r.recs[p.atom] = p.before
 			r.mark(p.atom)
 			r.gauge.update(p.atom, r.recs)
@@ -353,16 +365,20 @@ func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err 
 	return len(r.planned) > 0 && !r.fails(), nil
 }
 
-// recall takes back from the pool what has not begun.
+// recall takes back from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it is done again, or reverted.
 func (r *Runner) recall() {
 	for i, cancel := range r.active {
 		if cancel == nil || !cancel() {
 			continue
 		}
 		delete(r.active, i)
-		if r.recs[i].State == Running {
-			r.recs[i].Attempts--
+		switch rec := &r.recs[i]; {
+		case rec.State == Running && r.unbegun[i]:
+			rec.Attempts--
 			r.set(i, Pending)
+		case rec.State == Running && (rec.Awaits != "" || !rec.Due.IsZero()): // it was about to go on
+			rec.Waits = true
+			r.waitFor(i)
 		}
 	}
 }
@@ -398,7 +414,25 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	case bad:
 		return nil, r.end(ctx, Fail, FailureState, r.blame())
 	}
+	if err := r.untrue(); err != nil {
+		return nil, r.end(ctx, Fail, FailureState, FailureOf(err))
+	}
 	return nil, r.end(ctx, Revert, Reverted, r.blame())
+}
+
+// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and was not given up, as only storage that somebody damaged has it.
+func (r *Runner) untrue() error {
+	for _, i := range r.plan.atoms {
+		rec, table, kind := &r.recs[i], TaskLife, "Task"
+		if rec.Kind == KindRetry {
+			table, kind = RetryLife, "Retry"
+		}
+		_, known := table.Stage(rec.State)
+		if !known || (rec.State == Pending || rec.State == Reverted) && rec.Intention == Execute {
+			return &StateError{Kind: kind, Name: rec.Name, From: rec.State, To: Running}
+		}
+	}
+	return nil
 }
 
 // leave ends the run without ending the flow.

@@ -19,6 +19,7 @@ type parcel struct {
 	progress float64
 	details  any
 	moved    bool // it is progress
+	crew     int  // of an outcome or progress: see Runner.crew
 	signal   string
 	value    any
 }

@@ -58,6 +58,22 @@ func (n *node) kindOf() Kind {
 	return KindTask
 }
 
+// was gives the earlier names of an atom.
+func (n *node) was() []string {
+	if n.task != nil {
+		return n.task.Was
+	}
+	return n.retry.Was
+}
+
+// version gives the version of an atom's code.
+func (n *node) version() string {
+	if n.task != nil {
+		return n.task.version()
+	}
+	return n.retry.version()
+}
+
 // compile makes the graph. Errors: [ErrDuplicate], [ErrInvalid].
 func compile(root Item) (*plan, error) {
 	if root == nil {
@@ -82,6 +98,9 @@ func compile(root Item) (*plan, error) {
 				p.gives[name] = append(p.gives[name], int32(i))
 			}
 		}
+	}
+	if err := p.mistyped(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }

@@ -26,7 +26,12 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 	case DecideRetry:
 		if rec := &r.recs[res.retry]; rec.Intention != ToRevert { // a whole flow that is being reverted is not retried in part
 			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
-				rec.Due = r.o.Now().Add(max(pause(len(rec.History)), 0))
+				var d time.Duration
+				if err := r.consult("the retry controller "+rec.Name, func() { d = pause(len(rec.History)) }); err != nil {
+					r.fail(i, err)
+					return
+				}
+				rec.Due = r.o.Now().Add(max(d, 0))
 				r.mark(res.retry)
 			}
 			r.intend(res.retry, ToRetry)
@@ -91,15 +96,23 @@ func (r *Runner) ask(ctx context.Context, g int32) (d Decision, err error) {
 		return "", err
 	}
 	retry := r.plan.nodes[g].retry
+	if panicked := r.consult("the retry controller "+c.Atom, func() { d, err = retry.Decide(ctx, c) }); panicked != nil {
+		return "", panicked
+	}
+	return d, err
+}
+
+// consult calls somebody else's code, with mu free, and makes a failure of a panic.
+func (r *Runner) consult(who string, f func()) (err error) {
 	r.outside(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				err = failed(TypePanic, "the retry controller %s panicked: %v", c.Atom, p)
+				err = failed(TypePanic, "%s panicked: %v", who, p)
 			}
 		}()
-		d, err = retry.Decide(ctx, c)
+		f()
 	})
-	return d, err
+	return err
 }
 
 func (r *Runner) revertAll() {
@@ -245,7 +258,14 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 		args: args, signals: r.signals, id: r.o.ID, due: rec.Due, now: r.o.Now, log: r.o.Log,
 	}
 	if undo {
-		c.Failures = r.failures(func(rec *Record) *Failure { return rec.Failure })
+		c.Failures = map[string]*Failure{}
+		for k := range r.failing {
+			if f := &r.recs[k]; f.Failure == nil {
+				delete(r.failing, k)
+			} else if f.State != Running {
+				c.Failures[f.Name] = f.Failure
+			}
+		}
 		c.Failure = rec.Failure
 		if rec.Result != nil {
 			c.Result = *rec.Result
@@ -257,13 +277,21 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 
 // progressOf gives what a task tells its progress with.
 func (r *Runner) progressOf(i int32) func(float64, any) {
-	mail := r.mail.Load()
+	mail, crew := r.mail.Load(), r.crew
 	name, kind := r.recs[i].Name, r.recs[i].Kind
 	state := r.recs[i].State
 	return func(part float64, details any) {
 		if p := clamp(part); p != part {
 			r.o.Log.Warn("progress is a number from 0 to 1", "flow", r.o.ID, "atom", name, "progress", fmt.Sprint(part))
 			part = p
+		}
+		if k, ok := r.o.Storage.(Keeper); ok && details != nil {
+			kept, err := guard(context.Background(), func(context.Context, *Call) (any, error) { return k.Keep(ValueOf(details)) }, &Call{Atom: name})
+			if err != nil {
+				r.o.Log.Warn("what a task says of its progress cannot be stored", "flow", r.o.ID, "atom", name, "err", err)
+				kept = nil
+			}
+			details = kept
 		}
 		if r.o.Workers == nil { // the flow's goroutine is busy with the task: whoever has news tells it
 			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state, Within: Progressed, Progress: part, At: r.o.Now()}
@@ -273,6 +301,6 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 			}
 			r.hand(e)
 		}
-		mail.post(parcel{moved: true, atom: i, progress: part, details: details})
+		mail.post(parcel{moved: true, atom: i, progress: part, details: details, crew: crew})
 	}
 }

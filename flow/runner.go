@@ -34,12 +34,15 @@ type Runner struct {
 
 	dirty   []int32
 	isDirty []bool
-	fresh   bool    // nothing was stored of the atoms yet
-	notes   []Event // of changes that are made but not told
+	failing map[int32]bool // has the atoms with a Failure, and perhaps some that had one
+	fresh   bool           // nothing was stored of the atoms yet
+	notes   []Event        // of changes that are made but not told
 
 	planned  []planned             // moved, and about to be told and begun
-	queue    []queued               // begun, and to be executed in this goroutine
+	queue    []queued              // begun, and to be executed in this goroutine
 	active   map[int32]func() bool // executing or queued in the pool; gives up what has not begun
+	unbegun  map[int32]bool        // moved to RUNNING by this Runner, and nothing came of it yet; atoms that an earlier run may have begun are not among them
+	crew     int                   // number of times that what was active was left behind; what comes from an earlier crew is nobody's
 	waiting  map[int32]bool        // RUNNING, and nobody works on it
 	timers   timers
 	again    map[int32]bool // a failed revert that is to be tried once more
@@ -153,6 +156,7 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	began := r.o.Now()
 	defer func() { r.reported.Active += r.o.Now().Sub(began) }()
 	if err := r.begin(ctx); err != nil {
+		r.wish.Store(noWish)
 		r.abandon()
 		return nil, err
 	}
@@ -174,6 +178,7 @@ func (r *Runner) abandon() {
 		r.loaded = false
 	}
 	r.notes, r.planned, r.queue = nil, nil, nil
+	r.disown()
 }
 
 // Suspend asks the flow to pause: nothing new is begun; what is active ends and is stored. Run returns when the flow is SUSPENDED, or has come to its end meanwhile. It may be
@@ -202,6 +207,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 		return wrong(ErrBusy, nil, "the flow %s is running", r.plan.name)
 	}
 	defer r.running.Store(false)
+	defer r.wish.Store(noWish) // of a listener: it is not for the next run
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.load(ctx); err != nil {
@@ -222,7 +228,7 @@ func (r *Runner) reset(ctx context.Context) error {
 	for _, i := range r.plan.atoms {
 		r.restart(i)
 	}
-	r.again, r.ghosts = nil, nil
+	r.again, r.ghosts = map[int32]bool{}, nil
 	if r.state == Pending {
 		return r.commit(ctx, nil, nil)
 	}

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -41,6 +42,11 @@ type Task struct {
 
 	Attempts Attempts      // tried again by itself, before the flow hears of a failure
 	Timeout  time.Duration // of one attempt at Execute or Revert; zero: none
+
+	takes    map[string]reflect.Type // of a typed task (see [Func0]): its arguments; nil: it is none
+	gives    reflect.Type            // of a typed task: its result; nil: none
+	idle     bool                    // it is typed and has no function
+	nameless bool                    // it is typed and has a key without a name
 }
 
 // Args says what a task or retry controller needs and where it comes from.
@@ -92,7 +98,8 @@ func (a Attempts) pause(n int, chance float64) time.Duration {
 	for i := 1; i < n && pause < most; i++ {
 		pause *= 2
 	}
-	return time.Duration(float64(min(pause, most)) * (1 - max(jitter, 0) + 2*max(jitter, 0)*chance))
+	jitter = min(max(jitter, 0), 1)
+	return time.Duration(float64(min(pause, most)) * (1 - jitter + 2*jitter*chance))
 }
 
 // Title is part of [Item].

@@ -1,0 +1,92 @@
+// Flow-saga books a trip over three companies that know nothing of each other. What was booked is cancelled when something fails, the last first; the
+// payment is confirmed by somebody else, for whom the flow waits without holding a goroutine. The first trip is paid, the second is refused, the third waits in vain.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"time"
+
+	"github.com/stagepost/stagepost/flow"
+)
+
+var (
+	traveller = flow.Name[string]("traveller")
+	ticket    = flow.Name[string]("ticket")
+	room      = flow.Name[string]("room")
+	answer    = flow.Name[string]("answer")
+)
+
+// agency books and cancels.
+type agency struct{ out io.Writer }
+
+func (a *agency) book(what string) func(context.Context, string) (string, error) {
+	return func(_ context.Context, who string) (string, error) {
+		fmt.Fprintln(a.out, "booked a", what, "for", who)
+		return what + " of " + who, nil
+	}
+}
+
+func (a *agency) cancel(_ context.Context, _ string, booked *string) error {
+	if booked != nil { // else there was no booking
+		fmt.Fprintln(a.out, "cancelled the", *booked)
+	}
+	return nil
+}
+
+func (a *agency) trip() *flow.Flow {
+	paid := flow.Wait("payment", "paid", time.Hour)
+	paid.Result = flow.One(answer.String())
+	return flow.Linear("trip",
+		flow.Func1("flight", traveller, ticket, a.book("flight"), a.cancel),
+		flow.Func1("hotel", traveller, room, a.book("room"), a.cancel),
+		paid,
+		flow.Proc3("send", ticket, room, answer, func(_ context.Context, ticket, room, answer string) error {
+			if answer != "yes" {
+				return errors.New("the bank said " + answer)
+			}
+			fmt.Fprintln(a.out, "sent", ticket, "and", room)
+			return nil
+		}, nil),
+	)
+}
+
+// book runs one trip; the bank answers, or does not and time goes by.
+func (a *agency) bookFor(ctx context.Context, who, bank string) error {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r, err := flow.New(a.trip(), flow.Options{ID: who, Inject: flow.Put(traveller, who), Now: func() time.Time { return now }})
+	if err != nil {
+		return err
+	}
+	rest, err := r.Advance(ctx)
+	if err != nil {
+		return err
+	}
+	if bank == "" {
+		now = rest.Until
+	} else {
+		r.Signal(rest.Signals[0], bank)
+	}
+	_, err = r.Advance(ctx)
+	fmt.Fprintln(a.out, r.State(), err)
+	var f *flow.Failure
+	if err != nil && !errors.As(err, &f) { // it is nothing that a task said
+		return err
+	}
+	return nil
+}
+
+func run(ctx context.Context, out io.Writer) error {
+	a := &agency{out}
+	return errors.Join(a.bookFor(ctx, "Ada", "yes"), a.bookFor(ctx, "Ben", "no"), a.bookFor(ctx, "Cleo", ""))
+}
+
+func main() {
+	if err := run(context.Background(), os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,194 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagepost/stagepost/flow"
+)
+
+// says makes a task that says its name when it is executed and when it is taken back.
+func says(name string, err error) *flow.Task {
+	return flow.Proc0(name,
+		func(context.Context) error { fmt.Println("do", name); return err },
+		func(context.Context) error { fmt.Println("undo", name); return nil })
+}
+
+// run runs a flow and says how it ended.
+func run(item flow.Item, o flow.Options) *flow.Runner {
+	r, err := flow.New(item, o)
+	if err != nil {
+		fmt.Println(err)
+		return nil
+	}
+	finish(r)
+	return r
+}
+
+func finish(r *flow.Runner) {
+	err := r.Run(context.Background())
+	fmt.Println(r.State(), err)
+}
+
+// What is done before a failure is taken back, the last first.
+func ExampleLinear() {
+	run(flow.Linear("trip", says("flight", nil), says("hotel", nil), says("car", errors.New("no cars left"))), flow.Options{})
+	// Output:
+	// do flight
+	// do hotel
+	// do car
+	// undo car
+	// undo hotel
+	// undo flight
+	// REVERTED no cars left
+}
+
+// What does not depend on each other is done at once.
+func ExampleUnordered() {
+	var sum [3]int
+	var parts []flow.Item
+	for i := range sum {
+		parts = append(parts, flow.Proc0(fmt.Sprint("part", i), func(context.Context) error { sum[i] = i * i; return nil }, nil))
+	}
+	run(flow.Unordered("parts", parts...), flow.Options{Workers: flow.NewPool(3)})
+	fmt.Println(sum)
+	// Output:
+	// SUCCESS <nil>
+	// [0 1 4]
+}
+
+// A graph flow links its items by who needs what somebody gives, and by hand; a decider says whether a link is followed.
+func ExampleGraph() {
+	total := flow.Name[int]("total")
+	count := flow.Func0("count", total, func(context.Context) (int, error) { return 3, nil }, nil)
+	report := flow.Proc1("report", total, func(_ context.Context, n int) error { fmt.Println("total", n); return nil }, nil)
+	alarm := says("alarm", nil)
+	g := flow.Graph("stock")
+	if err := g.Add(report, count, alarm); err != nil { // in any order
+		fmt.Println(err)
+	}
+	if err := g.LinkIf(count, alarm, flow.When(count, total, func(n int) bool { return n < 3 }), flow.DepthAtom); err != nil {
+		fmt.Println(err)
+	}
+	r := run(g, flow.Options{})
+	rec, _ := r.Atom("alarm")
+	fmt.Println("alarm", rec.State)
+	// Output:
+	// total 3
+	// SUCCESS <nil>
+	// alarm IGNORE
+}
+
+// A retry controller has its part of the flow reverted and done again, here with one value after the other.
+func ExampleForEach() {
+	mirror := flow.ForEach("north", "south")
+	mirror.Result = "mirror"
+	get := flow.Proc1("get", flow.Name[string]("mirror"), func(_ context.Context, from string) error {
+		fmt.Println("from", from)
+		if from == "north" {
+			return errors.New("out of order")
+		}
+		return nil
+	}, nil)
+	run(flow.Linear("fetch", get).With(mirror), flow.Options{})
+	// Output:
+	// from north
+	// from south
+	// SUCCESS <nil>
+}
+
+var (
+	address = flow.Name[string]("address")
+	size    = flow.Name[int]("size")
+)
+
+func measure(_ context.Context, a string) (int, error) { return len(a), nil }
+
+func forget(_ context.Context, a string, made *int) error {
+	fmt.Println("forget", a, *made)
+	return nil
+}
+
+// The keys say what a task takes and gives. flow.Func1("measure", size, size, measure, forget) would not compile: size is no string.
+func ExampleFunc1() {
+	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)), flow.Options{Inject: flow.Put(address, "Main Street 1")})
+	n, err := flow.Get(r, size)
+	fmt.Println(n, err)
+	// Output:
+	// SUCCESS <nil>
+	// 13 <nil>
+}
+
+// A flow that was suspended goes on where it was, in another Runner and with the flow built anew.
+func ExampleRunner_Suspend() {
+	storage := flow.NewMemory()
+	build := func() *flow.Flow { return flow.Linear("f", says("a", nil), says("b", nil)) }
+	var first *flow.Runner
+	pause := func(e flow.Event) {
+		if e.Atom == "a" && e.New == flow.Success {
+			first.Suspend()
+		}
+	}
+	first, err := flow.New(build(), flow.Options{Storage: storage, Listeners: []flow.Listener{pause}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	finish(first)
+	run(build(), flow.Options{Storage: storage})
+	// Output:
+	// do a
+	// SUSPENDED <nil>
+	// do b
+	// SUCCESS <nil>
+}
+
+// A task that waits holds no goroutine: Advance says what the flow waits for, and is called again when that has come.
+func ExampleWait() {
+	approval := flow.Wait("approval", "approved", 0)
+	approval.Result = flow.One("by")
+	r, err := flow.New(flow.Linear("f", approval, says("publish", nil)), flow.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	rest, err := r.Advance(context.Background())
+	fmt.Println("waits for", rest.Signals, err)
+	r.Signal("approved", "Ada")
+	rest, err = r.Advance(context.Background())
+	by, _ := r.Value("by")
+	fmt.Println(r.State(), by.Any(), rest, err)
+	// Output:
+	// waits for [approved] <nil>
+	// do publish
+	// SUCCESS Ada <nil> <nil>
+}
+
+// A task with attempts is tried again by itself; neither its flow nor a controller hears of it.
+func ExampleAttempts() {
+	n := 0
+	call := flow.Proc0("call", func(context.Context) error {
+		if n++; n < 3 {
+			return errors.New("busy")
+		}
+		return nil
+	}, nil)
+	call.Attempts = flow.Attempts{Max: 5, First: time.Millisecond}
+	run(flow.Linear("f", call), flow.Options{})
+	fmt.Println("attempts", n)
+	// Output:
+	// SUCCESS <nil>
+	// attempts 3
+}
+
+// Timing, Capture and the like are listeners.
+func ExampleCapture() {
+	var c flow.Capture
+	run(flow.Linear("f", flow.Sleep("nap", 0)), flow.Options{Listeners: []flow.Listener{c.Listen}})
+	fmt.Println(&c)
+	// Output:
+	// SUCCESS <nil>
+	// f RUNNING, nap RUNNING, nap SUCCESS, f SUCCESS
+}

@@ -1,0 +1,255 @@
+package flow
+
+import "context"
+
+// Func0 makes a task of a function that gives a value. Like all of its kind it takes the name, the keys of the arguments in the order of the function's parameters, the key of
+// what comes out, the function, and the one that takes it back: that gets the same arguments and a pointer to what the function gave, nil if it failed. Nil takes
+// nothing back. The task's other fields may be set afterwards. A value of another type, which can only come from storage or from a task without types, fails the task, or its revert,
+// with an error that names it; tasks that do not fit each other are refused by [New]. [CallOf] gives the [Call].
+func Func0[R any](name string, out Key[R],
+	do func(context.Context) (R, error), undo func(context.Context, *R) error) *Task {
+	t := typed(name, do != nil, out)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		return do(in(ctx, c))
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		was := made[R](&r)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), was)
+	}
+	return t
+}
+
+// Func1 is [Func0] with one argument.
+func Func1[A, R any](name string, k1 Key[A], out Key[R],
+	do func(context.Context, A) (R, error), undo func(context.Context, A, *R) error) *Task {
+	t := typed(name, do != nil, out, k1)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1 := take(&r, k1)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return do(in(ctx, c), v1)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1 := take(&r, k1)
+		was := made[R](&r)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, was)
+	}
+	return t
+}
+
+// Func2 is [Func0] with two arguments.
+func Func2[A, B, R any](name string, k1 Key[A], k2 Key[B], out Key[R],
+	do func(context.Context, A, B) (R, error), undo func(context.Context, A, B, *R) error) *Task {
+	t := typed(name, do != nil, out, k1, k2)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2 := take(&r, k1), take(&r, k2)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return do(in(ctx, c), v1, v2)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2 := take(&r, k1), take(&r, k2)
+		was := made[R](&r)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, v2, was)
+	}
+	return t
+}
+
+// Func3 is [Func0] with three arguments.
+func Func3[A, B, C, R any](name string, k1 Key[A], k2 Key[B], k3 Key[C], out Key[R],
+	do func(context.Context, A, B, C) (R, error), undo func(context.Context, A, B, C, *R) error) *Task {
+	t := typed(name, do != nil, out, k1, k2, k3)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3 := take(&r, k1), take(&r, k2), take(&r, k3)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return do(in(ctx, c), v1, v2, v3)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3 := take(&r, k1), take(&r, k2), take(&r, k3)
+		was := made[R](&r)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, v2, v3, was)
+	}
+	return t
+}
+
+// Func4 is [Func0] with four arguments.
+func Func4[A, B, C, D, R any](name string, k1 Key[A], k2 Key[B], k3 Key[C], k4 Key[D], out Key[R],
+	do func(context.Context, A, B, C, D) (R, error), undo func(context.Context, A, B, C, D, *R) error) *Task {
+	t := typed(name, do != nil, out, k1, k2, k3, k4)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3, v4 := take(&r, k1), take(&r, k2), take(&r, k3), take(&r, k4)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return do(in(ctx, c), v1, v2, v3, v4)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3, v4 := take(&r, k1), take(&r, k2), take(&r, k3), take(&r, k4)
+		was := made[R](&r)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, v2, v3, v4, was)
+	}
+	return t
+}
+
+// Proc0 makes a task of a function of no arguments that gives nothing; see [Func0].
+func Proc0(name string,
+	do func(context.Context) error, undo func(context.Context) error) *Task {
+	t := typed(name, do != nil, nil)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		return nil, do(in(ctx, c))
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		return nil, undo(in(ctx, c))
+	}
+	return t
+}
+
+// Proc1 is [Proc0] with one argument.
+func Proc1[A any](name string, k1 Key[A],
+	do func(context.Context, A) error, undo func(context.Context, A) error) *Task {
+	t := typed(name, do != nil, nil, k1)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1 := take(&r, k1)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, do(in(ctx, c), v1)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1 := take(&r, k1)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1)
+	}
+	return t
+}
+
+// Proc2 is [Proc0] with two arguments.
+func Proc2[A, B any](name string, k1 Key[A], k2 Key[B],
+	do func(context.Context, A, B) error, undo func(context.Context, A, B) error) *Task {
+	t := typed(name, do != nil, nil, k1, k2)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2 := take(&r, k1), take(&r, k2)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, do(in(ctx, c), v1, v2)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2 := take(&r, k1), take(&r, k2)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, v2)
+	}
+	return t
+}
+
+// Proc3 is [Proc0] with three arguments.
+func Proc3[A, B, C any](name string, k1 Key[A], k2 Key[B], k3 Key[C],
+	do func(context.Context, A, B, C) error, undo func(context.Context, A, B, C) error) *Task {
+	t := typed(name, do != nil, nil, k1, k2, k3)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3 := take(&r, k1), take(&r, k2), take(&r, k3)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, do(in(ctx, c), v1, v2, v3)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3 := take(&r, k1), take(&r, k2), take(&r, k3)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, v2, v3)
+	}
+	return t
+}
+
+// Proc4 is [Proc0] with four arguments.
+func Proc4[A, B, C, D any](name string, k1 Key[A], k2 Key[B], k3 Key[C], k4 Key[D],
+	do func(context.Context, A, B, C, D) error, undo func(context.Context, A, B, C, D) error) *Task {
+	t := typed(name, do != nil, nil, k1, k2, k3, k4)
+	t.Execute = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3, v4 := take(&r, k1), take(&r, k2), take(&r, k3), take(&r, k4)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, do(in(ctx, c), v1, v2, v3, v4)
+	}
+	if undo == nil {
+		return t
+	}
+	t.Revert = func(ctx context.Context, c *Call) (any, error) {
+		r := reader{c: c}
+		v1, v2, v3, v4 := take(&r, k1), take(&r, k2), take(&r, k3), take(&r, k4)
+		if r.err != nil {
+			return nil, r.err
+		}
+		return nil, undo(in(ctx, c), v1, v2, v3, v4)
+	}
+	return t
+}

@@ -1,0 +1,274 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// LogOptions of [Logging]. The zero LogOptions work.
+type LogOptions struct {
+	Mask  []string               // values with these names, and entries of objects with these keys, are logged as ***; the texts of failures are logged as they are
+	Level func(Event) slog.Level // defaults to [LogLevel]
+	Chain int                    // atoms before one that failed that are logged with it, the nearest first; defaults to 10, negative: none
+}
+
+// LogLevel is Error for what failed for good, Warn for what failed and is dealt with, Info for what a flow does, Debug for the rest.
+func LogLevel(e Event) slog.Level {
+	switch {
+	case e.New == RevertFailure, e.New == FailureState && e.Atom == "":
+		return slog.LevelError
+	case e.Within == Progressed:
+		return slog.LevelDebug
+	case e.New == FailureState, e.New == Reverted, e.New == Reverting, e.Within == TriedAgain:
+		return slog.LevelWarn
+	case e.Atom == "":
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// Logging is a listener that logs the events of one flow, which it needs to know what came before a failure: of that it logs what it has heard itself.
+// Errors: those of [New].
+func Logging(log *slog.Logger, item Item, o LogOptions) (Listener, error) {
+	p, err := compile(item)
+	if err != nil {
+		return nil, err
+	}
+	if o.Level == nil {
+		o.Level = LogLevel
+	}
+	if o.Chain == 0 {
+		o.Chain = 10
+	}
+	l := &logger{plan: p, log: log, o: o, last: map[string]Event{}, mask: map[string]bool{}}
+	for _, name := range o.Mask {
+		l.mask[name] = true
+	}
+	return l.listen, nil
+}
+
+// logger is what Logging keeps.
+type logger struct {
+	plan *plan
+	log  *slog.Logger
+	o    LogOptions
+	mask map[string]bool
+	mu   sync.Mutex // guards last
+	last map[string]Event
+}
+
+func (l *logger) listen(e Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.Atom != "" && e.Within == "" {
+		l.last[e.Atom] = e
+	}
+	level := l.o.Level(e)
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("flow", e.ID)}
+	what := "flow"
+	if e.Atom != "" {
+		what = string(e.Kind)
+		attrs = append(attrs, slog.String(what, e.Atom))
+	}
+	text := what + " " + string(e.New)
+	switch e.Within {
+	case "":
+		attrs = append(attrs, slog.String("before", string(e.Old)))
+	case Progressed:
+		text = what + " " + string(Progressed)
+		attrs = append(attrs, slog.Float64("progress", e.Progress))
+		if e.Details != nil {
+			attrs = append(attrs, slog.String("details", l.show(e.Atom, *e.Details, false)))
+		}
+	default:
+		text = what + " " + string(e.Within)
+		if !e.Due.IsZero() {
+			attrs = append(attrs, slog.Time("due", e.Due))
+		}
+	}
+	if e.Result != nil {
+		attrs = append(attrs, slog.String("result", l.show(e.Atom, *e.Result, e.New == Success)))
+	}
+	if e.Failure != nil {
+		attrs = append(attrs, slog.String("failure", e.Failure.String()))
+		if chain := l.chain(e); len(chain) > 0 {
+			attrs = append(attrs, slog.Any("chain", chain))
+		}
+	}
+	l.log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+// show gives a value as JSON without what is masked; given says that it is what the atom hands on under the names of its Result.
+func (l *logger) show(atom string, v Value, given bool) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "(no JSON)"
+	}
+	if len(l.mask) == 0 {
+		return cut(string(text), longestMessage)
+	}
+	var all any
+	if err := json.Unmarshal(text, &all); err != nil {
+		return "(no JSON)"
+	}
+	if i, known := l.plan.byName[atom]; known && given {
+		result := l.plan.nodes[i].result
+		if l.mask[result.Name] {
+			return "***"
+		}
+		if list, ok := all.([]any); ok {
+			for k, name := range result.Names {
+				if l.mask[name] && k < len(list) {
+					list[k] = "***"
+				}
+			}
+		}
+	}
+	text, err = json.Marshal(l.hide(all))
+	if err != nil {
+		return "(no JSON)"
+	}
+	return cut(string(text), longestMessage)
+}
+
+// hide masks entries of objects, in place.
+func (l *logger) hide(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = l.hide(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			if l.mask[key] {
+				v[key] = "***"
+			} else {
+				v[key] = l.hide(v[key])
+			}
+		}
+	}
+	return v
+}
+
+// chain lists what came before an atom that failed, the nearest first: its state and result.
+func (l *logger) chain(e Event) []string {
+	i, known := l.plan.byName[e.Atom]
+	if !known || e.Within != "" {
+		return nil
+	}
+	var all []string
+	seen := map[int32]bool{i: true}
+	for next := []int32{i}; len(next) > 0 && len(all) < l.o.Chain; next = next[1:] {
+		for _, before := range slices.Backward(l.plan.nodes[next[0]].pred) {
+			if seen[before] {
+				continue
+			}
+			seen[before] = true
+			next = append(next, before)
+			n := &l.plan.nodes[before]
+			if !n.atom() || len(all) == l.o.Chain {
+				continue
+			}
+			text := n.name
+			if was, heard := l.last[n.name]; heard {
+				text += " " + string(was.New)
+				if was.Result != nil {
+					text += " " + l.show(n.name, *was.Result, was.New == Success)
+				}
+			}
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// Capture keeps what happens, for tests. The zero Capture works; give its Listen to [Options.Listeners].
+type Capture struct {
+	mu     sync.Mutex // guards the rest
+	events []Event
+	more   chan struct{} // closed when an event comes; nil: nobody waits
+}
+
+// Listen is a [Listener].
+func (c *Capture) Listen(e Event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = append(c.events, e)
+	if c.more != nil {
+		close(c.more)
+		c.more = nil
+	}
+}
+
+// Events gives what has come, in order.
+func (c *Capture) Events() []Event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.events)
+}
+
+// Changes gives the changes of state as "name STATE", in order: of atoms, and of the flow itself by its name.
+func (c *Capture) Changes() []string {
+	var all []string
+	for _, e := range c.Events() {
+		if e.Within == "" {
+			all = append(all, e.title()+" "+string(e.New))
+		}
+	}
+	return all
+}
+
+// Await waits until an event has come of which is says true, and gives the first. Error: the context's cause.
+func (c *Capture) Await(ctx context.Context, is func(Event) bool) (Event, error) {
+	for from := 0; ; {
+		c.mu.Lock()
+		for ; from < len(c.events); from++ {
+			if e := c.events[from]; is(e) {
+				c.mu.Unlock()
+				return e, nil
+			}
+		}
+		if c.more == nil {
+			c.more = make(chan struct{})
+		}
+		more := c.more
+		c.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return Event{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Reached is for [Capture.Await]: the named atom, or the flow of that name, came into a state.
+func Reached(name string, s lifecycle.State) func(Event) bool {
+	return func(e Event) bool { return e.Within == "" && e.title() == name && e.New == s }
+}
+
+// title names whom an event is about.
+func (e *Event) title() string {
+	if e.Atom == "" {
+		return e.Flow
+	}
+	return e.Atom
+}
+
+// Reset forgets everything.
+func (c *Capture) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events = nil
+}
+
+// String lists the changes.
+func (c *Capture) String() string { return strings.Join(c.Changes(), ", ") }

@@ -1,0 +1,289 @@
+package flow_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// crash makes a play one in which the process dies at a commit, and another goes on. What then differs from a play without a crash, and may:
+//
+//   - What was stored at the moment of death is not told, by nobody: listeners died too.
+//   - A wish to suspend dies with the process that had it. The flow then goes on to its end, and the steps that would have taken it from SUSPENDED there have
+//     nothing left to do.
+//   - A run from FAILURE tries failed reverts once more; that wish, too, dies with the process, the flow ends in FAILURE again and is run again.
+//   - A flow whose end was stored is not run again by the step that ran it: whoever looks finds that it has ended. (Running it again would begin it anew.)
+type crash struct {
+	ledger *ledger
+	states []lifecycle.State // of the flow after each step of the play without a crash; nil in that play itself
+	step   int               // the present one
+	defect bool              // what the steps expect is wrong
+	late   bool              // what was to suspend the flow happened in one process, and it went on in another
+	strays bool              // the suspension that the scenario is about was lost
+	seen   []lifecycle.State // of the flow after each step
+}
+
+// skips tells whether a step has nothing left to do.
+func (c *crash) skips(p *play, i int) bool {
+	c.step = i
+	for len(c.seen) < i { // steps so far
+		c.seen = append(c.seen, p.engineState())
+	}
+	if c.states != nil && i > 0 && !c.strays {
+		c.strays = c.states[i-1] == flow.Suspended && c.seen[i-1] != flow.Suspended
+	}
+	return c.strays && (p.scenario.Steps[i].Run != nil || p.scenario.Steps[i].Suspend != nil)
+}
+
+func (p *play) engineState() lifecycle.State {
+	if p.unmade != nil || p.engine == nil {
+		return ""
+	}
+	return p.engine.State()
+}
+
+// survive does something that the process may not survive; then another process does it.
+func (c *crash) survive(p *play, words *checkWords, do func() error) error {
+	if c == nil {
+		return do()
+	}
+	_, before, _, was := c.ledger.account()
+	err := do()
+	_, after, last, dead := c.ledger.account()
+	if !dead || was {
+		return err
+	}
+	p.end()
+	p.begin()
+	c.ledger.revive()
+	c.ledger.Change(func(s *flow.Snapshot) { s.Live = false })
+	p.open()
+	if p.unmade != nil {
+		return p.unmade
+	}
+	if after > before && over(last) {
+		if err := p.engine.Load(p.ctx); err != nil {
+			return err
+		}
+		return nil
+	}
+	c.late = c.states != nil && c.states[c.step] == flow.Suspended
+	err = do()
+	if c.states != nil && p.engine.State() == flow.FailureState && c.states[c.step] != flow.FailureState {
+		err = do()
+	}
+	if !c.defect && c.states != nil && p.engine.State() == c.states[c.step] {
+		if text := words.Raises.judge(err); text != "" {
+			p.failf("after a crash: %s", text)
+		}
+	}
+	return err
+}
+
+// over tells whether a run ended with a move.
+func over(last flow.Transition) bool {
+	switch last.To {
+	case flow.Success, flow.FailureState, flow.Reverted, flow.Pending:
+		return last.Event != flow.Reset || last.To != flow.Pending
+	case flow.Suspended:
+		return last.From == flow.Suspending
+	}
+	return false
+}
+
+// remains is what is left when all is played.
+type remains struct {
+	State  lifecycle.State
+	Values flow.Values
+	Atoms  map[string]remnant
+}
+
+type remnant struct {
+	State                  lifecycle.State
+	Intention              flow.Intention
+	Result, Reverted       any
+	Failure, RevertFailure string
+	History                any
+	Attempts               int
+}
+
+func (p *play) remains() remains {
+	all := remains{Atoms: map[string]remnant{}}
+	if p.unmade != nil || p.engine.Load(p.base) != nil {
+		return all
+	}
+	all.State = p.engineState()
+	all.Values = plain(map[string]any(p.engine.Values())).(map[string]any)
+	for _, r := range p.engine.Atoms() {
+		one := remnant{State: r.State, Intention: r.Intention, Attempts: r.Attempts, History: plain(r.History)}
+		if r.Result != nil {
+			one.Result = plain(*r.Result)
+		}
+		if r.Reverted != nil {
+			one.Reverted = plain(*r.Reverted)
+		}
+		if r.Failure != nil {
+			one.Failure = r.Failure.String()
+		}
+		if r.RevertFailure != nil {
+			one.RevertFailure = r.RevertFailure.String()
+		}
+		all.Atoms[r.Name] = one
+	}
+	return all
+}
+
+// told lists the events of atoms that were told in all steps.
+func (w *world) told() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, e := range w.all {
+		if e.letter != "f" {
+			all = append(all, e.String())
+		}
+	}
+	return all
+}
+
+// crashing plays a scenario with a crash at a commit; 0: none.
+func crashing(t *testing.T, f performance, at int, lost bool, states []lifecycle.State) *play {
+	t.Helper()
+	l := newLedger(newWorld())
+	l.crashAt, l.lost = at, lost
+	return crashingOn(t, f, l, states)
+}
+
+// lying plays a scenario with a crash after a commit of which the storage says that it has it.
+func lying(t *testing.T, f performance, at int, states []lifecycle.State) *play {
+	t.Helper()
+	l := newLedger(newWorld())
+	l.forgets, l.crashAt, l.lost = at, at+1, true
+	return crashingOn(t, f, l, states)
+}
+
+func crashingOn(t *testing.T, f performance, l *ledger, states []lifecycle.State) *play {
+	t.Helper()
+	w := l.world
+	w.pace, l.asJSON = 0.02, true
+	p := newPlay(t.Context(), f.scenario, w, memory{l}, f.pool())
+	p.crash, p.loose = &crash{ledger: l, states: states, defect: f.loose}, true
+	p.all()
+	for len(p.crash.seen) < len(f.scenario.Steps) {
+		p.crash.seen = append(p.crash.seen, p.engineState())
+	}
+	return p
+}
+
+// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and lets another process go on: it comes to the same end, nothing whose success
+// was stored is executed again, and what both processes tell is told in the same order.
+func TestCrashScenarios(t *testing.T) {
+	for _, e := range scenarios(t).Scenarios {
+		t.Run(e.id, func(t *testing.T) {
+			s, err := e.read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Steps) == 0 {
+				return
+			}
+			for _, f := range performances(t, s) {
+				crashEverywhere(t, f)
+			}
+		})
+	}
+}
+
+func crashEverywhere(t *testing.T, f performance) {
+	t.Helper()
+	whole := crashing(t, f, 0, false, nil)
+	if len(whole.wrong) > 0 {
+		t.Errorf("%s without a crash: %q", f.name, whole.wrong)
+	}
+	want, told := whole.remains(), whole.world.told()
+	for at := 1; ; at++ {
+		for _, lost := range []bool{false, true} {
+			p := crashing(t, f, at, lost, whole.crash.seen)
+			if tried, _, _, _ := p.crash.ledger.account(); tried < at {
+				return // it was over before
+			}
+			name := fmt.Sprintf("%s, crash at commit %d (lost: %v)", f.name, at, lost)
+			for _, text := range append(p.wrong, compareRemains(f, p, want, told)...) {
+				t.Errorf("%s: %s", name, text)
+			}
+		}
+	}
+}
+
+// timed tells whether it depends on the time how many attempts a scenario takes.
+func (s *scenario) timed() bool {
+	var looks func(i *itemWords) bool
+	looks = func(i *itemWords) bool {
+		return i.Do != nil && i.Do.FailUntilElapsed != nil || slices.ContainsFunc(i.Of, func(one itemWords) bool { return looks(&one) })
+	}
+	return looks(s.Flow)
+}
+
+// exact tells whether a scenario has one order of events only.
+func (s *scenario) exact() bool {
+	exact := false
+	for i := range s.Steps {
+		c := s.Steps[i].Run
+		if c == nil {
+			continue
+		}
+		if c.Segments != nil || c.Compare != "" && c.Compare != "exact" {
+			return false
+		}
+		exact = exact || c.Events != nil
+	}
+	return exact
+}
+
+// compareRemains says in what a play with a crash differs from one without, and must not.
+func compareRemains(f performance, p *play, want remains, told []string) (wrong []string) {
+	got := p.remains()
+	if (p.crash.strays || p.crash.late) && slices.ContainsFunc(f.scenario.Steps, func(s step) bool {
+		return s.ClearInjected != nil || s.Reset != nil || s.Gate != nil || s.NewEngine != nil && s.NewEngine.Flow != nil
+	}) {
+		return nil // what should have happened to the suspended flow happened to a finished one
+	}
+	if f.parallel || f.scenario.timed() { // which of several tasks came how far is chance
+		if got.State != want.State {
+			wrong = append(wrong, fmt.Sprintf("the flow is %s, want %s", got.State, want.State))
+		}
+		return wrong
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		wrong = append(wrong, "left (-without +with):\n"+diff)
+	}
+	if all := p.world.told(); f.scenario.exact() && !within(all, told) {
+		wrong = append(wrong, "told (-without +with):\n"+cmp.Diff(told, all))
+	}
+	return wrong
+}
+
+// TestCrashesAreNoticed is the control: a storage that says that it stored a commit, and did not, is found out.
+func TestCrashesAreNoticed(t *testing.T) {
+	const text = `{"id": "x", "flow": {"linear": "f", "of": [{"task": "a"}, {"task": "b", "do": {"return": 5}}, {"task": "c", "do": {"fail": "Woot!"}}]},
+		"steps": [{"run": {"raises": {}, "events": []}}]}`
+	s, err := (entry{"x", []byte(text)}).read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := performance{"serial", s, false, false}
+	whole := crashing(t, f, 0, false, nil)
+	want, told := whole.remains(), whole.world.told()
+	tried, _, _, _ := whole.crash.ledger.account()
+	for at := 2; at < tried; at++ { // what the first and the last commit begin and end, the next process does once more: nothing is lost with them
+		p := lying(t, f, at, whole.crash.seen)
+		if len(p.wrong) == 0 && len(compareRemains(f, p, want, told)) == 0 {
+			t.Errorf("nobody noticed that commit %d was lost", at)
+		}
+	}
+}

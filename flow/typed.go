@@ -1,0 +1,213 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// Key is the name of a value together with its type. Whoever gives the value and whoever takes it use the same Key, so that the compiler sees whether they fit:
+//
+//	var Address = flow.Name[string]("address")
+type Key[T any] struct {
+	name  string
+	usual *T // what it is when nobody provides it; nil: it must be provided
+}
+
+// Name makes the key of a value.
+func Name[T any](name string) Key[T] { return Key[T]{name: name} }
+
+// String gives the name.
+func (k Key[T]) String() string { return k.name }
+
+// Or is the key of an argument that need not be provided, with what it is then.
+func (k Key[T]) Or(usual T) Key[T] { return Key[T]{k.name, &usual} }
+
+// keyed is a Key of any type.
+type keyed interface {
+	fmt.Stringer
+	kind() reflect.Type
+	fallback() (any, bool)
+}
+
+func (k Key[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
+
+func (k Key[T]) fallback() (any, bool) {
+	if k.usual == nil {
+		return nil, false
+	}
+	return *k.usual, true
+}
+
+// Put gives a value its name, for [Options.Inject] and [Runner.Inject]; [Join] makes one of several.
+func Put[T any](k Key[T], v T) Values { return Values{k.name: v} }
+
+// Join puts values together; of two with one name the later one stays.
+func Join(all ...Values) Values {
+	one := Values{}
+	for _, v := range all {
+		maps.Copy(one, v)
+	}
+	return one
+}
+
+// Get gives a value of the flow, as [Runner.Value] does. Errors: [ErrNotFound]; [ErrInvalid] if it is of another type.
+func Get[T any](r *Runner, k Key[T]) (v T, err error) {
+	found, ok := r.Value(k.name)
+	if !ok {
+		return v, wrong(ErrNotFound, nil, "the flow %s has no value %q", r.Name(), k.name)
+	}
+	return decode[T](found, "the value %q of the flow %s", k.name, r.Name())
+}
+
+// When is a [Decider] by the result of one task: the first of the tasks that the deciding links come from and that gives the key. If that was ignored, the link is followed.
+func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
+	return func(results Values) (bool, error) {
+		all, there := results[from.Name]
+		if !there {
+			return true, nil
+		}
+		one, ok := from.Result.pick(k.name, ValueOf(all))
+		if !ok {
+			return false, wrong(ErrNotFound, []string{from.Name}, "%s gives no %q, by which a link is decided", from.Name, k.name)
+		}
+		v, err := decode[T](one, "the value %q of %s", k.name, from.Name)
+		if err != nil {
+			return false, blamed(err, from.Name)
+		}
+		return yes(v), nil
+	}
+}
+
+// decode makes a T of a value. The error says of what.
+func decode[T any](from Value, format string, args ...any) (v T, err error) {
+	if err = from.Into(&v); err == nil && !nullable(reflect.TypeFor[T]()) {
+		if text, e := from.MarshalJSON(); e == nil && string(text) == "null" {
+			err = fmt.Errorf("it is null")
+		}
+	}
+	if err != nil {
+		var none T
+		return none, &Error{Kind: ErrInvalid, Text: fmt.Sprintf(format, args...) + " is no " + reflect.TypeFor[T]().String(), Err: err}
+	}
+	return v, nil
+}
+
+// nullable tells whether null means something for a type.
+func nullable(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface, reflect.Chan, reflect.Func:
+		return true
+	}
+	reader := reflect.TypeFor[json.Unmarshaler]()
+	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) || t.Kind() == reflect.Struct && t.NumField() == 0
+}
+
+func blamed(err error, atom string) error {
+	if e, ok := err.(*Error); ok {
+		e.Atoms = []string{atom}
+	}
+	return err
+}
+
+// callKey is where a context has the Call.
+type callKey struct{}
+
+// CallOf gives the Call of a typed function, from its context: for progress, the log, signals, and the key of the work. It is nil elsewhere.
+func CallOf(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+func in(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, callKey{}, c) }
+
+// reader takes typed arguments out of a call and keeps the first error.
+type reader struct {
+	c   *Call
+	err error
+}
+
+func take[T any](r *reader, k Key[T]) (v T) {
+	if r.err != nil {
+		return v
+	}
+	given, ok := r.c.args[k.name]
+	if !ok {
+		r.err = wrong(ErrNotFound, []string{r.c.Atom}, "%s has no argument %q", r.c.Atom, k.name)
+		return v
+	}
+	v, r.err = decode[T](ValueOf(given), "the argument %q of %s", k.name, r.c.Atom)
+	r.err = blamed(r.err, r.c.Atom)
+	return v
+}
+
+// made gives what Execute gave, for a revert; nil if it failed.
+func made[T any](r *reader) *T {
+	if r.err != nil || r.c.Failure != nil {
+		return nil
+	}
+	v, err := decode[T](r.c.Result, "the result of %s", r.c.Atom)
+	if err != nil {
+		r.err = blamed(err, r.c.Atom)
+		return nil
+	}
+	return &v
+}
+
+// typed makes a task that takes keys and gives one; out may be nil.
+func typed(name string, does bool, out keyed, args ...keyed) *Task {
+	t := &Task{Name: name, takes: map[string]reflect.Type{}}
+	for _, k := range args {
+		if usual, may := k.fallback(); may {
+			if t.Args.Optional == nil {
+				t.Args.Optional = Values{}
+			}
+			t.Args.Optional[k.String()] = usual
+		} else {
+			t.Args.Requires = append(t.Args.Requires, k.String())
+		}
+		t.takes[k.String()] = k.kind()
+		t.nameless = t.nameless || k.String() == ""
+	}
+	if out != nil {
+		t.Result, t.gives = One(out.String()), out.kind()
+		t.nameless = t.nameless || out.String() == ""
+	}
+	t.idle = !does
+	return t
+}
+
+// mistyped refuses typed tasks that have nothing to do, use keys without a name, or would get a value of another type from the nearest that gives it.
+func (p *plan) mistyped() error {
+	for _, i := range p.atoms {
+		t := p.nodes[i].task
+		switch {
+		case t == nil || t.takes == nil:
+			continue
+		case t.idle:
+			return wrong(ErrInvalid, []string{t.Name}, "the task %s has no function", t.Name)
+		case t.nameless:
+			return wrong(ErrInvalid, []string{t.Name}, "the task %s has a key without a name", t.Name)
+		}
+		for _, name := range slices.Sorted(maps.Keys(t.takes)) {
+			var err error
+			p.providers(i, t.Args.stored(name), func(_ int, atom int32) bool {
+				from := p.nodes[atom].task
+				if from == nil || from.gives == nil || from.Result.Name != t.Args.stored(name) {
+					return true
+				}
+				if !from.gives.AssignableTo(t.takes[name]) {
+					err = wrong(ErrInvalid, []string{t.Name, from.Name}, "%s takes %q as %s, and %s gives it as %s", t.Name, name, t.takes[name], from.Name, from.gives)
+				}
+				return true
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package flow
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	worlds = flag.Int("worlds", 300, "worlds of TestWorlds")
+	seed   = flag.Uint64("seed", 1, "of the first world of TestWorlds; the others follow")
+	most   = flag.Int("crashes", 14, "courses with crashes for each world of TestWorlds: a sample of so many of every commit, stored or not; each 20th world has all")
+)
+
+// course lets a world take its course with some crashes, and has it judged by a chart.
+func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play, *judge, *verdict) {
+	p := &play{spec: s, chart: draw(s), tamper: tm, crashes: crashes, store: NewMemory(), hits: map[string]int{}}
+	var stuck error
+	over := false
+	defer func() {
+		if !over {
+			fmt.Printf("goroutines are left, or all wait for each other\ncrashes %+v\n%s%s", crashes, s, tale(p.log, len(p.log), 40))
+		}
+	}()
+	synctest.Test(t, func(*testing.T) {
+		stuck = p.perform(context.Background())
+		time.Sleep(time.Hour) // whatever is left behind after a crash ends; a goroutine that does not is a deadlock of the bubble
+	})
+	over = true
+	if tm.warp != nil {
+		p.log = tm.warp(p.log)
+	}
+	j := newJudge(s, by)
+	bad := j.try(p.log)
+	if bad == nil && stuck != nil {
+		bad = &verdict{property: "end", text: stuck.Error(), at: len(p.log)}
+	}
+	if bad != nil {
+		bad.tale = tale(p.log, bad.at, 40)
+	}
+	return p, j, bad
+}
+
+// crashesOf gives the crashes that a world has to live with: at every commit, stored or not, if those are no more than most, or else a sample. Chains are among them.
+func crashesOf(s *spec, commits, most int) [][]crash {
+	rnd := rand.New(rand.NewPCG(s.seed, 23))
+	var all [][]crash
+	for at := 1; at <= commits; at++ {
+		all = append(all, []crash{{at: at, stored: true}}, []crash{{at: at}})
+	}
+	if s.seed%20 == 0 {
+		most = len(all)
+	}
+	rnd.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	all = all[:min(len(all), most)]
+	for k := range all {
+		all[k][0].same = rnd.IntN(4) == 0
+		for k%4 == 0 && len(all[k]) < 3 && rnd.IntN(3) > 0 {
+			all[k] = append(all[k], crash{at: 1 + rnd.IntN(commits), stored: rnd.IntN(2) == 0, same: rnd.IntN(4) == 0})
+		}
+	}
+	return all
+}
+
+// TestWorlds lets random flows take their course, with crashes at their commits, and has all of it judged.
+func TestWorlds(t *testing.T) {
+	var mu sync.Mutex
+	figures := map[string]int{}
+	began := time.Now()
+	t.Run("shards", func(t *testing.T) {
+		for shard := range 2 {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				own := map[string]int{}
+				for k := shard; k < *worlds && !t.Failed(); k += 2 {
+					if s, crashes, bad := visit(t, imagine(*seed+uint64(k)), own); bad != nil {
+						s, crashes, bad = shrink(t, s, crashes, bad)
+						t.Errorf("%s: %s\ncrashes %+v\n%s%s", bad.property, bad.text, crashes, s, bad.tale)
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for name, n := range own {
+					figures[name] += n
+				}
+			})
+		}
+	})
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		lines = append(lines, fmt.Sprintf("%s %d", name, figures[name]))
+	}
+	t.Logf("%d worlds in %.1f s: %s", *worlds, time.Since(began).Seconds(), strings.Join(lines, ", "))
+	for _, name := range []string{"with retries", "with reverts", "with revert failures", "with ignored", "with cancelled", "with engine faults", "crashes", "same ends"} {
+		if *worlds >= 300 && figures[name] == 0 {
+			t.Errorf("no world had %s", name)
+		}
+	}
+}
+
+// visit judges all courses of a world, and compares them.
+func visit(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *verdict) {
+	c := draw(s)
+	p, j, bad := course(t, s, c, nil, tamper{})
+	if bad != nil {
+		return s, nil, bad
+	}
+	count(figures, p, j)
+	figures["worlds "+map[bool]string{true: "serial", false: "parallel"}[s.workers == 0]]++
+	if s.workers == 0 && s.seed%3 == 0 {
+		q, _, _ := course(t, s, c, nil, tamper{})
+		if bad := unlike(p.log, q.log); bad != nil {
+			return s, nil, bad
+		}
+		figures["twice the same"]++
+	}
+	for _, crashes := range crashesOf(s, p.all, *most) {
+		q, k, bad := course(t, s, c, slices.Clone(crashes), tamper{})
+		if bad == nil && steady(s, j) {
+			if bad = differ(s, p.store, q.store); bad != nil {
+				bad.tale = tale(q.log, len(q.log), 40)
+			}
+			figures["same ends"]++
+		}
+		if bad != nil {
+			return s, crashes, bad
+		}
+		count(figures, q, k)
+	}
+	return s, nil, nil
+}
+
+// unlike tells where two logs differ.
+func unlike(a, b []entry) *verdict {
+	for k := range min(len(a), len(b)) {
+		if a[k].String() != b[k].String() {
+			return &verdict{property: "deterministic", text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k, tale: tale(a, k, 20)}
+		}
+	}
+	if len(a) != len(b) {
+		return &verdict{property: "deterministic", text: fmt.Sprintf("%d entries, and the second time %d", len(a), len(b))}
+	}
+	return nil
+}
+
+// steady tells whether the end of a world depends on nothing but the flow: what happens at the same time has no influence. That is so if nothing does, or if one task at most
+// fails and the flow itself makes no error.
+func steady(s *spec, j *judge) bool {
+	if len(s.stages) > 1 && j.seen["revert failures"] > 0 {
+		return false // that a failed revert is to be tried once more is not stored: a crash needs one more run
+	}
+	if s.shy {
+		return j.seen["ended FAILURE"] == 0
+	}
+	linear := true
+	s.root.each(func(p *part) { linear = linear && (p.kind == "linear" || p.kind == "task") })
+	return linear
+}
+
+// differ compares the ends of two courses of a steady world. Whether something was not begun or was reverted may depend on how far its neighbours were.
+func differ(s *spec, a, b *Memory) *verdict {
+	end := func(m *Memory) string {
+		snap, _ := m.Load(context.Background())
+		lines := []string{string(snap.State)}
+		slices.SortFunc(snap.Atoms, func(a, b Record) int { return cmp.Compare(a.Name, b.Name) })
+		for _, rec := range snap.Atoms {
+			state := string(rec.State)
+			if rec.Intention == "REVERT" && (state == "PENDING" || state == "IGNORE") {
+				state = "REVERTED"
+			}
+			lines = append(lines, fmt.Sprintf("%s %s/%s", rec.Name, state, rec.Intention))
+		}
+		return strings.Join(lines, ", ")
+	}
+	if x, y := end(a), end(b); x != y {
+		return &verdict{property: "same end", text: fmt.Sprintf("with crashes it ends as\n%s\nand without as\n%s", y, x)}
+	}
+	return nil
+}
+
+func count(figures map[string]int, p *play, j *judge) {
+	figures["courses"]++
+	figures["commits"] += p.all
+	for name, n := range p.hits {
+		figures[name] += n
+	}
+	for name := range j.seen {
+		figures["with "+name]++
+	}
+}

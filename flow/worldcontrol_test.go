@@ -1,0 +1,261 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// control is a defect that is brought in on purpose, and the property that it breaks.
+type control struct {
+	name, property string
+	tamper         tamper
+	crashes        []crash
+	misread        func(*part) // what the judge's chart gets wrong
+}
+
+// firstAtom changes the first record of a log for which change says yes.
+func firstAtom(change func(*Record) bool) tamper {
+	return tamper{warp: func(log []entry) []entry {
+		for k := range log {
+			if c := log[k].commit; c != nil {
+				for i := range c.Atoms {
+					if change(&c.Atoms[i]) {
+						return log
+					}
+				}
+			}
+		}
+		return log
+	}}
+}
+
+// firstEntry changes the first entry of a log for which change says yes.
+func firstEntry(change func(*entry) bool) tamper {
+	return tamper{warp: func(log []entry) []entry {
+		for k := range log {
+			if change(&log[k]) {
+				break
+			}
+		}
+		return log
+	}}
+}
+
+// dropping is storage that loses what drop says.
+func dropping(drop func(*Record) bool) tamper {
+	return tamper{store: func(_ int, c *Commit) *Commit {
+		own := *c
+		own.Atoms = slices.DeleteFunc(slices.Clone(c.Atoms), func(r Record) bool { return drop(&r) })
+		return &own
+	}}
+}
+
+// unmoved is storage that does not store that tasks come to a state; nobody is told of it, so that this is what is seen.
+func unmoved(to lifecycle.State, instead func(Record) lifecycle.State) tamper {
+	tell := func(e Event) []Event {
+		if e.New == to && e.Atom != "" {
+			return nil
+		}
+		return []Event{e}
+	}
+	return tamper{tell: tell, store: func(_ int, c *Commit) *Commit {
+		own := *c
+		own.Atoms = slices.Clone(c.Atoms)
+		for i := range own.Atoms {
+			if r := &own.Atoms[i]; r.State == to && r.Kind == KindTask {
+				r.State = instead(*r)
+			}
+		}
+		return &own
+	}}
+}
+
+func controls() []control {
+	once := func(undo bool) func(string, bool) bool { return func(_ string, u bool) bool { return u == undo } }
+	return []control{
+		{name: "RUNNING is not stored", property: "running", tamper: unmoved(Running, func(Record) lifecycle.State { return Pending })},
+		{name: "REVERTING is not stored", property: "running", tamper: unmoved(Reverting, func(r Record) lifecycle.State {
+			if r.Failure != nil {
+				return FailureState
+			}
+			return Success
+		})},
+		{name: "a write of SUCCESS is lost", property: "told", tamper: dropping(func(r *Record) bool { return r.State == Success && r.Kind == KindTask })},
+		{name: "a commit is stored by half", property: "intention", tamper: tamper{store: func(_ int, c *Commit) *Commit {
+			own := *c
+			if len(own.Atoms) > 2 && !own.Created {
+				own.Atoms = own.Atoms[:len(own.Atoms)/2]
+			}
+			return &own
+		}}},
+		{name: "nobody is told", property: "told", tamper: tamper{tell: func(e Event) []Event { return nil }}},
+		{name: "all is told twice", property: "told", tamper: tamper{tell: func(e Event) []Event { return []Event{e, e} }}},
+		{name: "told before it is stored", property: "told", tamper: tamper{warp: func(log []entry) []entry {
+			for k := 1; k < len(log); k++ {
+				if log[k].what == "told" && log[k-1].what == "commit" {
+					log[k], log[k-1] = log[k-1], log[k]
+				}
+			}
+			return log
+		}}},
+		{name: "executed twice", property: "again", tamper: tamper{twice: once(false)}},
+		{name: "reverted twice", property: "again", tamper: tamper{twice: once(true)}},
+		{name: "executed when the run is over", property: "late", crashes: []crash{{at: 4, stored: true}}, tamper: firstEntry(func(e *entry) bool {
+			if e.what == "begin" && e.run > 1 {
+				e.run--
+				return true
+			}
+			return false
+		})},
+		{name: "the gauge is off", property: "gauge", tamper: tamper{gauge: func(g *gauge) { g.unclear[len(g.unclear)-1]++ }}},
+		{name: "the order of an unordered flow is wrong", property: "order", misread: func(p *part) {
+			if p.kind == "unordered" {
+				p.kind = "linear"
+			}
+		}},
+		{name: "reverted before what follows", property: "undo order", tamper: firstAtom(func(r *Record) bool {
+			was := r.Intention == ToRevert && r.State == Success
+			if was {
+				r.State = Reverting
+			}
+			return was
+		})},
+		{name: "deciders say the opposite", property: "decider", misread: func(p *part) {
+			for k := range p.joins {
+				if j := &p.joins[k]; j.says == "no" {
+					j.says = "yes"
+				} else if j.says == "yes" {
+					j.says = "no"
+				}
+			}
+		}},
+		{name: "something is not meant to be reverted", property: "intention", tamper: firstAtom(func(r *Record) bool {
+			was := r.Intention == ToRevert && r.State == Success
+			if was {
+				r.Intention = Execute
+			}
+			return was
+		})},
+		{name: "a history forgets", property: "intention", tamper: firstAtom(func(r *Record) bool {
+			was := len(r.History) > 0
+			r.History = nil
+			return was
+		})},
+		{name: "PENDING becomes REVERTED", property: "table", tamper: firstAtom(func(r *Record) bool {
+			was := r.State == Running
+			if was {
+				r.State = Reverted
+			}
+			return was
+		})},
+		{name: "a task that failed is SUCCESS", property: "result", tamper: firstEntry(func(e *entry) bool {
+			was := e.what == "end" && e.err == nil && !e.undo
+			if was {
+				e.err = errors.New("it failed")
+			}
+			return was
+		})},
+		{name: "a wrong argument", property: "arguments", tamper: firstEntry(func(e *entry) bool {
+			for name := range e.args {
+				if strings.HasPrefix(name, "v_") {
+					e.args[name] = "wrong"
+					return true
+				}
+			}
+			return false
+		})},
+		{name: "an error without names", property: "blame", tamper: firstEntry(func(e *entry) bool {
+			was := e.what == "return" && e.err != nil
+			if was {
+				e.err = errors.New("something is wrong")
+			}
+			return was
+		})},
+		{name: "REVERTED where it is SUCCESS", property: "end", tamper: ending(Success, Reverted)},
+		{name: "REVERTED where it is FAILURE", property: "end", tamper: ending(FailureState, Reverted)},
+		{name: "FAILURE where it is REVERTED", property: "end", tamper: ending(Reverted, FailureState)},
+	}
+}
+
+// ending lets flows that end in one state say that they end in another.
+func ending(is, says lifecycle.State) tamper {
+	return tamper{warp: func(log []entry) []entry {
+		for k := range log {
+			e := &log[k]
+			if e.commit != nil && e.commit.Move != nil && e.commit.Move.To == is {
+				e.commit.Move.To = says
+			}
+			if e.what == "told" && e.event.Atom == "" && e.event.New == is {
+				e.event.New = says
+			}
+			if e.what == "return" && e.state == is {
+				e.state = says
+			}
+		}
+		return log
+	}}
+}
+
+// TestJudgeSees is the control of TestWorlds: for every property there is a defect that breaks it and is seen, in worlds in which nothing is wrong without it.
+func TestJudgeSees(t *testing.T) {
+	for _, c := range controls() {
+		t.Run(c.name, func(t *testing.T) {
+			found := map[string]int{}
+			for k := uint64(1); found[c.property] == 0 && k < 600; k++ {
+				s := imagine(k)
+				if s.size() > 14 {
+					continue
+				}
+				by := &spec{root: s.root.clone()}
+				if c.misread != nil {
+					by.root.each(c.misread)
+				}
+				if _, _, bad := course(t, s, draw(by), slices.Clone(c.crashes), c.tamper); bad != nil {
+					found[bad.property]++
+					if _, _, bad := course(t, s, draw(s), slices.Clone(c.crashes), tamper{}); bad != nil {
+						t.Fatalf("wrong without the defect: %s: %s\n%s", bad.property, bad.text, s)
+					}
+				}
+			}
+			if found[c.property] == 0 {
+				t.Errorf("%s is never seen to be broken: %v", c.property, found)
+			}
+		})
+	}
+}
+
+// TestComparisonsSee is the control of what is found by comparing two courses, of worlds that come to no end, and of goroutines that are left.
+func TestComparisonsSee(t *testing.T) {
+	s := imagine(3)
+	p, _, bad := course(t, s, draw(s), nil, tamper{})
+	if bad != nil {
+		t.Fatal(bad)
+	}
+	q, _, _ := course(t, s, draw(s), nil, tamper{tell: func(Event) []Event { return nil }})
+	if unlike(p.log, q.log) == nil || unlike(p.log, p.log[:len(p.log)-1]) == nil || unlike(p.log, p.log) != nil {
+		t.Error("two logs that differ are held for the same")
+	}
+	q.store.Change(func(snap *Snapshot) { snap.Atoms[0].State = RevertFailure })
+	if differ(s, p.store, q.store) == nil || differ(s, p.store, p.store) != nil {
+		t.Error("two ends that differ are held for the same")
+	}
+	endless := &spec{seed: 1, stages: []string{"run"}, root: &part{kind: "linear", name: "f1", steer: &steer{name: "f1_retry", kind: "times", n: 5000, pause: true},
+		items: []*part{{kind: "task", name: "t1", conduct: conduct{fails: 5000}}}}}
+	if _, _, bad := course(t, endless, draw(endless), nil, tamper{}); bad == nil || !strings.Contains(bad.text, "stuck") {
+		t.Errorf("a world that comes to no end gives %v", bad)
+	}
+	got := func() (text string) {
+		defer func() { text = fmt.Sprint(recover()) }()
+		synctest.Test(t, func(*testing.T) { go func() { <-make(chan int) }() })
+		return ""
+	}()
+	if !strings.Contains(got, "deadlock") {
+		t.Errorf("a goroutine that is left gives %q", got)
+	}
+}

@@ -1,0 +1,292 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+)
+
+// item builds a part for a runner.
+func (p *play) item(f *part) Item {
+	switch f.kind {
+	case "task":
+		return p.job(f)
+	case "graph":
+		return p.graph(f)
+	}
+	items := make([]Item, len(f.items))
+	for k := range f.items {
+		items[k] = p.item(f.items[k])
+	}
+	made := Linear(f.name, items...)
+	if f.kind == "unordered" {
+		made = Unordered(f.name, items...)
+	}
+	if f.steer != nil {
+		made.With(p.controller(f))
+	}
+	return made
+}
+
+// graph builds a graph flow. That every link is legal is part of what a world claims.
+func (p *play) graph(f *part) Item {
+	made := Graph(f.name)
+	if f.steer != nil {
+		made.With(p.controller(f))
+	}
+	items := make([]Item, len(f.items))
+	for k := range f.items {
+		items[k] = p.item(f.items[k])
+	}
+	added := make([]Item, len(items))
+	for k, at := range f.order {
+		added[k] = items[at]
+	}
+	if f.alone {
+		for _, one := range added {
+			p.must(made.Add(one))
+		}
+	} else {
+		p.must(made.Add(added...))
+	}
+	for _, j := range f.joins {
+		if j.says == "" {
+			p.must(made.Link(items[j.from], items[j.to]))
+			continue
+		}
+		source := f.items[j.from].name
+		p.must(made.LinkIf(items[j.from], items[j.to], func(results Values) (bool, error) {
+			yes, err := j.answer(results[source], int(p.stage.Load()))
+			if err != nil {
+				p.note(entry{what: "decider", atom: f.items[j.to].name, err: err})
+			}
+			return yes, err
+		}, j.depth))
+	}
+	return made
+}
+
+func (p *play) must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("%v\n%s", err, p.spec))
+	}
+}
+
+// answer is what a decider says to the result of its source. The judge asks it too: it is part of the world.
+func (j join) answer(result any, stage int) (bool, error) {
+	switch j.says {
+	case "no":
+		return false, nil
+	case "odd":
+		return attemptIn(result)%2 == 1, nil
+	case "error":
+		if stage == 0 {
+			return false, errors.New("the decider does not know")
+		}
+	}
+	return true, nil
+}
+
+// attemptIn reads the attempt out of the result of a task; 1 of anything else.
+func attemptIn(result any) int {
+	for _, v := range pairs(result) {
+		n := 0
+		if _, err := fmt.Sscanf(v, "attempt %d", &n); err == nil {
+			return n
+		}
+	}
+	return 1
+}
+
+func pairs(result any) []string {
+	switch v := result.(type) {
+	case string:
+		return []string{v}
+	case map[string]any:
+		var all []string
+		for _, one := range v {
+			if text, ok := one.(string); ok {
+				all = append(all, text)
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// job builds a task. The hooks see every execution and revert.
+func (p *play) job(f *part) *Task {
+	c := f.conduct
+	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries}}
+	if f.round != "" && !slices.Contains(f.needs, f.round) {
+		t.Args.Optional = Values{f.round: 1}
+	}
+	if t.Result = One(f.gives); f.short {
+		t.Result = Keys(f.gives)
+	}
+	var ends sync.Map // *Call: how Execute ended
+	t.BeforeExecute = func(ctx context.Context, call *Call) (err error) {
+		p.begin(ctx, call, false)
+		if call.Attempt <= c.before {
+			err = fmt.Errorf("the hook before %s fails", f.name)
+		}
+		ends.Store(call, err)
+		return err
+	}
+	t.Execute = func(_ context.Context, call *Call) (any, error) {
+		v, err := p.execute(f, call)
+		ends.Store(call, err)
+		return v, err
+	}
+	t.AfterExecute = func(ctx context.Context, call *Call) error {
+		got, _ := ends.LoadAndDelete(call)
+		failed, _ := got.(error)
+		var wait *awaiting
+		err := p.hook(f, c.after, "after")
+		p.note(entry{what: "end", run: runOf(ctx), atom: f.name, attempt: call.Attempt, err: failed, waits: errors.As(failed, &wait), fault: err != nil})
+		return err
+	}
+	t.BeforeRevert = func(ctx context.Context, call *Call) error { p.begin(ctx, call, true); return nil }
+	t.Revert = func(_ context.Context, call *Call) (any, error) {
+		p.linger(f.name, call.Attempt)
+		return "undone", p.hook(f, c.undo, "revert of")
+	}
+	t.AfterRevert = func(ctx context.Context, call *Call) error {
+		err := p.hook(f, c.undoAfter, "after the revert of")
+		p.note(entry{what: "end", run: runOf(ctx), atom: f.name, undo: true, fault: err != nil})
+		return err
+	}
+	return t
+}
+
+// hook fails in the first stages.
+func (p *play) hook(f *part, stages int, what string) error {
+	if int(p.stage.Load()) < stages {
+		return fmt.Errorf("%s %s fails", what, f.name)
+	}
+	return nil
+}
+
+// runKey is under which the context of a run has the number of its runner: what a runner that is gone began is not taken for what its successor began.
+type runKey struct{}
+
+func runOf(ctx context.Context) int { return ctx.Value(runKey{}).(int) }
+
+func (p *play) begin(ctx context.Context, c *Call, undo bool) {
+	run := runOf(ctx)
+	p.note(entry{what: "begin", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt, args: c.Args()})
+	if p.tamper.twice != nil && p.tamper.twice(c.Atom, undo) {
+		p.note(entry{what: "end", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt})
+		p.note(entry{what: "begin", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt, args: c.Args()})
+	}
+}
+
+// linger lets some time pass in a parallel world, so that things end in another order than they began. It passes in a synctest bubble.
+func (p *play) linger(atom string, attempt int) {
+	if p.workers > 0 {
+		h := fnv.New32()
+		fmt.Fprint(h, p.seed, atom, attempt)
+		time.Sleep(time.Duration(h.Sum32()%8) * time.Millisecond)
+	}
+}
+
+// execute is what a task does.
+func (p *play) execute(f *part, c *Call) (any, error) {
+	p.linger(f.name, c.Attempt)
+	switch f.conduct.waits {
+	case "sleep":
+		if c.Due().IsZero() {
+			return nil, Await("", c.Now().Add(time.Hour))
+		}
+		if c.Now().Before(c.Due()) {
+			return nil, Await("", c.Due())
+		}
+	case "signal":
+		if _, came := c.Signal("sig_" + f.name); !came {
+			return nil, Await("sig_"+f.name, time.Time{})
+		}
+	}
+	n := c.Attempt
+	if f.conduct.byRound {
+		n = 1
+		if round, ok := c.Get(f.round).(int); ok {
+			n = round
+		}
+	}
+	if n <= f.conduct.fails {
+		return nil, fmt.Errorf("%s fails", f.name)
+	}
+	if f.short {
+		return map[string]any{"other": fmt.Sprintf("attempt %d", c.Attempt)}, nil
+	}
+	return fmt.Sprintf("attempt %d", c.Attempt), nil
+}
+
+// controller builds a retry controller and writes down what it is asked.
+func (p *play) controller(f *part) *Retry {
+	s := f.steer
+	r := p.kindOf(f)
+	if s.all {
+		r.RevertingAll()
+	}
+	r.Result, r.Priority = "round_"+f.name, s.priority
+	if s.pause {
+		r.Pause = func(int) time.Duration { return time.Minute }
+	}
+	execute, decide := r.Execute, r.Decide
+	r.Execute = func(ctx context.Context, c *Call) (any, error) {
+		p.begin(ctx, c, false)
+		v, err := execute(ctx, c)
+		p.note(entry{what: "end", run: runOf(ctx), atom: c.Atom, attempt: c.Attempt, err: err})
+		return v, err
+	}
+	r.Decide = func(ctx context.Context, c *Call) (Decision, error) {
+		d, err := decide(ctx, c)
+		if int(p.stage.Load()) < s.errs {
+			d, err = "", fmt.Errorf("%s cannot decide", s.name)
+		}
+		p.note(entry{what: "ask", atom: c.Atom, decision: d, err: err, attempt: len(c.History)})
+		return d, err
+	}
+	r.Revert = func(ctx context.Context, c *Call) (any, error) {
+		p.begin(ctx, c, true)
+		err := p.hook(&part{name: s.name}, s.undo, "revert of")
+		p.note(entry{what: "end", run: runOf(ctx), atom: c.Atom, undo: true, err: err})
+		return nil, err
+	}
+	return r
+}
+
+func (p *play) kindOf(f *part) *Retry {
+	s := f.steer
+	switch s.kind {
+	case "times":
+		return Times(s.n)
+	case "each":
+		return ForEach(values(s.n)...)
+	case "values":
+		r := ParameterizedForEach()
+		r.Args.Rebind = map[string]string{"values": "values_" + f.name}
+		return r
+	case "always":
+		return AlwaysRevert()
+	}
+	return &Retry{
+		Execute: func(_ context.Context, c *Call) (any, error) {
+			if len(c.History)+1 == s.fails {
+				return nil, fmt.Errorf("%s fails", s.name)
+			}
+			return len(c.History) + 1, nil
+		},
+		Decide: func(_ context.Context, c *Call) (Decision, error) {
+			if len(c.History) < s.n {
+				return DecideRetry, nil
+			}
+			return s.then, nil
+		},
+	}
+}

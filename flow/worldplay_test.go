@@ -1,0 +1,337 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// entry is one thing that was seen to happen in a world, in order.
+type entry struct {
+	what string // see the judge
+	run  int    // runner, counted from 1; a call of a runner that is gone counts for nobody
+
+	atom     string
+	undo     bool
+	attempt  int
+	args     Values
+	err      error
+	fault    bool // the hook after it failed
+	waits    bool
+	decision Decision
+
+	commit *Commit
+	event  Event
+	rest   *Rest
+	state  lifecycle.State
+	text   string
+}
+
+// crash is how the storage behaves at a commit, counted from the last crash: what is saved is stored, or is not; either way the runner hears of an error.
+type crash struct {
+	at     int
+	stored bool
+	same   bool // the runner goes on by itself, as if the storage had only been away; otherwise another one does
+}
+
+var errCrash = errors.New("the storage is gone")
+
+// play is one course of a world.
+type play struct {
+	*spec
+	chart   *chart
+	tamper  tamper
+	mu      sync.Mutex // guards the rest
+	log     []entry
+	run     int
+	stage   atomic.Int32
+	events  int
+	commits int  // since the last crash
+	ran     bool // the flow has been RUNNING in this stage
+	all     int  // commits
+	crashes []crash
+	store   *Memory
+	signals map[string]Value
+	runner  *Runner
+	hits    map[string]int // crashes that happened
+}
+
+// tamper breaks what happens, for the controls: each is what a defect would look like.
+type tamper struct {
+	store func(n int, c *Commit) *Commit // what is really stored
+	tell  func(e Event) []Event          // what is really told
+	gauge func(*gauge)
+	twice func(atom string, undo bool) bool
+	warp  func([]entry) []entry // what is seen of it all
+}
+
+func (p *play) note(e entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.run == 0 {
+		e.run = p.run
+	}
+	p.log = append(p.log, e)
+}
+
+// Load is part of Storage.
+func (p *play) Load(ctx context.Context) (*Snapshot, error) {
+	snap, err := p.store.Load(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	snap.Signals = maps.Clone(p.signals)
+	return snap, err
+}
+
+// Save is part of Storage.
+func (p *play) Save(ctx context.Context, c *Commit) error {
+	p.mu.Lock()
+	p.commits++
+	p.all++
+	n := p.all
+	var now *crash
+	if len(p.crashes) > 0 && p.crashes[0].at == p.commits {
+		now = &p.crashes[0]
+	}
+	p.mu.Unlock()
+	if now != nil && !now.stored {
+		return errCrash
+	}
+	own := *c
+	own.Atoms = slices.Clone(c.Atoms)
+	kept := &own
+	if p.tamper.store != nil {
+		kept = p.tamper.store(n, kept)
+	}
+	if err := p.store.Save(ctx, kept); err != nil {
+		return err
+	}
+	p.note(entry{what: "commit", commit: kept})
+	p.ran = p.ran || c.Move != nil && c.Move.To == Running
+	if now != nil {
+		return errCrash
+	}
+	return nil
+}
+
+// listen is the listener of all runners.
+func (p *play) listen() Listener {
+	return func(e Event) {
+		if e.Within != "" {
+			return
+		}
+		told := []Event{e}
+		if p.tamper.tell != nil {
+			told = p.tamper.tell(e)
+		}
+		for _, e := range told {
+			p.note(entry{what: "told", event: e})
+		}
+		p.events++
+		switch {
+		case slices.Contains(p.suspends, p.events):
+			p.note(entry{what: "wish"})
+			p.runner.Suspend()
+		case slices.Contains(p.stops, p.events):
+			p.runner.Stop()
+		}
+	}
+}
+
+// open makes another runner on what is stored.
+func (p *play) open() (*Runner, error) {
+	p.mu.Lock()
+	p.run++
+	p.mu.Unlock()
+	o := Options{
+		ID: "world", Storage: p, DeferReverts: p.deferring, NeverResolve: p.never, RevertErrors: p.revertsErrs, Inject: Values{},
+		Listeners: []Listener{p.listen()}, Grace: time.Hour, Rand: rand.New(rand.NewPCG(p.seed, 31)),
+	}
+	p.root.each(func(f *part) {
+		if f.steer != nil {
+			o.Inject["values_"+f.name] = values(f.steer.n)
+		}
+	})
+	if p.workers > 0 {
+		o.Workers = NewPool(p.workers)
+	}
+	var r *Runner
+	o.machine = func(state string) {
+		if state == resuming {
+			p.note(entry{what: "resuming"})
+		}
+		if text := p.measure(r); text != "" {
+			p.note(entry{what: "gauge", text: text + " when " + state})
+		}
+	}
+	r, err := New(p.item(p.root), o)
+	if err == nil {
+		p.note(entry{what: "open"})
+	}
+	p.runner = r
+	return r, err
+}
+
+func values(n int) []any {
+	all := make([]any, n)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+// measure holds the gauge against a gauge made anew, and what it thinks ready against a walk.
+func (p *play) measure(r *Runner) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.tamper.gauge != nil {
+		p.tamper.gauge(&r.gauge)
+	}
+	fresh := newGauge(r.plan, r.recs)
+	if !slices.Equal(fresh.unclear, r.gauge.unclear) || !slices.Equal(fresh.unquiet, r.gauge.unquiet) || !slices.Equal(fresh.clear, r.gauge.clear) ||
+		!slices.Equal(fresh.quiet, r.gauge.quiet) {
+		return "the counters are not those of the states"
+	}
+	var recs [64]*Record
+	for i, name := range p.chart.names {
+		recs[i] = &r.recs[r.plan.byName[name]]
+	}
+	for i, name := range p.chart.names {
+		clear, quiet := r.gauge.unclear[r.plan.byName[name]] == 0, r.gauge.unquiet[r.plan.byName[name]] == 0
+		if want := p.chart.clear(i, recs[:]); clear != want {
+			return fmt.Sprintf("all before %s is done: %t, want %t", name, clear, want)
+		}
+		if want := p.chart.quiet(i, recs[:]); quiet != want {
+			return fmt.Sprintf("all after %s is undone: %t, want %t", name, quiet, want)
+		}
+	}
+	return ""
+}
+
+// clear tells whether everything before an atom is done and meant to stay so (taskflow.md 2.6).
+func (c *chart) clear(i int, recs []*Record) bool {
+	for _, k := range c.before[i].list() {
+		rec := recs[k]
+		if rec.State != "SUCCESS" && rec.State != "IGNORE" || rec.Intention != "EXECUTE" && rec.Intention != "IGNORE" {
+			return false
+		}
+	}
+	return true
+}
+
+// quiet tells whether everything after an atom is undone.
+func (c *chart) quiet(i int, recs []*Record) bool {
+	for _, k := range c.after[i].list() {
+		if s := recs[k].State; s != "PENDING" && s != "REVERTED" && s != "IGNORE" {
+			return false
+		}
+	}
+	return true
+}
+
+// perform goes through the stages of the world. It gives an error if the world does not come to an end.
+func (p *play) perform(ctx context.Context) error {
+	if _, err := p.open(); err != nil {
+		return err
+	}
+	for k, what := range p.stages {
+		p.stage.Store(int32(k))
+		p.ran = false
+		p.note(entry{what: "stage", attempt: k})
+		var err error
+		if what == "reset" {
+			err = p.again(ctx, 20, p.reset)
+		} else {
+			err = p.again(ctx, 400, p.advance)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again repeats a step of a stage until it is through, with another runner after a crash.
+func (p *play) again(ctx context.Context, most int, step func(context.Context) (through bool, err error)) error {
+	for range most {
+		through, err := step(ctx)
+		if through {
+			return nil
+		}
+		if !errors.Is(err, errCrash) {
+			continue
+		}
+		dead := p.crashes[0]
+		synctest.Wait() // what is under way in the pool goes on, and is nobody's
+		if p.hits["crashes"]++; dead.stored {
+			p.hits["stored"]++
+		}
+		p.crashes, p.commits = p.crashes[1:], 0
+		p.note(entry{what: "crash"})
+		if dead.same {
+			p.hits["same"]++
+			p.mu.Lock()
+			p.run++
+			p.mu.Unlock()
+			p.note(entry{what: "open"})
+		}
+		if !dead.same {
+			if _, err := p.open(); err != nil {
+				return err
+			}
+		}
+		if snap, _ := p.store.Load(ctx); p.ran && slices.Contains([]lifecycle.State{Success, FailureState, Reverted}, snap.State) {
+			return nil // only the answer was lost
+		}
+	}
+	return errors.New("stuck: it comes to no end")
+}
+
+func (p *play) reset(ctx context.Context) (bool, error) {
+	p.note(entry{what: "reset"})
+	err := p.runner.Reset(context.WithValue(ctx, runKey{}, p.run))
+	var wrong *StateError
+	if errors.As(err, &wrong) { // a runner died and left it RUNNING: nothing to do but go on
+		err = nil
+	}
+	p.note(entry{what: "was reset", err: err})
+	return err == nil, err
+}
+
+func (p *play) advance(ctx context.Context) (bool, error) {
+	p.note(entry{what: "run"})
+	rest, err := p.runner.Advance(context.WithValue(ctx, runKey{}, p.run))
+	p.note(entry{what: "return", rest: rest, err: err, state: p.runner.State()})
+	if errors.Is(err, errCrash) {
+		return false, err
+	}
+	if rest == nil {
+		return !errors.Is(err, ErrStopped) && p.runner.State() != Suspended, nil
+	}
+	for _, name := range rest.Signals {
+		p.runner.Signal(name, "came")
+		if p.signals == nil {
+			p.signals = map[string]Value{}
+		}
+		p.signals[name] = ValueOf("came")
+	}
+	if len(rest.Signals) == 0 && !rest.Until.IsZero() {
+		time.Sleep(time.Until(rest.Until))
+	}
+	if p.forgets {
+		p.note(entry{what: "crash"})
+		if _, err := p.open(); err != nil {
+			return true, err
+		}
+	}
+	return false, nil
+}
