@@ -16,9 +16,10 @@ import (
 
 // Times of an event stream.
 const (
-	streamBeat  = 15 * time.Second // between signs of life; also how long a lost hint can hide a change
-	streamTick  = time.Second      // between looks at the progress, of which no hint tells
-	streamWrite = 10 * time.Second // that a reader may take; a slower one is dropped and comes back with Last-Event-ID
+	streamBeat  = 15 * time.Second      // between signs of life; also how long a lost hint can hide a change
+	streamTick  = time.Second           // between looks at the progress, of which no hint tells
+	streamPause = 50 * time.Millisecond // between looks at a job that changes quickly, such as a flow with many small tasks; the changes meanwhile become one
+	streamWrite = 10 * time.Second      // that a reader may take; a slower one is dropped and comes back with Last-Event-ID
 )
 
 // events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id, and the record as
@@ -71,8 +72,10 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(streamTick)
 	defer tick.Stop()
 	look, said := true, time.Now()
+	var looked time.Time
 	for {
 		if look {
+			looked = time.Now()
 			ended, err := st.look(ctx)
 			if err != nil {
 				return
@@ -93,12 +96,31 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 		case <-st.server.hub.done:
 			return
 		case <-changed:
+			if !st.rest(ctx, streamPause-time.Since(looked)) {
+				return
+			}
 			look = true
 		case <-tick.C:
 			p, _ := st.server.Engine.Progress(st.id)
 			look = p != st.progress || time.Since(said) >= streamBeat
 		}
 	}
+}
+
+// rest waits for a time; it tells whether the stream is to go on.
+func (st *stream) rest(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-st.server.hub.done:
+	}
+	return false
 }
 
 // look puts what is new into the buffer.

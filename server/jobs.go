@@ -160,6 +160,11 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if at.IsZero() {
+		if err := s.whyFlow(r.Context(), &x); err != nil {
+			return err
+		}
+	}
 	if x.Blockers == nil {
 		x.Blockers = []engine.Blocker{}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -24,7 +25,7 @@ var pages embed.FS
 
 var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "when": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-	"join": func(list []string) string { return strings.Join(list, "; ") },
+	"join": func(list []string) string { return strings.Join(list, "; ") }, "clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 }).ParseFS(pages, "pages/*.html"))
 
 // Policies of HTML answers. Pages load our style sheet and nothing else; a report as HTML carries its style in itself.
@@ -156,11 +157,16 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) err
 }
 
 func replyPage(w http.ResponseWriter, status int, name string, view any) error {
+	return replyPageUnder(w, status, name, view, pagePolicy)
+}
+
+// replyPageUnder is replyPage under another policy.
+func replyPageUnder(w http.ResponseWriter, status int, name string, view any, policy string) error {
 	var b bytes.Buffer
 	if err := pageTemplates.ExecuteTemplate(&b, name, view); err != nil {
 		return job.Errorf(job.Internal, "page", "", "%w", err)
 	}
-	w.Header().Set("Content-Security-Policy", pagePolicy)
+	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Vary", "Accept")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)) // it may have waited for its turn
@@ -169,17 +175,21 @@ func replyPage(w http.ResponseWriter, status int, name string, view any) error {
 	return nil
 }
 
-// asset gives a style sheet.
+// assetTypes are the kinds of files that are assets.
+var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+// asset gives a style sheet or a script.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
 	}
 	name := r.PathValue("name")
 	text, err := pages.ReadFile("pages/" + name)
-	if err != nil || !strings.HasSuffix(name, ".css") {
+	media := assetTypes[path.Ext(name)]
+	if err != nil || media == "" {
 		return job.Errorf(job.NotFound, "asset", "", "there is no asset %.100q", name)
 	}
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Content-Type", media)
 	_, _ = w.Write(text)
 	return nil
 }

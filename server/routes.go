@@ -70,7 +70,7 @@ func Routes() []Route {
 		{post, "/api/ingest/submissions", Person, "Hands in a payload: multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.", (*Server).submit, true},
 		{get, "/api/ingest/batches/{id}/report", Person, "The report about a batch: format=json, text, html, csv-completed or csv-failed, else what Accept asks for.", (*Server).report, false},
 		{get, "/batches/{id}", Person, "A page for the depositor of a batch: how it stands, what failed and why; refresh=off keeps it still.", (*Server).batchPage, false},
-		{get, "/assets/{name}", Anyone, "What the pages need: style sheets.", (*Server).asset, false},
+		{get, "/assets/{name}", Anyone, "What the pages need: style sheets and scripts.", (*Server).asset, false},
 		{get, "/api/ingest/batches/{id}/submission", Person, "What was handed in with a batch.", (*Server).submission, false},
 		{get, "/api/ingest/jobs/{id}/manifest", Person, "The manifest of a job or batch as it was received.", (*Server).manifest, false},
 		{get, "/api/ingest/jobs/{id}/files", Person, "A page of the files of a job with digests and where they come from: wanted, fetched or stored; after, limit.", (*Server).jobFiles, false},
@@ -90,6 +90,12 @@ func Routes() []Route {
 		{get, "/api/hooks/{key...}", Operator, "One notification with its payload and its last tries.", (*Server).oneHook, false},
 		{post, "/api/hooks/replay", Operator, "Sends notifications again: keys, or failed and since; note (why) is required; actor.", (*Server).replayHooks, false},
 		{post, "/api/hooks/ping", Operator, "Sends a notification of type ping to the webhooks of a profile: profile, hook, actor.", (*Server).pingHooks, false},
+
+		{post, "/api/flows", Person, "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", (*Server).submitFlow, true},
+		{get, "/api/flows/{id}", Person, "A flow with its outline and the states, times, attempts and failures of its tasks; values=true adds what they gave, large values cut.", (*Server).showFlow, false},
+		{post, "/api/flows/{id}/signal", Person, "Sends a signal to a flow: name, value, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", (*Server).signalFlow, false},
+		{get, "/api/flows/{id}/{name}", Person, "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; without an ending what Accept asks for. version has no meaning but to make the address a new one.", (*Server).drawFlow, false},
+		{get, "/flows/{id}", Person, "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.", (*Server).flowPage, false},
 
 		{post, "/api/worker/claim", Worker, "Takes up to n jobs for a worker: worker, from (kind and state), n, lease and wait in seconds.", (*Server).claim, false},
 		{post, "/api/worker/renew", Worker, "Prolongs leases and gives those that are over.", (*Server).renew, false},

@@ -23,6 +23,7 @@ type Options struct {
 	Profiles  Profiles           // of ingest; defaults to none: its routes are refused
 	Hooks     Hooks              // notifications; defaults to none: its routes are refused
 	Access    Access             // packages of what is stored; defaults to none: its routes are refused
+	Flows     Flows              // task graphs; defaults to none: their routes are refused
 	Logs      Logs               // defaults to none: logs are empty
 	Keeper    Keeper             // defaults to none: the admin routes are unavailable
 	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs

@@ -189,6 +189,9 @@ func (c *cli) hint(err error, n int) string {
 	case n == exitFailed:
 		var f failedJob
 		errors.As(err, &f)
+		if f.job.Kind == client.FlowKind {
+			return c.afterFlow(&f.job)
+		}
 		return afterFailure(&f.job)
 	case n == exitRefused && e.Kind == job.Conflict && e.ID != "":
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)
@@ -197,13 +200,21 @@ func (c *cli) hint(err error, n int) string {
 	case n == exitRefused && p != nil && p.Event == "hold" && !isEnd(p.State):
 		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)
 	case n == exitRefused && p != nil && slices.Contains(p.Can, p.Event) && strings.Contains(p.Detail, "confirm"):
-		return fmt.Sprintf("if that is meant: stagepost %s %s --confirm --note WHY", p.Event, p.Job)
+		return fmt.Sprintf("if that is meant: stagepost %s%s %s --confirm --note WHY%s", c.group(), p.Event, p.Job, c.local)
 	case n == exitRefused && p != nil && p.Job != "":
 		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
 		return "is the server running? stagepost serve --data DIR starts one"
 	case n == exitTimeout:
 		return c.goesOn()
+	}
+	return ""
+}
+
+// group names the group of commands that the command is in, with a blank, or nothing.
+func (c *cli) group() string {
+	if strings.HasPrefix(c.calledPath(), "stagepost flow ") {
+		return "flow "
 	}
 	return ""
 }
@@ -228,6 +239,8 @@ func (c *cli) shows() string {
 		return "stagepost hold shows what is held"
 	case name == "hooks" && path[len(path)-1] == "ping", name == "profile":
 		return "stagepost profile list shows what there is"
+	case name == "flow":
+		return "stagepost flow list shows what there is"
 	case name == "hooks", name == "outbox", name == "locks":
 		return "stagepost " + name + " shows what there is"
 	case name == "lifecycle":

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -40,23 +42,28 @@ func (c *cli) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			jobs := []job.Job{}
-			for {
-				page, err := api.Jobs(ctx, q)
-				if err != nil {
-					return err
-				}
-				jobs = append(jobs, page.Jobs...)
-				if page.Next == "" || !f.all {
-					return c.printJobs(jobs, page.Next != "")
-				}
-				q.After = page.Next
-			}
+			return c.listAll(ctx, api, q, f.all)
 		},
 	}
 	f.bind(cmd)
 	c.completeNames(cmd)
 	return cmd
+}
+
+// listAll prints one page of jobs, or all pages.
+func (c *cli) listAll(ctx context.Context, api *client.Client, q job.Query, all bool) error {
+	jobs := []job.Job{}
+	for {
+		page, err := api.Jobs(ctx, q)
+		if err != nil {
+			return err
+		}
+		jobs = append(jobs, page.Jobs...)
+		if page.Next == "" || !all {
+			return c.printJobs(jobs, page.Next != "")
+		}
+		q.After = page.Next
+	}
 }
 
 // bindWhich adds the filters that list and bulk share.

@@ -23,6 +23,7 @@ type cli struct {
 	wait     time.Duration // --timeout
 	server   *client.Client
 	called   *cobra.Command // set when the command has ended
+	local    string         // " --local --data DIR" if flows are worked on in this process
 }
 
 // run does one call and gives its exit code.
@@ -84,7 +85,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	root.SetCompletionCommandGroupID("run")
 	for group, commands := range map[string][]*cobra.Command{
 		"look": {c.list(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.report(), c.locks(), c.stuck(), c.queue(), c.orphans(), c.files(), c.manifest(), c.metadata(), c.bag(), c.audit(), c.profile(), c.hooks(), c.outbox(), c.lifecycle()},
-		"act":  {c.submit(), c.access(), c.fetch(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.bulk(), c.event(), c.drain(), c.resume()},
+		"act":  {c.submit(), c.access(), c.fetch(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.bulk(), c.flow(), c.event(), c.drain(), c.resume()},
 		"run":  {c.serve(), c.health(), c.demo(), c.fsck(), c.verify(), c.backup(), c.config(), c.version()},
 	} {
 		for _, cmd := range commands {

@@ -108,8 +108,12 @@ func (r *running) assemble(s *settings) error {
 			return err
 		}
 	}
+	flows, err := openFlows(s, r.Data)
+	if err != nil {
+		return err
+	}
 	bulks := bulk.New(bulk.Options{})
-	r.apps = append(r.apps, bulks)
+	r.apps = append(r.apps, bulks, flows)
 	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
@@ -117,7 +121,7 @@ func (r *running) assemble(s *settings) error {
 		a.Bind(r.Engine)
 	}
 	o := server.Options{
-		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Logs: logs, Lives: lives(), Alive: r.healthy, Version: version, Log: r.log,
+		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs, Lives: lives(), Alive: r.healthy, Version: version, Log: r.log,
 		MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
 	}
 	if i, ok := ingest.(submissions); ok {

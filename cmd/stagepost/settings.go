@@ -57,6 +57,10 @@ type settings struct {
 	AccessFiles   int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
 	AccessBytes   int64         `name:"access.max.bytes" for:"serve" unit:"bytes" default:"0" doc:"content of one package; 0 means any"`
 	AccessKeep    time.Duration `name:"access.keep" for:"serve" default:"7d" doc:"how long packages can be fetched, and failures are kept; 0s means for ever"`
+	FlowWorkers   int           `name:"flow.workers" for:"serve" default:"8" doc:"tasks of flows that run at once"`
+	FlowSlots     int           `name:"flow.slots" for:"serve" default:"64" doc:"flows that are at work at once; those that only wait do not count"`
+	FlowCommands  bool          `name:"flow.commands" for:"serve" default:"false" doc:"flow files may run commands, as the user of the server. There is no login: whoever reaches the server, which is every user of this machine, may then do what the server may"`
+	FlowHTTP      bool          `name:"flow.http" for:"serve" default:"false" doc:"flow files may send HTTP requests to public addresses, from this machine"`
 	MailFrom      string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
 	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
 	MailTLS       string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
