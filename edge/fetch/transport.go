@@ -8,7 +8,7 @@ func (c *Client) Transport() http.RoundTripper { return guarded{c} }
 
 type guarded struct{ client *Client }
 
-// RoundTrip does one request. A URL that is refused is an *Error of kind Refused.
+// RoundTrip does one request. A URL or an address that is refused is an *Error of kind Refused; what else goes wrong is the transport's own error.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if reason := g.client.policy.judge(r.URL); reason != "" {
 		if r.Body != nil {
@@ -16,7 +16,11 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, &Error{Kind: Refused, Err: refusal(reason)} // without the URL: http.Client puts it in front, and a webhook's path may be secret
 	}
-	return g.client.transport.RoundTrip(r)
+	answer, err := g.client.transport.RoundTrip(r)
+	if err != nil && isRefusal(err) { // at the dial: by the address that the name has now
+		return nil, &Error{Kind: Refused, Err: err}
+	}
+	return answer, err
 }
 
 // CloseIdleConnections is for http.Client.

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -42,11 +43,42 @@ func TestTransport(t *testing.T) {
 				t.Errorf("sent: %t", sent)
 			}
 			var e *Error
-			if errors.As(err, &e) && e.Kind != Refused {
-				t.Errorf("got kind %s", e.Kind)
+			if err != nil && (!errors.As(err, &e) || e.Kind != Refused) {
+				t.Errorf("got %v, want an Error of kind %s", err, Refused)
 			}
 			if e != nil && strings.Contains(e.Error(), "hush") { // paths of webhooks may be secret
 				t.Errorf("got %v", e)
+			}
+		})
+	}
+}
+
+// TestTransportRefusesAtTheDial has a name that leads to a refused address: a caller tells that from a network that is down by the kind. The second case is the control.
+func TestTransportRefusesAtTheDial(t *testing.T) {
+	for name, c := range map[string]struct {
+		lookup  func(context.Context, string) ([]netip.Addr, error)
+		refused bool
+	}{
+		"refused": {func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+		}, true},
+		"unknown": {func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := New(Policy{Lookup: c.lookup})
+			defer client.Close()
+			r := httptest.NewRequest(http.MethodGet, "http://inner.example/hush", nil)
+			answer, err := client.Transport().RoundTrip(r)
+			if err == nil {
+				answer.Body.Close()
+				t.Fatal("the request was sent")
+			}
+			var e *Error
+			if got := errors.As(err, &e) && e.Kind == Refused; got != c.refused {
+				t.Errorf("got %v of type %T", err, err)
+			}
+			if strings.Contains(err.Error(), "hush") { // paths of webhooks may be secret
+				t.Errorf("got %v", err)
 			}
 		})
 	}

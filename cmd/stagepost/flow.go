@@ -1,0 +1,262 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// flowFlags are the flags of all commands about flows.
+type flowFlags struct {
+	local bool
+}
+
+func (c *cli) flow() *cobra.Command {
+	var o flowFlags
+	cmd := &cobra.Command{
+		Use:   "flow",
+		Short: "Run task graphs that are taken back when they fail, and look at them",
+		Long: `A flow is a graph of tasks that hand on values. When a task fails, what was done is taken back, or tried again by a retry controller. A flow can be suspended
+and resumed, and goes on after a crash with what was not done.
+
+Flows are jobs: list, show, why, history, logs, watch, priority and hold work on them as on all others. In the API and in histories resuming a flow is the event run,
+because that is also what makes one that failed go on.
+
+With --local a command works on the flows in the data directory by itself, without a server; then no server may be at work there.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().BoolVar(&o.local, "local", false, "do it in this process, on the data directory, without a server")
+	cmd.AddCommand(c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowReset(&o), c.flowSignal(&o))
+	return cmd
+}
+
+// flows gives the client of the server, or of one in this process if the flows are local: nobody works on those. The caller calls stop when it needs no more of it.
+func (c *cli) flows(ctx context.Context, o *flowFlags) (api *client.Client, stop func() error, err error) {
+	if !o.local {
+		api, err = c.api()
+		return api, func() error { return nil }, err
+	}
+	l, err := c.openLocal(ctx, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.server = l.client // completion and hints ask it too
+	return l.client, l.stop, nil
+}
+
+// withFlows calls do with the client that flows gives.
+func (c *cli) withFlows(cmd *cobra.Command, o *flowFlags, do func(context.Context, *client.Client) error) (err error) {
+	ctx, cancel := c.patient(cmd)
+	defer cancel()
+	api, stop, err := c.flows(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	return do(ctx, api)
+}
+
+func (c *cli) flowList(o *flowFlags) *cobra.Command {
+	var f filter
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List flows, newest first",
+		Long:    "Lists flows, newest first: all that match every filter given. It is stagepost list --kind flow.",
+		Example: "  stagepost flow list --state SUSPENDED\n  stagepost flow list --open",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.kinds = []string{string(client.FlowKind)}
+			q, err := f.query()
+			if err != nil {
+				return err
+			}
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error { return c.listAll(ctx, api, q, f.all) })
+		},
+	}
+	f.bind(cmd)
+	_ = cmd.Flags().MarkHidden("kind") // there is one; the error says that the flag does not exist: it does
+	c.complete(cmd, "state", flowStates()...)
+	c.complete(cmd, "outcome", "ok", "failed")
+	return cmd
+}
+
+// flowStates lists the states of flows.
+func flowStates() []string {
+	var states []string
+	for _, s := range flow.Life.Stages() {
+		states = append(states, string(s.State))
+	}
+	return states
+}
+
+func (c *cli) flowSuspend(o *flowFlags) *cobra.Command {
+	return c.flowEvent(o, flow.Suspend, "suspend ID...", "Let flows finish what they are doing, and pause",
+		`Asks flows to pause: nothing new is begun, what is active ends and is saved. The flow is SUSPENDING until then, SUSPENDED after; if what was active
+was the last, it has ended. stagepost flow resume goes on with it.`,
+		"  stagepost flow suspend flw_01J9... --note 'the array is being replaced'", c.completeFlows("RUNNING"))
+}
+
+func (c *cli) flowReset(o *flowFlags) *cobra.Command {
+	return c.flowEvent(o, flow.Reset, "reset ID...", "Put all results of flows away, and begin anew",
+		`Puts flows and all their tasks back to PENDING, in one commit: results, failures and the histories of retry controllers are gone. Nothing is taken back by this:
+what tasks have done outside stays done. A worker begins the flow anew at once. It needs --confirm.
+
+It is for flows that have ended or are SUSPENDED. A REVERTED flow can be run again in no other way.`,
+		"  stagepost flow reset flw_01J9... --confirm --note 'with the new license file'", c.completeFlows("SUCCESS", "FAILURE", "REVERTED", "SUSPENDED"))
+}
+
+// flowEvent makes a command of an event of flows.
+func (c *cli) flowEvent(o *flowFlags, e lifecycle.Event, use, short, long, example string, ids cobra.CompletionFunc) *cobra.Command {
+	var a act
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				do := func(id job.ID) (client.Job, error) {
+					if _, err := isFlow(ctx, api, id); err != nil {
+						return client.Job{}, err
+					}
+					return api.Do(ctx, id, e, a.body())
+				}
+				return c.each(args, do, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+			})
+		},
+	}
+	a.bind(cmd)
+	c.complete(cmd, "as", "operator", "owner")
+	return cmd
+}
+
+// isFlow gives the record of a flow and refuses other jobs: an event of the same name may mean something else to them.
+func isFlow(ctx context.Context, api *client.Client, id job.ID) (client.Job, error) {
+	j, err := api.Job(ctx, id)
+	if err == nil && j.Kind != client.FlowKind {
+		err = job.Errorf(job.NotFound, "flow", id, "it is no flow but of kind %s", j.Kind)
+	}
+	return j, err
+}
+
+func (c *cli) flowResume(o *flowFlags) *cobra.Command {
+	var a act
+	var watch bool
+	var workers int
+	cmd := &cobra.Command{
+		Use:   "resume ID",
+		Short: "Let a flow go on that is suspended or failed",
+		Long: `Goes on with a flow: a SUSPENDED one from where it stands; one in FAILURE likewise, so that what could not be done or reverted is tried again; one in SUCCESS does
+what is new in it. One that is REVERTED must be reset. In the API and in histories this is the event run.
+
+With --local it runs the flow in this process until it ends or is suspended, also one that a killed process left RUNNING.`,
+		Example:           "  stagepost flow resume flw_01J9... --note 'the array is back'\n  stagepost flow resume flw_01J9... --local --data /tmp/stagepost-flow-17",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeFlows("SUSPENDED", "FAILURE", "SUCCESS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id := job.ID(args[0])
+			if o.local {
+				return c.resumeLocal(cmd, id, a.body(), workers)
+			}
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				if _, err := isFlow(ctx, api, id); err != nil {
+					return err
+				}
+				j, err := api.Do(ctx, id, flow.Run, a.body())
+				if err != nil {
+					return err
+				}
+				if !watch {
+					return c.told(&j)
+				}
+				return c.followed(ctx, api, &j)
+			})
+		},
+	}
+	a.bind(cmd)
+	c.complete(cmd, "as", "operator", "owner")
+	f := cmd.Flags()
+	f.BoolVar(&watch, "watch", false, "follow it until it has ended or is suspended")
+	f.IntVar(&workers, "workers", 0, "with --local: tasks at once")
+	return cmd
+}
+
+// followed follows a flow from its last event on to its end, says how it stands then, and gives the error for it.
+func (c *cli) followed(ctx context.Context, api *client.Client, j *client.Job) error {
+	id := j.ID
+	v, err := c.followFlow(ctx, api, id, max(j.Seq-1, 0), nil)
+	if errors.Is(err, errLeft) {
+		return leftFlow{id}
+	}
+	if err != nil {
+		return err
+	}
+	return c.endedFlow(&v)
+}
+
+// leftFlow says that somebody stopped following a flow. It is an error so that what follows in a script is not done.
+type leftFlow struct{ id job.ID }
+
+func (l leftFlow) Error() string {
+	return string(l.id) + " goes on without you: stagepost flow show " + string(l.id) + " --watch follows it again, stagepost flow suspend " + string(l.id) +
+		" --note WHY lets it pause"
+}
+
+func (c *cli) flowSignal(o *flowFlags) *cobra.Command {
+	var actor string
+	cmd := &cobra.Command{
+		Use:   "signal ID NAME [VALUE | @FILE]",
+		Short: "Send a signal to a flow",
+		Long: `Sends a signal with a value to a flow. A task that waits for it goes on; one that comes to wait for it later finds it. A later signal of the same name replaces an
+earlier one. The value is JSON, or else text; @FILE is what a file holds, @- standard input. Without a value it is null.`,
+		Example: "  stagepost flow signal flw_01J9... approved true\n  stagepost flow signal flw_01J9... config @config.json",
+		Args:    cobra.RangeArgs(2, 3),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return c.completeFlows("RUNNING", "SUSPENDED", "PENDING")(cmd, args, word)
+			case 1:
+				return c.completeSignals(cmd, job.ID(args[0]), word)
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := client.FlowSignal{Name: args[1], Actor: whoami(actor)}
+			if len(args) > 2 {
+				v, err := readValue(args[2], c.in)
+				if err != nil {
+					return usage(err)
+				}
+				s.Value = v
+			}
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				j, err := api.SignalFlow(ctx, job.ID(args[0]), s)
+				if err != nil {
+					return err
+				}
+				return c.told(&j)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the history; defaults to the login name")
+	return cmd
+}
+
+// completeFlows offers flows in some states, newest first.
+func (c *cli) completeFlows(states ...lifecycle.State) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		return c.completeJobs(cmd, toComplete, job.Query{Kinds: []job.Kind{client.FlowKind}, States: states, Limit: 200})
+	}
+}
+
+// completeSignals offers the signals that a flow waits for.
+func (c *cli) completeSignals(cmd *cobra.Command, id job.ID, toComplete string) ([]string, cobra.ShellCompDirective) {
+	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		v, err := api.Flow(ctx, id, false)
+		return v.Awaits, err
+	})
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/app/flowfile"
+	"github.com/stagepost/stagepost/edge/fetch"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/job"
+)
+
+// flowApp is what brings flows into a server.
+type flowApp struct {
+	*durable.Flows
+	files flowfile.Options
+	blobs durable.Blobs
+}
+
+// openFlows makes the application: flows of files, which may do what the settings say. Large values are kept below dir.
+func openFlows(s *settings, dir string) (*flowApp, error) {
+	o := flowfile.Options{Commands: s.FlowCommands}
+	if s.FlowHTTP {
+		o.HTTP = fetch.New(fetch.Policy{})
+	}
+	if s.FlowWorkers < 1 || s.FlowSlots < 1 {
+		return nil, usagef("flow.workers and flow.slots must be at least 1")
+	}
+	blobs := durable.Dir(filepath.Join(dir, "flows"))
+	flows, err := durable.New(durable.Options{
+		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(o)}, Workers: flow.NewPool(s.FlowWorkers), Slots: s.FlowSlots,
+		Blobs: blobs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &flowApp{Flows: flows, files: o, blobs: blobs}, nil
+}
+
+// File reads a flow file with what files may do here.
+func (a *flowApp) File(text []byte) (*flowfile.File, error) {
+	f, err := flowfile.Parse(text, a.files)
+	if err != nil {
+		if _, wrong := flowfile.Parse(text, anyFile()); wrong == nil { // nothing but what is off here
+			err = fmt.Errorf("%w; stagepost serve allows commands with flow.commands and requests with flow.http", err)
+		}
+	}
+	return f, err
+}
+
+// Works are the kinds that the engine is to be made with.
+func (a *flowApp) Works() []engine.Work {
+	w := a.Work()
+	w.Allow = allowFlow
+	return []engine.Work{w}
+}
+
+// allowFlow is what the events of people need beyond the lifecycle of flows.
+func allowFlow(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+	if a.Event == flow.Reset && !a.Confirm {
+		return job.Require{}, job.Errorf(job.Refused, "reset", j.ID,
+			"a reset puts away all results and takes nothing back of what was done: confirm that this is meant")
+	}
+	return job.Require{}, nil
+}
+
+// Deliver gives the topics of the outbox that the application delivers: none.
+func (a *flowApp) Deliver() map[string]engine.Deliver { return nil }
+
+// Clear removes the large values of a flow whose record is about to be purged.
+func (a *flowApp) Clear(ctx context.Context, j *job.Job) error {
+	if j.Kind != durable.Kind {
+		return nil
+	}
+	return a.blobs.Remove(ctx, j.ID)
+}
+
+// Close ends the application; nothing of it is open.
+func (a *flowApp) Close() error { return nil }

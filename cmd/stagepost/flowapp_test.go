@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// TestClearedFlows: with the record of a flow its large values go, and with that of another job nothing does.
+func TestClearedFlows(t *testing.T) {
+	dir := t.TempDir()
+	app, err := openFlows(newSettings(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := "sha256:" + strings.Repeat("0", 64)
+	if err := app.blobs.Put(t.Context(), "flw_1", digest, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	values := filepath.Join(dir, "flows", "flw_1")
+	for _, c := range []struct {
+		kind job.Kind
+		left bool
+	}{{"ingest.job", true}, {"flow", false}} {
+		if err := app.Clear(t.Context(), &job.Job{ID: "flw_1", Kind: c.kind}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(values); (err == nil) != c.left {
+			t.Errorf("after a job of kind %s: %v", c.kind, err)
+		}
+	}
+}
+
+// TestResetIsConfirmed: nobody puts results away by a slip; other events need no confirmation.
+func TestResetIsConfirmed(t *testing.T) {
+	for _, c := range []struct {
+		act  engine.Act
+		kind job.ErrorKind
+	}{{engine.Act{Event: "reset"}, job.Refused}, {engine.Act{Event: "reset", Confirm: true}, ""}, {engine.Act{Event: "run"}, ""}, {engine.Act{Event: "suspend"}, ""}} {
+		if _, err := allowFlow(t.Context(), &job.Job{ID: "flw_1"}, &c.act); job.KindOf(err) != c.kind {
+			t.Errorf("%+v: got %v", c.act, err)
+		}
+	}
+}
+
+// TestPipeListener: a connection reaches who accepts; none is made when nobody does any more.
+func TestPipeListener(t *testing.T) {
+	p := newPipeListener()
+	go func() {
+		if near, err := p.Dial(context.Background(), "tcp", "x:80"); err == nil {
+			_, _ = near.Write([]byte("x"))
+		}
+	}()
+	far, err := p.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := far.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Dial(ctx, "tcp", "x:80"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := p.Dial(t.Context(), "tcp", "x:80"); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := p.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,324 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stagepost/stagepost/app/flowfile"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Flows are task graphs that run as jobs. Factory flowfile.FactoryName makes those that are written down in files.
+type Flows interface {
+	// File reads a flow file as the factory will: with what files may do here.
+	File(text []byte) (*flowfile.File, error)
+	// The rest is as in [durable.Flows].
+	Submit(ctx context.Context, e *engine.Engine, o durable.Order) (job.Job, error)
+	View(ctx context.Context, store job.Store, id job.ID) (*durable.View, error)
+	Signal(ctx context.Context, e *engine.Engine, id job.ID, s durable.Signal) error
+}
+
+// Bounds of what is told of and to flows.
+const (
+	mostFlow     = 10 << 20 // bytes of an order
+	mostFlowFile = 1 << 20  // bytes of a file
+	mostInputs   = 1000     // of a flow
+	mostSignal   = 1 << 20  // bytes of a signal's value
+	longestName  = 200      // bytes of the name of a signal or an input
+	mostShown    = 4 << 10  // bytes of a value that is shown as it is
+	mostBegin    = 200      // characters that are shown of a larger one
+	mostTrace    = 16 << 10 // bytes of a trace that are shown
+)
+
+func (s *Server) flows() (Flows, error) {
+	if s.Flows == nil {
+		return nil, job.Errorf(job.Refused, "flow", "", "this server runs no flows")
+	}
+	return s.Flows, nil
+}
+
+// oneFlow gives the flow of a request. That there is no such job is said also where there are no flows at all.
+func (s *Server) oneFlow(r *http.Request) (*durable.View, error) {
+	j, err := s.store.Get(r.Context(), id(r))
+	if err != nil {
+		return nil, err
+	}
+	if j.Kind != durable.Kind {
+		return nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/jobs/%s has it", j.Kind, j.ID)
+	}
+	app, err := s.flows()
+	if err != nil {
+		return nil, err
+	}
+	return app.View(r.Context(), s.store, j.ID)
+}
+
+// submitFlow creates a flow.
+func (s *Server) submitFlow(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	app, err := s.flows()
+	if err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, mostFlow)
+	o, err := decode[client.FlowOrder](r, true)
+	if err != nil {
+		return err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if o.Key != "" && o.Key != key {
+			return job.Errorf(job.Invalid, "flow", "", "the header Idempotency-Key and the field key differ")
+		}
+		o.Key = key
+	}
+	if err := checkOrder(&o); err != nil {
+		return err
+	}
+	if _, o.Actor, err = identity("", o.Actor); err != nil {
+		return err
+	}
+	order, err := orderFlow(app, &o)
+	if err != nil {
+		return err
+	}
+	j, err := app.Submit(r.Context(), s.Engine, order)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", flowPath(j.ID))
+	return replyAs(w, http.StatusCreated, s.view(j))
+}
+
+// orderFlow makes the order of a request. What is wrong with a file is told by line and column.
+func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
+	order := durable.Order{
+		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: job.DefaultPriority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
+		Actor: o.Actor, Note: o.Note,
+		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, RevertErrors: o.RevertErrors, Workers: o.Workers},
+	}
+	if o.Priority != nil {
+		order.Priority = *o.Priority
+	}
+	inputs := map[string]flow.Value{}
+	for name, text := range o.Inputs {
+		var v flow.Value
+		if err := json.Unmarshal(text, &v); err != nil {
+			return order, job.Errorf(job.Invalid, "flow", "", "the input %s: %w", name, err)
+		}
+		inputs[name], order.Inject[name] = v, v
+	}
+	if o.File == "" {
+		return order, nil
+	}
+	file, err := app.File([]byte(o.File))
+	if err != nil {
+		return order, job.Errorf(job.Invalid, "flow", "", "%w", err)
+	}
+	args := flowfile.Arguments{File: o.File, Inputs: inputs}
+	if order.Inject, err = file.Values(args.Values()); err != nil {
+		return order, job.Errorf(job.Invalid, "flow", "", "%w", err)
+	}
+	order.Factory = flowfile.FactoryName
+	if order.Args, err = json.Marshal(&args); err != nil {
+		return order, job.Errorf(job.Internal, "flow", "", "%w", err)
+	}
+	return order, nil
+}
+
+func flowPath(id job.ID) string { return "/api/flows/" + url.PathEscape(string(id)) }
+
+// checkOrder looks at what can be seen without making the flow.
+func checkOrder(o *client.FlowOrder) error {
+	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "flow", "", format, args...) }
+	switch {
+	case (o.File == "") == (o.Factory == ""):
+		return wrong("give either file, the text of a flow file, or factory, a name")
+	case o.File != "" && len(o.Args) > 0:
+		return wrong("args are for factories; a file has inputs")
+	case len(o.File) > mostFlowFile:
+		return refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the file is larger than %d bytes", mostFlowFile)
+	case len(o.Inputs) > mostInputs:
+		return wrong("there are more than %d inputs", mostInputs)
+	case o.Workers < 0 || o.Workers > 1000:
+		return wrong("workers must be 0 to 1000, not %d", o.Workers)
+	case o.Priority != nil && (*o.Priority < job.FirstPriority || *o.Priority > job.LastPriority):
+		return wrong("priority must be %d to %d, not %d", job.FirstPriority, job.LastPriority, *o.Priority)
+	case !o.Due.IsZero() && !o.Deadline.IsZero() && !o.Due.Before(o.Deadline):
+		return wrong("it is due at %s, which is not before its deadline", o.Due.UTC())
+	}
+	for name := range o.Inputs {
+		if err := checkName("an input", name); err != nil {
+			return err
+		}
+	}
+	for _, text := range []struct{ what, text string }{{"key", o.Key}, {"group", o.Group}, {"owner", o.Owner}, {"note", o.Note}, {"factory", o.Factory}} {
+		if len(text.text) > 1000 || !utf8.ValidString(text.text) {
+			return wrong("%s is longer than 1000 bytes, or no text", text.what)
+		}
+	}
+	return nil
+}
+
+// checkName refuses what cannot be shown as a name.
+func checkName(what, name string) error {
+	if name == "" || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return job.Errorf(job.Invalid, "flow", "", "the name of %s must have 1 to %d bytes and no control characters, not %.40q", what, longestName, name)
+	}
+	return nil
+}
+
+// showFlow gives a flow as it stands.
+func (s *Server) showFlow(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	values := p.flag("values")
+	if err := p.done(); err != nil {
+		return err
+	}
+	f, err := s.oneFlow(r)
+	if err != nil {
+		return err
+	}
+	v, err := s.viewFlow(f, values != nil && *values)
+	if err != nil {
+		return err
+	}
+	return reply(w, v)
+}
+
+// signalFlow hands a signal to a flow.
+func (s *Server) signalFlow(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	if _, err := s.oneFlow(r); err != nil {
+		return err
+	}
+	sig, err := decode[client.FlowSignal](r, true)
+	if err != nil {
+		return err
+	}
+	if err := checkName("a signal", sig.Name); err != nil {
+		return err
+	}
+	if len(sig.Value) > mostSignal {
+		return refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the value is larger than %d bytes", mostSignal)
+	}
+	if len(sig.Value) == 0 {
+		sig.Value = json.RawMessage("null")
+	}
+	if _, sig.Actor, err = identity("", sig.Actor); err != nil {
+		return err
+	}
+	var value flow.Value
+	if err := json.Unmarshal(sig.Value, &value); err != nil {
+		return job.Errorf(job.Invalid, "signal", id(r), "the value: %w", err)
+	}
+	if err := s.Flows.Signal(r.Context(), s.Engine, id(r), durable.Signal{Name: sig.Name, Value: value, Actor: sig.Actor}); err != nil {
+		return s.situate(r, err, "signal", lifecycle.Operator)
+	}
+	j, err := s.store.Get(r.Context(), id(r))
+	if err != nil {
+		return err
+	}
+	return reply(w, s.view(j))
+}
+
+// viewFlow makes the wire's form of a flow.
+func (s *Server) viewFlow(f *durable.View, values bool) (client.Flow, error) {
+	v := client.Flow{
+		Job: s.view(f.Job), Name: f.Data.Name, Factory: f.Spec.Factory, Atoms: make([]client.FlowAtom, len(f.Atoms)), Awaits: f.Awaits, Remains: f.Remains,
+	}
+	if v.Awaits == nil {
+		v.Awaits = []string{}
+	}
+	self := flowPath(f.Job.ID)
+	for name, path := range map[string]string{"flow": self, "graph": self + "/graph.svg", "timeline": self + "/timeline.svg", "signal": self + "/signal", "page": pagePath(f.Job.ID)} {
+		v.Job.Links[name] = path
+	}
+	if f.Outline != nil {
+		text, err := json.Marshal(f.Outline)
+		if err == nil {
+			err = json.Unmarshal(text, &v.Outline)
+		}
+		if err != nil {
+			return v, job.Errorf(job.Internal, "flow", f.Job.ID, "its outline: %w", err)
+		}
+	}
+	for i := range f.Atoms {
+		v.Atoms[i] = viewAtom(&f.Atoms[i], values)
+	}
+	for i := range f.Signals {
+		one := &f.Signals[i]
+		v.Signals = append(v.Signals, client.FlowSent{Name: one.Name, Value: *seen(one.Value, one.Large), Actor: one.Actor, At: one.At})
+	}
+	if values {
+		v.Values = map[string]client.Seen{}
+		for name, value := range f.Spec.Inject {
+			v.Values[name] = *seen(&value, nil)
+		}
+	}
+	return v, nil
+}
+
+func viewAtom(rec *durable.Atom, values bool) client.FlowAtom {
+	a := client.FlowAtom{
+		Name: rec.Name, Kind: string(rec.Kind), Version: rec.Version, State: rec.State, Intention: string(rec.Intention), Attempts: rec.Attempts, Tries: rec.Tries,
+		Progress: rec.Progress, Details: part(rec, "details", rec.Details), Began: rec.Began, Ended: rec.Ended, Waits: rec.Waits, Awaits: rec.Awaits, Due: rec.Due,
+		Failure: viewFailure(rec.Failure), RevertFailure: viewFailure(rec.RevertFailure), History: len(rec.History), Removed: rec.Removed,
+	}
+	if values {
+		a.Result = part(rec, "result", rec.Result)
+	}
+	return a
+}
+
+// part shows a value of an atom, which may be a large one that was put away.
+func part(rec *durable.Atom, name string, v *flow.Value) *client.Seen {
+	if large, ok := rec.Large[name]; ok {
+		return seen(nil, &large)
+	}
+	if v == nil {
+		return nil
+	}
+	return seen(v, nil)
+}
+
+func viewFailure(f *flow.Failure) *client.FlowFailure {
+	if f == nil {
+		return nil
+	}
+	v := &client.FlowFailure{Type: f.Type, Message: f.Message, Trace: f.Trace[:min(len(f.Trace), mostTrace)]}
+	for _, c := range f.Causes {
+		v.Causes = append(v.Causes, viewFailure(c))
+	}
+	return v
+}
+
+// seen gives a value as far as it is shown: whole if it is small, and of one that was put away only how large it is.
+func seen(v *flow.Value, large *durable.Blob) *client.Seen {
+	if large != nil {
+		return &client.Seen{Bytes: int(large.Size)}
+	}
+	text, err := json.Marshal(v)
+	if err != nil { // nothing that was stored
+		return &client.Seen{Begin: err.Error()}
+	}
+	if len(text) <= mostShown {
+		return &client.Seen{Value: text, Bytes: len(text)}
+	}
+	begin := []rune(string(bytes.ToValidUTF8(text[:min(len(text), 4*mostBegin)], nil)))
+	return &client.Seen{Bytes: len(text), Begin: string(begin[:min(len(begin), mostBegin)])}
+}
