@@ -1,0 +1,111 @@
+package durable
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Kind is the kind of jobs that are flows.
+const Kind job.Kind = "flow"
+
+// Prefix is that of the ids of flows.
+const Prefix = "flw"
+
+// Factory makes the flow of an order from its arguments. It is called on every worker that takes the flow, each time it takes it: it must make the same flow then, and do
+// nothing else.
+type Factory func(args json.RawMessage) (flow.Item, error)
+
+// Limits bound what is stored of one flow. Zero fields take the defaults.
+type Limits struct {
+	Value  int // bytes of the largest value as JSON; defaults to 16 MiB
+	Inline int // bytes of the largest value that stands in a record; larger ones go to Blobs; defaults to 32 KiB
+	Total  int // bytes of all that stands in the records of a flow; values of up to 256 bytes are always let in; defaults to 64 MiB
+	Inject int // bytes of the arguments and injected values of an order; defaults to 1 MiB
+}
+
+// Options of Flows. The zero Options work, but know no factory.
+type Options struct {
+	Factories map[string]Factory
+	Workers   *flow.Pool // tasks of all flows run in it; defaults to a pool of 16
+	Slots     int        // flows that are run at once by an engine, in slots of their own; defaults to the engine's, shared with other jobs
+	Blobs     Blobs      // for large values; nil: none may be larger than Limits.Inline
+	Limits    Limits
+
+	Upgrade   func(*flow.Difference) error                    // see [flow.Options.Upgrade]
+	Listeners []flow.Listener                                 // of all flows; Event.ID is the job's
+	Attach    func(id job.ID, item flow.Item) []flow.Listener // further listeners of one flow, asked each time it is taken; nil: none
+	Policies  map[lifecycle.State]engine.Policy               // of single states; see MaxStarts
+	MaxStarts int                                             // claims without a word from their worker before a flow fails as poison; defaults to 5
+	Attempts  int                                             // executions of one atom before its flow gives up; defaults to 1000
+	Grace     time.Duration                                   // see [flow.Options.Grace]
+}
+
+// Flows runs flows. It is safe for concurrent use, and may serve several engines.
+type Flows struct {
+	o      Options
+	engine atomic.Pointer[engine.Engine]
+}
+
+// New makes the application. The error names every mistake in the options.
+func New(o Options) (*Flows, error) {
+	var mistakes []error
+	for name, f := range o.Factories {
+		if name == "" || f == nil {
+			mistakes = append(mistakes, fmt.Errorf("the factory %q needs a name and a function", name))
+		}
+	}
+	for name, v := range map[string]*int{"Value": &o.Limits.Value, "Inline": &o.Limits.Inline, "Total": &o.Limits.Total, "Inject": &o.Limits.Inject} {
+		if *v < 0 {
+			mistakes = append(mistakes, fmt.Errorf("the limit %s is negative", name))
+		}
+	}
+	if err := errors.Join(mistakes...); err != nil {
+		return nil, err
+	}
+	usual(&o.Limits.Value, 16<<20)
+	usual(&o.Limits.Inline, 32<<10)
+	usual(&o.Limits.Total, 64<<20)
+	usual(&o.Limits.Inject, 1<<20)
+	usual(&o.MaxStarts, 5)
+	o.Limits.Inline = min(o.Limits.Inline, o.Limits.Value)
+	if o.Workers == nil {
+		o.Workers = flow.NewPool(16)
+	}
+	return &Flows{o: o}, nil
+}
+
+func usual(v *int, otherwise int) {
+	if *v == 0 {
+		*v = otherwise
+	}
+}
+
+// Bind joins Flows to an engine that was made with its Work. It is called before the engine runs: without it flows cannot be reset.
+func (f *Flows) Bind(e *engine.Engine) { f.engine.Store(e) }
+
+// Work is the kind that an engine is to be made with.
+func (f *Flows) Work() engine.Work {
+	steps := map[lifecycle.State]engine.Step{}
+	for _, s := range []lifecycle.State{flow.Pending, flow.Running, flow.Suspending, flow.Suspended, flow.Resuming} {
+		steps[s] = f.step
+	}
+	return engine.Work{
+		Life: flow.Life, Prefix: Prefix, Steps: steps, Slots: f.o.Slots, Policies: f.o.Policies,
+		Policy:    engine.Policy{MaxStarts: f.o.MaxStarts, MaxAttempts: 20},
+		Accompany: f.accompany,
+	}
+}
+
+// Factories lists the names of the factories, sorted.
+func (f *Flows) Factories() []string { return sortedKeys(f.o.Factories) }
+
+func (f *Flows) known() string { return strings.Join(f.Factories(), ", ") }

@@ -1,0 +1,348 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Codes of what flows wait for ([engine.Blocker]).
+const (
+	BlockSignal    = "flow-signal"  // a signal, and perhaps a time
+	BlockTime      = "flow-time"    // a time
+	BlockFactory   = "flow-factory" // a worker that has its factory
+	BlockSuspended = "suspended"    // a person
+)
+
+// Causes of flows in FAILURE and REVERTED. Others are the type of the first failure in lower case.
+const (
+	CauseReverted = "reverted" // a task failed, and what it and others did was taken back
+	CauseChanged  = "changed"  // the flow is not the one that was begun
+	CauseFactory  = "factory"  // the factory does not make the flow
+	CauseMissing  = "missing"  // nobody provides what an atom requires
+	CauseDamaged  = "damaged"  // what is stored cannot be read
+)
+
+// longestWait is after how long a flow that waits is looked at, whatever it waits for.
+const longestWait = 24 * time.Hour
+
+// elsewhere is how long a worker leaves a flow whose factory it lacks to others.
+const elsewhere = 10 * time.Second
+
+// session is one worker's time with a flow, from claim to the end of the claim. The goroutine of the step has the engine's run, serves commits and hears of changes; another
+// runs the flow.
+type session struct {
+	flows    *Flows
+	run      *engine.Run
+	id       job.ID
+	spec     Spec
+	data     Data
+	runner   *flow.Runner
+	store    *storage
+	over     bool // the claim has ended with what was committed
+	stopping bool
+	heard    map[string]string // signals that the runner knows, with what they were when
+	poked    bool              // the runner was told something that it may not have seen
+	suspend  atomic.Bool       // the record is SUSPENDING
+}
+
+// step runs a flow as far as it goes. It serves all states in which a worker has flows.
+func (f *Flows) step(ctx context.Context, r *engine.Run) error {
+	changed, j := r.Changed(), r.Job()
+	s := &session{flows: f, run: r, id: j.ID}
+	select {
+	case <-r.Stopping():
+		return s.yield()
+	default:
+	}
+	var err error
+	if s.data, err = DataOf(&j); err != nil {
+		return s.fail(ctx, CauseDamaged, err)
+	}
+	if s.spec, err = SpecOf(&j); err != nil {
+		return s.fail(ctx, CauseDamaged, err)
+	}
+	if s.data.Name == "" {
+		s.data.Name = s.spec.Name
+	}
+	if j.Starts > f.o.MaxStarts { // in states from which the engine has no way out
+		return s.fail(ctx, engine.CausePoison, fmt.Errorf("%d workers in turn fell silent while %s", j.Starts-1, j.State))
+	}
+	if f.o.Factories[s.spec.Factory] == nil {
+		return engine.Wait(engine.Blocker{
+			Code: BlockFactory, Sentence: fmt.Sprintf("this worker has no factory %q (known: %s)", s.spec.Factory, f.known()),
+			Until: r.Now().Add(elsewhere), Holder: "a worker with that factory", Remedy: "start a worker with that factory, or register it here",
+		})
+	}
+	item, err := f.build(&s.spec)
+	if err != nil {
+		return s.fail(ctx, CauseFactory, err)
+	}
+	tasks, err := r.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.load(ctx, item, tasks); err != nil {
+		if job.KindOf(err) == job.Internal && isJobError(err) {
+			return s.fail(ctx, CauseDamaged, err)
+		}
+		return err
+	}
+	return s.play(ctx, changed)
+}
+
+func isJobError(err error) bool {
+	var e *job.Error
+	return errors.As(err, &e)
+}
+
+// load makes the runner of what is stored.
+func (s *session) load(ctx context.Context, item flow.Item, tasks []job.Task) (err error) {
+	if s.store, err = newStorage(ctx, s, item, tasks); err != nil {
+		return err
+	}
+	s.heard = map[string]string{}
+	for i := range tasks {
+		if t := &tasks[i]; t.Kind == kindSignal {
+			s.heard[t.Name] = string(t.Data)
+		}
+	}
+	f := s.flows
+	o := flow.Options{
+		ID: string(s.id), Storage: s.store, Workers: f.o.Workers, Listeners: f.o.Listeners,
+		DeferReverts: s.spec.Settings.DeferReverts, NeverResolve: s.spec.Settings.NeverResolve, RevertErrors: s.spec.Settings.RevertErrors,
+		MaxAttempts: f.o.Attempts, Upgrade: f.o.Upgrade, Grace: f.o.Grace, Now: s.run.Now, Log: s.run.Log(),
+	}
+	switch n := s.spec.Settings.Workers; {
+	case n == 1:
+		o.Workers = nil
+	case n > 1:
+		o.Workers = flow.NewPool(n)
+	}
+	if f.o.Attach != nil {
+		o.Listeners = append(o.Listeners[:len(o.Listeners):len(o.Listeners)], f.o.Attach(s.id, item)...)
+	}
+	s.runner, err = flow.New(item, o)
+	return err
+}
+
+// pause is what a runner came to.
+type pause struct {
+	rest  *flow.Rest
+	err   error
+	panic any
+}
+
+// play lets the flow run until it ends, rests, is suspended or has to stop.
+func (s *session) play(ctx context.Context, changed <-chan struct{}) error {
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopping, done := s.run.Stopping(), make(chan pause, 1)
+	var again <-chan time.Time // a look that failed
+	look := func() {
+		again = nil
+		if err := s.look(ctx); job.KindOf(err) == job.Stale {
+			cancel(err)
+		} else if err != nil {
+			again = time.After(200 * time.Millisecond)
+		}
+	}
+	go s.advance(inner, done)
+	for {
+		select {
+		case q := <-s.store.requests:
+			q.reply <- s.commit(ctx, q)
+		case <-changed:
+			look()
+		case <-again:
+			look()
+		case <-stopping:
+			stopping, s.stopping = nil, true
+			go s.runner.Stop() // it may have to wait for the runner
+		case p := <-done:
+			if p.panic != nil {
+				panic(p.panic)
+			}
+			if p.rest != nil && again == nil && s.restless(p.rest) {
+				go s.advance(inner, done)
+				continue
+			}
+			return s.conclude(ctx, p)
+		}
+	}
+}
+
+// restless tells whether there is something for a flow that rests to do at once.
+func (s *session) restless(rest *flow.Rest) bool {
+	poked := s.poked
+	s.poked = false
+	return !s.over && (poked || s.suspend.Load() || !rest.Until.IsZero() && !rest.Until.After(s.run.Now()))
+}
+
+// advance runs the flow in a goroutine of its own.
+func (s *session) advance(ctx context.Context, done chan<- pause) {
+	var p pause
+	defer func() {
+		p.panic = recover()
+		done <- p
+	}()
+	if p.err = s.runner.Load(ctx); p.err != nil || s.store.ended {
+		return
+	}
+	if s.suspend.Load() {
+		s.runner.Suspend()
+	}
+	s.store.advancing = true
+	p.rest, p.err = s.runner.Advance(ctx)
+	s.store.advancing = false
+}
+
+// look takes in what others changed: a wish to suspend, signals.
+func (s *session) look(ctx context.Context) error {
+	if s.over {
+		return nil
+	}
+	if err := s.fresh(ctx); err != nil {
+		return err
+	}
+	tasks, err := s.run.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		if t.Kind != kindSignal || t.State != sent || s.heard[t.Name] == string(t.Data) {
+			continue
+		}
+		v, err := s.flows.signal(ctx, s.id, t)
+		if err != nil {
+			s.run.Log().Error("a signal cannot be read", "signal", t.Name, "error", err)
+			continue
+		}
+		s.heard[t.Name], s.poked = string(t.Data), true
+		s.runner.Signal(t.Name[len(signalPrefix):], v)
+	}
+	return nil
+}
+
+// fresh reads the record again, and tells the runner if somebody wants it to pause.
+func (s *session) fresh(ctx context.Context) error {
+	if err := s.run.Fresh(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	j := s.run.Job()
+	d, err := DataOf(&j)
+	if err != nil {
+		return err
+	}
+	s.data.Suspend = d.Suspend
+	if j.State == flow.Suspending && !s.suspend.Swap(true) {
+		go s.runner.Suspend() // it may have to wait for the runner
+	}
+	return nil
+}
+
+// conclude makes the outcome of the step of what the runner came to.
+func (s *session) conclude(ctx context.Context, p pause) error {
+	var wrong *flow.Error
+	switch {
+	case s.over:
+		return nil
+	case s.store.err != nil:
+		return s.store.err
+	case p.rest != nil:
+		return s.wait(p.rest)
+	case errors.Is(p.err, flow.ErrStopped):
+		return s.yield()
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(p.err, flow.ErrChanged):
+		return s.fail(ctx, CauseChanged, p.err)
+	case errors.Is(p.err, flow.ErrMissing):
+		return s.fail(ctx, CauseMissing, p.err)
+	case errors.As(p.err, &wrong):
+		return s.fail(ctx, strings.ToLower(wrong.FailureType()), p.err)
+	case p.err != nil:
+		return p.err
+	}
+	return job.Errorf(job.Internal, "run", s.id, "the flow came to %s and the record is %s", s.runner.State(), s.run.Job().State)
+}
+
+// wait gives the claim back until something happens.
+func (s *session) wait(rest *flow.Rest) error {
+	const most = 5 // names in a sentence
+	list := func(names []string) string {
+		if len(names) > most {
+			return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+		}
+		return strings.Join(names, ", ")
+	}
+	b := engine.Blocker{Code: BlockTime, Until: rest.Until, Holder: "a timer", Remedy: "nothing: it goes on by itself"}
+	who := "it waits"
+	switch {
+	case len(rest.Atoms) == 1:
+		who = rest.Atoms[0] + " waits"
+	case len(rest.Atoms) > 1:
+		who = list(rest.Atoms) + " wait"
+	}
+	b.Sentence = who
+	if len(rest.Signals) > 0 {
+		b.Code, b.Holder, b.Remedy = BlockSignal, "whoever sends the signal", "send the signal "+list(rest.Signals)
+		b.Sentence += " for the signal " + list(rest.Signals)
+	}
+	if !rest.Until.IsZero() {
+		b.Sentence += " until " + rest.Until.UTC().Format(time.RFC3339)
+	}
+	if now := s.run.Now(); b.Until.IsZero() || b.Until.Sub(now) > longestWait {
+		b.Until = now.Add(longestWait)
+	}
+	return engine.Wait(b)
+}
+
+// yield gives the claim back because the worker stops.
+func (s *session) yield() error {
+	if _, ok := flow.Life.Arrow(s.run.Job().State, lifecycle.Yield); ok {
+		return engine.Go(lifecycle.Yield)
+	}
+	return engine.Wait(engine.Blocker{Code: engine.BlockStopped, Sentence: "its worker stopped", Until: s.run.Now().Add(time.Millisecond)})
+}
+
+// fail ends the flow in FAILURE from wherever it stands.
+func (s *session) fail(ctx context.Context, cause string, why error) error {
+	for {
+		e := flow.Fail
+		switch s.run.Job().State {
+		case flow.Pending, flow.Suspended:
+			e = flow.Run
+		case flow.Resuming:
+			e = flow.Park
+		}
+		s.data.Again = ""
+		if e == flow.Fail {
+			s.data.Suspend = nil
+			s.run.SetCause(cause)
+			s.run.SetMessage(why.Error())
+		}
+		if cause != CauseDamaged {
+			if err := s.run.SetData(&s.data); err != nil {
+				return err
+			}
+		}
+		switch err := s.run.Move(ctx, e); {
+		case job.KindOf(err) == job.Conflict:
+			if err := s.run.Fresh(ctx); err != nil {
+				return err
+			}
+		case err != nil || e == flow.Fail:
+			return err
+		}
+	}
+}
