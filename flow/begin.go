@@ -56,8 +56,8 @@ func (r *Runner) load(ctx context.Context) error {
 	}
 	r.gauge = newGauge(r.plan, r.recs)
 	r.active, r.waiting, r.timers, r.again = map[int32]func() bool{}, map[int32]bool{}, nil, map[int32]bool{}
-	r.unbegun = map[int32]bool{}
-	r.faults, r.extra = nil, nil
+	r.unbegun, r.unwanted, r.callers, r.came = map[int32]bool{}, nil, map[string]map[int32]bool{}, nil
+	r.faults, r.extra, r.limits = nil, nil, map[int32]*Failure{}
 	if diff != nil {
 		if err := r.upgrade(diff); err != nil {
 			return err
@@ -65,20 +65,22 @@ func (r *Runner) load(ctx context.Context) error {
 	}
 	r.loaded = true
 	if (snap.State == Running || snap.State == Suspending) && !snap.Live {
-		if err := r.move(ctx, Resume, Resuming, nil); err != nil {
-			return err
-		}
+		err = r.move(ctx, Resume, Resuming, nil)
 	}
-	if r.state == Resuming {
-		return r.move(ctx, Park, Suspended, nil)
+	if err == nil && r.state == Resuming {
+		err = r.move(ctx, Park, Suspended, nil)
 	}
-	return nil
+	if err != nil {
+		r.loaded = false
+	}
+	return err
 }
 
 // match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs in, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.recs = make([]Record, len(r.plan.nodes))
-	r.isDirty, r.dirty, r.ghosts, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, map[int32]bool{}
+	r.isDirty, r.dirty, r.ghosts, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, map[int32]*Failure{}
+	r.known, r.doomed = nil, map[int32]bool{}
 	r.fresh = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
 	for i := range snap.Atoms {
@@ -100,8 +102,8 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind, n.kindOf())
 		}
 		r.recs[i] = *rec
-		if rec.Failure != nil {
-			r.failing[i] = true
+		if rec.Failure != nil && rec.State != Running {
+			r.failing[i] = rec.Failure
 		}
 		if rec.Result == nil && rec.Kind == KindTask && (rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
 			r.recs[i].Result = &Value{} // a null result comes back from JSON as none
@@ -245,8 +247,17 @@ func (r *Runner) save(ctx context.Context, c *Commit) error {
 }
 
 func (r *Runner) mark(i int32) {
-	if r.recs[i].Failure != nil {
-		r.failing[i] = true
+	f := r.recs[i].Failure
+	if r.recs[i].State == Running { // it is tried again by itself
+		f = nil
+	}
+	switch {
+	case f == r.failing[i]:
+	case f == nil:
+		delete(r.failing, i)
+		r.known = nil
+	default:
+		r.failing[i], r.known = f, nil
 	}
 	if !r.isDirty[i] {
 		r.isDirty[i] = true

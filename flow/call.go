@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -11,11 +12,11 @@ import (
 type Call struct {
 	Atom    string
 	Flow    string // the flow's name
-	Attempt int    // 1 for the first execution since the flow began or the atom was reset; a resumption after a crash counts as the attempt it repeats
+	Attempt int    // 1 for the first execution; goes on counting after a retry or a reset, so that Key differs. A resumption after a crash counts as the attempt it repeats
 
 	Result   Value               // Revert: what Execute gave
 	Failure  *Failure            // Revert: why Execute failed; nil if it succeeded
-	Failures map[string]*Failure // Revert: every failed Execute of this attempt at the flow, by atom
+	Failures map[string]*Failure // Revert: every failed Execute of this attempt at the flow, by atom; shared with other reverts, not to be changed
 	History  History             // retry controllers: their attempts
 
 	args     Values
@@ -64,7 +65,12 @@ func (c *Call) Into(arg string, into any) error {
 }
 
 // Key names the work for whoever must not do it twice: the same when the call is repeated after a crash, another for a further attempt.
-func (c *Call) Key() string { return fmt.Sprintf("%s/%s/%d", c.id, c.Atom, c.Attempt) }
+func (c *Call) Key() string {
+	return fmt.Sprintf("%s/%s/%d", inKey.Replace(c.id), inKey.Replace(c.Atom), c.Attempt)
+}
+
+// inKey keeps "f" with the atom "a/b" apart from "f/a" with "b".
+var inKey = strings.NewReplacer("/", "%2F", "%", "%25")
 
 // Progress tells listeners how much is done, from 0 to 1.
 func (c *Call) Progress(part float64) { c.progress(part, nil) }

@@ -58,6 +58,12 @@ func leads(t *lifecycle.Table, from, to lifecycle.State) bool { return moves[t][
 func (r *Runner) intend(i int32, to Intention) {
 	if r.recs[i].Intention != to {
 		r.recs[i].Intention = to
+		if to != ToRevert {
+			clear(r.doomed)
+		}
+		if to != Execute && r.waiting[i] {
+			r.unwanted = append(r.unwanted, i)
+		}
 		r.mark(i)
 		r.gauge.update(i, r.recs)
 	}
@@ -69,6 +75,8 @@ func (r *Runner) restart(i int32) {
 	old := rec.State
 	*rec = Record{Name: rec.Name, Kind: rec.Kind, Version: rec.Version, State: old, Intention: Execute, Attempts: rec.Attempts}
 	delete(r.waiting, i)
+	delete(r.limits, i)
+	clear(r.doomed)
 	if old != Pending {
 		r.set(i, Pending)
 	}

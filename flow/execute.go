@@ -6,8 +6,12 @@ import (
 	"errors"
 	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 )
+
+// lastYear is the last one that a time can have in JSON (RFC 3339).
+const lastYear = 9999
 
 // outcome is what became of one execution or revert.
 type outcome struct {
@@ -34,7 +38,7 @@ func (r *Runner) submit(ctx context.Context, w work) {
 	c, err := r.call(w.atom, w.undo)
 	switch f := r.recs[w.atom].Failure; {
 	case err == nil:
-	case w.undo && f != nil && f.Type == TypeNotFound: // it never had its arguments, and has done nothing that could be taken back
+	case w.undo && f != nil && f.Type == TypeNotFound && r.lacks(w.atom): // it never had its arguments, and has done nothing that could be taken back
 		r.active[w.atom] = func() bool { return false }
 		r.mail.Load().post(parcel{done: &outcome{work: w}, crew: r.crew})
 		return
@@ -48,14 +52,29 @@ func (r *Runner) submit(ctx context.Context, w work) {
 	}
 	mail, crew := r.mail.Load(), r.crew
 	r.active[w.atom] = r.o.Workers.submit(func() {
-		o := r.perform(ctx, w, c)
-		mail.post(parcel{done: o, crew: crew})
+		o := &outcome{work: w, err: gone(c)}
+		defer func() { mail.post(parcel{done: o, crew: crew}) }()
+		o = r.perform(ctx, w, c)
 	})
+}
+
+// gone is the failure of a task that left without returning.
+func gone(c *Call) *Failure {
+	return failed(TypePanic, "%s ended its goroutine (runtime.Goexit)", c.Atom)
+}
+
+// lacks tells whether Execute of an atom does not have its arguments.
+func (r *Runner) lacks(i int32) bool {
+	_, err := r.arguments(i, r.plan.nodes[i].args)
+	return err != nil
 }
 
 // perform does the work, hooks included.
 func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
 	o := &outcome{work: w}
+	if w.undo {
+		c.Failures = r.reasons()
+	}
 	n := &r.plan.nodes[w.atom]
 	var before, after func(context.Context, *Call) error
 	var do Do
@@ -103,7 +122,23 @@ func guard(ctx context.Context, do Do, c *Call) (v any, err error) {
 			v, err = nil, f
 		}
 	}()
-	return do(ctx, c)
+	v, err = do(ctx, c)
+	return v, settled(err)
+}
+
+// settled makes a failure of an error, as long as its methods, which are not ours, can still be called under guard. An [Await] stays what it is.
+func settled(err error) error {
+	if err == nil {
+		return nil
+	}
+	if f, ok := err.(*Failure); ok && f == nil {
+		return failed(TypePanic, "a nil *Failure was given as an error")
+	}
+	var wait *awaiting
+	if errors.As(err, &wait) {
+		return wait
+	}
+	return FailureOf(err)
 }
 
 // within calls do for at most a time. When that is up its context ends, and it has Options.Grace to return; then it is left behind.
@@ -119,8 +154,9 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 	}
 	done := make(chan result, 1)
 	go func() {
-		v, err := guard(timed, do, c)
-		done <- result{v, err}
+		got := result{err: gone(c)}
+		defer func() { done <- got }()
+		got.v, got.err = guard(timed, do, c)
 	}()
 	var got result
 	select {
@@ -226,6 +262,7 @@ func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough 
 
 // open reads the mail: outcomes go to done, progress and signals are taken in.
 func (r *Runner) open(done *[]*outcome) {
+	own := false // the map of signals is, no call has it
 	for _, p := range r.mail.Load().take() {
 		switch {
 		case p.crew != r.crew && p.signal == "": // of a task that was left behind: it is done again
@@ -233,13 +270,15 @@ func (r *Runner) open(done *[]*outcome) {
 			delete(r.active, p.done.atom)
 			*done = append(*done, p.done)
 		case p.signal != "":
-			after := maps.Clone(r.signals)
-			if after == nil {
-				after = map[string]Value{}
+			if !own {
+				own, r.signals = true, maps.Clone(r.signals)
 			}
-			after[p.signal] = ValueOf(p.value)
-			r.signals = after
-		case p.moved:
+			if r.signals == nil {
+				r.signals = map[string]Value{}
+			}
+			r.signals[p.signal] = ValueOf(p.value)
+			r.came = append(r.came, p.signal)
+		case p.moved && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt: // else it comes too late
 			r.moved(p)
 		}
 	}
@@ -280,11 +319,12 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 	}
 	var wait *awaiting
 	if !o.undo && errors.As(o.err, &wait) && rec.Kind == KindTask && o.fault == nil {
-		if wait.signal != "" || !wait.until.IsZero() {
+		if (wait.signal != "" || !wait.until.IsZero()) && wait.until.Year() <= lastYear {
+			rec.Failure = nil // of an earlier attempt
 			r.pauseAt(o.atom, wait.until, wait.signal, Event{Within: Waits})
 			return
 		}
-		o.err = wrong(ErrInvalid, []string{rec.Name}, "%s waits for nothing: neither a signal nor a time", rec.Name)
+		o.err = wrong(ErrInvalid, []string{rec.Name}, "%s waits for nothing: neither a signal nor a time before the year %d", rec.Name, lastYear+1)
 	}
 	if o.fault != nil {
 		r.fail(o.atom, o.fault)
@@ -391,12 +431,18 @@ func (r *Runner) rouse(ctx context.Context) {
 			r.gauge.note(i)
 		}
 	}
-	if len(r.signals) == 0 {
-		return
+	var called []int32
+	for _, name := range r.came {
+		called = slices.AppendSeq(called, maps.Keys(r.callers[name]))
+		delete(r.callers, name)
 	}
-	for _, i := range r.waiters() {
-		if _, there := r.signals[r.recs[i].Awaits]; there {
-			r.goOn(ctx, i)
+	r.came = nil
+	slices.Sort(called)
+	for _, i := range called {
+		if rec := &r.recs[i]; r.waiting[i] && rec.Intention == Execute {
+			if _, there := r.signals[rec.Awaits]; there {
+				r.goOn(ctx, i)
+			}
 		}
 	}
 }

@@ -40,8 +40,10 @@ const (
 func FailureOf(err error) *Failure { return failureOf(err, 0) }
 
 func failureOf(err error, depth int) *Failure {
-	if f, ok := err.(*Failure); ok {
+	if f, ok := err.(*Failure); ok && f != nil {
 		return f
+	} else if ok {
+		return &Failure{Type: TypePanic, Message: "a nil *Failure was given as an error"}
 	}
 	f := &Failure{Type: typeOf(err), Message: cut(err.Error(), longestMessage), err: err}
 	if depth == deepestCause {

@@ -64,13 +64,22 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "items are added to graph flows only; %s is %s", f.Name, f.pattern)
 	}
-	after := f.graph.clone()
 	given := ""
 	if f.Retry != nil {
 		given = f.Retry.Result
 	}
+	if len(items) == 1 && f.graph.harmless(items[0], o, given) {
+		return f.graph.add(items[0], o, given)
+	}
+	after := f.graph.clone()
 	for _, item := range items {
-		if item == nil || (func() bool { _, there := after.at[item]; return there })() {
+		if item == nil {
+			continue
+		}
+		if !proper(item) {
+			return wrong(ErrInvalid, []string{f.Name}, "%T is no item: a flow is made of tasks and flows", item)
+		}
+		if _, there := after.at[item]; there {
 			continue
 		}
 		if err := after.add(item, o, given); err != nil {
@@ -90,13 +99,13 @@ func (f *Flow) Link(u, v Item) error { return f.link(u, v, edge{}) }
 // LinkIf makes v wait for u and be ignored, with what depth says, if the decider says no. An empty depth is [DepthAll].
 func (f *Flow) LinkIf(u, v Item, decider Decider, depth Depth) error {
 	if decider == nil {
-		return wrong(ErrInvalid, []string{u.Title(), v.Title()}, "the link from %s to %s has a depth and no decider", u.Title(), v.Title())
+		return wrong(ErrInvalid, []string{title(u), title(v)}, "the link from %s to %s has a depth and no decider", title(u), title(v))
 	}
 	if depth == "" {
 		depth = DepthAll
 	}
 	if depth.width() == 0 {
-		return wrong(ErrInvalid, []string{u.Title(), v.Title()}, "there is no depth %q (there are: all, flow, neighbors, atom)", depth)
+		return wrong(ErrInvalid, []string{title(u), title(v)}, "there is no depth %q (there are: all, flow, neighbors, atom)", depth)
 	}
 	return f.link(u, v, edge{decider: decider, depth: depth})
 }
@@ -105,10 +114,10 @@ func (f *Flow) link(u, v Item, e edge) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "links are for graph flows only; %s is %s", f.Name, f.pattern)
 	}
-	i, foundU := f.graph.at[u]
-	j, foundV := f.graph.at[v]
+	i, foundU := f.graph.place(u)
+	j, foundV := f.graph.place(v)
 	if !foundU || !foundV {
-		return wrong(ErrInvalid, []string{u.Title(), v.Title()}, "%s and %s must be added to %s before they are linked", u.Title(), v.Title(), f.Name)
+		return wrong(ErrInvalid, []string{title(u), title(v)}, "%s and %s must be added to %s before they are linked", title(u), title(v), f.Name)
 	}
 	if i == j || f.graph.reaches(j, i) {
 		return wrong(ErrCyclic, []string{u.Title(), v.Title()}, "a link from %s to %s would close a circle", u.Title(), v.Title())
@@ -132,9 +141,9 @@ func (f *Flow) Target(item Item) error {
 	if item == nil {
 		return nil
 	}
-	i, found := f.graph.at[item]
+	i, found := f.graph.place(item)
 	if !found {
-		return wrong(ErrInvalid, []string{item.Title()}, "%s must be added to %s before it is its target", item.Title(), f.Name)
+		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target", title(item), f.Name)
 	}
 	f.graph.target = i
 	return nil
@@ -173,6 +182,15 @@ func (f *Flow) Links() []Link {
 	return all
 }
 
+// place gives the number of an item.
+func (l *links) place(item Item) (int, bool) {
+	if !proper(item) { // it may not even be a key
+		return 0, false
+	}
+	i, found := l.at[item]
+	return i, found
+}
+
 func (l *links) clone() *links {
 	c := newLinks()
 	c.items, c.target = slices.Clone(l.items), l.target
@@ -197,6 +215,20 @@ func (l *links) clone() *links {
 		}
 	}
 	return c
+}
+
+// harmless tells whether a new item can be added without a copy of everything to go back to: nothing that is there comes after it, so that it closes no circle, and
+// nothing that it needs is ambiguous. Most flows are built so, one item after the other.
+func (l *links) harmless(item Item, o AddOptions, given string) bool {
+	if _, there := l.place(item); there || !proper(item) {
+		return false
+	}
+	for _, name := range item.Needs() {
+		if name != given && len(l.gives[name]) > 1 {
+			return false
+		}
+	}
+	return o.NoExisting || !slices.ContainsFunc(item.Gives(), func(name string) bool { return len(l.wants[name]) > 0 })
 }
 
 // add puts an item in and links it by what is needed and given; given is what the flow's retry controller gives.
@@ -348,7 +380,18 @@ func (l *links) shown() []int {
 	if l.target < 0 {
 		return l.order
 	}
-	return slices.DeleteFunc(slices.Clone(l.order), func(i int) bool { return i != l.target && !l.reaches(i, l.target) })
+	part := map[int]bool{l.target: true}
+	for stack := []int{l.target}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, before := range l.in[at] {
+			if !part[before] {
+				part[before] = true
+				stack = append(stack, before)
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(l.order), func(i int) bool { return !part[i] })
 }
 
 func (l *links) ordered() []Item {

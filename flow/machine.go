@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,7 +83,7 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 func (r *Runner) resume(ctx context.Context) error {
 	if !r.o.NeverResolve {
 		for _, i := range r.plan.atoms {
-			if rec := &r.recs[i]; rec.State == FailureState {
+			if rec := &r.recs[i]; rec.State == FailureState && (rec.Intention == Execute || r.heard(i)) {
 				r.resolve(ctx, i, rec.Failure)
 			}
 		}
@@ -287,7 +288,7 @@ func (r *Runner) whole(i int32) any {
 }
 
 func (r *Runner) decide(d Decider, results Values) (yes bool, err error) {
-	if panicked := r.consult("a decider", func() { yes, err = d(results) }); panicked != nil {
+	if panicked := r.consult("a decider", func() { yes, err = d(results); err = settled(err) }); panicked != nil {
 		return false, panicked
 	}
 	return yes, err
@@ -367,8 +368,8 @@ func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err 
 
 // recall takes back from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it is done again, or reverted.
 func (r *Runner) recall() {
-	for i, cancel := range r.active {
-		if cancel == nil || !cancel() {
+	for _, i := range slices.Sorted(maps.Keys(r.active)) {
+		if cancel := r.active[i]; cancel == nil || !cancel() {
 			continue
 		}
 		delete(r.active, i)
@@ -381,139 +382,4 @@ func (r *Runner) recall() {
 			r.waitFor(i)
 		}
 	}
-}
-
-// finish finds out how the run ends.
-func (r *Runner) finish(ctx context.Context) (*Rest, error) {
-	if err := context.Cause(ctx); err != nil {
-		return nil, r.leave(ctx, err)
-	}
-	if r.wish.Load() == wishStop && !r.fails() {
-		return nil, r.leave(ctx, wrong(ErrStopped, nil, "the run of %s was stopped", r.plan.name))
-	}
-	if r.fails() {
-		err := r.blame()
-		return nil, r.end(ctx, Fail, FailureState, err)
-	}
-	r.prune()
-	if r.state == Running && (len(r.waiting) > 0 || len(r.timers) > 0) {
-		return r.rest(), r.commit(ctx, nil, nil)
-	}
-	if r.left() || len(r.waiting) > 0 || len(r.timers) > 0 {
-		return nil, r.end(ctx, Park, Suspended, nil)
-	}
-	good, bad := true, false
-	for _, i := range r.plan.atoms {
-		s := r.recs[i].State
-		good = good && (s == Success || s == Ignore)
-		bad = bad || s == FailureState || s == RevertFailure
-	}
-	switch {
-	case good && len(r.extra) == 0:
-		return nil, r.end(ctx, Finish, Success, nil)
-	case bad:
-		return nil, r.end(ctx, Fail, FailureState, r.blame())
-	}
-	if err := r.untrue(); err != nil {
-		return nil, r.end(ctx, Fail, FailureState, FailureOf(err))
-	}
-	return nil, r.end(ctx, Revert, Reverted, r.blame())
-}
-
-// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and was not given up, as only storage that somebody damaged has it.
-func (r *Runner) untrue() error {
-	for _, i := range r.plan.atoms {
-		rec, table, kind := &r.recs[i], TaskLife, "Task"
-		if rec.Kind == KindRetry {
-			table, kind = RetryLife, "Retry"
-		}
-		_, known := table.Stage(rec.State)
-		if !known || (rec.State == Pending || rec.State == Reverted) && rec.Intention == Execute {
-			return &StateError{Kind: kind, Name: rec.Name, From: rec.State, To: Running}
-		}
-	}
-	return nil
-}
-
-// leave ends the run without ending the flow.
-func (r *Runner) leave(ctx context.Context, why error) error {
-	r.takeBack()
-	if err := r.commit(ctx, nil, nil); err != nil {
-		return err
-	}
-	r.notes = nil
-	return why
-}
-
-// end moves the flow to where its run ends, and gives why.
-func (r *Runner) end(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
-	if r.state == Running && to == Suspended { // it has to be SUSPENDING first
-		if err := r.move(ctx, Suspend, Suspending, nil); err != nil {
-			return err
-		}
-	}
-	if err := r.move(ctx, e, to, why); err != nil {
-		return err
-	}
-	return why
-}
-
-// left tells whether an atom could be executed or reverted. Deciders are not asked.
-func (r *Runner) left() bool {
-	return slices.ContainsFunc(r.plan.atoms, func(i int32) bool {
-		return r.executable(i) || r.revertible(i) || r.recs[i].State == Running || r.recs[i].State == Reverting
-	})
-}
-
-// rest says what the flow waits for.
-func (r *Runner) rest() *Rest {
-	rest := &Rest{}
-	if len(r.timers) > 0 {
-		rest.Until = r.timers[0].at
-	}
-	for _, i := range r.plan.atoms {
-		if rec := &r.recs[i]; r.waiting[i] {
-			rest.Atoms = append(rest.Atoms, rec.Name)
-			if rec.Awaits != "" {
-				rest.Signals = append(rest.Signals, rec.Awaits)
-			}
-		}
-	}
-	return rest
-}
-
-// blame gives the error of a flow that did not succeed.
-func (r *Runner) blame() error {
-	f := &Failures{}
-	add := func(atom string, one *Failure) {
-		f.Atoms, f.All = append(f.Atoms, atom), append(f.All, one)
-	}
-	for _, one := range r.faults {
-		add(one.atom, one.failure)
-	}
-	if len(f.All) == 0 {
-		for _, one := range r.extra {
-			add("", one)
-		}
-		records := slices.Clone(r.ghosts)
-		for _, i := range r.plan.atoms {
-			records = append(records, r.recs[i])
-		}
-		for i := range records {
-			rec := &records[i]
-			if rec.Failure != nil && rec.Failure.Type != TypeCancelled {
-				add(rec.Name, rec.Failure)
-			}
-			if rec.RevertFailure != nil {
-				add(rec.Name, rec.RevertFailure)
-			}
-		}
-	}
-	switch len(f.All) {
-	case 0:
-		return failed("Reverted", "the flow %s was reverted", r.plan.name)
-	case 1:
-		return f.All[0]
-	}
-	return f
 }

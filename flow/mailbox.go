@@ -3,6 +3,8 @@ package flow
 import (
 	"sync"
 	"time"
+
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // mailbox is how other goroutines reach the one that runs the flow.
@@ -18,8 +20,10 @@ type parcel struct {
 	atom     int32 // of progress
 	progress float64
 	details  any
-	moved    bool // it is progress
-	crew     int  // of an outcome or progress: see Runner.crew
+	moved    bool            // it is progress
+	state    lifecycle.State // in which the progress was made, and the attempt
+	attempt  int
+	crew     int // of an outcome or progress: see Runner.crew
 	signal   string
 	value    any
 }

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"fmt"
 	"slices"
 )
 
@@ -45,6 +46,25 @@ func (f *Flow) With(r *Retry) *Flow {
 	return f
 }
 
+// proper tells whether an item can stand in a flow: a task or a flow that is there.
+func proper(item Item) bool {
+	switch item := item.(type) {
+	case *Task:
+		return item != nil
+	case *Flow:
+		return item != nil
+	}
+	return false
+}
+
+// title gives the name of an item, or what stands where one should be.
+func title(item Item) string {
+	if !proper(item) {
+		return fmt.Sprintf("%T", item)
+	}
+	return item.Title()
+}
+
 // Pattern gives the flow's pattern.
 func (f *Flow) Pattern() Pattern { return f.pattern }
 
@@ -76,6 +96,9 @@ func (f *Flow) Needs() []string {
 		f.graph.needs(have, needs)
 	default:
 		for _, item := range f.items {
+			if !proper(item) { // New refuses it
+				continue
+			}
 			for _, n := range item.Needs() {
 				if !have[n] {
 					needs[n] = true
@@ -98,6 +121,9 @@ func (f *Flow) Gives() []string {
 		gives[f.Retry.Result] = true
 	}
 	for _, item := range f.Items() {
+		if !proper(item) {
+			continue
+		}
 		for _, n := range item.Gives() {
 			gives[n] = true
 		}

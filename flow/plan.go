@@ -76,8 +76,8 @@ func (n *node) version() string {
 
 // compile makes the graph. Errors: [ErrDuplicate], [ErrInvalid].
 func compile(root Item) (*plan, error) {
-	if root == nil {
-		return nil, wrong(ErrInvalid, nil, "nothing is no flow")
+	if !proper(root) {
+		return nil, wrong(ErrInvalid, nil, "%T is no flow: it is made of tasks and flows", root)
 	}
 	p := &plan{name: root.Title(), byName: map[string]int32{}, gives: map[string][]int32{}}
 	b := builder{plan: p, seen: map[Item]bool{}}
@@ -300,6 +300,13 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 		up := p.nodes[at].up
 		if up < 0 {
 			return
+		}
+		if f := p.nodes[up].flow; f.pattern == PatternUnordered { // of all there may be in it only the controller comes before
+			if at != up+1 && f.Retry != nil && f.Retry.Result == name && yield(scope, up+1) {
+				return
+			}
+			at = up
+			continue
 		}
 		k, _ := slices.BinarySearch(all, at)
 		for k--; k >= 0 && all[k] > up; k-- {

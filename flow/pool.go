@@ -1,6 +1,9 @@
 package flow
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Pool is a bounded number of goroutines in which tasks run. Any number of flows may share one. A goroutine exists only while a task runs in it.
 type Pool struct {
@@ -30,6 +33,9 @@ func (p *Pool) submit(run func()) (cancel func() bool) {
 		s.begun = true
 		go p.work(s)
 	} else {
+		if p.head > len(p.queue)/2 { // a pool that is never idle does not grow for ever
+			p.queue, p.head = slices.Delete(p.queue, 0, p.head), 0
+		}
 		p.queue = append(p.queue, s)
 	}
 	return func() bool {
@@ -45,10 +51,20 @@ func (p *Pool) submit(run func()) (cancel func() bool) {
 
 // work runs one after another while there are any.
 func (p *Pool) work(s *slot) {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		if s := p.next(); s != nil { // a task called runtime.Goexit: the place is free again
+			go p.work(s)
+		}
+	}()
 	for s != nil {
 		s.run()
 		s = p.next()
 	}
+	returned = true
 }
 
 func (p *Pool) next() *slot {

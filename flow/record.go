@@ -43,7 +43,7 @@ type Record struct {
 	RevertFailure *Failure `json:"revert_failure,omitempty"` // of Revert
 	History       History  `json:"history,omitempty"`        // of a retry controller
 
-	Attempts int       `json:"attempts,omitempty"` // executions since it was reset
+	Attempts int       `json:"attempts,omitempty"` // executions; goes on counting after a retry or a reset: see [Call.Key]
 	Tries    int       `json:"tries,omitempty"`    // executions that failed and were followed by another by [Task.Attempts], in this attempt
 	Due      time.Time `json:"due,omitzero"`       // RUNNING: waits until then; see Awaits
 	Awaits   string    `json:"awaits,omitempty"`   // RUNNING: waits for this signal

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// wholeFlow stands for no controller: what concerns the whole flow.
+const wholeFlow int32 = -1
+
 // resolution is what is done about a failure (taskflow.md 2.7).
 type resolution struct {
 	decision Decision
@@ -60,6 +63,7 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 			return resolution{DecideRetry, g}, nil
 		}
 		r.o.Log.Error("a retry controller has used up its attempts", "flow", r.o.ID, "retry", r.recs[g].Name, "attempts", r.o.MaxAttempts)
+		r.limits[g] = FailureOf(wrong(ErrLimit, []string{r.recs[g].Name}, "%s decided to retry and has used up its %d attempts", r.recs[g].Name, r.o.MaxAttempts))
 	case DecideRevertAll:
 		return resolution{DecideRevertAll, g}, nil
 	case DecideRevert:
@@ -74,6 +78,17 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 		return above, nil
 	}
 	return resolution{DecideRevert, g}, nil
+}
+
+// heard tells whether the failure of an atom was put to its controller already. What merely waited when something else failed was not, and need not be; without a controller
+// there is nobody to ask, and the answer is always the same.
+func (r *Runner) heard(i int32) bool {
+	g := r.plan.nodes[i].governor
+	if g < 0 {
+		return true
+	}
+	h := r.recs[g].History
+	return len(h) > 0 && slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool { return one.Atom == r.recs[i].Name })
 }
 
 // blameOn enters a failure in the last attempt of a controller, once for each atom.
@@ -96,7 +111,7 @@ func (r *Runner) ask(ctx context.Context, g int32) (d Decision, err error) {
 		return "", err
 	}
 	retry := r.plan.nodes[g].retry
-	if panicked := r.consult("the retry controller "+c.Atom, func() { d, err = retry.Decide(ctx, c) }); panicked != nil {
+	if panicked := r.consult("the retry controller "+c.Atom, func() { d, err = retry.Decide(ctx, c); err = settled(err) }); panicked != nil {
 		return "", panicked
 	}
 	return d, err
@@ -116,17 +131,25 @@ func (r *Runner) consult(who string, f func()) (err error) {
 }
 
 func (r *Runner) revertAll() {
+	if r.doomed[wholeFlow] { // by one of the many that failed together
+		return
+	}
 	for _, i := range r.plan.atoms {
 		r.intend(i, ToRevert)
 	}
+	r.doomed[wholeFlow] = true
 }
 
 func (r *Runner) revertAfter(g int32) {
+	if r.doomed[wholeFlow] || r.doomed[g] {
+		return
+	}
 	for _, i := range r.plan.after(g) {
 		if r.plan.nodes[i].atom() {
 			r.intend(i, ToRevert)
 		}
 	}
+	r.doomed[g] = true
 }
 
 // retrySubflow puts all that depends on a controller back to the beginning.
@@ -165,14 +188,30 @@ func (r *Runner) fail(i int32, err error) {
 // waitFor notes that nobody works on a RUNNING atom.
 func (r *Runner) waitFor(i int32) {
 	r.waiting[i] = true
+	rec := &r.recs[i]
+	if rec.Intention != Execute {
+		r.unwanted = append(r.unwanted, i)
+	}
+	if name := rec.Awaits; name != "" {
+		if r.callers[name] == nil {
+			r.callers[name] = map[int32]bool{}
+		}
+		r.callers[name][i] = true
+		if _, there := r.signals[name]; there {
+			r.came = append(r.came, name)
+		}
+	}
 	r.tick(i)
 }
 
 // sweepWaiting ends the waiting of atoms that are not to be executed any more.
 func (r *Runner) sweepWaiting() {
-	for _, i := range r.waiters() {
+	unwanted := r.unwanted
+	r.unwanted = nil
+	slices.Sort(unwanted)
+	for _, i := range unwanted {
 		rec := &r.recs[i]
-		if rec.Intention == Execute {
+		if rec.Intention == Execute || !r.waiting[i] {
 			continue
 		}
 		delete(r.waiting, i)
@@ -182,15 +221,6 @@ func (r *Runner) sweepWaiting() {
 		rec.Waits, rec.Due, rec.Awaits, rec.Ended = false, time.Time{}, "", r.o.Now()
 		r.set(i, FailureState)
 	}
-}
-
-func (r *Runner) waiters() []int32 {
-	all := make([]int32, 0, len(r.waiting))
-	for i := range r.waiting {
-		all = append(all, i)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // arguments collects what an atom is called with.
@@ -253,19 +283,15 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 	if err != nil {
 		return nil, err
 	}
+	due := rec.Due
+	if rec.State == Running && rec.Failure != nil { // that was the pause after a failure: nobody awaited it
+		due = time.Time{}
+	}
 	c := &Call{
 		Atom: rec.Name, Flow: r.plan.name, Attempt: max(rec.Attempts, 1), History: slices.Clone(rec.History),
-		args: args, signals: r.signals, id: r.o.ID, due: rec.Due, now: r.o.Now, log: r.o.Log,
+		args: args, signals: r.signals, id: r.o.ID, due: due, now: r.o.Now, log: r.o.Log,
 	}
 	if undo {
-		c.Failures = map[string]*Failure{}
-		for k := range r.failing {
-			if f := &r.recs[k]; f.Failure == nil {
-				delete(r.failing, k)
-			} else if f.State != Running {
-				c.Failures[f.Name] = f.Failure
-			}
-		}
 		c.Failure = rec.Failure
 		if rec.Result != nil {
 			c.Result = *rec.Result
@@ -275,11 +301,24 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 	return c, nil
 }
 
+// reasons gives why atoms failed so far. All reverts share the map until something changes: thousands of them may run in a flow with thousands of failures.
+func (r *Runner) reasons() map[string]*Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = make(map[string]*Failure, len(r.failing))
+		for i, f := range r.failing {
+			r.known[r.recs[i].Name] = f
+		}
+	}
+	return r.known
+}
+
 // progressOf gives what a task tells its progress with.
 func (r *Runner) progressOf(i int32) func(float64, any) {
 	mail, crew := r.mail.Load(), r.crew
 	name, kind := r.recs[i].Name, r.recs[i].Kind
-	state := r.recs[i].State
+	state, attempt := r.recs[i].State, r.recs[i].Attempts
 	return func(part float64, details any) {
 		if p := clamp(part); p != part {
 			r.o.Log.Warn("progress is a number from 0 to 1", "flow", r.o.ID, "atom", name, "progress", fmt.Sprint(part))
@@ -301,6 +340,6 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 			}
 			r.hand(e)
 		}
-		mail.post(parcel{moved: true, atom: i, progress: part, details: details, crew: crew})
+		mail.post(parcel{moved: true, atom: i, progress: part, details: details, state: state, attempt: attempt, crew: crew})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,20 +35,26 @@ type Runner struct {
 
 	dirty   []int32
 	isDirty []bool
-	failing map[int32]bool // has the atoms with a Failure, and perhaps some that had one
-	fresh   bool           // nothing was stored of the atoms yet
-	notes   []Event        // of changes that are made but not told
+	failing map[int32]*Failure  // why atoms failed that are not tried again by themselves
+	known   map[string]*Failure // the same for those who are reverted; nil: to be made again
+	fresh   bool                // nothing was stored of the atoms yet
+	notes   []Event             // of changes that are made but not told
 
-	planned  []planned             // moved, and about to be told and begun
-	queue    []queued              // begun, and to be executed in this goroutine
-	active   map[int32]func() bool // executing or queued in the pool; gives up what has not begun
-	unbegun  map[int32]bool        // moved to RUNNING by this Runner, and nothing came of it yet; atoms that an earlier run may have begun are not among them
-	crew     int                   // number of times that what was active was left behind; what comes from an earlier crew is nobody's
-	waiting  map[int32]bool        // RUNNING, and nobody works on it
+	planned  []planned                 // moved, and about to be told and begun
+	queue    []queued                  // begun, and to be executed in this goroutine
+	active   map[int32]func() bool     // executing or queued in the pool; gives up what has not begun
+	unbegun  map[int32]bool            // moved to RUNNING by this Runner, and nothing came of it yet; atoms that an earlier run may have begun are not among them
+	crew     int                       // number of times that what was active was left behind; what comes from an earlier crew is nobody's
+	waiting  map[int32]bool            // RUNNING, and nobody works on it
+	unwanted []int32                   // atoms that waited when they were given up
+	callers  map[string]map[int32]bool // atoms that wait for a signal, and some that did
+	came     []string                  // signals that callers were not looked through for
+	doomed   map[int32]bool            // controllers all that depends on which is to be reverted, or wholeFlow
 	timers   timers
-	again    map[int32]bool // a failed revert that is to be tried once more
-	faults   []*fault       // errors of the flow itself, and failed reverts
-	extra    []*Failure     // errors of the flow itself for which it is reverted
+	again    map[int32]bool     // a failed revert that is to be tried once more
+	faults   []*fault           // errors of the flow itself, and failed reverts
+	extra    []*Failure         // errors of the flow itself for which it is reverted
+	limits   map[int32]*Failure // controllers that wanted another attempt and had none left
 	reported Stats
 }
 
@@ -153,6 +160,8 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	defer r.running.Store(false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp() // nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
 	began := r.o.Now()
 	defer func() { r.reported.Active += r.o.Now().Sub(began) }()
 	if err := r.begin(ctx); err != nil {
@@ -201,7 +210,8 @@ func (r *Runner) Signal(name string, value any) {
 	r.mail.Load().post(parcel{signal: name, value: value})
 }
 
-// Reset puts all atoms and the flow itself back to PENDING, from any state in which it does not run: results, failures and histories are gone. All of it is one commit.
+// Reset puts all atoms and the flow itself back to PENDING, from any state in which it does not run: results, failures, histories and the
+// signals that came are gone. All of it is one commit.
 func (r *Runner) Reset(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return wrong(ErrBusy, nil, "the flow %s is running", r.plan.name)
@@ -217,6 +227,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 		r.abandon()
 		return storageErr(err)
 	}
+	r.mail.Load().take() // signals among it, to the flow as it was
 	return nil
 }
 
@@ -228,7 +239,7 @@ func (r *Runner) reset(ctx context.Context) error {
 	for _, i := range r.plan.atoms {
 		r.restart(i)
 	}
-	r.again, r.ghosts = map[int32]bool{}, nil
+	r.again, r.ghosts, r.signals = map[int32]bool{}, nil, nil
 	if r.state == Pending {
 		return r.commit(ctx, nil, nil)
 	}
@@ -261,7 +272,9 @@ func (r *Runner) Atoms() []Record {
 		return all
 	}
 	for _, i := range r.plan.atoms {
-		all = append(all, r.recs[i])
+		rec := r.recs[i]
+		rec.History = slices.Clone(rec.History) // the rest is never changed in place
+		all = append(all, rec)
 	}
 	return all
 }
@@ -274,7 +287,9 @@ func (r *Runner) Atom(name string) (Record, bool) {
 	if !ok || r.recs == nil {
 		return Record{}, false
 	}
-	return r.recs[i], true
+	rec := r.recs[i]
+	rec.History = slices.Clone(rec.History)
+	return rec, true
 }
 
 // Stats counts what was done since New.
@@ -298,8 +313,11 @@ func (r *Runner) Inject(ctx context.Context, values Values) error {
 	for name, v := range values {
 		after[name] = ValueOf(v)
 	}
+	if err := r.save(ctx, &Commit{Injected: after}); err != nil {
+		return storageErr(err)
+	}
 	r.injected = after
-	return storageErr(r.save(ctx, &Commit{Injected: after}))
+	return nil
 }
 
 // Value gives a value of the flow: an injected one, or what the first atom has that gives it. ok is false if nobody has given it yet, or it was reverted.

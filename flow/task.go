@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"time"
@@ -97,9 +98,16 @@ func (a Attempts) pause(n int, chance float64) time.Duration {
 	pause := first
 	for i := 1; i < n && pause < most; i++ {
 		pause *= 2
+		if pause <= 0 { // more than there is
+			pause = most
+		}
 	}
 	jitter = min(max(jitter, 0), 1)
-	return time.Duration(float64(min(pause, most)) * (1 - jitter + 2*jitter*chance))
+	moved := float64(min(pause, most)) * (1 - jitter + 2*jitter*chance)
+	if moved >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(moved)
 }
 
 // Title is part of [Item].

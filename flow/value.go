@@ -97,10 +97,13 @@ func (v *Value) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Equal tells whether two values are the same as JSON.
+// Equal tells whether two values are the same as JSON; of values that are no JSON, whether Go writes them the same.
 func (v Value) Equal(o Value) bool {
 	a, errA := json.Marshal(v)
 	b, errB := json.Marshal(o)
+	if errA != nil && errB != nil {
+		return fmt.Sprintf("%#v", v.live) == fmt.Sprintf("%#v", o.live)
+	}
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 

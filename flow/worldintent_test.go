@@ -126,6 +126,16 @@ func (j *judge) resolve(i int, h *hopes) {
 	}
 }
 
+// heard tells whether the failure of an atom was put to its controller. That of an atom which merely waited when something else failed was not, and is not after a crash.
+func (j *judge) heard(i int) bool {
+	g := j.c.governor[i]
+	if g < 0 {
+		return true
+	}
+	h := hopesOf(j.recs).history[g]
+	return len(h) > 0 && slices.Contains(h[len(h)-1], j.c.names[i])
+}
+
 // resolution is that of taskflow.md 2.7, by the answers that the controllers gave.
 func (j *judge) resolution(i int, h *hopes) (d Decision, r int, ok bool) {
 	g := j.c.governor[i]

@@ -92,7 +92,7 @@ func (j *judge) read(e *entry) {
 		j.begins()
 	case "resuming":
 		for i, rec := range j.recs {
-			if rec.State == "FAILURE" && !j.never {
+			if rec.State == "FAILURE" && !j.never && (rec.Intention == "EXECUTE" || j.heard(i)) {
 				j.resumed |= 1 << i
 			}
 		}
