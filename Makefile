@@ -59,7 +59,7 @@ long:
 	$(GO) test ./app/ingest -run TestTwoJobsRace -tries $(RACES) -v -timeout 30m | grep -v '^=== '
 	$(GO) test ./app/ingest -run TestPlanManySmallObjects -jobs $(OBJECTS) -v -timeout 30m | grep -v '^=== '
 	$(GO) test ./app/ingest -run 'TestReportIsSentOnce|TestNobodyDisturbs' -v -timeout 10m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
-	$(GO) test ./flow -run Worlds -worlds $(WORLDS) -v -timeout 20m | grep -v '^=== '
+	$(GO) test ./flow -run Worlds -worlds $(WORLDS) -crashes 0 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./flow/durable -run KilledFlows -flows $(FLOWS) -v -timeout 10m | grep -v '^=== '
 	$(GO) test ./app/ingest/access -run Memory -vast -v -timeout 10m | grep -v '^=== '
 

@@ -18,7 +18,7 @@ import (
 var (
 	worlds = flag.Int("worlds", 300, "worlds of TestWorlds")
 	seed   = flag.Uint64("seed", 1, "of the first world of TestWorlds; the others follow")
-	most   = flag.Int("crashes", 14, "courses with crashes for each world of TestWorlds: a sample of so many of every commit, stored or not; each 20th world has all")
+	most   = flag.Int("crashes", 14, "courses with crashes for each world of TestWorlds: a sample of so many; 0: one at every commit, stored and not in turns. Each 20th world has both at every commit")
 )
 
 // course lets a world take its course with some crashes, and has it judged by a chart.
@@ -50,14 +50,19 @@ func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play
 	return p, j, bad
 }
 
-// crashesOf gives the crashes that a world has to live with: at every commit, stored or not, if those are no more than most, or else a sample. Chains are among them.
+// crashesOf gives the crashes that a world has to live with: at every commit, stored or not, if those are no more than most, or else a sample; at every commit if most is 0. Chains are
+// among them.
 func crashesOf(s *spec, commits, most int) [][]crash {
 	rnd := rand.New(rand.NewPCG(s.seed, 23))
 	var all [][]crash
 	for at := 1; at <= commits; at++ {
-		all = append(all, []crash{{at: at, stored: true}}, []crash{{at: at}})
+		stored := (s.seed+uint64(at))%2 == 0
+		all = append(all, []crash{{at: at, stored: stored}})
+		if most > 0 || s.seed%20 == 0 {
+			all = append(all, []crash{{at: at, stored: !stored}})
+		}
 	}
-	if s.seed%20 == 0 {
+	if most == 0 || s.seed%20 == 0 {
 		most = len(all)
 	}
 	rnd.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
