@@ -67,6 +67,12 @@
 //	WrappedFailure                [Failures]; a [Failure] is an error itself
 //	logbook, flow detail, atom detail   Storage, [Snapshot], [Record]
 //	FAILURE                       [FailureState]: Failure is a type
+//	store=, storage.inject        Options.Inject, [Runner.Inject]
+//	FunctorTask, MapFunctorTask   a Task with Execute; [Func1] and its kin
+//	flow factory, load_from_factory     a Factory of package durable, by name
+//	LoggingListener, DynamicLoggingListener, CaptureListener, DurationListener   [Logging], [Capture], [Timing]
+//	jobboard, conductor, claim    package durable on an engine: jobs, workers, leases
+//	worker-based engine           workers of an engine share a store; one flow's tasks run in one process
 //
 // An intention is a [Record] field, never a state. [ToRevert], [ToRetry] and [ToIgnore] are stored as REVERT, RETRY and IGNORE.
 package flow

@@ -48,20 +48,26 @@ func (s *Server) flows() (Flows, error) {
 	return s.Flows, nil
 }
 
-// oneFlow gives the flow of a request. That there is no such job is said also where there are no flows at all.
+// oneFlow gives the flow of a request, to be read only: others may have the same view of it.
 func (s *Server) oneFlow(r *http.Request) (*durable.View, error) {
+	j, app, err := s.foundFlow(r)
+	if err != nil {
+		return nil, err
+	}
+	return s.looks.at(r.Context(), j.ID, func(ctx context.Context) (*durable.View, error) { return app.View(ctx, s.store, j.ID) })
+}
+
+// foundFlow gives the record of the flow of a request. That there is no such job is said also where there are no flows at all.
+func (s *Server) foundFlow(r *http.Request) (job.Job, Flows, error) {
 	j, err := s.store.Get(r.Context(), id(r))
 	if err != nil {
-		return nil, err
+		return j, nil, err
 	}
 	if j.Kind != durable.Kind {
-		return nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/jobs/%s has it", j.Kind, j.ID)
+		return j, nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/jobs/%s has it", j.Kind, j.ID)
 	}
 	app, err := s.flows()
-	if err != nil {
-		return nil, err
-	}
-	return app.View(r.Context(), s.store, j.ID)
+	return j, app, err
 }
 
 // submitFlow creates a flow.
@@ -203,7 +209,7 @@ func (s *Server) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
 	}
-	if _, err := s.oneFlow(r); err != nil {
+	if _, _, err := s.foundFlow(r); err != nil {
 		return err
 	}
 	sig, err := decode[client.FlowSignal](r, true)

@@ -60,6 +60,7 @@ type Server struct {
 	chain    http.Handler
 	hub      *hub
 	leases   *leases
+	looks    *looks       // at flows
 	watching atomic.Int64 // open event streams
 	uploads  uploads
 	making   chan struct{} // a place for each report that is being made
@@ -90,7 +91,7 @@ func New(o Options) *Server {
 	}
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())
-	s.close = cancel
+	s.close, s.looks = cancel, newLooks(ctx)
 	s.store.Watch(ctx, s.hub.hear)
 	return s
 }
@@ -99,6 +100,7 @@ func New(o Options) *Server {
 func (s *Server) Close() {
 	s.close()
 	s.hub.close()
+	s.looks.close()
 }
 
 // ServeHTTP answers a request.

@@ -9,19 +9,25 @@ import (
 )
 
 // fold replaces all but a number of like items in every flow by rests. Like are all items of an unordered or linear flow, and those of a graph flow that wait for the
-// same and are waited for by the same. In a linear flow, neighbours become one, and the first and the last stay.
-func (p *part) fold(most int) {
+// same and are waited for by the same. In a linear flow, neighbours become one, and the first and the last stay. places is how many items of graph flows have still room.
+func (p *part) fold(most int, places *int) {
 	if most < 0 {
 		return
 	}
 	for _, item := range p.items {
-		item.fold(most)
+		item.fold(most, places)
 	}
 	group := make([]int, len(p.items)) // by item: the first that is like it
 	if p.pattern == flow.PatternGraph {
 		group = p.twins()
 	}
 	into := p.crowd(group, most)
+	hidden := map[int][]*part{} // by the first of a rest
+	for i, item := range p.items {
+		if into[i] >= 0 {
+			hidden[into[i]] = append(hidden[into[i]], item)
+		}
+	}
 	items, at := []*part{}, make([]int, len(p.items)) // at: where an item is now
 	rests := map[int]int{}                            // by the first of a rest: where it is now
 	for i, item := range p.items {
@@ -32,23 +38,61 @@ func (p *part) fold(most int) {
 		case there:
 			at[i] = place
 		default:
-			var hidden []*part
-			for j := i; j < len(p.items); j++ {
-				if into[j] == into[i] {
-					hidden = append(hidden, p.items[j])
-				}
-			}
 			rests[into[i]], at[i] = len(items), len(items)
-			items = append(items, rest(hidden))
+			items = append(items, rest(hidden[into[i]]))
 		}
 	}
 	if len(items) == len(p.items) {
+		p.bound(max(*places, most), places)
 		return
 	}
 	if p.pattern == flow.PatternUnordered { // the rest is said last
 		slices.SortStableFunc(items, func(a, b *part) int { return cmp.Compare(b2i(a.kind == kindRest), b2i(b.kind == kindRest)) })
 	}
 	p.items, p.links = items, relink(p.links, at)
+	p.bound(max(*places, most), places)
+}
+
+// mostPlaced is how many items of graph flows have a place of their own, however different they are. The lanes of links that pass many ranks grow with the square of that.
+const mostPlaced = 1000
+
+// bound leaves a number of items of a graph flow, the most pressing ones. The others become a rest without links, which stands last.
+func (p *part) bound(most int, places *int) {
+	if p.pattern != flow.PatternGraph {
+		return
+	}
+	if *places -= min(*places, len(p.items)); len(p.items) <= most {
+		return
+	}
+	order := make([]int, len(p.items))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.pressing(a), p.pressing(b)) })
+	shown := order[:most]
+	slices.Sort(shown)
+	at := make([]int, len(p.items)) // where an item is now, counted from 1; 0: in the rest
+	var items, hidden []*part
+	for _, i := range shown {
+		items = append(items, p.items[i])
+		at[i] = len(items)
+	}
+	count := 0
+	for i, item := range p.items {
+		if at[i] == 0 {
+			hidden = append(hidden, item)
+			count += max(item.count, 1)
+		}
+	}
+	left := rest(hidden)
+	left.count = count
+	var links []flow.OutlinedLink
+	for _, l := range p.links {
+		if l.From, l.To = at[l.From]-1, at[l.To]-1; l.From >= 0 && l.To >= 0 {
+			links = append(links, l)
+		}
+	}
+	p.items, p.links = append(items, left), links
 }
 
 func b2i(b bool) int {

@@ -50,7 +50,8 @@ func partOf(o *flow.Outline, records []flow.Record, now time.Time) (root *part, 
 // read joins an outline and records into what the pictures of the graph show.
 func (o Options) read(outline *flow.Outline, records []flow.Record) *part {
 	root, _ := partOf(outline, records, o.Now)
-	root.fold(o.most())
+	places := mostPlaced
+	root.fold(o.most(), &places)
 	if root.kind == flow.KindFlow {
 		root.status.word = cut(clean(string(o.State)), 20)
 	}

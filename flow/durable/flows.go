@@ -101,7 +101,7 @@ func (f *Flows) Work() engine.Work {
 	return engine.Work{
 		Life: flow.Life, Prefix: Prefix, Steps: steps, Slots: f.o.Slots, Policies: f.o.Policies,
 		Policy:    engine.Policy{MaxStarts: f.o.MaxStarts, MaxAttempts: 20},
-		Accompany: f.accompany,
+		Accompany: f.accompany, Explain: explain,
 	}
 }
 

@@ -147,19 +147,22 @@ func TestKilledFlows(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	dir := t.TempDir()
 	ids := orderKilled(t, dir, seed)
-	done := map[string]bool{} // executions, by key, whose success was stored when a worker died
-	seen, kills, again := 0, 0, 0
+	done := map[string]bool{}              // executions, by key, whose success was stored when a worker died
+	seen, kills, again, idle := 0, 0, 0, 1 // idle grows with the kills since the last effect: on a slow machine a worker needs longer to begin
 	due := time.Time{}
 	for open := len(ids); open > 0; kills++ {
 		if kills > 20**killed {
 			t.Fatalf("seed %d: %d flows have not ended after %d kills", seed, open, kills)
 		}
-		liveAndDie(t, dir, max(time.Until(due), 0)+time.Duration(rnd.IntN(25_000))*time.Microsecond)
+		liveAndDie(t, dir, max(time.Until(due), 0)+time.Duration(rnd.IntN(idle*25_000))*time.Microsecond)
 		lines := effectLines(t, dir)
 		for _, line := range lines[seen:] {
 			if key, forward := strings.CutSuffix(line, " undo=false"); forward && done[key] {
 				t.Errorf("seed %d: %s was executed although its success was stored", seed, key)
 			}
+		}
+		if idle++; len(lines) > seen {
+			idle = 1
 		}
 		seen = len(lines)
 		open, due = lookKilled(t, dir, ids, seed, done)

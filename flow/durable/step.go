@@ -48,10 +48,12 @@ type session struct {
 	runner   *flow.Runner
 	store    *storage
 	over     bool // the claim has ended with what was committed
-	stopping bool
+	stopping atomic.Bool
 	heard    map[string]string // signals that the runner knows, with what they were when
 	poked    bool              // the runner was told something that it may not have seen
 	suspend  atomic.Bool       // the record is SUSPENDING
+	looked   time.Time         // when signals were read last
+	patience time.Duration     // for how long they are not read after that
 }
 
 // step runs a flow as far as it goes. It serves all states in which a worker has flows.
@@ -79,7 +81,7 @@ func (f *Flows) step(ctx context.Context, r *engine.Run) error {
 	if f.o.Factories[s.spec.Factory] == nil {
 		return engine.Wait(engine.Blocker{
 			Code: BlockFactory, Sentence: fmt.Sprintf("this worker has no factory %q (known: %s)", s.spec.Factory, f.known()),
-			Until: r.Now().Add(elsewhere), Holder: "a worker with that factory", Remedy: "start a worker with that factory, or register it here",
+			Until: r.Now().Add(elsewhere),
 		})
 	}
 	item, err := f.build(&s.spec)
@@ -127,8 +129,13 @@ func (s *session) load(ctx context.Context, item flow.Item, tasks []job.Task) (e
 	case n > 1:
 		o.Workers = flow.NewPool(n)
 	}
+	log, err := s.logging(item)
+	if err != nil {
+		return err
+	}
+	o.Listeners = append([]flow.Listener{log}, o.Listeners...)
 	if f.o.Attach != nil {
-		o.Listeners = append(o.Listeners[:len(o.Listeners):len(o.Listeners)], f.o.Attach(s.id, item)...)
+		o.Listeners = append(o.Listeners, f.o.Attach(s.id, item)...)
 	}
 	s.runner, err = flow.New(item, o)
 	return err
@@ -146,16 +153,20 @@ func (s *session) play(ctx context.Context, changed <-chan struct{}) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopping, done := s.run.Stopping(), make(chan pause, 1)
-	var again <-chan time.Time // a look that failed
+	var again <-chan time.Time // a look that failed, or came too soon after another
 	look := func() {
 		again = nil
-		if err := s.look(ctx); job.KindOf(err) == job.Stale {
+		switch later, err := s.look(ctx); {
+		case job.KindOf(err) == job.Stale:
 			cancel(err)
-		} else if err != nil {
+		case err != nil:
 			again = time.After(200 * time.Millisecond)
+		case later > 0:
+			again = time.After(later)
 		}
 	}
 	go s.advance(inner, done)
+	var came *pause // nil: the runner is at it
 	for {
 		select {
 		case q := <-s.store.requests:
@@ -165,17 +176,27 @@ func (s *session) play(ctx context.Context, changed <-chan struct{}) error {
 		case <-again:
 			look()
 		case <-stopping:
-			stopping, s.stopping = nil, true
+			stopping = nil
+			s.stopping.Store(true)
 			go s.runner.Stop() // it may have to wait for the runner
 		case p := <-done:
+			came = &p
 			if p.panic != nil {
 				panic(p.panic)
 			}
-			if p.rest != nil && again == nil && s.restless(p.rest) {
-				go s.advance(inner, done)
-				continue
+			select {
+			case <-changed: // with the last commit, which has the news in its record: the record will not tell of it once more
+				look()
+			default:
 			}
-			return s.conclude(ctx, p)
+		}
+		switch {
+		case came == nil, came.rest != nil && again != nil && ctx.Err() == nil: // it does not rest on news that could not be read
+		case came.rest != nil && s.restless(came.rest):
+			came = nil
+			go s.advance(inner, done)
+		default:
+			return s.conclude(ctx, *came)
 		}
 	}
 }
@@ -205,17 +226,21 @@ func (s *session) advance(ctx context.Context, done chan<- pause) {
 	s.store.advancing = false
 }
 
-// look takes in what others changed: a wish to suspend, signals.
-func (s *session) look(ctx context.Context) error {
+// look takes in what others changed: a wish to suspend, signals. Signals are not read more often than leaves three quarters of the time to commits: it says when to look again then.
+func (s *session) look(ctx context.Context) (later time.Duration, err error) {
 	if s.over {
-		return nil
+		return 0, nil
 	}
 	if err := s.fresh(ctx); err != nil {
-		return err
+		return 0, err
+	}
+	began := time.Now()
+	if later = s.patience - began.Sub(s.looked); later > 0 {
+		return later, nil
 	}
 	tasks, err := s.run.Tasks(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for i := range tasks {
 		t := &tasks[i]
@@ -230,7 +255,9 @@ func (s *session) look(ctx context.Context) error {
 		s.heard[t.Name], s.poked = string(t.Data), true
 		s.runner.Signal(t.Name[len(signalPrefix):], v)
 	}
-	return nil
+	s.looked = time.Now()
+	s.patience = 3 * s.looked.Sub(began)
+	return 0, nil
 }
 
 // fresh reads the record again, and tells the runner if somebody wants it to pause.
@@ -276,37 +303,6 @@ func (s *session) conclude(ctx context.Context, p pause) error {
 	return job.Errorf(job.Internal, "run", s.id, "the flow came to %s and the record is %s", s.runner.State(), s.run.Job().State)
 }
 
-// wait gives the claim back until something happens.
-func (s *session) wait(rest *flow.Rest) error {
-	const most = 5 // names in a sentence
-	list := func(names []string) string {
-		if len(names) > most {
-			return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-		}
-		return strings.Join(names, ", ")
-	}
-	b := engine.Blocker{Code: BlockTime, Until: rest.Until, Holder: "a timer", Remedy: "nothing: it goes on by itself"}
-	who := "it waits"
-	switch {
-	case len(rest.Atoms) == 1:
-		who = rest.Atoms[0] + " waits"
-	case len(rest.Atoms) > 1:
-		who = list(rest.Atoms) + " wait"
-	}
-	b.Sentence = who
-	if len(rest.Signals) > 0 {
-		b.Code, b.Holder, b.Remedy = BlockSignal, "whoever sends the signal", "send the signal "+list(rest.Signals)
-		b.Sentence += " for the signal " + list(rest.Signals)
-	}
-	if !rest.Until.IsZero() {
-		b.Sentence += " until " + rest.Until.UTC().Format(time.RFC3339)
-	}
-	if now := s.run.Now(); b.Until.IsZero() || b.Until.Sub(now) > longestWait {
-		b.Until = now.Add(longestWait)
-	}
-	return engine.Wait(b)
-}
-
 // yield gives the claim back because the worker stops.
 func (s *session) yield() error {
 	if _, ok := flow.Life.Arrow(s.run.Job().State, lifecycle.Yield); ok {
@@ -329,7 +325,7 @@ func (s *session) fail(ctx context.Context, cause string, why error) error {
 		if e == flow.Fail {
 			s.data.Suspend = nil
 			s.run.SetCause(cause)
-			s.run.SetMessage(why.Error())
+			s.run.SetMessage(sentence(why))
 		}
 		if cause != CauseDamaged {
 			if err := s.run.SetData(&s.data); err != nil {

@@ -130,8 +130,12 @@ func (m *storage) Load(context.Context) (*flow.Snapshot, error) { return &m.snap
 // Save is part of [flow.Storage].
 func (m *storage) Save(ctx context.Context, c *flow.Commit) error {
 	m.err = m.save(ctx, c)
-	if m.err == nil && m.advancing && m.session.suspend.Load() {
-		m.session.runner.Suspend() // at once, before it begins anything
+	switch s := m.session; {
+	case m.err != nil || !m.advancing:
+	case s.suspend.Load():
+		s.runner.Suspend() // at once, before it begins anything
+	case s.stopping.Load():
+		s.runner.Stop() // it was told before it ran, when it had no ear for it
 	}
 	return m.err
 }
@@ -235,7 +239,7 @@ func (s *session) prepare(q request) error {
 			d.Again, d.Suspend = "", nil
 			if err := q.commit.Err; err != nil {
 				s.run.SetCause(causeOf(m.To, err))
-				s.run.SetMessage(err.Error())
+				s.run.SetMessage(sentence(err))
 			}
 		}
 	}
@@ -279,6 +283,26 @@ func (s *session) committed(q request) reply {
 		s.run.Progress(int64(q.counts[flow.Success]+q.counts[flow.Ignore]), int64(all), "atoms")
 	}
 	return reply{ended: s.over}
+}
+
+// longestSentence bounds why a flow ended, in bytes, and mostNamed the atoms that it names: it stands in the record, in the history and in every list.
+const (
+	longestSentence = 16 << 10
+	mostNamed       = 8
+)
+
+// sentence says why a flow ended.
+func sentence(err error) string {
+	more := ""
+	if many := (*flow.Failures)(nil); errors.As(err, &many) && len(many.All) > mostNamed {
+		more = fmt.Sprintf("; %d more failed", len(many.All)-mostNamed)
+		err = &flow.Failures{Atoms: many.Atoms[:mostNamed], All: many.All[:mostNamed]}
+	}
+	text := err.Error()
+	if len(text) > longestSentence {
+		text = strings.ToValidUTF8(text[:longestSentence], "") + " ..."
+	}
+	return text + more
 }
 
 // causeOf gives one word for why a flow ended.
