@@ -94,7 +94,7 @@ func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 		return x, err
 	}
 	x.ask(e.whyClaimed(&j), "no worker has it")
-	due, err := e.whyDue(ctx, &j, x.At)
+	due, err := e.whyDue(ctx, w, &j, x.At)
 	if err != nil {
 		return x, err
 	}
@@ -274,7 +274,7 @@ func (e *Engine) whyClaimed(j *job.Job) *Blocker {
 	return b
 }
 
-func (e *Engine) whyDue(ctx context.Context, j *job.Job, now time.Time) (*Blocker, error) {
+func (e *Engine) whyDue(ctx context.Context, w *Work, j *job.Job, now time.Time) (*Blocker, error) {
 	if j.Claimed() || !j.Due.After(now) {
 		return nil, nil
 	}
@@ -294,6 +294,9 @@ func (e *Engine) whyDue(ctx context.Context, j *job.Job, now time.Time) (*Blocke
 		b.Remedy = "mend the reason, or wait"
 	case j.Cause != "":
 		b.Code, b.Sentence = j.Cause, j.Message
+		if w.Explain != nil {
+			w.Explain(j, b)
+		}
 	}
 	return b, nil
 }

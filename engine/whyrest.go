@@ -27,5 +27,8 @@ func whyRests(w *Work, j *job.Job) *Blocker {
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
 	}
 	b.Remedy = "see the moves: one of them takes it away"
+	if w.Explain != nil {
+		w.Explain(j, b)
+	}
 	return b
 }

@@ -61,6 +61,10 @@ type Work struct {
 	// record before; [job.Apply] gives the one after. It must be quick and must change neither. Nil: none.
 	Announce func(j *job.Job, c *job.Change) []job.Message
 
+	// Explain completes what [Engine.Why] says of a job that a step left waiting or at rest: of that blocker the record keeps code, sentence and time, not who can end it and
+	// how. Nil: a timer ends it, or a move.
+	Explain func(j *job.Job, b *Blocker)
+
 	// Keep is how long an ended job stays before the timer's arrow out of its end is taken (delete, clean). Zero keeps it for ever.
 	Keep time.Duration
 

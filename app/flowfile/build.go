@@ -13,6 +13,9 @@ import (
 // Flow builds the flow for the given inputs: those that the file declares, with its defaults for what is missing. It is a new one at each call, and the same for the same
 // file and inputs. Errors are of kind flow.ErrInvalid, flow.ErrDuplicate and those of flow.Flow.Add.
 func (f *File) Flow(inputs flow.Values) (flow.Item, error) {
+	if f.o.any {
+		return nil, invalid(nil, "the flow %s was only looked at: it cannot be run", f.name)
+	}
 	values, err := f.Values(inputs)
 	if err != nil {
 		return nil, err

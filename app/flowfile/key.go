@@ -41,6 +41,7 @@ var headKeys = table{
 
 var inputKeys = table{
 	{"required", aFlag, "A submission must give it."},
+	{"path", aFlag, "It is a path or a list of paths: relative ones are below the directory in which the flow is submitted."},
 	{"default", anything, "Its value if a submission gives none."},
 	{"about", aText, "For people."},
 }

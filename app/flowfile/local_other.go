@@ -16,3 +16,6 @@ type Local struct {
 func (Local) Run(context.Context, *Command) (*Output, error) {
 	return nil, errors.New("commands cannot be run on this system: it has no process groups")
 }
+
+// Tidy does nothing: nothing is left of commands where there are none.
+func (Local) Tidy() error { return nil }

@@ -24,6 +24,9 @@ type Local struct {
 	Temp string // where directories of commands are made; defaults to the system's
 }
 
+// tempPrefix begins the names of directories that are made for commands.
+const tempPrefix = "stagepost-command-"
+
 // Run is part of Commander.
 func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -31,7 +34,7 @@ func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 	}
 	dir := c.Dir
 	if dir == "" {
-		own, err := os.MkdirTemp(l.Temp, "stagepost-command-")
+		own, err := os.MkdirTemp(l.Temp, tempPrefix)
 		if err != nil {
 			return nil, err
 		}
@@ -70,6 +73,15 @@ func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 	why := supervise(ctx, cmd, c.Grace, stdout, stderr)
 	in.parent.Close()
 	return finish(cmd, why, stdout, stderr)
+}
+
+// Tidy removes the directories that commands of a process that died left in Temp, which must be theirs alone. Nobody may run commands there meanwhile.
+func (l Local) Tidy() error {
+	left, err := filepath.Glob(filepath.Join(l.Temp, tempPrefix+"*"))
+	for _, dir := range left {
+		removeAll(dir)
+	}
+	return err
 }
 
 // prepare makes the process, without looking anything up in this process's own environment.

@@ -79,12 +79,15 @@ func (r *reader) input(t *tree) {
 			in.Default = m.value.plain()
 		} else if r.keys(m.value, "an input", inputKeys) {
 			in.Required = r.flag(m.value.get("required"), "required", false)
+			in.Path = r.flag(m.value.get("path"), "path", false)
 			if about := m.value.get("about"); about != nil {
 				in.About = r.text(about, "about")
 			}
 			if def := m.value.get("default"); def != nil {
 				if in.Default = def.plain(); in.Required {
 					r.wrong(m.value.at("default"), "an input that is required needs no default")
+				} else if err := in.checkPath(in.Default); err != nil {
+					r.wrong(m.value.at("default"), "the default of a path must be absolute: nobody knows yet where the flow is submitted")
 				}
 			}
 		}
@@ -101,8 +104,11 @@ func (f *File) About() string { return f.about }
 // Inputs lists the values that the flow takes from outside, in the order of the file.
 func (f *File) Inputs() []Input { return append([]Input(nil), f.inputs...) }
 
-// Values completes and checks inputs: each is declared, and each that is required is there.
-func (f *File) Values(inputs flow.Values) (flow.Values, error) {
+// Values completes and checks inputs: each is declared, each that is required is there, and paths are absolute.
+func (f *File) Values(inputs flow.Values) (flow.Values, error) { return f.values(inputs, false) }
+
+// values completes inputs; those for a sketch may lack what is required.
+func (f *File) values(inputs flow.Values, sketch bool) (flow.Values, error) {
 	all := flow.Values{}
 	known := make([]string, len(f.inputs))
 	for i, in := range f.inputs {
@@ -111,7 +117,10 @@ func (f *File) Values(inputs flow.Values) (flow.Values, error) {
 		switch {
 		case given:
 			all[in.Name] = v
-		case in.Required:
+			if err := in.checkPath(v); err != nil && !sketch {
+				return nil, err
+			}
+		case in.Required && !sketch:
 			return nil, invalid(nil, "the flow %s requires the input %s", f.name, in.Name)
 		default:
 			all[in.Name] = in.Default

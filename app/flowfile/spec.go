@@ -145,6 +145,7 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,200}$`)
 type Input struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required,omitempty"`
+	Path     bool   `json:"path,omitempty"` // a path or a list of them; see [Input.Below]
 	Default  any    `json:"default"`
 	About    string `json:"about,omitempty"`
 	place

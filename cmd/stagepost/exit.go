@@ -205,6 +205,8 @@ func (c *cli) hint(err error, n int) string {
 		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
 		return "is the server running? stagepost serve --data DIR starts one"
+	case e != nil && e.Kind == job.Unavailable && e.Op == "open" && c.group() != "" && strings.Contains(err.Error(), " is in use by "):
+		return "if that is a flow with --local, Ctrl-C there lets it pause; then this command works, and stagepost flow resume goes on with it"
 	case n == exitTimeout:
 		return c.goesOn()
 	}

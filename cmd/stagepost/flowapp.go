@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/flowfile"
@@ -20,9 +22,16 @@ type flowApp struct {
 	blobs durable.Blobs
 }
 
-// openFlows makes the application: flows of files, which may do what the settings say. Large values are kept below dir.
+// openFlows makes the application: flows of files, which may do what the settings say. Large values and the directories of commands are kept below dir, which is this process's alone.
 func openFlows(s *settings, dir string) (*flowApp, error) {
 	o := flowfile.Options{Commands: s.FlowCommands}
+	if o.Commands {
+		temp, err := commandsBelow(dir)
+		if err != nil {
+			return nil, err
+		}
+		o.Commander = temp
+	}
 	if s.FlowHTTP {
 		o.HTTP = fetch.New(fetch.Policy{})
 	}
@@ -38,6 +47,16 @@ func openFlows(s *settings, dir string) (*flowApp, error) {
 		return nil, err
 	}
 	return &flowApp{Flows: flows, files: o, blobs: blobs}, nil
+}
+
+// commandsBelow lets commands have their directories below dir. What an earlier process left there when it was killed is removed.
+func commandsBelow(dir string) (flowfile.Local, error) {
+	dir, err := filepath.Abs(filepath.Join(dir, "commands")) // it becomes the HOME of commands
+	if err != nil {
+		return flowfile.Local{}, err
+	}
+	l := flowfile.Local{Temp: dir}
+	return l, errors.Join(os.MkdirAll(dir, 0o700), l.Tidy())
 }
 
 // File reads a flow file with what files may do here.

@@ -38,6 +38,32 @@ func TestClearedFlows(t *testing.T) {
 	}
 }
 
+// TestLeftByCommands: the directories of commands whose process was killed are gone when the next one begins, whatever they hold; where no commands run nothing is touched.
+func TestLeftByCommands(t *testing.T) {
+	for _, commands := range []bool{false, true} {
+		dir := t.TempDir()
+		left := filepath.Join(dir, "commands", "stagepost-command-1", "inner")
+		if err := os.MkdirAll(left, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(left, "secret"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(left, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		s := newSettings()
+		s.FlowCommands = commands
+		if _, err := openFlows(s, dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(left); os.IsNotExist(err) != commands {
+			t.Errorf("with commands %t: %v", commands, err)
+		}
+		_ = os.Chmod(left, 0o700) // so that the test can be tidied up
+	}
+}
+
 // TestResetIsConfirmed: nobody puts results away by a slip; other events need no confirmation.
 func TestResetIsConfirmed(t *testing.T) {
 	for _, c := range []struct {

@@ -32,7 +32,8 @@ func (c *cli) flowDraw(o *flowFlags) *cobra.Command {
 		Use:   "draw FILE | ID",
 		Short: "Draw a flow as SVG, DOT, Mermaid or text",
 		Long: `Draws the graph of a flow file, or that of a flow with the states of its tasks. With --timeline it draws when each task of a flow began and ended.
-What is not the name of a file is taken for the id of a flow. A file whose inputs decide what tasks there are is drawn for the values of --input.`,
+What is not the name of a file is taken for the id of a flow. Inputs of a file are only needed where they decide what tasks there are: without its list, a task for each item
+is drawn once.`,
 		Example: "  stagepost flow draw deploy.yaml > deploy.svg\n  stagepost flow draw deploy.yaml --format mermaid\n  stagepost flow draw flw_01J9... --timeline --format text",
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -85,11 +86,11 @@ func (c *cli) drawFile(name string, d *flowDrawing) error {
 		}
 		values[input] = value.Any()
 	}
-	file, err := flowfile.Parse(text, anyFile())
+	file, err := flowfile.Look(text)
 	if err != nil {
 		return usagef("%s: %w", name, err)
 	}
-	item, err := file.Flow(values)
+	item, err := file.Sketch(values)
 	if err != nil {
 		return usagef("%s: %w", name, err)
 	}

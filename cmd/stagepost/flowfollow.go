@@ -117,6 +117,7 @@ type flowFollower struct {
 	last   client.Flow
 	looked time.Time
 	next   <-chan time.Time  // of the look that is due; nil: none is
+	asked  string            // how a signal is sent, once that was told
 	states map[string]string // of the atoms, as they were told
 	state  lifecycle.State   // of the flow, as it was told
 }
@@ -157,9 +158,27 @@ func (f *flowFollower) look(ctx context.Context) error {
 		f.looked = f.looked.Add(2 * took) // a large flow is looked at less often
 	}
 	if f.screen != nil {
+		f.tellAwaits(&v)
 		return f.redraw()
 	}
-	return f.tellChanges(&v)
+	err = f.tellChanges(&v)
+	f.tellAwaits(&v)
+	return err
+}
+
+// tellAwaits says once how a signal comes to a flow in this process: nobody else reaches it as long as it runs.
+func (f *flowFollower) tellAwaits(v *client.Flow) {
+	if f.asked != "" && f.says == f.asked && len(v.Awaits) == 0 {
+		f.says = ""
+	}
+	if f.local == "" || f.asked != "" || len(v.Awaits) == 0 || v.Job.Ended || paused(&v.Job.Job) || f.says != "" {
+		return
+	}
+	f.asked = fmt.Sprintf("to send it the signal %s: Ctrl-C lets it pause, and tells how", v.Awaits[0])
+	f.says = f.asked
+	if f.screen == nil {
+		f.note("%s", f.says)
+	}
 }
 
 // redraw draws the tree as it stands now.
@@ -245,6 +264,9 @@ func (c *cli) endedFlow(v *client.Flow) error {
 	}
 	switch {
 	case paused(&j.Job):
+		for _, signal := range v.Awaits {
+			c.note("it waits for the signal %s: stagepost flow signal %s %s VALUE%s sends it", signal, j.ID, signal, c.local)
+		}
 		c.note("%s is SUSPENDED; stagepost flow resume %s%s goes on with it", j.ID, j.ID, c.local)
 	case j.Ended && j.Outcome != lifecycle.OK:
 		if c.out.mode != modeJSON {

@@ -98,6 +98,32 @@ func quoted(text string) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
+// absolutePaths makes the inputs that the file says are paths absolute: commands run in other directories than the one in which the user names a file.
+func absolutePaths(text []byte, inputs map[string]json.RawMessage) error {
+	file, err := flowfile.Look(text)
+	if err != nil {
+		return usage(err)
+	}
+	for _, in := range file.Inputs() {
+		given, there := inputs[in.Name]
+		if !there || !in.Path {
+			continue
+		}
+		dir, err := os.Getwd()
+		if err != nil {
+			return err
+		}
+		var v flow.Value
+		if err := json.Unmarshal(given, &v); err != nil {
+			return usagef("--input %s: %w", in.Name, err)
+		}
+		if inputs[in.Name], err = json.Marshal(in.Below(dir, v)); err != nil {
+			return usagef("--input %s: %w", in.Name, err)
+		}
+	}
+	return nil
+}
+
 // completeInputs offers the inputs of the flow file that is the command's argument.
 func completeInputs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const only = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -108,7 +134,7 @@ func completeInputs(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 	if err != nil {
 		return nil, only
 	}
-	file, err := flowfile.Parse(text, anyFile())
+	file, err := flowfile.Look(text)
 	if err != nil {
 		return nil, only
 	}

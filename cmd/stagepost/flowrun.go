@@ -33,7 +33,8 @@ func (c *cli) flowRun(o *flowFlags) *cobra.Command {
 with -o json with a line of JSON for each entry of the history, each change of a task, and at the end for the whole flow. What changes more than once within two
 tenths of a second is told as it stands after. FILE may be - for standard input. With --factory the server makes the flow, and there is no FILE.
 
-Values are given with --input: JSON, or else text; name=@file takes what a file holds. The file says which inputs there are.
+Values are given with --input: JSON, or else text; name=@file takes what a file holds. The file says which inputs there are, and which of them are paths: relative ones are
+taken from the directory where you stand. Other texts go as they are, and commands run elsewhere.
 
 Ctrl-C stops the following, not the flow. With --local the flow runs in this process, with its commands allowed, and everything about it is kept in --data, or
 else in a new directory that is removed when the flow has ended well; then Ctrl-C suspends the flow, a second one ends the process at once, and stagepost flow resume
@@ -158,8 +159,10 @@ func (r *flowOrder) order(cmd *cobra.Command, args []string, in io.Reader) (clie
 			return o, usagef("--%s must be a time such as 2006-01-02T15:04:05Z, not %q", t.name, t.text)
 		}
 	}
-	o.Inputs, err = readInputs(r.inputs, in)
-	return o, err
+	if o.Inputs, err = readInputs(r.inputs, in); err != nil || o.File == "" {
+		return o, err
+	}
+	return o, absolutePaths([]byte(o.File), o.Inputs)
 }
 
 // readFlowFile reads a flow file; - is standard input.

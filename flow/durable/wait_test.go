@@ -70,13 +70,21 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer logs.Close()
-	w := start(t, mem.New(), one(func() flow.Item {
+	o := one(func() flow.Item {
 		return flow.Linear("deploy",
 			&flow.Task{Name: "login", Execute: func(context.Context, *flow.Call) (any, error) { return "hunter2", nil }},
 			&flow.Task{Name: "boot", Execute: func(context.Context, *flow.Call) (any, error) { return nil, errors.New("the kernel panics") }})
-	}), engine.Options{JobLogs: logs})
+	})
+	told := make(chan struct{}) // the end is told after it is stored, to the log first
+	o.Listeners = []flow.Listener{func(e flow.Event) {
+		if e.Atom == "" && e.New == flow.Reverted {
+			close(told)
+		}
+	}}
+	w := start(t, mem.New(), o, engine.Options{JobLogs: logs})
 	id := w.submit(order)
 	eq(t, "state", w.end(id).State, flow.Reverted)
+	<-told
 	chunk, err := logs.Read(id, 0, 0)
 	if err != nil {
 		t.Fatal(err)
