@@ -23,7 +23,8 @@ type flowApp struct {
 }
 
 // openFlows makes the application: flows of files, which may do what the settings say. Large values and the directories of commands are kept below dir, which is this process's alone.
-func openFlows(s *settings, dir string) (*flowApp, error) {
+// The meter is told what flows do; nil: nobody is.
+func openFlows(s *settings, dir string, meter flow.Meter) (*flowApp, error) {
 	o := flowfile.Options{Commands: s.FlowCommands}
 	if o.Commands {
 		temp, err := commandsBelow(dir)
@@ -41,7 +42,12 @@ func openFlows(s *settings, dir string) (*flowApp, error) {
 	blobs := durable.Dir(filepath.Join(dir, "flows"))
 	flows, err := durable.New(durable.Options{
 		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(o)}, Workers: flow.NewPool(s.FlowWorkers), Slots: s.FlowSlots,
-		Blobs: blobs,
+		Blobs: blobs, Attach: func(job.ID, flow.Item) []flow.Listener {
+			if meter == nil {
+				return nil
+			}
+			return []flow.Listener{flow.Metering(meter)}
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // TestClearedFlows: with the record of a flow its large values go, and with that of another job nothing does.
 func TestClearedFlows(t *testing.T) {
 	dir := t.TempDir()
-	app, err := openFlows(newSettings(), dir)
+	app, err := openFlows(newSettings(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestLeftByCommands(t *testing.T) {
 		}
 		s := newSettings()
 		s.FlowCommands = commands
-		if _, err := openFlows(s, dir); err != nil {
+		if _, err := openFlows(s, dir, nil); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(left); os.IsNotExist(err) != commands {

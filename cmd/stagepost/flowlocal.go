@@ -81,7 +81,7 @@ func (l *localFlows) open(s *settings, dir string) error {
 	l.closers = append(l.closers, logs)
 	allowed := *s
 	allowed.FlowCommands, allowed.FlowHTTP = true, true // it is the user who runs them
-	app, err := openFlows(&allowed, dir)
+	app, err := openFlows(&allowed, dir, nil)
 	if err != nil {
 		return err
 	}

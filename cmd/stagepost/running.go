@@ -108,7 +108,7 @@ func (r *running) assemble(s *settings) error {
 			return err
 		}
 	}
-	flows, err := openFlows(s, r.Data)
+	flows, err := openFlows(s, r.Data, r.metrics.Flows())
 	if err != nil {
 		return err
 	}

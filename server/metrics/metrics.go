@@ -27,6 +27,7 @@ type Metrics struct {
 
 	attempts meters
 	commits  commits
+	flows    *flows
 	bytes    *prometheus.CounterVec
 	requests *prometheus.HistogramVec
 	routes   table[answer, prometheus.Observer]
@@ -49,6 +50,7 @@ func New(o Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), state: newState(o)}
 	m.attempts = newMeters(m.registry, o.Causes)
 	m.commits = newCommits(m.registry)
+	m.flows = newFlows(m.registry, o.Causes)
 	m.bytes = counter(m.registry, "ingest_bytes_total", "Bytes that ingest moved, by way: fetched from sources, stored in places, read back from places.", "way")
 	m.requests = histogram(m.registry, "http_request_duration_seconds", "Time to answer a request, by method, route and status. Event streams and long polls take as long as they are open.",
 		[]float64{.001, .005, .025, .1, .5, 2, 10, 60}, "method", "route", "status")

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/mem"
@@ -101,12 +103,64 @@ func everything(t *testing.T) *world {
 	}
 	w.Committed(3, time.Millisecond)
 	w.Moved("stored", 1)
+	flows(t, w.Flows())
 	w.Answered("GET", "/api/jobs", 200, time.Millisecond)
 	hold(t, w, "")
 	if _, err := w.engine.Submit(t.Context(), engine.Order{Kind: "test.letter"}); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// flows runs one in which everything happens that is counted: a task that tries again, one that fails, a revert.
+func flows(t *testing.T, m flow.Meter) {
+	t.Helper()
+	calls := 0
+	r, err := flow.New(flow.Linear("f",
+		&flow.Task{Name: "a", Attempts: flow.Attempts{Max: 2, First: time.Nanosecond}, Execute: func(context.Context, *flow.Call) (any, error) {
+			if calls++; calls == 1 {
+				return nil, errors.New("not yet")
+			}
+			return nil, nil
+		}},
+		&flow.Task{Name: "b", Execute: func(context.Context, *flow.Call) (any, error) { return nil, errors.New("never") }},
+	), flow.Options{Listeners: []flow.Listener{flow.Metering(m)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); err == nil {
+		t.Fatal("the flow did not fail")
+	}
+}
+
+// TestFlows counts what one flow did.
+func TestFlows(t *testing.T) {
+	w := newWorld(t)
+	flows(t, w.Flows())
+	families, err := w.Gatherer().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			if c := one.GetCounter(); c != nil && strings.HasPrefix(f.GetName(), "stagepost_flow_") {
+				name := f.GetName()
+				for _, l := range one.GetLabel() {
+					name += " " + l.GetValue()
+				}
+				got[name] = c.GetValue()
+			}
+		}
+	}
+	want := map[string]float64{
+		"stagepost_flow_atoms_total task RUNNING": 2, "stagepost_flow_atoms_total task SUCCESS": 1, "stagepost_flow_atoms_total task FAILURE": 1,
+		"stagepost_flow_atoms_total task REVERTING": 2, "stagepost_flow_atoms_total task REVERTED": 2,
+		"stagepost_flow_task_retries_total errors.errorString": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func hold(t *testing.T, w *world, group string) {
