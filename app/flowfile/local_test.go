@@ -168,7 +168,7 @@ func TestEnvironmentIsOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := map[string]bool{"PATH": true, "HOME": true, "LANG": true, "PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "cpus": true,
+	allowed := map[string]bool{"STAGEPOST_COMMANDS": true, "PATH": true, "HOME": true, "LANG": true, "PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "cpus": true,
 		"STAGEPOST_FLOW": true, "STAGEPOST_TASK": true, "STAGEPOST_KEY": true, "STAGEPOST_ATTEMPT": true}
 	for _, line := range strings.Split(v.(string), "\n") {
 		if name, _, _ := strings.Cut(line, "="); !allowed[name] {

@@ -42,6 +42,9 @@ func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 		dir = own
 	}
 	cmd, err := prepare(c, dir)
+	if err == nil && l.Temp != "" {
+		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], markOf(l.Temp))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -75,14 +78,20 @@ func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 	return finish(cmd, why, stdout, stderr)
 }
 
-// Tidy removes the directories that commands of a process that died left in Temp, which must be theirs alone. Nobody may run commands there meanwhile.
+// Tidy ends the commands of a process that died, and removes the directories that they left in Temp, which must be theirs alone. Nobody may run commands there meanwhile.
 func (l Local) Tidy() error {
+	if err := endSurvivors(l.Temp); err != nil {
+		return err
+	}
 	left, err := filepath.Glob(filepath.Join(l.Temp, tempPrefix+"*"))
 	for _, dir := range left {
 		removeAll(dir)
 	}
 	return err
 }
+
+// markOf is what tells the commands below a directory from all other processes, in their environment.
+func markOf(temp string) string { return "STAGEPOST_COMMANDS=" + temp }
 
 // prepare makes the process, without looking anything up in this process's own environment.
 func prepare(c *Command, dir string) (*exec.Cmd, error) {

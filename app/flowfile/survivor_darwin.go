@@ -1,0 +1,4 @@
+package flowfile
+
+// endSurvivors does nothing here: the environments of other processes cannot be read.
+func endSurvivors(string) error { return nil }
