@@ -161,6 +161,7 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		w = start(t, store, engine.Options{Meter: b, Name: "host"}, work)
 		defer w.stop()
 		w.end(id)
+		synctest.Wait() // the meter is told after the commit
 		if diff := cmp.Diff([]string{`Sorting poisoned "poison" 0s`, "lost Sorting silent=true"}, b.take()); diff != "" {
 			t.Error(diff)
 		}
