@@ -176,7 +176,7 @@ func TestKilledFlows(t *testing.T) {
 	if kills < 3 || again == 0 {
 		t.Errorf("seed %d: %d kills and %d repetitions show nothing", seed, kills, again)
 	}
-	t.Logf("%d flows, %d kills, %d executions and reverts, %d of them repeated after a kill", len(ids), kills, seen, again)
+	t.Logf("%d flows, %d kills, %d executions and reverts, %d of them repeated after a kill", *killed, kills, seen, again)
 }
 
 // orderKilled submits the flows and gives their seeds by id.
