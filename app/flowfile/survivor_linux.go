@@ -2,13 +2,18 @@ package flowfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// lastSurvivor bounds how long a killed process may take to go; one that hangs in the kernel does not keep the program from starting for ever.
+const lastSurvivor = 10 * time.Second
 
 // endSurvivors kills the commands below a directory that outlived the process which began them, with all that they began and gave their environment to: else they would go on
 // beside their repetition. They are known by the mark in their environment, as only processes of the same user can be read.
@@ -17,26 +22,58 @@ func endSurvivors(temp string) error {
 		return nil
 	}
 	mark := []byte("\x00" + markOf(temp) + "\x00")
-	for range 200 { // each look may find what was begun since the last one
-		left, err := filepath.Glob("/proc/[0-9]*/environ")
+	for until := time.Now().Add(lastSurvivor); ; {
+		all, err := filepath.Glob("/proc/[0-9]*/environ")
 		if err != nil {
 			return err
 		}
-		alive := 0
-		for _, name := range left {
-			env, err := os.ReadFile(name)
-			if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), mark) { // it has ended, or is somebody else's
+		found := false
+		for _, name := range all { // each look may find what was begun since the last one
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err != nil || pid == os.Getpid() {
 				continue
 			}
-			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && pid != os.Getpid() {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-				alive++
+			ours, err := endMarked(pid, name, mark, time.Until(until))
+			if err != nil {
+				return err
 			}
+			found = found || ours
 		}
-		if alive == 0 {
+		if !found {
 			return nil
 		}
-		time.Sleep(5 * time.Millisecond) // a killed process takes a moment to go
 	}
-	return fmt.Errorf("commands of %s do not end", temp)
+}
+
+// endMarked kills a process whose environment has the mark, and waits until it has gone. The process is held by its file descriptor from before the look at its environment: its
+// number cannot become another's in between.
+func endMarked(pid int, environ string, mark []byte, most time.Duration) (ours bool, err error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH): // it has ended
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for commands of a process that died: %w", err)
+	}
+	defer unix.Close(fd)
+	env, err := os.ReadFile(environ)
+	if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), mark) {
+		return false, nil // it is somebody else's, or has ended
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return true, fmt.Errorf("end the command %d of a process that died: %w", pid, err)
+	}
+	gone := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(gone, int(max(most, 0).Milliseconds()))
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return true, fmt.Errorf("wait for the command %d of a process that died: %w", pid, err)
+		case n == 0:
+			return true, fmt.Errorf("the command %d of a process that died does not end", pid)
+		default:
+			return true, nil
+		}
+	}
 }
