@@ -60,7 +60,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
 		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) { // who retries after the deadline means that it no longer holds
-			never, expires := time.Time{}, w.expires(c.To, now, time.Time{})
+			never, expires := time.Time{}, w.expires(&j, c.To, now, time.Time{})
 			c.Set.Deadline, c.Set.Expires = &never, &expires
 		}
 	}

@@ -192,7 +192,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	}
 	if timed {
 		c, err = move(r.work, &r.job, ev, lifecycle.Timer, now)
-		explain(&c, o)
+		explain(&c, r.work.late(&r.job, errExpired.Error()))
 	} else {
 		c, err = settle(r.work, &r.job, o, now, e.chance())
 	}

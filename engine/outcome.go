@@ -204,7 +204,7 @@ func move(w *Work, j *job.Job, e lifecycle.Event, by lifecycle.Actor, now time.T
 		Ended: w.Life.Ended(to.State), Gone: w.Life.Tombstone(to.State),
 	}
 	if to.State != j.State {
-		expires := w.expires(to, now, j.Deadline)
+		expires := w.expires(j, to, now, j.Deadline)
 		c.Set.Expires = &expires
 		if !c.Gone {
 			c.Set.Cause, c.Set.Message = &empty, &empty

@@ -22,6 +22,7 @@ type Order struct {
 	Owner    string
 	Key      string // idempotency key
 	Parent   job.ID
+	Number   int64    // of a job that had one in another system, higher than all of its kind so far; zero: the next
 	Tags     []string // what holds and limits name besides the group
 	Bytes    int64    // of the work, as far as it is known
 	Due      time.Time
@@ -102,11 +103,13 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 	if by == 0 {
 		by = lifecycle.Owner
 	}
-	j, event := job.New(job.Job{
-		ID: id, Kind: n.Kind, Position: start, Priority: n.Priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent,
+	fresh := job.Job{
+		ID: id, Kind: n.Kind, Position: start, Priority: n.Priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent, Number: n.Number,
 		Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
-		Due: n.Due, Deadline: n.Deadline, Expires: w.expires(start, now, n.Deadline), Definition: w.Life.Hash(), Spec: spec,
-	}, by, n.Actor, now)
+		Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
+	}
+	fresh.Expires = w.expires(&fresh, start, now, n.Deadline)
+	j, event := job.New(fresh, by, n.Actor, now)
 	if n.Note != "" {
 		event.Note = n.Note
 		event.Seal(job.Hash{})

@@ -213,13 +213,14 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	if !j.Deadline.IsZero() && !now.Before(j.Deadline) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
+	o := w.late(j, why)
 	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
-		if a, _ := w.Life.Arrow(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout {
-			explain(c, &outcome{cause: CauseTimeout, err: fmt.Errorf("%s", why)})
+		if a, _ := w.Life.Arrow(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout || o.cause != CauseTimeout {
+			explain(c, o)
 		}
 	})
 	if err == nil {
-		e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: TimedOut, Cause: CauseTimeout})
+		e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: TimedOut, Cause: o.cause})
 	}
 	return err
 }

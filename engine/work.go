@@ -37,6 +37,14 @@ type Work struct {
 	Policy   Policy
 	Limits   []job.Limit
 
+	// Patience gives how long a job may stay in a state, waiting included, where that is not the same for all jobs; zero: as Policy.Timeout says. It is asked when
+	// a job comes into the state, with the record before, and must be quick and change nothing.
+	Patience func(j *job.Job, s lifecycle.State) time.Duration
+
+	// Overdue names the cause and the reason when time takes a job out of a state, where that means more than that its time was up; an empty cause: it does not. j is the
+	// record before.
+	Overdue func(j *job.Job) (cause, sentence string)
+
 	// Slots are steps of this kind that run at once, in slots of their own: they wait for no other kind, and no other kind for them. Zero: its jobs
 	// share Options.Slots with the rest.
 	Slots int
@@ -196,10 +204,15 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 // Timeout is the event that a timer prefers where a state has it.
 const Timeout lifecycle.Event = "timeout"
 
-// expires gives when a timer takes the job out of the state it comes to; zero for never.
-func (w *Work) expires(p lifecycle.Position, now, deadline time.Time) time.Time {
-	at := deadline
-	if d := w.policy(p.State).Timeout; d > 0 {
+// expires gives when a timer takes job j out of the state that it comes to; zero for never.
+func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time) time.Time {
+	at, d := deadline, w.policy(p.State).Timeout
+	if w.Patience != nil {
+		if own := w.Patience(j, p.State); own > 0 {
+			d = own
+		}
+	}
+	if d > 0 {
 		if t := now.Add(d); at.IsZero() || t.Before(at) {
 			at = t
 		}
@@ -211,4 +224,15 @@ func (w *Work) expires(p lifecycle.Position, now, deadline time.Time) time.Time 
 		return time.Time{}
 	}
 	return at
+}
+
+// late is the outcome of a job whose time in a state is up.
+func (w *Work) late(j *job.Job, why string) *outcome {
+	o := &outcome{verdict: fails, cause: CauseTimeout, err: errors.New(why)}
+	if w.Overdue != nil {
+		if cause, sentence := w.Overdue(j); cause != "" {
+			o.cause, o.err = cause, errors.New(sentence+": "+why)
+		}
+	}
+	return o
 }

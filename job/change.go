@@ -237,7 +237,7 @@ func words(states []lifecycle.State) string {
 }
 
 // New completes the record of a job that is to be created: first history entry, version, times. The caller has set ID, Kind,
-// Position, Definition and what else it wants; the store sets Number.
+// Position, Definition and what else it wants; the store sets Number, unless the job brings its own.
 func New(j Job, by lifecycle.Actor, actor string, at time.Time) (Job, Event) {
 	j.Version, j.Epoch, j.Seq = 1, 0, 1
 	j.Created, j.Changed, j.Entered = at, at, at

@@ -14,6 +14,9 @@ type ID string
 // Kind names the lifecycle a job lives by: the name of its table.
 type Kind string
 
+// LastNumber is the highest number that a job can have: JSON readers that know only floating-point numbers read all up to it as they are.
+const LastNumber int64 = 1<<53 - 1
+
 // Priorities are 0 to 99; lower goes first.
 const (
 	FirstPriority   = 0
@@ -24,7 +27,7 @@ const (
 // Job is the record: the only truth about one job.
 type Job struct {
 	ID     ID    `json:"id"`
-	Number int64 `json:"number"` // small, unique within its kind, for wire formats that need one
+	Number int64 `json:"number"` // small, unique within its kind, rising with creation, for wire formats that need one
 	Kind   Kind  `json:"kind"`
 	lifecycle.Position
 	Ended bool `json:"ended,omitempty"` // the state is an end

@@ -17,6 +17,7 @@ type Query struct {
 	Owner    string
 	Parent   ID
 	Key      string
+	Number   int64 // of the one kind that Kinds names: at most one job has it, so there is no further page
 	Tag      string
 	Causes   []string
 	Ended    *bool
@@ -28,11 +29,27 @@ type Query struct {
 	Limit    int       // page size; 0 means 50, at most 1000
 }
 
+// Validate gives kind Invalid if Number cannot be looked up: numbers begin with 1, each kind has its own, and the job with a number stands on no
+// second page. Every store asks it first.
+func (q *Query) Validate() error {
+	switch {
+	case q.Number == 0:
+		return nil
+	case q.Number < 0:
+		return Errorf(Invalid, "list", "", "number %d is none: numbers begin with 1", q.Number)
+	case len(q.Kinds) != 1:
+		return Errorf(Invalid, "list", "", "number %d needs exactly one kind, got %d: each kind has its own numbers", q.Number, len(q.Kinds))
+	case q.After != "":
+		return Errorf(Invalid, "list", "", "there is no page after number %d", q.Number)
+	}
+	return nil
+}
+
 // Matches tells whether job j is one of those that the query wants. Every store asks it, whatever it used to find the job.
 func (q *Query) Matches(j *Job) bool {
 	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&
 		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
-		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
+		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) && (q.Number == 0 || q.Number == j.Number) &&
 		(q.Tag == "" || slices.Contains(j.Tags, q.Tag)) && oneOf(q.Causes, j.Cause) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
 		(q.Overdue.IsZero() || j.Overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)

@@ -14,12 +14,17 @@ type Store interface {
 	// Create adds jobs made by [New], all or none. A job whose ID exists, or whose Key exists for its kind and owner, is not added;
 	// the one that exists is returned in its place. A parent's counts change in the same commit; a child beyond its Expected, or of a
 	// parent that has ended, is Refused.
+	//
+	// A new job gets the next number of its kind, or the Number that it brings: any up to [LastNumber] that is higher than every one that was ever
+	// given in its kind, to purged jobs too, and the next one goes on from there. A lower one is a Conflict. So numbers rise in order of creation.
+	// All this goes for the children of a commit as well.
 	Create(ctx context.Context, jobs ...Created) ([]Job, error)
 
 	// Get gives the record, or kind NotFound.
 	Get(ctx context.Context, id ID) (Job, error)
 
-	// List gives a page of jobs in order of creation. A cursor stays valid while jobs come and go.
+	// List gives a page of jobs in order of creation. A cursor stays valid while jobs come and go. With Number it looks up the one job that has it,
+	// at a cost that hardly depends on the number of jobs; what [Query.Validate] refuses is Invalid.
 	List(ctx context.Context, q Query) (Page, error)
 
 	// Count tallies all jobs by kind, state and group. Its cost does not depend on the number of jobs.
@@ -58,7 +63,7 @@ type Store interface {
 	Properties() Properties
 }
 
-// Created is a job to be created with its first history entry, as [New] makes them.
+// Created is a job to be created with its first history entry, as [New] makes them. Job.Number is zero for the next of its kind.
 type Created struct {
 	Job    Job
 	Event  Event

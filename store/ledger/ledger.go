@@ -166,6 +166,8 @@ type plan struct {
 	fresh  []job.Created
 	answer []job.Job
 	places []int // index in answer of each fresh one
+
+	last map[job.Kind]int64 // the highest number of each kind of fresh ones, with those that they get
 }
 
 // plan decides which jobs exist already. parents collects the parents of new ones with their new counts.
@@ -174,7 +176,7 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		kind       job.Kind
 		owner, key string
 	}
-	p := &plan{}
+	p := &plan{last: map[job.Kind]int64{}}
 	ids, keys := map[job.ID]int{}, map[key]int{}
 	for i := range jobs {
 		j := &jobs[i].Job
@@ -205,9 +207,13 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		if err := p.join(r, j, ids, parents); err != nil {
 			return nil, err
 		}
+		fresh := jobs[i]
+		if fresh.Job.Number, err = l.number(p, j); err != nil {
+			return nil, err
+		}
 		p.places = append(p.places, len(p.answer))
-		p.answer = append(p.answer, *j)
-		p.fresh = append(p.fresh, jobs[i])
+		p.answer = append(p.answer, fresh.Job)
+		p.fresh = append(p.fresh, fresh)
 	}
 	return p, nil
 }
@@ -275,11 +281,29 @@ func (p *plan) join(r Records, j *job.Job, ids map[job.ID]int, parents map[job.I
 	return nil
 }
 
+// number gives the number of a job that is new: its own, which must be higher than all that were given in its kind, by this plan too, or the next.
+// Lists find jobs by number because rows and numbers rise together.
+func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
+	last := max(l.numbers[j.Kind], p.last[j.Kind])
+	n := j.Number
+	switch {
+	case n < 0 || n > job.LastNumber:
+		return 0, job.Errorf(job.Invalid, "create", j.ID, "number %d is not within 1..%d", n, job.LastNumber)
+	case n == 0 && last >= job.LastNumber:
+		return 0, job.Errorf(job.Refused, "create", j.ID, "no number of kind %s is left after %d", j.Kind, last)
+	case n == 0:
+		n = last + 1
+	case n <= last:
+		return 0, job.Errorf(job.Conflict, "create", j.ID, "number %d of kind %s is not free: it must be higher than %d, the last that was given", n, j.Kind, last)
+	}
+	p.last[j.Kind] = n
+	return n, nil
+}
+
 func (l *Ledger) carryOut(r Records, p *plan) error {
 	for i := range p.fresh {
 		c := &p.fresh[i]
-		l.numbers[c.Job.Kind]++
-		c.Job.Number = l.numbers[c.Job.Kind]
+		l.numbers[c.Job.Kind] = c.Job.Number
 		l.enter(nil, &c.Job, c.Chain, c.Job.Created)
 		if err := l.insert(r, &c.Job, &c.Event); err != nil {
 			return err

@@ -9,7 +9,13 @@ import (
 
 // List is part of job.Store.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if err := q.Validate(); err != nil {
+		return job.Page{}, err
+	}
 	return do(s, ctx, func() (job.Page, error) {
+		if q.Number != 0 {
+			return s.those([]job.ID{s.numbers[number{q.Kinds[0], q.Number}]}, q), nil
+		}
 		if !q.Overdue.IsZero() || q.Worker != "" {
 			return s.those(s.ledger.Live(&q, q.PageSize()), q), nil
 		}
@@ -44,7 +50,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 func (s *Store) those(ids []job.ID, q job.Query) job.Page {
 	var page job.Page
 	for _, id := range ids {
-		if j := s.jobs[id]; q.Matches(&j) && len(page.Jobs) < q.PageSize() {
+		if j, there := s.jobs[id]; there && q.Matches(&j) && len(page.Jobs) < q.PageSize() {
 			page.Jobs = append(page.Jobs, j)
 		}
 	}

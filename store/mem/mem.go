@@ -21,6 +21,7 @@ type Store struct {
 	order    []job.ID // by creation
 	place    map[job.ID]int
 	keys     map[key]job.ID
+	numbers  map[number]job.ID
 	history  map[job.ID][]job.Event
 	tasks    map[job.ID]map[string]job.Task // by name
 	messages map[string]*job.Message
@@ -36,11 +37,16 @@ type key struct {
 	key   string
 }
 
+type number struct {
+	kind job.Kind
+	n    int64
+}
+
 // New makes an empty store.
 func New() *Store {
 	return &Store{
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
-		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
+		numbers: map[number]job.ID{}, history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
 		watchers: map[int]func([]job.Hint){},
 	}
 }
@@ -180,6 +186,7 @@ func (r *records) Insert(j *job.Job) error {
 	r.jobs[j.ID] = *j
 	r.place[j.ID] = len(r.order)
 	r.order = append(r.order, j.ID)
+	r.numbers[number{j.Kind, j.Number}] = j.ID
 	if j.Key != "" {
 		r.keys[key{j.Kind, j.Owner, j.Key}] = j.ID
 	}

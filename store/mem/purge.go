@@ -21,6 +21,7 @@ func (r *records) Purge(j *job.Job, _ ledger.Numbers) error {
 	r.order[r.place[j.ID]] = ""
 	delete(r.place, j.ID)
 	delete(r.jobs, j.ID)
+	delete(r.numbers, number{j.Kind, j.Number})
 	delete(r.history, j.ID)
 	delete(r.tasks, j.ID)
 	if j.Key != "" {

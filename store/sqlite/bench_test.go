@@ -182,3 +182,31 @@ func BenchmarkList(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkNumber gives the time of a lookup of a job by its number among -jobs jobs of two kinds.
+func BenchmarkNumber(b *testing.B) {
+	s := openStore(b, b.TempDir(), Options{})
+	at := time.Now()
+	for from := 0; from < *benchJobs; from += 1000 {
+		var batch []job.Created
+		for i := from; i < min(*benchJobs, from+1000); i++ {
+			one := benchJob(int64(i+1), at)
+			if i%4 == 0 {
+				one.Job.Kind = "bench.batch"
+			}
+			batch = append(batch, one)
+		}
+		if _, err := s.Create(b.Context(), batch...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	numbers := int64(*benchJobs/4*3 - 10)
+	n := int64(0)
+	for b.Loop() {
+		n = (n*7919+4241)%numbers + 1
+		page, err := s.List(b.Context(), job.Query{Kinds: []job.Kind{"bench.job"}, Number: n})
+		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Number != n {
+			b.Fatal("number", n, len(page.Jobs), err)
+		}
+	}
+}

@@ -32,6 +32,7 @@ var damages = []struct {
 	{"parent", "UPDATE job_made SET parent = 777 WHERE n = 3", "does not exist", false},
 	{"priority", "UPDATE job_now SET priority = 100 WHERE n = 2", "priority is 100", false},
 	{"number", "UPDATE job_made SET number = 1 WHERE n = 3", "has number 1", false},
+	{"number out of order", "UPDATE job_made SET number = 1000 WHERE n = 2", "cannot be found by its number", false},
 	{"tags", "UPDATE job_now SET tags = 'nonsense' WHERE n = 2", "tags:", false},
 	{"word of tags", "UPDATE job_now SET tags = 9999 WHERE n = 2", "not in the dictionary", false},
 	{"children counted that were never there", "UPDATE job_now SET children = '[3,0,1,1,0,0,9]' WHERE n = 1", "expects 3 jobs", false},

@@ -19,7 +19,8 @@ type fsck struct {
 
 	rows    []rowFacts // by row number
 	numbers map[kindNumber]job.ID
-	fixes   []fix // to be made when all reading is done
+	highest map[job.Kind]int64 // number so far
+	fixes   []fix              // to be made when all reading is done
 }
 
 // rowFacts is what the check keeps of a job.
@@ -44,7 +45,7 @@ type fix struct {
 }
 
 func newFsck(ctx context.Context, c *conn.Conn, n *names, lives Lives, repair bool) *fsck {
-	return &fsck{ctx: ctx, c: c, names: n, lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}}
+	return &fsck{ctx: ctx, c: c, names: n, lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}, highest: map[job.Kind]int64{}}
 }
 
 func (f *fsck) fault(id job.ID, repaired bool, format string, args ...any) {
@@ -194,7 +195,7 @@ func (f *fsck) record(e *entry, flag int64) {
 		got      int64
 		from, to int64
 	}{
-		{"priority", int64(j.Priority), job.FirstPriority, job.LastPriority}, {"number", j.Number, 1, 1 << 62},
+		{"priority", int64(j.Priority), job.FirstPriority, job.LastPriority}, {"number", j.Number, 1, job.LastNumber},
 		{"version", j.Version, 1, 1 << 62}, {"epoch", j.Epoch, 0, 1 << 62}, {"seq", j.Seq, 1, 1 << 62},
 		{"starts", int64(j.Starts), 0, 1 << 62}, {"attempts", int64(j.Attempts), 0, 1 << 62},
 		{"retries", int64(j.Retries), 0, 1 << 62}, {"ended", flag, 0, 2}, {"expected", int64(c.Expected), 0, 1 << 62},
@@ -208,6 +209,10 @@ func (f *fsck) record(e *entry, flag int64) {
 		f.fault(j.ID, false, "has number %d of kind %s, as has %s", j.Number, j.Kind, other)
 	}
 	f.numbers[k] = j.ID
+	if before := f.highest[j.Kind]; j.Number < before {
+		f.fault(j.ID, false, "has number %d of kind %s after number %d: it cannot be found by its number", j.Number, j.Kind, before)
+	}
+	f.highest[j.Kind] = max(f.highest[j.Kind], j.Number)
 	f.flag(e, flag)
 }
 

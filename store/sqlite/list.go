@@ -12,6 +12,12 @@ import (
 
 // List is part of job.Store. A cursor is the row number of a page's last job.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if err := q.Validate(); err != nil {
+		return job.Page{}, err
+	}
+	if q.Number != 0 {
+		return s.listNumber(ctx, &q)
+	}
 	limit := q.PageSize()
 	if !q.Overdue.IsZero() || q.Worker != "" {
 		return s.listLive(ctx, q, limit)

@@ -43,8 +43,26 @@ var broken = map[string]struct {
 	"lost leases are kept silent": {"Renew/gives", func(s job.Store) job.Store { return &breaks{Store: s, silent: true} }},
 	"leases of messages are none": {"Outbox/taken_message", func(s job.Store) job.Store { return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Lease = 0 }} }},
 	"lists overlook the parent":   {"List/every_filter", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
-	"lists have one order":        {"List/newest", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Oldest = true }} }},
-	"lists overlook causes":       {"Tag/lists_by_tag", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Causes = nil }} }},
+	"lists overlook numbers":      {"Number/found", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Number = 0 }} }},
+	"numbers need no kind": {"Number/looked_up_in_one_kind", func(s job.Store) job.Store {
+		return &breaks{Store: s, query: func(q *job.Query) {
+			if q.Number > 0 {
+				q.Kinds, q.After = []job.Kind{"storetest.step"}, ""
+			}
+		}}
+	}},
+	"numbers of others are dropped": {"Number/jobs_bring", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Number = 0 }}
+	}},
+	"taken numbers are replaced": {"Number/not_higher", func(s job.Store) job.Store {
+		return &breaks{Store: s, create: func(c *job.Created) {
+			if c.Job.Number < 10 {
+				c.Job.Number = 0
+			}
+		}}
+	}},
+	"lists have one order":  {"List/newest", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Oldest = true }} }},
+	"lists overlook causes": {"Tag/lists_by_tag", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Causes = nil }} }},
 	"tags are dropped": {"Tag/kept", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Tags = nil }}
 	}},

@@ -43,7 +43,7 @@ type test struct {
 
 // parts are the methods of the contract, each with its sentences.
 var parts = []part{
-	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Count", countTests}, {"History", historyTests},
+	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests}, {"History", historyTests},
 	{"Claim", claimTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
 	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests}, {"Watch", watchTests},
 	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests},

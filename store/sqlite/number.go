@@ -1,0 +1,83 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// listNumber gives the page of a query with Number. Rows are in order of creation and the numbers of one kind rise with them, so it halves the rows
+// in memory and reads some twenty numbers of a million: no index grows with every job.
+func (s *Store) listNumber(ctx context.Context, q *job.Query) (page job.Page, err error) {
+	kind, known := s.names.words.find(string(q.Kinds[0]))
+	if !known {
+		return page, nil
+	}
+	last := s.lines.last() // before the snapshot, which therefore has all rows up to it that were not purged
+	err = s.read(ctx, "list", "", func(r *reader) error {
+		return r.inSnapshot(func() error {
+			row, err := s.lines.numbered(uint32(kind), q.Number, last, r.numberOf)
+			if row == 0 || err != nil {
+				return err
+			}
+			r.byRow.Int(1, row)
+			e, err := s.row(r.byRow)
+			if err == nil && e != nil && q.Matches(&e.job) {
+				page.Jobs = append(page.Jobs, e.job)
+			}
+			return err
+		})
+	})
+	return page, err
+}
+
+// numberOf reads the number of the job in a row, 0 if the row is gone.
+func (r *reader) numberOf(row int64) (number int64, err error) {
+	r.number.Int(1, row)
+	err = rows(r.number, func(s *conn.Stmt) error {
+		if number = s.GetInt(0); number < 1 {
+			return fmt.Errorf("row %d has number %d", row, number)
+		}
+		return nil
+	})
+	return number, err
+}
+
+// numbered gives the row of the job of a kind that has the number, or 0, among the rows up to last. read gives the number of a row, 0 if the row
+// is gone: a purge takes it from the tables a moment before it takes it from the lines.
+func (l *lines) numbered(kind uint32, number, last int64, read func(row int64) (int64, error)) (int64, error) {
+	of := &want{kinds: []uint32{kind}}
+	low, high := int64(1), last+1 // rows below low have lower numbers, rows from high on higher ones
+	for low < high {
+		middle := low + (high-low)/2
+		row, n, err := l.nextNumber(of, middle, high, read)
+		switch {
+		case err != nil:
+			return 0, err
+		case n == number:
+			return row, nil
+		case n != 0 && n < number:
+			low = row + 1
+		default:
+			high = middle
+		}
+	}
+	return 0, nil
+}
+
+// nextNumber gives the first row from one row on and below another that matches, with its number; 0 if there is none.
+func (l *lines) nextNumber(w *want, from, below int64, read func(row int64) (int64, error)) (row, number int64, err error) {
+	for from < below {
+		found := l.search(w, from, 1, 1)
+		if len(found) == 0 || found[0] >= below {
+			return 0, 0, nil
+		}
+		if number, err = read(found[0]); number != 0 || err != nil {
+			return found[0], number, err
+		}
+		from = found[0] + 1
+	}
+	return 0, 0, nil
+}
