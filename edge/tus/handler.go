@@ -1,0 +1,204 @@
+package tus
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What the protocol calls things.
+const (
+	protocolVersion  = "1.0.0"
+	extensions       = "creation,creation-defer-length,creation-with-upload,termination,checksum,expiration"
+	pieceType        = "application/offset+octet-stream"
+	checksumMismatch = 460
+)
+
+// refusal is an error with the status that the protocol has for it.
+type refusal struct {
+	status int
+	err    error
+}
+
+func (e refusal) Error() string { return e.err.Error() }
+func (e refusal) Unwrap() error { return e.err }
+
+func refuse(status int, format string, args ...any) error {
+	return refusal{status, fmt.Errorf(format, args...)}
+}
+
+// unknown is the same for what never was, what was removed and what is another owner's.
+func unknown() error { return refusal{http.StatusNotFound, ErrNotFound} }
+
+// handler serves the protocol below a prefix.
+type handler struct {
+	*Store
+	prefix string // without the last slash
+}
+
+// Handler serves OPTIONS and POST at the prefix, and OPTIONS, HEAD, PATCH and DELETE below it. Who may come at all is decided before it; whose an
+// upload is, by Options.Owner. It sets the deadlines of its connections itself: whoever mounts it bounds neither body nor time.
+func (s *Store) Handler(prefix string) http.Handler {
+	return &handler{Store: s, prefix: "/" + strings.Trim(prefix, "/")}
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Tus-Resumable", protocolVersion)
+	w.Header().Set("Cache-Control", "no-store")
+	method := r.Method
+	if other := r.Header.Get("X-HTTP-Method-Override"); other != "" && method == http.MethodPost {
+		method = other // not of a GET, which guards against requests from other sites let pass
+	}
+	if method == http.MethodOptions {
+		h.options(w)
+		return
+	}
+	if err := h.serve(w, r, method); err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+func (h *handler) serve(w http.ResponseWriter, r *http.Request, method string) error {
+	if v := r.Header.Get("Tus-Resumable"); v != protocolVersion {
+		w.Header().Set("Tus-Version", protocolVersion)
+		return refuse(http.StatusPreconditionFailed, "Tus-Resumable must be %s, not %.20q", protocolVersion, v)
+	}
+	rest, ok := strings.CutPrefix(r.URL.Path, h.prefix)
+	id := strings.TrimPrefix(rest, "/")
+	if !ok || (rest != "" && rest[0] != '/') {
+		return unknown()
+	}
+	if id == "" {
+		if method != http.MethodPost {
+			w.Header().Set("Allow", "OPTIONS, POST")
+			return refuse(http.StatusMethodNotAllowed, "uploads are made with POST")
+		}
+		return h.create(w, r)
+	}
+	handlers := map[string]func(http.ResponseWriter, *http.Request, *upload) error{
+		http.MethodHead: h.head, http.MethodPatch: h.patch, http.MethodDelete: h.remove,
+	}
+	handle := handlers[method]
+	if handle == nil {
+		w.Header().Set("Allow", "OPTIONS, HEAD, PATCH, DELETE")
+		return refuse(http.StatusMethodNotAllowed, "an upload takes HEAD, PATCH and DELETE")
+	}
+	u := h.find(id, h.o.Owner(r))
+	if u == nil {
+		return unknown()
+	}
+	if h.over(u) {
+		return refuse(http.StatusGone, "the upload has expired")
+	}
+	return handle(w, r, u)
+}
+
+// over tells whether an upload has expired and nobody is at it.
+func (h *handler) over(u *upload) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return u.writer == nil && !u.taken && !h.o.Clock().Before(h.expires(u))
+}
+
+// fail answers with a refusal. What the disk says is for the one who runs the server, not for the client.
+func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close") // what is left of the body is not waited for
+	}
+	status := http.StatusInternalServerError
+	var known refusal
+	if errors.As(err, &known) {
+		status = known.status
+	}
+	h.o.Fail(w, r, status, err)
+}
+
+// options tells what the server can do.
+func (h *handler) options(w http.ResponseWriter) {
+	w.Header().Set("Tus-Version", protocolVersion)
+	w.Header().Set("Tus-Extension", extensions)
+	w.Header().Set("Tus-Max-Size", strconv.FormatInt(h.o.MaxSize, 10))
+	w.Header().Set("Tus-Checksum-Algorithm", algorithms)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// failPlain is how a store refuses unless it is told otherwise.
+func failPlain(w http.ResponseWriter, status int, err error) {
+	text := err.Error()
+	if status == http.StatusInternalServerError {
+		text = "the upload cannot be stored"
+	}
+	http.Error(w, text, status)
+}
+
+// head tells how far an upload has come: what is synced and proved, also while somebody writes.
+func (h *handler) head(w http.ResponseWriter, r *http.Request, u *upload) error {
+	h.rouse(r.Context(), u)
+	h.mu.Lock()
+	offset, length, metadata := u.offset, u.info.Length, u.info.Metadata
+	h.mu.Unlock()
+	w.Header().Set("Upload-Offset", strconv.FormatInt(offset, 10))
+	if length != nil {
+		w.Header().Set("Upload-Length", strconv.FormatInt(*length, 10))
+	} else {
+		w.Header().Set("Upload-Defer-Length", "1")
+	}
+	if metadata != "" {
+		w.Header().Set("Upload-Metadata", metadata)
+	}
+	h.tellExpiry(w, u)
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// remove ends an upload, together with what still writes to it.
+func (h *handler) remove(w http.ResponseWriter, r *http.Request, u *upload) error {
+	me := newWriter(func(time.Time) {})
+	if !h.hold(r.Context(), u, me, true) {
+		return h.locked(u)
+	}
+	if err := h.end(u, me); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// locked says why an upload could not be held.
+func (h *handler) locked(u *upload) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u.gone {
+		return unknown()
+	}
+	return refusal{http.StatusLocked, ErrBusy}
+}
+
+func (h *handler) tellExpiry(w http.ResponseWriter, u *upload) {
+	h.mu.Lock()
+	at := h.expires(u)
+	h.mu.Unlock()
+	w.Header().Set("Upload-Expires", at.UTC().Format(http.TimeFormat))
+}
+
+// number reads a header that must be a whole number from 0 on, and stand there once.
+func number(r *http.Request, name string) (n int64, there bool, err error) {
+	all := r.Header.Values(name)
+	if len(all) == 0 {
+		return 0, false, nil
+	}
+	if len(all) == 1 && all[0] != "" && strings.Trim(all[0], "0123456789") == "" {
+		if n, err = strconv.ParseInt(all[0], 10, 64); err == nil {
+			return n, true, nil
+		}
+	}
+	return 0, true, refuse(http.StatusBadRequest, "%s must be one whole number, not %.40q", name, strings.Join(all, ", "))
+}
+
+// unhurried lets an answer take its time after a long body; a recorder in a test has no deadlines.
+func unhurried(control *http.ResponseController) {
+	_ = control.SetWriteDeadline(time.Now().Add(30 * time.Second))
+}

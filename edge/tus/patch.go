@@ -1,0 +1,228 @@
+package tus
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// piece is what a request wants to write.
+type piece struct {
+	offset int64
+	length *int64 // of the whole upload, if the request says it; it must then have been deferred
+	sum    *promise
+}
+
+// patch writes a piece.
+func (h *handler) patch(w http.ResponseWriter, r *http.Request, u *upload) error {
+	if media := r.Header.Get("Content-Type"); media != pieceType {
+		return refuse(http.StatusUnsupportedMediaType, "a piece must be %s, not %.60q", pieceType, media)
+	}
+	var p piece
+	var there bool
+	var err error
+	if p.offset, there, err = number(r, "Upload-Offset"); err != nil {
+		return err
+	}
+	if !there {
+		return refuse(http.StatusBadRequest, "Upload-Offset is missing")
+	}
+	if p.sum, err = parseChecksum(r.Header.Get("Upload-Checksum")); err != nil {
+		return refusal{http.StatusBadRequest, err}
+	}
+	length, there, err := number(r, "Upload-Length")
+	if err != nil {
+		return err
+	}
+	if there {
+		p.length = &length
+	}
+	offset, err := h.take(w, r, u, p)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Upload-Offset", strconv.FormatInt(offset, 10))
+	h.tellExpiry(w, u)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// take holds the upload, writes the body to it and gives the offset it has then. When the error is nil, all of the body is synced.
+func (h *handler) take(w http.ResponseWriter, r *http.Request, u *upload, p piece) (offset int64, err error) {
+	control := http.NewResponseController(w)
+	me := newWriter(func(t time.Time) { _ = control.SetReadDeadline(t) }) // a recorder in a test has none
+	if !h.hold(r.Context(), u, me, false) {
+		return 0, h.locked(u)
+	}
+	defer h.release(u, me)
+	defer unhurried(control)
+	if p.offset != u.offset {
+		return 0, refuse(http.StatusConflict, "the upload stands at %d, not at %d", u.offset, p.offset)
+	}
+	if err := h.declare(u, p.length); err != nil {
+		return 0, err
+	}
+	room := h.o.MaxSize - u.offset
+	if u.info.Length != nil {
+		room = *u.info.Length - u.offset
+	}
+	if r.ContentLength > room {
+		return 0, refuse(http.StatusRequestEntityTooLarge, "there is room for %d bytes more, not for %d", room, r.ContentLength)
+	}
+	if err := h.prove(u, p.sum); err != nil {
+		return 0, err
+	}
+	body := &paced{body: r.Body, writer: me, idle: h.o.Idle, start: time.Now()}
+	n, err := h.receive(u, body, room, p.sum)
+	err = errors.Join(err, h.settle(u, n, p.sum, err))
+	return u.offset, err
+}
+
+// declare takes the length of an upload that was made without.
+func (h *handler) declare(u *upload, length *int64) error {
+	switch {
+	case length == nil:
+		return nil
+	case u.info.Length != nil && *u.info.Length == *length:
+		return nil // said again
+	case u.info.Length != nil:
+		return refuse(http.StatusBadRequest, "Upload-Length is %d and cannot change", *u.info.Length)
+	case *length > h.o.MaxSize:
+		return refuse(http.StatusRequestEntityTooLarge, "an upload may have %d bytes, not %d", h.o.MaxSize, *length)
+	case *length < u.offset:
+		return refuse(http.StatusBadRequest, "Upload-Length is %d, and %d bytes have come already", *length, u.offset)
+	}
+	return h.note(u, func(i *info) { i.Length = length })
+}
+
+// prove notes before a piece with a checksum that nothing after it counts yet.
+func (h *handler) prove(u *upload, sum *promise) error {
+	if sum == nil {
+		return nil
+	}
+	from := u.offset
+	return h.note(u, func(i *info) { i.Unproved = &from })
+}
+
+// note changes what ID.json says. The change counts once it is on the disk.
+func (h *handler) note(u *upload, change func(*info)) error {
+	h.mu.Lock()
+	before := u.info
+	change(&u.info)
+	h.mu.Unlock()
+	if err := h.write(u); err != nil {
+		h.mu.Lock()
+		u.info = before
+		h.mu.Unlock()
+		return full(err)
+	}
+	return nil
+}
+
+// receive writes a body behind what is there, at most room bytes, and gives how many are synced.
+func (h *handler) receive(u *upload, body io.Reader, room int64, sum *promise) (n int64, err error) {
+	f, err := h.root.OpenFile(u.id+dataEnding, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if failed := errors.Join(f.Sync(), f.Close()); failed != nil {
+			n, err = 0, errors.Join(err, failed) // the system may have thrown away any of it
+		}
+	}()
+	buffer := make([]byte, 256<<10)
+	for {
+		got, failed := body.Read(buffer)
+		if int64(got) > room-n {
+			return n, refuse(http.StatusRequestEntityTooLarge, "there was room for %d bytes and more have come", room)
+		}
+		written, full := writeAt(f, buffer[:got], u.offset+n)
+		sum.add(buffer[:written])
+		u.digest.add(u.offset+n, buffer[:written])
+		n += int64(written)
+		switch {
+		case full != nil:
+			return n, full
+		case errors.Is(failed, io.EOF):
+			return n, nil
+		case failed != nil:
+			return n, refuse(http.StatusBadRequest, "the body ended before its time: %w", failed)
+		}
+	}
+}
+
+func writeAt(f *os.File, b []byte, at int64) (int, error) {
+	n, err := f.WriteAt(b, at)
+	return n, full(err)
+}
+
+var errFull = errors.New("the disk of the server is full")
+
+// full tells a full disk from a broken one.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return refusal{http.StatusInsufficientStorage, errFull}
+	}
+	return err
+}
+
+// settle makes n bytes count, or cuts off what must not: what a checksum does not prove, and a body that was longer than it may be.
+func (h *handler) settle(u *upload, n int64, sum *promise, failed error) error {
+	var wrong error
+	var known refusal
+	tooLong := errors.As(failed, &known) && known.status == http.StatusRequestEntityTooLarge
+	if failed == nil && !sum.kept() {
+		wrong = refuse(checksumMismatch, "the checksum is not that of what came")
+	}
+	keep := !tooLong && wrong == nil && (sum == nil || failed == nil)
+	if keep {
+		h.mu.Lock()
+		u.offset += n
+		h.mu.Unlock()
+	} else {
+		u.digest.forget()
+	}
+	if stat, err := h.root.Stat(u.id + dataEnding); err != nil {
+		return errors.Join(wrong, err)
+	} else if stat.Size() != u.offset {
+		u.digest.forget()
+		if err := h.cut(u, u.offset); err != nil {
+			return errors.Join(wrong, err)
+		}
+	}
+	if sum != nil {
+		if err := h.note(u, func(i *info) { i.Unproved = nil }); err != nil {
+			return errors.Join(wrong, err)
+		}
+	}
+	return errors.Join(wrong, h.touch(u))
+}
+
+// paced gives a sender as much time as an honest one needs: the idle time for each part, and 1 KiB/s on average after the first minute.
+type paced struct {
+	body   io.Reader
+	writer *writer
+	idle   time.Duration
+	start  time.Time
+	n      int64
+}
+
+func (p *paced) Read(b []byte) (int, error) {
+	until := time.Now().Add(p.idle)
+	if slowest := p.start.Add(time.Minute + time.Duration(p.n/1024)*time.Second); slowest.Before(until) {
+		until = slowest
+	}
+	if err := p.writer.mayRead(until); err != nil {
+		return 0, err
+	}
+	n, err := p.body.Read(b)
+	p.n += int64(n)
+	if n > 0 {
+		p.writer.heard()
+	}
+	return n, err
+}

@@ -1,0 +1,223 @@
+package tus
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options of a store. Dir is required.
+type Options struct {
+	Dir     string        // of its own; made if it is missing
+	MaxSize int64         // bytes of one upload; defaults to 64 GiB
+	Keep    time.Duration // after the last byte, until an upload expires; defaults to 24 h
+	Silence time.Duration // after which a request that writes must give way to another of the same upload; defaults to 5 s
+	Idle    time.Duration // that a sender may be silent before it is cut off; defaults to 30 s
+
+	// Owner says whose a request is. Others get 404 for what is not theirs. Defaults to one owner for all.
+	Owner func(*http.Request) string
+
+	// MayCreate refuses an upload of so many bytes, MaxSize if its length is deferred. Calls follow one another and the upload counts in
+	// [Store.Used] before the next, so no two can share the last of a quota. The refusal is answered with its text and 403, or with the status
+	// of a method `HTTPStatus() int` that the error has. Defaults to none.
+	MayCreate func(owner string, bytes int64) error
+
+	// Fail writes a refusal. Of status 500 the error is for the log, not for the client. Defaults to plain text.
+	Fail func(w http.ResponseWriter, r *http.Request, status int, err error)
+
+	Clock func() time.Time // defaults to time.Now
+}
+
+// Upload is what the application takes.
+type Upload struct {
+	ID       string
+	Name     string // the metadata filename or name, as a stranger sent it
+	Path     string
+	Size     int64
+	SHA256   string // hexadecimal
+	Metadata map[string]string
+}
+
+// Errors of Take, Return and Remove.
+var (
+	ErrNotFound   = errors.New("there is no such upload")
+	ErrIncomplete = errors.New("the upload is not complete")
+	ErrBusy       = errors.New("the upload is being written to or has been taken")
+)
+
+// Store keeps uploads. It is safe for concurrent use; two stores on one directory are not.
+type Store struct {
+	o        Options
+	root     *os.Root
+	creating sync.Mutex // held from the question to MayCreate until the upload counts
+
+	mu      sync.Mutex // guards uploads, and of each of them all that its own comment does not except
+	uploads map[string]*upload
+}
+
+// New opens the store in a directory, and mends what a crash left.
+func New(o Options) (*Store, error) {
+	if o.Dir == "" {
+		return nil, errors.New("tus: it needs a directory")
+	}
+	if o.MaxSize <= 0 {
+		o.MaxSize = 64 << 30
+	}
+	if o.Keep <= 0 {
+		o.Keep = 24 * time.Hour
+	}
+	if o.Silence <= 0 {
+		o.Silence = 5 * time.Second
+	}
+	if o.Idle <= 0 {
+		o.Idle = 30 * time.Second
+	}
+	if o.Owner == nil {
+		o.Owner = func(*http.Request) string { return "" }
+	}
+	if o.MayCreate == nil {
+		o.MayCreate = func(string, int64) error { return nil }
+	}
+	if o.Fail == nil {
+		o.Fail = func(w http.ResponseWriter, _ *http.Request, status int, err error) { failPlain(w, status, err) }
+	}
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("tus: %w", err)
+	}
+	o.Dir = dir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("tus: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("tus: %w", err)
+	}
+	s := &Store{o: o, root: root, uploads: map[string]*upload{}}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("tus: %w", err), root.Close())
+	}
+	return s, nil
+}
+
+// Close gives up the directory. It is called when no request is under way any more.
+func (s *Store) Close() error { return s.root.Close() }
+
+// load reads what is there. What no upload has is left to the sweep, which looks at its age.
+func (s *Store) load() error {
+	entries, err := fs.ReadDir(s.root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		id, ok := strings.CutSuffix(e.Name(), infoEnding)
+		if !ok || !validID(id) {
+			continue
+		}
+		u, err := s.read(id)
+		if err != nil {
+			return fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		if u != nil {
+			s.uploads[id] = u
+		}
+	}
+	return nil
+}
+
+// read reads one upload, and cuts off what is unproved. An upload whose files cannot be understood is none; only a disk that fails is an error.
+func (s *Store) read(id string) (*upload, error) {
+	text, err := s.root.ReadFile(id + infoEnding)
+	if err != nil {
+		return nil, err
+	}
+	u := &upload{id: id}
+	if json.Unmarshal(text, &u.info) != nil {
+		return nil, nil
+	}
+	stat, err := s.root.Stat(id + dataEnding)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	u.offset, u.used = stat.Size(), stat.ModTime()
+	proved := u.offset
+	if u.info.Unproved != nil {
+		proved = min(proved, *u.info.Unproved)
+	}
+	if u.info.Length != nil {
+		proved = min(proved, *u.info.Length)
+	}
+	if proved < u.offset {
+		if err := s.cut(u, proved); err != nil {
+			return nil, err
+		}
+		u.offset = proved
+	}
+	if u.info.Unproved != nil {
+		u.info.Unproved = nil
+		if err := s.write(u); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// Used tells how many uploads an owner has and how many bytes they may come to have: the quota that they use up.
+func (s *Store) Used(owner string) (uploads int, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range s.uploads {
+		if u.info.Owner != owner {
+			continue
+		}
+		uploads++
+		if u.info.Length != nil {
+			bytes += *u.info.Length
+		} else {
+			bytes += s.o.MaxSize
+		}
+	}
+	return uploads, bytes
+}
+
+// find gives an upload of an owner. Whose it is not does not learn that it is there.
+func (s *Store) find(id, owner string) *upload {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.uploads[id]; u != nil && u.info.Owner == owner {
+		return u
+	}
+	return nil
+}
+
+// validID tells whether a name may be that of an upload; only such names come near the disk.
+func validID(id string) bool {
+	if len(id) != idLength {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < 'A' || c > 'Z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}
+
+// idLength is the length of what crypto/rand.Text gives: 130 bits, which nobody guesses.
+const idLength = 26
+
+func newID() string { return rand.Text() }

@@ -1,0 +1,109 @@
+package tus
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// writer is a request that writes to an upload.
+type writer struct {
+	done chan struct{} // closed when it has let go
+	last atomic.Int64  // when it last got something, of the steady clock in nanoseconds since began
+
+	mu      sync.Mutex // guards the rest
+	until   func(time.Time)
+	stopped bool
+}
+
+// began is where the steady clock of the writers starts.
+var began = time.Now()
+
+// errStopped is what the body of a writer that had to give way ends with.
+var errStopped = errors.New("another request has taken its place")
+
+// newWriter makes a writer; until sets the deadline of its connection's reads.
+func newWriter(until func(time.Time)) *writer {
+	w := &writer{until: until, done: make(chan struct{})}
+	w.heard()
+	return w
+}
+
+// stop makes its next read fail, and one that waits. Anybody may call it, and more than once.
+func (w *writer) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+	w.until(time.Unix(1, 0))
+}
+
+// mayRead gives it time for a read, unless it was stopped.
+func (w *writer) mayRead(until time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return errStopped
+	}
+	w.until(until)
+	return nil
+}
+
+func (w *writer) heard() { w.last.Store(int64(time.Since(began))) }
+
+func (w *writer) silent() time.Duration { return time.Since(began) - time.Duration(w.last.Load()) }
+
+// hold makes w the one who writes to u. Somebody else who writes is stopped if it has been silent for long or if w insists; otherwise hold gives
+// false. It gives false as well when the upload was taken or is gone.
+func (s *Store) hold(ctx context.Context, u *upload, w *writer, insist bool) bool {
+	for {
+		s.mu.Lock()
+		other := u.writer
+		if u.gone || u.taken {
+			s.mu.Unlock()
+			return false
+		}
+		if other == nil {
+			u.writer = w
+			s.mu.Unlock()
+			return true
+		}
+		s.mu.Unlock()
+		if !insist && other.silent() < s.o.Silence {
+			return false
+		}
+		if !other.end(ctx) {
+			return false
+		}
+	}
+}
+
+// end stops a writer and waits until it has let go of its upload, or ctx ends.
+func (w *writer) end(ctx context.Context) bool {
+	w.stop()
+	select {
+	case <-w.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// rouse stops who writes to u if it has been silent for long, so that what it brought counts.
+func (s *Store) rouse(ctx context.Context, u *upload) {
+	s.mu.Lock()
+	other := u.writer
+	s.mu.Unlock()
+	if other != nil && other.silent() >= s.o.Silence {
+		other.end(ctx)
+	}
+}
+
+// release lets others write.
+func (s *Store) release(u *upload, w *writer) {
+	s.mu.Lock()
+	u.writer = nil
+	s.mu.Unlock()
+	close(w.done)
+}
