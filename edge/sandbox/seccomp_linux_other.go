@@ -1,0 +1,10 @@
+//go:build linux && !amd64 && !arm64
+
+package sandbox
+
+// auditArch: there is no filter for this architecture; a check says so.
+const auditArch = 0
+
+func (p *program) foreign() {}
+
+func (p *program) own() {}
