@@ -50,7 +50,7 @@ Running cancel Killing operator,owner
 Running timeout Killing timer
 Retrieving finish Completed worker
 Retrieving fail Failed worker,timer
-Retrieving lose Unknown worker,timer
+Retrieving lose Unknown worker
 Unknown seen [Submitted Prepared Running] worker
 Unknown fetch Retrieving worker
 Unknown timeout Failed timer

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Names in the data directory and in a payload's.
+const (
+	stageName    = "stage"
+	payloadsName = "payloads"
+	jobName      = "job"
+	exitName     = "exit.json"
+	zipName      = "results.zip"
+	resultsName  = "results.json"
+	scriptName   = "run.sh"
+
+	stdoutName = "stdout"
+	stderrName = "stderr"
+)
+
+// place gives the path of a payload's directory, or of something in it.
+func (a *App) place(id job.ID, names ...string) string {
+	return filepath.Join(append([]string{a.options.Dir, payloadsName, string(id)}, names...)...)
+}
+
+// writeFile leaves a file whole or not at all, on the disk when it returns.
+func writeFile(name string, text []byte) error {
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".new", name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// syncDir makes the names in a directory last.
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// writeJSON is writeFile for a value.
+func writeJSON(name string, v *record) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeFile(name, append(text, '\n'))
+}
+
+// record is what exit.json and results.json hold.
+type record struct {
+	*compute.Ending
+	*compute.Results
+}
+
+// exit reads how a payload's run ended; nil if that was never written.
+func (a *App) exit(id job.ID) *compute.Ending {
+	return readJSON[compute.Ending](a.place(id, exitName))
+}
+
+// packed reads what is known of a payload's results; nil if they were never made.
+func (a *App) packed(id job.ID) *compute.Results {
+	return readJSON[compute.Results](a.place(id, resultsName))
+}
+
+func readJSON[T any](name string) *T {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	v := new(T)
+	if json.Unmarshal(text, v) != nil {
+		return nil
+	}
+	return v
+}
+
+// remove removes a payload's directory, if there is one. What a payload made unwritable for us is made writable first.
+func (a *App) remove(id job.ID) error {
+	if id == "" || !filepath.IsLocal(string(id)) {
+		return job.Errorf(job.Internal, "remove", id, "this is no payload's directory")
+	}
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, payloadsName))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	err = root.RemoveAll(string(id))
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = fs.WalkDir(root.FS(), string(id), func(name string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() {
+			_ = root.Chmod(name, 0o700) // os.Root: a link that leads out is not followed
+		}
+		return nil
+	})
+	return root.RemoveAll(string(id))
+}
+
+// sweep removes what no record needs: parcels that were being received when a process before this one ended, directories without a payload, and those of
+// payloads whose files may go. It runs before anything is received, and again now and then.
+func (a *App) sweep(ctx context.Context, first bool) error {
+	var mistakes []error
+	if first {
+		stages, err := os.ReadDir(filepath.Join(a.options.Dir, stageName))
+		mistakes = append(mistakes, err)
+		for _, s := range stages {
+			mistakes = append(mistakes, os.RemoveAll(filepath.Join(a.options.Dir, stageName, s.Name())))
+		}
+	}
+	all, err := os.ReadDir(filepath.Join(a.options.Dir, payloadsName))
+	mistakes = append(mistakes, err)
+	for _, d := range all {
+		if id := job.ID(d.Name()); strings.HasPrefix(d.Name(), prefix+"_") {
+			mistakes = append(mistakes, a.sweepOne(ctx, id))
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+func (a *App) sweepOne(ctx context.Context, id job.ID) error {
+	free, ok := a.lock(id)
+	if !ok {
+		return nil // it is being received
+	}
+	defer free()
+	j, err := a.engine.Store().Get(ctx, id)
+	switch {
+	case job.KindOf(err) == job.NotFound:
+		a.log.Info("a directory without a payload is removed", "payload", id)
+	case err != nil:
+		return err
+	case !j.Gone || a.trial(id) != nil:
+		return nil
+	}
+	return a.remove(id)
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/compute"
+)
+
+// A disk that fills up while a parcel is being received ends the reception, whichever way it comes; nothing of it stays.
+func TestDiskFillsUp(t *testing.T) {
+	var looks, room atomic.Int64
+	w := newWorld(t, writes(0), func(o *Options) {
+		o.Reserve = 1 << 20
+		o.Disk = func(string) (int64, error) {
+			if looks.Add(1) > room.Load() {
+				return 0, nil
+			}
+			return 1 << 40, nil
+		}
+	})
+	remote, server := w.remote(HandlerOptions{})
+	large := strings.Repeat("x", askEvery+1<<20)
+	original := func() int {
+		var form bytes.Buffer
+		m := multipart.NewWriter(&form)
+		f, err := m.CreateFormFile("file", scriptName)
+		if err == nil {
+			_, err = io.WriteString(f, large)
+		}
+		if err = errors.Join(err, m.Close()); err != nil {
+			t.Fatal(err)
+		}
+		a, _ := ask(t, http.MethodPost, server.URL+"/submit", m.FormDataContentType(), &form)
+		return a.StatusCode
+	}
+	for name, x := range map[string]compute.Executor{"local": w.app.Local(), "remote": remote} {
+		looks.Store(0)
+		room.Store(1) // when it is admitted
+		var refusal *compute.Refusal
+		if _, err := x.Submit(t.Context(), parcel(ticket(), "echo", "large", large)); !errors.As(err, &refusal) || !refusal.Here {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	looks.Store(0)
+	if got := original(); got != http.StatusServiceUnavailable {
+		t.Errorf("the original's wire: got %d", got)
+	}
+	for _, dir := range []string{stageName, payloadsName} {
+		if left, err := os.ReadDir(filepath.Join(w.dir, dir)); err != nil || len(left) != 0 {
+			t.Errorf("%s has %v, %v", dir, left, err)
+		}
+	}
+	room.Store(math.MaxInt64) // controls
+	if n := w.submit(remote, parcel(ticket(), "echo", "large", large)); n.Remote == "" {
+		t.Errorf("got %+v", n)
+	}
+	if got := original(); got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+}
+
+// Sizes whose sum is no number do not pass for little.
+func TestHugeSizes(t *testing.T) {
+	w := newWorld(t, writes(0), nil)
+	p := parcel(ticket(), "echo", "a", "", "b", "")
+	for i := range p.Files {
+		p.Files[i].Size = math.MaxInt64/2 + 1
+	}
+	var refusal *compute.Refusal
+	if _, err := w.app.Submit(t.Context(), p); err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package agent
+
+// child is for Linux.
+func child(string) {}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package agent
+
+// watched tells whether the race detector is on, which needs memory of its own.
+const watched = false

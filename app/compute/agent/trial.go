@@ -1,0 +1,285 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// CauseStopped is the cause of a payload that was running when its agent was stopped in an orderly way and the grace was over.
+const CauseStopped = "agent-stopped"
+
+var errHalted = errors.New("the agent stops")
+
+// trial is the one run of a payload, from before it is moved to Running until its results are kept.
+type trial struct {
+	id      job.ID
+	spec    *Spec
+	started time.Time
+	cancel  context.CancelCauseFunc // of the run; the results are still kept
+	done    chan struct{}           // closed when it is over
+	outputs map[string]*stream      // the agent's mu guards it; nil until they are open
+}
+
+// trial gives the run of a payload that is under way, or nil.
+func (a *App) trial(id job.ID) *trial {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.trials[id]
+}
+
+// running lists the runs under way.
+func (a *App) running() []*trial {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*trial, 0, len(a.trials))
+	for _, t := range a.trials {
+		all = append(all, t)
+	}
+	return all
+}
+
+// begin notes that a payload is about to run; nil if nothing is started any more.
+func (a *App) begin(t *trial) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.halted {
+		return false
+	}
+	a.trials[t.id] = t
+	return true
+}
+
+// end notes that a run is over, with all that belongs to it.
+func (a *App) end(t *trial) {
+	a.mu.Lock()
+	delete(a.trials, t.id)
+	a.mu.Unlock()
+	a.room.give(t.id)
+	close(t.done)
+	signal(a.freed)
+	a.cleaned.tell(t.id) // one that was cleaned meanwhile keeps its files up to here
+	a.hub.tell(t.id)
+}
+
+// start is the step for Prepared. It moves the payload to Running and runs it in the same call, so that whoever comes to the step for Running knows that it was begun.
+func (a *App) start(ctx context.Context, r *engine.Run) error {
+	var s Spec
+	if err := r.Spec(&s); err != nil {
+		return engine.Fail(compute.CauseRejected, err)
+	}
+	j := r.Job()
+	service, ok := a.service(s.Service)
+	if !ok {
+		return a.reject(r, "the agent does not serve "+s.Service+" any more")
+	}
+	if why := a.unfit(j.ID, &service); why != "" {
+		return a.reject(r, why)
+	}
+	if b := a.room.take(&j, need{s.Limits.Memory, s.Limits.Cores}, r.Now()); b != nil {
+		return engine.Wait(*b)
+	}
+	run, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &trial{id: j.ID, spec: &s, started: r.Now(), cancel: cancel, done: make(chan struct{})}
+	if !a.begin(t) {
+		a.room.give(j.ID)
+		return engine.Wait(engine.Blocker{Code: "stopping", Sentence: "the agent stops: it is run after its next start", Until: r.Now().Add(time.Second)})
+	}
+	defer a.end(t)
+	signal(a.freed) // the next in line may have room besides
+	if err := r.Move(ctx, compute.Run); err != nil {
+		return err
+	}
+	ending, err := a.execute(run, r, t, &service)
+	if err != nil {
+		return err
+	}
+	return a.conclude(ctx, r, &s, ending)
+}
+
+// reject ends a payload that can never run.
+func (a *App) reject(r *engine.Run, why string) error {
+	ending := &compute.Ending{Exit: -1, Cause: compute.CauseRejected, Sentence: why, Finished: timeOf(r.Now())}
+	return errors.Join(engine.Fail(compute.CauseRejected, errors.New(why)), r.SetData(Data{Ending: ending}))
+}
+
+// unfit says why a payload cannot be run.
+func (a *App) unfit(id job.ID, service *Service) (why string) {
+	root, err := os.OpenRoot(a.place(id, jobName))
+	if err != nil {
+		return "its files are gone"
+	}
+	defer root.Close()
+	info, err := root.Lstat(scriptName)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "there is no run.sh"
+	case err != nil || !info.Mode().IsRegular():
+		return "run.sh is not a regular file"
+	}
+	script, err := root.Open(scriptName)
+	if err != nil {
+		return "run.sh cannot be read"
+	}
+	defer script.Close()
+	verdict, err := cmp.Or(service.Policy, a.options.Policy).Judge(script)
+	if err != nil {
+		return "run.sh cannot be read"
+	}
+	if verdict.Reason != "" && !verdict.Refused {
+		a.log.Warn("the script policy would refuse a script", "payload", id, "reason", verdict.Reason)
+	}
+	if verdict.Refused {
+		return "run.sh is refused by the script policy: " + verdict.Reason
+	}
+	return ""
+}
+
+// execute runs run.sh and leaves exit.json. It gives an error only if not even that could be written.
+func (a *App) execute(ctx context.Context, r *engine.Run, t *trial, service *Service) (*compute.Ending, error) {
+	ending := a.confine(ctx, t, service)
+	if ending.Cause == compute.CauseKilled {
+		a.attribute(ctx, r, ending)
+	}
+	ending.Started, ending.Finished, ending.Sandbox = timeOf(t.started), timeOf(r.Now()), a.options.Sandbox
+	a.log.Info("a payload ended", "payload", t.id, "job", t.spec.Job, "exit", ending.Exit, "cause", ending.Cause)
+	if err := writeJSON(a.place(t.id, exitName), &record{Ending: ending}); err != nil {
+		return nil, engine.Retry(unavailable(t.id, err))
+	}
+	return ending, nil
+}
+
+// confine runs run.sh and says how it ended.
+func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.Ending {
+	failed := func(err error) *compute.Ending {
+		return &compute.Ending{Exit: -1, Cause: compute.CauseAgent, Sentence: "the agent could not run it: " + err.Error()}
+	}
+	outputs := map[string]*stream{}
+	for _, name := range []string{stdoutName, stderrName} {
+		s, err := openStream(a.place(t.id, name))
+		if err != nil {
+			return failed(err)
+		}
+		defer s.Close()
+		outputs[name] = s
+	}
+	a.mu.Lock()
+	t.outputs = outputs
+	a.mu.Unlock()
+	a.hub.tell(t.id)
+	c := &sandbox.Command{
+		Argv: []string{a.shell, scriptName}, Env: environment(t.id, t.spec, service), Dir: a.place(t.id, jobName), Binds: service.Binds, Network: service.Network,
+		Stdout: outputs[stdoutName], Stderr: outputs[stderrName], Limits: a.limits(t.spec.Limits), Grace: a.options.Grace,
+	}
+	if c.Network == "" {
+		c.Network = "none"
+	}
+	e, err := a.options.Runner.Run(ctx, c)
+	if err != nil {
+		if ctx.Err() != nil { // it was ended before it had begun
+			return &compute.Ending{Exit: -1, Cause: compute.CauseKilled, Sentence: err.Error()}
+		}
+		if errors.Is(err, syscall.E2BIG) { // its own doing, not the agent's: execve(2)
+			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected, Sentence: "its environment is larger than this machine takes: " + err.Error()}
+		}
+		return failed(err)
+	}
+	return endingOf(&e)
+}
+
+// attribute says in whose name a run was ended from outside: on request, because the agent stops, or because it lost its claim.
+func (a *App) attribute(ctx context.Context, r *engine.Run, ending *compute.Ending) {
+	select {
+	case <-r.Stopping():
+		ending.Cause, ending.Sentence = CauseStopped, "the agent was stopped while it ran"
+		return
+	default:
+	}
+	if errors.Is(context.Cause(ctx), errHalted) {
+		ending.Cause, ending.Sentence = CauseStopped, "the agent was stopped while it ran"
+		return
+	}
+	if j, err := a.engine.Store().Get(context.WithoutCancel(ctx), r.Job().ID); err == nil && j.State == compute.Killed {
+		ending.Sentence = "it was ended on request"
+		return
+	}
+	ending.Cause, ending.Sentence = compute.CauseAgent, "the agent lost its hold on it while it ran"
+}
+
+// resume is the step for Running: somebody began to run the payload and did not conclude. It is never run again.
+func (a *App) resume(ctx context.Context, r *engine.Run) error {
+	var s Spec
+	if err := r.Spec(&s); err != nil {
+		return engine.Fail(compute.CauseAgent, err)
+	}
+	id := r.Job().ID
+	if t := a.trial(id); t != nil { // the claim of that run is over, and it is being ended
+		select {
+		case <-t.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	ending := a.exit(id)
+	if ending == nil {
+		ending = &compute.Ending{
+			Exit: -1, Cause: compute.CauseAgent, Finished: timeOf(r.Now()), Sandbox: a.options.Sandbox,
+			Sentence: "the agent ended while it ran; its processes were ended with it, and it is not run again",
+		}
+		if err := os.MkdirAll(filepath.Dir(a.place(id, exitName)), 0o700); err != nil {
+			return engine.Retry(unavailable(id, err))
+		}
+		if err := writeJSON(a.place(id, exitName), &record{Ending: ending}); err != nil {
+			return engine.Retry(unavailable(id, err))
+		}
+	}
+	return a.conclude(ctx, r, &s, ending)
+}
+
+// conclude keeps the results and says what became of the payload. The results of one whose claim is over (it was killed) are kept all the same.
+func (a *App) conclude(ctx context.Context, r *engine.Run, s *Spec, ending *compute.Ending) error {
+	if ctx.Err() != nil {
+		select {
+		case <-r.Stopping(): // the next start finishes it from exit.json
+			return context.Cause(ctx)
+		default:
+		}
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(a.life, stop)()
+	results, err := a.results(life, r.Job().ID, s)
+	if err != nil {
+		a.log.Error("results", "payload", r.Job().ID, "error", err)
+		if !r.Last() {
+			return engine.Retry(err)
+		}
+		if ending.Cause == "" {
+			ending.Cause, ending.Sentence = compute.CauseResults, "it ended well, but its results cannot be kept: "+err.Error()
+		}
+	}
+	if err := r.SetData(Data{Ending: ending, Results: results}); err != nil {
+		return engine.Retry(err)
+	}
+	if ending.Cause == "" {
+		return engine.Go(compute.Finish)
+	}
+	return engine.Fail(ending.Cause, sentenceOf(ending))
+}
+
+func sentenceOf(e *compute.Ending) error {
+	if e.Sentence != "" {
+		return errors.New(e.Sentence)
+	}
+	return errors.New(e.Cause)
+}

@@ -1,0 +1,199 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Options of the application. Dir is required.
+type Options struct {
+	Dir      string // the data directory; jobs and uploads lie below it
+	Services []Service
+
+	Retries  int           // attempts to hand a job over before it fails. Defaults to 5; negative: without end
+	NoRetry  bool          // one attempt only: what job-orchestrator does
+	RetryFor time.Duration // over which the attempts are spread. Defaults to 2 min
+	Silence  time.Duration // of an agent before a job counts as Unknown. Defaults to 10 s
+	Lost     time.Duration // in Unknown before a job counts as lost. Defaults to 1 h
+	Killing  time.Duration // before a job counts as killed although its agent keeps silent. Defaults to 10 min
+	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h
+	Poll     time.Duration // between looks at agents that tell nothing by themselves. Defaults to 500 ms
+	Look     time.Duration // between looks at those that do. Defaults to 30 s
+	Answer   time.Duration // that an executor may take for the answer to a question. Defaults to 10 s
+	Stall    time.Duration // in which nothing of a parcel or of results moves before the transfer is given up. Defaults to 2 min
+	Slots    int           // steps at once. Defaults to 64
+
+	UserBytes  int64       // of files that one user may have here. Zero: no bound
+	MaxResults int64       // bytes of one job's results. Defaults to 64 GiB
+	NeedScript bool        // an upload without run.sh is refused instead of being accepted and then Invalid (STRICT_UPLOAD)
+	Policy     wire.Policy // what is looked for in run.sh. Defaults to nothing
+	InjectTrap bool        // for original clients, which demand a trap in run.sh (LEGACY_INJECT_TRAP)
+	Resend     bool        // to an original client whose answer was lost: it may run twice (LEGACY_REDISPATCH)
+	Log        *slog.Logger
+}
+
+func (o *Options) complete() (err error) {
+	if o.Dir == "" {
+		return errors.New("compute needs a data directory")
+	}
+	o.Retries = either(o.Retries, 5)
+	if o.NoRetry {
+		o.Retries = 1
+	}
+	o.RetryFor = either(o.RetryFor, 2*time.Minute)
+	o.Silence = either(o.Silence, 10*time.Second)
+	o.Lost = either(o.Lost, time.Hour)
+	o.Killing = either(o.Killing, 10*time.Minute)
+	o.Keep = either(o.Keep, 48*time.Hour)
+	o.Poll = either(o.Poll, 500*time.Millisecond)
+	o.Look = either(o.Look, 30*time.Second)
+	o.Answer = either(o.Answer, 10*time.Second)
+	o.Stall = either(o.Stall, 2*time.Minute)
+	o.Slots = either(o.Slots, 64)
+	o.MaxResults = either(o.MaxResults, 64<<30)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Services, err = CheckServices(o.Services)
+	return err
+}
+
+// App is the application: what the engine calls for jobs of kind compute.job, and what the server asks about them.
+type App struct {
+	options  Options
+	log      *slog.Logger
+	services map[string]*Service
+	roster   *roster
+	usage    *usage
+	places   *places
+	queues   *queues
+	root     *os.Root // Dir/compute
+	engine   *engine.Engine
+	guard    *engine.JumpGuard
+	sweeping sync.Mutex
+	stop     context.CancelFunc
+	wait     sync.WaitGroup
+}
+
+// New opens the application in its data directory, which it makes if there is none.
+func New(o Options) (*App, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(o.Dir, "compute")
+	for _, sub := range []string{stageName, jobsName, trashName} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			return nil, fmt.Errorf("compute: %w", err)
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("compute: %w", err)
+	}
+	a := &App{options: o, log: o.Log, services: map[string]*Service{}, root: root, stop: func() {}}
+	for i := range o.Services {
+		a.services[o.Services[i].Name] = &o.Services[i]
+	}
+	a.roster, a.usage, a.places = newRoster(a), newUsage(o.UserBytes), newPlaces()
+	a.queues = newQueues()
+	return a, nil
+}
+
+// Works are the kinds that the engine is to be made with.
+func (a *App) Works() []engine.Work {
+	var limits []job.Limit
+	for i := range a.options.Services {
+		limits = append(limits, a.options.Services[i].Quotas()...)
+	}
+	w := engine.Work{
+		Life: JobLife, Prefix: "cmp", Slots: a.options.Slots, Keep: a.options.Keep, Limits: limits,
+		Policy: engine.Policy{Backoff: engine.Backoff{First: 200 * time.Millisecond, Max: 10 * time.Second}, MaxAttempts: 10},
+		Policies: map[lifecycle.State]engine.Policy{
+			Unknown: {Timeout: a.options.Lost}, Killing: {Timeout: a.options.Killing},
+		},
+		Patience: a.patience, Overdue: overdue, Announce: a.announce, Explain: a.explain,
+		Steps: map[lifecycle.State]engine.Step{
+			Queued: a.begin, Processing: a.send, Submitted: a.look, Prepared: a.look, Running: a.look, Unknown: a.look,
+			Retrieving: a.fetch, Killing: a.kill,
+		},
+	}
+	return []engine.Work{w}
+}
+
+// patience is how long a job may run by the server's clock.
+func (a *App) patience(j *job.Job, s lifecycle.State) time.Duration {
+	if s != Running {
+		return 0
+	}
+	spec, err := SpecOf(j)
+	service := a.services[j.Group]
+	if err != nil || service == nil {
+		return 0
+	}
+	return service.patience(spec.Limits)
+}
+
+// overdue says what it means that a job's time in a state was up.
+func overdue(j *job.Job) (cause, sentence string) {
+	switch j.State {
+	case Unknown:
+		return lost(j)
+	case Killing:
+		return CauseKilled, "its agent did not say that it ended it"
+	}
+	return "", ""
+}
+
+// lost says what is known of a job whose agent was silent for too long: how it ended, if it had said so and only its output is missing (reliability hole J9).
+func lost(j *job.Job) (cause, sentence string) {
+	d, err := DataOf(j)
+	if err != nil || d.Notice == nil || d.Notice.Ending == nil {
+		return CauseLost, "its agent did not answer, and nobody knows what became of it"
+	}
+	if e := d.Notice.Ending; e.Cause != "" {
+		return e.Cause, e.Sentence + "; its output could not be fetched, its agent did not answer"
+	}
+	return CauseResults, "it ended well, and its agent did not answer when its output was to be fetched"
+}
+
+// Deliver gives the topics of the outbox that the application delivers, for the engine's options.
+func (a *App) Deliver() map[string]engine.Deliver {
+	return map[string]engine.Deliver{forgetTopic: a.deliverForget, cleanTopic: a.deliverClean}
+}
+
+// Bind joins the application to the engine that runs its works. It is called once, before the engine runs. Where users have a bound for their files, uploads wait until the files
+// that are here were counted.
+func (a *App) Bind(e *engine.Engine) {
+	a.engine, a.guard = e, engine.NewJumpGuard(e.Clock(), 0)
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	e.Store().Watch(ctx, a.usage.hear)
+	a.wait.Go(func() { a.count(ctx) })
+	a.roster.start(ctx)
+	a.wait.Go(func() { a.tidy(ctx) })
+}
+
+// Close ends background work and the agents' connections.
+func (a *App) Close() error {
+	a.stop()
+	a.wait.Wait()
+	a.roster.wait.Wait()
+	return a.root.Close()
+}
+
+// Services lists the services by name, completed.
+func (a *App) Services() []Service { return a.options.Services }
+
+// Keep is how long files are kept after a job's end.
+func (a *App) Keep() time.Duration { return a.options.Keep }

@@ -1,0 +1,245 @@
+package compute
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Codes of what jobs wait for ([engine.Blocker]).
+const (
+	blockFull   = "agents-full"   // room at an agent
+	blockAbsent = "no-agent"      // an agent that can be reached
+	blockAgent  = "agent"         // the next word of the agent that has it
+	blockSilent = "agent-silent"  // the first word of an agent that does not answer
+	blockBackup = "agent-backoff" // its time to be handed over again
+	blockDisk   = "disk"          // room on this server's disk
+)
+
+// atAgent are the states in which an executor has, or may have, a job.
+var atAgent = []lifecycle.State{Processing, Submitted, Prepared, Running, Retrieving, Unknown, Killing}
+
+// mostScript is how long a script may be that is changed on its way.
+const mostScript = 20 << 20
+
+// begin is the step of Queued: the claim found that the quotas have room; it finds an executor that has.
+func (a *App) begin(ctx context.Context, r *engine.Run) error {
+	r.Changed() // room that comes while it looks for some is not missed
+	j := r.Job()
+	spec, err := SpecOf(&j)
+	if err != nil {
+		return engine.Fail(CauseRejected, err)
+	}
+	d, err := DataOf(&j)
+	if err != nil {
+		return engine.Fail(CauseRejected, err)
+	}
+	if spec.Imported != nil {
+		return a.beginImported(r, &spec)
+	}
+	switch why, err := a.runnable(&j, &spec); {
+	case err != nil:
+		return engine.Retry(err)
+	case why != "":
+		return engine.Fail(CauseRejected, errors.New(why))
+	}
+	c := a.roster.choose(&j, d.Tried)
+	switch {
+	case c.full:
+		waiting := a.roster.line(&j, blockFull) // it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
+		pause := time.Minute
+		if c.soon {
+			pause = 500 * time.Millisecond
+		}
+		return engine.Wait(engine.Blocker{Code: blockFull, Sentence: c.reason, Until: r.Now().Add(pause + time.Duration(waiting)*20*time.Millisecond)})
+	case c.member == nil:
+		return a.again(ctx, r, &d, "", errors.New(c.reason))
+	}
+	d.Handle = Handle{Ticket: Ticket{Job: j.ID, Attempt: d.Attempt + 1, Secret: rand.Text()}, Instance: c.instance}
+	d.Agent, d.Sent, d.Notice, d.Silent, d.Fetches, d.Killed = c.member.name, false, nil, 0, 0, false
+	r.SetTags(agentTag(d.Agent))
+	if err := r.SetData(d); err != nil {
+		a.roster.settle(ctx, c.member, false)
+		return err
+	}
+	if err := r.Move(ctx, Begin); err != nil {
+		a.roster.settle(ctx, c.member, false)
+		return err
+	}
+	return a.hand(ctx, r, &spec, &d, c.member, true)
+}
+
+// runnable tells why a job can never run, or nothing.
+func (a *App) runnable(j *job.Job, spec *Spec) (why string, err error) {
+	service := a.services[spec.Service]
+	if service == nil {
+		return fmt.Sprintf("there is no service %q any more", spec.Service), nil
+	}
+	if _, err := service.Effective(spec.Limits); err != nil {
+		return err.Error(), nil
+	}
+	if !slices.ContainsFunc(spec.Files, func(f File) bool { return f.Name == Script }) {
+		return "there is no " + Script + " among its files", nil
+	}
+	f, err := a.root.Open(path.Join(inputsOf(j.ID), Script))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "its files are not on this server's disk any more", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	verdict, err := a.options.Policy.Judge(f)
+	if err = errors.Join(err, f.Close()); err == nil && verdict.Refused {
+		why = Script + " is refused: " + verdict.Reason
+	}
+	return why, err
+}
+
+// script reads the script of a job, up to a byte more than may be.
+func (a *App) script(id job.ID) ([]byte, error) {
+	f, err := a.root.Open(path.Join(inputsOf(id), Script))
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, mostScript+1))
+	return text, errors.Join(err, f.Close())
+}
+
+// parcel makes what an executor gets. A [Refusal] says that nobody may have it; after any other error it is not whole now.
+func (a *App) parcel(j *job.Job, spec *Spec, d *Data, kind string) (*Parcel, error) {
+	service := a.services[spec.Service]
+	if service == nil {
+		return nil, &Refusal{Reason: fmt.Sprintf("there is no service %q any more", spec.Service)}
+	}
+	limits, err := service.Effective(spec.Limits)
+	if err != nil {
+		return nil, &Refusal{Reason: err.Error()}
+	}
+	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.Files, Limits: limits, Inputs: !service.LeaveInputs, Env: map[string]string{}}
+	for _, env := range []map[string]string{service.Env, spec.Env} {
+		for k, v := range env {
+			p.Env[k] = v
+		}
+	}
+	if spec.Inputs != nil {
+		p.Inputs = *spec.Inputs
+	}
+	dir, inject := inputsOf(j.ID), kind == kindLegacy && a.options.InjectTrap
+	if inject {
+		p.Files = slices.Clone(p.Files)
+	}
+	p.Open = func(name string) (io.ReadSeekCloser, error) {
+		if !inject || name != Script {
+			return a.root.Open(path.Join(dir, name))
+		}
+		text, err := a.script(j.ID)
+		if err != nil {
+			return nil, err
+		}
+		return inMemory{bytes.NewReader(wire.InjectTrap(text))}, nil
+	}
+	for i := range p.Files {
+		if inject && p.Files[i].Name == Script {
+			text, err := a.script(j.ID)
+			if err != nil {
+				return nil, err
+			}
+			p.Files[i].Size, p.Files[i].SHA256 = int64(len(wire.InjectTrap(text))), ""
+		}
+	}
+	return p, nil
+}
+
+// inMemory is a small file.
+type inMemory struct{ *bytes.Reader }
+
+// Close is part of io.Closer.
+func (inMemory) Close() error { return nil }
+
+// again sends a job back to the queue after nobody took it, or fails it when its attempts are used up. tried is the executor, if there was one.
+func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, reason error) error {
+	j := r.Job()
+	d.Tries++
+	if tried != "" && !slices.Contains(d.Tried, tried) {
+		d.Tried = append(d.Tried, tried)
+	}
+	d.Attempts = append(d.Attempts[max(0, len(d.Attempts)-15):], Past{Agent: tried, Error: shorten(reason.Error()), At: r.Now().UTC().Format(time.RFC3339)})
+	d.Agent, d.Sent = "", false
+	if a.options.Retries > 0 && d.Tries >= a.options.Retries {
+		return a.giveUp(ctx, r, d, reason)
+	}
+	r.SetTags([]string{}...)
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	b := engine.Blocker{
+		Code: blockBackup, Until: r.Now().Add(a.pause(d.Tries)),
+		Sentence: fmt.Sprintf("no agent took it (attempt %d of %s): %s", d.Tries, a.attempts(), shorten(reason.Error())),
+	}
+	if j.State == Queued {
+		return engine.Wait(b)
+	}
+	return rest(ctx, r, Again, b)
+}
+
+// rest is Rest for an arrow that stays right whatever somebody else told the job meanwhile.
+func rest(ctx context.Context, r *engine.Run, e lifecycle.Event, b engine.Blocker) error {
+	for try := 1; ; try++ {
+		err := r.Rest(ctx, e, b)
+		if !errors.Is(err, errConflict) || try == 5 {
+			return err
+		}
+		if err := r.Fresh(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *App) attempts() string {
+	if a.options.Retries < 0 {
+		return "any number"
+	}
+	return fmt.Sprint(a.options.Retries)
+}
+
+// pause is how long a job waits after its nth attempt to be handed over: all of them together take RetryFor, each twice as long as the one before.
+func (a *App) pause(n int) time.Duration {
+	if a.options.Retries < 0 {
+		return min(a.options.RetryFor/64<<min(n, 6), a.options.RetryFor)
+	}
+	all := float64(int64(1)<<max(1, a.options.Retries-1) - 1)
+	return time.Duration(float64(a.options.RetryFor) * float64(int64(1)<<(n-1)) / all)
+}
+
+// giveUp fails a job that nobody took. From Queued it goes by Processing: the table lets no job fail that was never tried.
+func (a *App) giveUp(ctx context.Context, r *engine.Run, d *Data, reason error) error {
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	if r.Job().State == Queued {
+		if err := r.Move(ctx, Begin); err != nil {
+			return err
+		}
+	}
+	return engine.Fail(CauseAgents, fmt.Errorf("no agent took it in %d attempts: %w", d.Tries, reason))
+}
+
+// shorten bounds an error that is kept in a record.
+func shorten(text string) string {
+	if len(text) > 500 {
+		return text[:500] + "..."
+	}
+	return text
+}

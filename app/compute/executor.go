@@ -1,0 +1,175 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Ticket names one attempt at a job. An executor runs it once and never twice, however often it is handed over: that is what settles a lost answer
+// (reliability holes J3 to J5).
+type Ticket struct {
+	Job     job.ID `json:"job"`
+	Attempt int64  `json:"attempt"` // 1 for the first; raised when the job is sent anew
+	Secret  string `json:"secret"`  // random; whoever asks about the payload must know it
+}
+
+// Handle is what a server knows of a payload: enough to ask about it.
+type Handle struct {
+	Ticket
+	Remote   string `json:"remote,omitempty"`   // the executor's own name for it; empty while no answer came
+	Instance string `json:"instance,omitempty"` // of the executor's memory at the time; another one has forgotten everything
+}
+
+// File is a file of a job, in the directory of a [Parcel].
+type File struct {
+	Name   string `json:"name"` // one path element: uploads are flat
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// Parcel is what an executor gets.
+type Parcel struct {
+	Ticket
+	Instance string            `json:"instance,omitempty"` // from the handle of an earlier try: a memory of another name may have run it, and must not take it
+	Service  string            `json:"service"`
+	Owner    string            `json:"owner"`
+	Files    []File            `json:"files"`
+	Env      map[string]string `json:"env,omitempty"`
+	Limits   Limits            `json:"limits,omitzero"`
+	Inputs   bool              `json:"inputs,omitempty"` // the results are to hold the inputs, too, changed or not
+
+	// Open opens a file by its name; it is not sent as JSON.
+	Open func(name string) (io.ReadSeekCloser, error) `json:"-"`
+}
+
+// Standing is how a payload stands at its executor.
+type Standing string
+
+// The standings. The first three and Ended are in the order in which they come.
+const (
+	Waits    Standing = "prepared" // taken, and waits for room there
+	Works    Standing = "running"
+	Ended    Standing = "ended"
+	Stranger Standing = "stranger" // it never had it, and it remembers everything: the parcel may be handed over again
+	Lost     Standing = "lost"     // it had or may have had it, and knows nothing any more
+)
+
+// Notice is what an executor says of a payload.
+type Notice struct {
+	Standing Standing  `json:"standing"`
+	Remote   string    `json:"remote,omitempty"`
+	Instance string    `json:"instance,omitempty"`
+	Reason   string    `json:"reason,omitempty"` // why it waits there, or was lost; shown by `why`
+	Started  time.Time `json:"started,omitzero"`
+	Finished time.Time `json:"finished,omitzero"`
+	Ending   *Ending   `json:"ending,omitempty"` // of one that ended
+
+	Place     string `json:"place,omitempty"` // where it runs: a host, a node
+	HasResult bool   `json:"has_result,omitempty"`
+	Bytes     int64  `json:"bytes,omitempty"`  // of the results; -1: not known before they are fetched
+	SHA256    string `json:"sha256,omitempty"` // of the results; empty: not known
+}
+
+// Causes of jobs that did not end well. They are apart from what went wrong with the transfer (reliability hole J9).
+const (
+	CauseExit     = "exit-code"    // run.sh ended with another code than 0
+	CauseSignal   = "signal"       // a signal ended it
+	CauseMemory   = "memory"       // it used more memory than it may
+	CauseTimeout  = "timeout"      // wall-clock time
+	CauseCPU      = "cpu"          // CPU time
+	CauseDisk     = "disk"         // it wrote more than it may
+	CauseKilled   = "killed"       // it was ended on request
+	CauseRejected = "rejected"     // it could never run: no run.sh, refused by the script policy
+	CauseAgent    = "agent-died"   // its agent was killed while it ran; nothing of it goes on
+	CauseLost     = "lost"         // nobody knows what became of it
+	CauseNode     = "node-failed"  // the cluster lost the machine
+	CausePreempt  = "preempted"    // the cluster wanted the machine for others
+	CauseAgents   = "unreachable"  // no agent took it
+	CauseResults  = "results-lost" // it ended, and its results cannot be had whole
+)
+
+// Ending is how a payload ended.
+type Ending struct {
+	Exit     int       `json:"exit_code"`          // -1: it did not exit by itself
+	Signal   string    `json:"signal,omitempty"`   // "SIGKILL"
+	Cause    string    `json:"cause,omitempty"`    // empty exactly when it ended well
+	Sentence string    `json:"sentence,omitempty"` // for people
+	Sandbox  string    `json:"sandbox,omitempty"`  // what confined it
+	WallMS   int64     `json:"wall_ms"`
+	CPUMS    int64     `json:"cpu_ms"`
+	Memory   int64     `json:"peak_memory_bytes"`
+	Disk     int64     `json:"disk_bytes"`
+	LogCut   bool      `json:"log_cut,omitempty"` // standard output or error was longer than is kept
+	Started  time.Time `json:"started_at,omitzero"`
+	Finished time.Time `json:"finished_at,omitzero"`
+}
+
+// Room is how an executor stands.
+type Room struct {
+	Instance string   `json:"instance"` // of its memory: another one has forgotten everything
+	Services []string `json:"services"` // that it serves; empty: all
+	Slots    int      `json:"slots"`    // payloads that it runs at once; 0: not known
+	Free     int      `json:"free"`     // of these; meaningful if Slots is not 0
+	Waiting  int      `json:"waiting"`  // payloads that wait for a slot there
+	Load     float64  `json:"load"`     // of its processors, in percent
+	Draining bool     `json:"draining,omitempty"`
+	Kind     string   `json:"kind"` // agent, legacy, slurm
+	Sandbox  string   `json:"sandbox,omitempty"`
+	Detail   string   `json:"detail,omitempty"` // for people
+	Events   bool     `json:"-"`                // it tells by itself when something changes: nobody need poll
+}
+
+// Executor runs payloads somewhere: in an agent, an original client of job-orchestrator, a cluster. All methods may be called by many at once; each may take as long as its
+// context lets it. An error says that there was no answer, and nothing about the payload; what the executor knows is a [Notice].
+type Executor interface {
+	// Room asks how it stands.
+	Room(ctx context.Context) (Room, error)
+
+	// Submit hands a parcel over, once: a second time with the same ticket gives what became of the first. [ErrNotSent] says that it cannot have arrived; a [Refusal] that
+	// it was refused and will not be run; after any other error it may be running.
+	Submit(ctx context.Context, p *Parcel) (Notice, error)
+
+	// Look asks how a payload stands.
+	Look(ctx context.Context, h Handle) (Notice, error)
+
+	// Kill has a payload ended, if it has not. It may return before it is.
+	Kill(ctx context.Context, h Handle) error
+
+	// Results gives the results of a payload that ended, as a ZIP. The caller checks it against the notice.
+	Results(ctx context.Context, h Handle) (io.ReadCloser, error)
+
+	// Partial gives what there is now, as a ZIP, in any standing. [ErrNoPayload]: there is nothing.
+	Partial(ctx context.Context, h Handle) (io.ReadCloser, error)
+
+	// Log gives standard output ("stdout") or error ("stderr") from a byte on; with follow until the payload ends. [ErrNoPayload]: there is none here.
+	Log(ctx context.Context, h Handle, stream string, offset int64, follow bool) (io.ReadCloser, error)
+
+	// Forget says that the server has everything: the payload's files may go. It may be called again.
+	Forget(ctx context.Context, h Handle) error
+}
+
+// Teller is an executor that tells when something changes.
+type Teller interface {
+	// Tell calls changed for each payload that changed and for its room (an empty id), from now until ctx ends or the connection does; then it gives the reason. The caller looks at everything
+	// once after each call has begun: connected is called when nothing can be missed any more.
+	Tell(ctx context.Context, connected func(), changed func(id job.ID)) error
+}
+
+// What executors say.
+var (
+	ErrNotSent   = errors.New("the parcel cannot have arrived")
+	ErrNoPayload = errors.New("there is no such payload there")
+)
+
+// Refusal is an executor's answer that it will not run a parcel.
+type Refusal struct {
+	Reason string
+	Here   bool // only this executor will not: another may
+}
+
+// Error is part of error.
+func (r *Refusal) Error() string { return r.Reason }

@@ -1,0 +1,45 @@
+package compute
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Sweep is one look for what earlier processes left.
+func (a *App) Sweep(ctx context.Context) error { return a.sweep(ctx) }
+
+// DirOf is where a job's files lie, below the application's directory.
+func DirOf(id job.ID) string { return dirOf(id) }
+
+// Usage tells what an owner has.
+func (a *App) Usage(owner string) int64 {
+	a.usage.mu.Lock()
+	defer a.usage.mu.Unlock()
+	return a.usage.total[owner]
+}
+
+// Calls is how many steps deal with an executor.
+func (a *App) Calls(name string) int {
+	a.roster.mu.Lock()
+	defer a.roster.mu.Unlock()
+	return a.roster.members[name].calls
+}
+
+// Waiting is how many jobs are in line for an executor.
+func (a *App) Waiting() int {
+	a.roster.mu.Lock()
+	defer a.roster.mu.Unlock()
+	return len(a.roster.waiting.jobs)
+}
+
+// Fill pretends that an upload has so many files.
+func (u *Upload) Fill(n int) {
+	for i := range n {
+		u.files[time.Unix(int64(i), 0).String()] = File{}
+	}
+}
+
+// Abandoned is after how long what nobody owns is removed.
+const Abandoned = abandoned

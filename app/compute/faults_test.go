@@ -1,0 +1,228 @@
+package compute_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// faulty is an executor the first calls of one kind of which go wrong.
+type faulty struct {
+	*fake
+	call, how string
+
+	mu   sync.Mutex // guards left
+	left int
+}
+
+var errReset = errors.New("connection reset")
+
+// do does a call, or what a bad network makes of it.
+func (f *faulty) do(ctx context.Context, call string, op func() error) error {
+	f.mu.Lock()
+	bad := call == f.call && f.left > 0
+	if bad {
+		f.left--
+	}
+	f.mu.Unlock()
+	if !bad {
+		return op()
+	}
+	switch f.how {
+	case "request lost", "error":
+		return errReset
+	case "answer lost":
+		_ = op()
+		return errReset
+	case "duplicated":
+		_ = op()
+		return op()
+	case "delayed": // it arrives after whoever sent it has given up
+		<-ctx.Done()
+		time.AfterFunc(20*time.Millisecond, func() { _ = op() })
+		return ctx.Err()
+	}
+	<-ctx.Done() // hangs
+	return ctx.Err()
+}
+
+// via is do for a call that gives something. One that is delayed gives it to nobody.
+func via[T any](ctx context.Context, f *faulty, call string, op func() (T, error)) (T, error) {
+	var mu sync.Mutex
+	var got T
+	err := f.do(ctx, call, func() error {
+		one, err := op()
+		mu.Lock()
+		defer mu.Unlock()
+		got = one
+		return err
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	return got, err
+}
+
+func (f *faulty) Room(ctx context.Context) (compute.Room, error) {
+	return via(ctx, f, "room", func() (compute.Room, error) { return f.fake.Room(ctx) })
+}
+
+func (f *faulty) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
+	return via(ctx, f, "submit", func() (compute.Notice, error) { return f.fake.Submit(ctx, p) })
+}
+
+func (f *faulty) Look(ctx context.Context, h compute.Handle) (compute.Notice, error) {
+	return via(ctx, f, "look", func() (compute.Notice, error) { return f.fake.Look(ctx, h) })
+}
+
+func (f *faulty) Kill(ctx context.Context, h compute.Handle) error {
+	return f.do(ctx, "kill", func() error { return f.fake.Kill(ctx, h) })
+}
+
+func (f *faulty) Forget(ctx context.Context, h compute.Handle) error {
+	return f.do(ctx, "forget", func() error { return f.fake.Forget(ctx, h) })
+}
+
+func (f *faulty) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
+	return via(ctx, f, "results", func() (io.ReadCloser, error) { return f.fake.Results(ctx, h) })
+}
+
+func (f *faulty) Partial(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
+	return via(ctx, f, "partial", func() (io.ReadCloser, error) { return f.fake.Partial(ctx, h) })
+}
+
+// Tell is part of compute.Teller.
+func (f *faulty) Tell(ctx context.Context, connected func(), changed func(id job.ID)) error {
+	short, stop := context.WithTimeout(ctx, 30*time.Millisecond)
+	defer stop()
+	return f.do(short, "tell", func() error { return teller{f.fake}.Tell(ctx, connected, changed) })
+}
+
+// drama is what happens to a job while calls go wrong, and how it may end.
+type drama struct {
+	name string
+	act  func(w *world, f *fake, id job.ID)
+	ends []lifecycle.State
+}
+
+func dramas() []drama {
+	began := func(f *fake, id job.ID) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, p := range f.payloads {
+			if p.parcel.Job == id {
+				return true
+			}
+		}
+		return false
+	}
+	await := func(w *world, f *fake, id job.ID) bool {
+		for range 20000 { // as long as until waits
+			if began(f, id) {
+				return true
+			}
+			time.Sleep(time.Millisecond)
+		}
+		w.t.Error("it was never begun")
+		return false
+	}
+	return []drama{
+		{"ends well", func(w *world, f *fake, id job.ID) {
+			if await(w, f, id) {
+				f.finish(id, nil)
+			}
+		}, []lifecycle.State{compute.Completed}},
+		{"fails", func(w *world, f *fake, id job.ID) {
+			if await(w, f, id) {
+				f.finish(id, &compute.Ending{Exit: 3, Cause: compute.CauseExit})
+			}
+		}, []lifecycle.State{compute.Failed}},
+		{"is cancelled", func(w *world, f *fake, id job.ID) {
+			if !await(w, f, id) {
+				return
+			}
+			for range 50 { // refused while it is Unknown
+				if _, err := w.app.Cancel(context.Background(), id, compute.Wish{By: lifecycle.Owner}); job.KindOf(err) != job.Refused {
+					return
+				}
+			}
+			w.t.Error("it could never be cancelled")
+		}, []lifecycle.State{compute.Killed}},
+	}
+}
+
+// TestFaultAtEveryCall: whatever goes wrong with any call of an executor, for a while, in whatever state, the job comes to the end that it had there, and was begun once.
+func TestFaultAtEveryCall(t *testing.T) {
+	for _, call := range []string{"submit", "look", "results", "partial", "kill", "forget", "room", "tell"} {
+		for _, how := range []string{"request lost", "answer lost", "duplicated", "delayed", "error", "hangs"} {
+			for _, d := range dramas() {
+				t.Run(fmt.Sprintf("%s/%s/%s", call, how, strings.ReplaceAll(d.name, " ", "-")), func(t *testing.T) {
+					t.Parallel()
+					f := newFake()
+					f.auto = false
+					o := quick(t)
+					o.Answer, o.Stall, o.Look, o.Poll = 40*time.Millisecond, 40*time.Millisecond, 20*time.Millisecond, 4*time.Millisecond
+					o.RetryFor = time.Minute // an agent that comes back takes it at once
+					w := newWorld(t, o, map[string]compute.Executor{"a1": &faulty{fake: f, call: call, how: how, left: times(call)}})
+					j := w.upload("ada", hello)
+					d.act(w, f, j.ID)
+					got := w.until(j.ID, compute.Completed, compute.Failed, compute.Killed, compute.Invalid)
+					if got.State != d.ends[0] {
+						t.Errorf("it ended as %s by %s: %s; want %s", got.State, got.Cause, got.Message, d.ends[0])
+					}
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					if len(f.runs) != 1 || f.runs[key(compute.Ticket{Job: j.ID, Attempt: 1})] != 1 {
+						t.Errorf("it was begun as %v", f.runs)
+					}
+					if a := w.app.Agents()[0]; a.Reserved != 0 || w.app.Calls("a1") > 1 {
+						t.Errorf("%d reserved and %d calls are left", a.Reserved, w.app.Calls("a1"))
+					}
+				})
+			}
+		}
+	}
+}
+
+// times is how often a call goes wrong: an agent that does not tell its room is asked again after longer and longer pauses.
+func times(call string) int {
+	if call == "room" {
+		return 1
+	}
+	return 2
+}
+
+// TestHungAgentHarmsItselfOnly: an agent that takes every question and answers none keeps no other's jobs waiting (W2).
+func TestHungAgentHarmsItselfOnly(t *testing.T) {
+	hung, well := newFake(), newFake()
+	hung.auto, hung.slots, well.slots = false, 50, 50
+	o := quick(t)
+	o.Slots, o.Answer, o.Look = 16, time.Minute, time.Millisecond
+	o.Services = []compute.Service{{Name: "example", RunsPerUser: 100, MaxRuns: 200, Agents: []string{"well"}}, {Name: "hung", RunsPerUser: 100, MaxRuns: 200, Agents: []string{"hung"}}}
+	w := newWorld(t, o, map[string]compute.Executor{"hung": &faulty{fake: hung, call: "look", how: "hangs", left: 1 << 30}, "well": well})
+	for range 30 {
+		if _, err := w.order(compute.Order{Owner: "bob", Service: "hung"}, map[string]string{compute.Script: hello}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2000 {
+		if w.app.Calls("hung") >= 4 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for range 20 {
+		w.until(w.upload("ada", hello).ID, compute.Completed)
+	}
+	if n := w.app.Calls("hung"); n != 4 {
+		t.Errorf("%d steps wait for the agent that hangs, want 4: the control that all 16 would", n)
+	}
+}

@@ -1,0 +1,269 @@
+package compute
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"syscall"
+	"time"
+
+	"github.com/stagepost/stagepost/edge/collect"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// mostFetches is how often a job's results are asked for before its agent counts as silent again.
+const mostFetches = 5
+
+// fetch is the step of Retrieving: the job has ended at its executor, and what it left comes here. How it ended and whether that could be fetched are two things: a job
+// that ran well and whose results are lost is not completed, and a bad ending is not mended by a good transfer (reliability hole J9).
+func (a *App) fetch(ctx context.Context, r *engine.Run) error {
+	j := r.Job()
+	spec, err := SpecOf(&j)
+	if err != nil {
+		return failed(r, CauseLost, err.Error())
+	}
+	d, err := DataOf(&j)
+	if err != nil {
+		return failed(r, CauseLost, err.Error())
+	}
+	if spec.Imported != nil {
+		return a.fetchImported(ctx, r, &j, &spec, &d)
+	}
+	if d.Notice == nil || d.Notice.Standing == Lost {
+		reason := "its agent knows nothing of it any more"
+		if d.Notice != nil && d.Notice.Reason != "" {
+			reason = d.Notice.Reason
+		}
+		return failed(r, CauseLost, reason)
+	}
+	if d.Results == nil {
+		switch err := a.take(ctx, &j, &d); {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errCrowded):
+			return a.crowded(r, &d)
+		case full(err):
+			return engine.Wait(engine.Blocker{Code: blockDisk, Sentence: "there is no room here for its results: " + shorten(bare(err).Error()), Until: r.Now().Add(time.Minute)})
+		case errors.Is(err, collect.ErrTooLarge): // it will not get smaller
+			d.Fetches, d.Failures = mostFetches, mostFetches
+			return a.unfetched(ctx, r, &d, err)
+		case err != nil:
+			return a.unfetched(ctx, r, &d, err)
+		}
+	}
+	if d.Results != nil {
+		r.SetBytes(j.Bytes - before(&j) + d.Results.Bytes)
+	}
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	return a.conclude(r, &d)
+}
+
+// full tells whether it is this server's disk that has no room: no fault of an executor's.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// before gives the bytes of results that are counted in the record already.
+func before(j *job.Job) int64 {
+	d, err := DataOf(j)
+	if err != nil || d.Results == nil {
+		return 0
+	}
+	return d.Results.Bytes
+}
+
+// conclude ends a job as it ended at its executor. Results in part complete no job, but where an original client cannot pack them whole (rule 3 of spec/orchestrator.md 1.6).
+func (a *App) conclude(r *engine.Run, d *Data) error {
+	e := d.Notice.Ending
+	switch {
+	case e == nil:
+		return failed(r, CauseLost, "its agent does not say how it ended")
+	case e.Cause != "":
+		return failed(r, e.Cause, e.Sentence)
+	case d.Results == nil:
+		return failed(r, CauseResults, "it ended well, and its results could not be had whole")
+	case d.Results.Partial && !a.original(d.Agent):
+		return failed(r, CauseResults, "it ended well, and its results are here in part only"+sentence(d.Results))
+	}
+	return engine.Go(Finish)
+}
+
+// original tells whether an executor is an original client.
+func (a *App) original(agent string) bool {
+	m, _ := a.roster.get(agent)
+	return m != nil && a.roster.kind(m) == kindLegacy
+}
+
+func sentence(r *Results) string {
+	if r.Sentence == "" {
+		return ""
+	}
+	return ": " + r.Sentence
+}
+
+// failed takes the one failure arrow that a state with several has for bad endings.
+func failed(r *engine.Run, cause, sentence string) error {
+	r.SetCause(cause)
+	r.SetMessage(sentence)
+	return engine.Go(Fail)
+}
+
+// take brings the results here: whole, or not at all. An executor that has none leaves d.Results empty.
+func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
+	m, _ := a.roster.get(d.Agent)
+	if m == nil {
+		return fmt.Errorf("%s is not known to this server any more", d.Agent)
+	}
+	if err := a.roster.enter(m); err != nil {
+		return err
+	}
+	defer a.roster.leave(m)
+	if !d.Notice.HasResult {
+		return a.takePartial(ctx, j, d, m)
+	}
+	err := a.takeWhole(ctx, j, d, m)
+	if errors.Is(err, ErrNoPayload) {
+		return a.takePartial(ctx, j, d, m)
+	}
+	if err == nil || full(err) {
+		return err
+	}
+	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.roster.kind(m) == kindLegacy) { // what there is, rather than nothing
+		if a.takePartial(ctx, j, d, m) == nil && d.Results != nil {
+			d.Results.Sentence = "the regular results could not be had whole: " + shorten(err.Error())
+			return nil
+		}
+	}
+	return err
+}
+
+// takeWhole brings the regular results.
+func (a *App) takeWhole(ctx context.Context, j *job.Job, d *Data, m *member) error {
+	way := newMoving(ctx, a.options.Stall)
+	defer way.end()
+	from, err := m.executor.Results(way, d.Handle)
+	if err != nil {
+		return way.name(err)
+	}
+	want := collect.Expect{Bytes: -1}
+	if d.Notice.SHA256 != "" {
+		sum, err := digestOf(d.Notice.SHA256)
+		if err != nil {
+			return errors.Join(err, from.Close())
+		}
+		want = collect.Expect{Bytes: d.Notice.Bytes, SHA256: sum}
+	}
+	results, err := a.receive(ctx, j.ID, newBody(way, from), want)
+	if err == nil {
+		d.Results = results
+	}
+	return err
+}
+
+// takePartial brings what there is, if anything.
+func (a *App) takePartial(ctx context.Context, j *job.Job, d *Data, m *member) error {
+	way := newMoving(ctx, a.options.Stall)
+	defer way.end()
+	from, err := m.executor.Partial(way, d.Handle)
+	if errors.Is(err, ErrNoPayload) {
+		return nil
+	}
+	if err != nil {
+		return way.name(err)
+	}
+	results, err := a.receive(ctx, j.ID, newBody(way, from), collect.Expect{Bytes: -1})
+	if err == nil {
+		results.Partial = true
+		d.Results = results
+	}
+	return err
+}
+
+// receive stores a ZIP as the results of a job: temporary name, sync, check of every entry, rename (reliability hole J11).
+func (a *App) receive(ctx context.Context, id job.ID, body *body, want collect.Expect) (*Results, error) {
+	defer body.Close()
+	dir, err := a.root.OpenRoot(dirOf(id))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := collect.Sweep(dir); err != nil { // of a process that was killed in the middle
+		return nil, err
+	}
+	got, err := collect.Receive(ctx, body, dir, resultsName, want, a.options.MaxResults)
+	if err != nil {
+		return nil, err
+	}
+	files, err := verified(ctx, dir)
+	if err != nil {
+		return nil, errors.Join(err, dir.Remove(resultsName))
+	}
+	return &Results{Bytes: got.Bytes, SHA256: hex.EncodeToString(got.SHA256[:]), Files: files}, nil
+}
+
+// verified reads a received ZIP to its end.
+func verified(ctx context.Context, dir *os.Root) (files int, err error) {
+	f, err := dir.Open(resultsName)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	list, err := collect.Verify(ctx, f, info.Size())
+	return list.Files, err
+}
+
+func digestOf(text string) (*collect.Digest, error) {
+	var sum collect.Digest
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(sum) {
+		return nil, fmt.Errorf("the agent gave %q as the digest of the results", text)
+	}
+	copy(sum[:], raw)
+	return &sum, nil
+}
+
+// unfetched is what becomes of a job whose results did not come: they are asked for again, and after some time its executor counts as silent.
+func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason error) error {
+	d.Fetches++
+	if d.Fetches < mostFetches {
+		if err := r.SetData(d); err != nil {
+			return err
+		}
+		return engine.Wait(engine.Blocker{
+			Code: blockSilent, Until: r.Now().Add(a.options.Poll << d.Fetches),
+			Sentence: "its results did not come: " + shorten(reason.Error()),
+		})
+	}
+	d.Fetches = 0
+	d.Failures++
+	if d.Failures >= mostFetches { // it answers, and its results stay broken
+		if err := r.SetData(d); err != nil {
+			return err
+		}
+		if d.Notice.Ending != nil && d.Notice.Ending.Cause != "" {
+			return failed(r, d.Notice.Ending.Cause, d.Notice.Ending.Sentence+"; its output could not be fetched: "+shorten(reason.Error()))
+		}
+		return failed(r, CauseResults, "its results cannot be had whole: "+shorten(reason.Error()))
+	}
+	d.Silent++
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	b := engine.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5), Sentence: "its results did not come: " + shorten(reason.Error())}
+	err := r.Rest(ctx, Lose, b)
+	if errors.Is(err, errConflict) {
+		return engine.Go(Lose)
+	}
+	return err
+}
+
+// inputsOf gives the directory of a job's inputs, below the application's.
+func inputsOf(id job.ID) string { return path.Join(dirOf(id), inputsName) }

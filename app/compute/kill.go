@@ -1,0 +1,109 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// tellAgain is after how long an executor that still runs a job is told again to end it: it may have lost the word.
+const tellAgain = 10 * time.Second
+
+// kill is the step of Killing: the executor is told to end the job, and what it left by then comes here. A job that had ended by itself goes the way of the others.
+func (a *App) kill(ctx context.Context, r *engine.Run) error {
+	r.Changed()
+	j := r.Job()
+	d, err := DataOf(&j)
+	if err != nil {
+		return engine.Go(KilledEvent)
+	}
+	d.Overtime = d.Overtime || j.Cause == engine.CauseTimeout
+	m, _ := a.roster.get(d.Agent)
+	if m == nil {
+		return a.doubt(ctx, r, &d, errors.New("it is not known to this server any more"))
+	}
+	switch err := a.roster.enter(m); {
+	case errors.Is(err, errCrowded):
+		return errors.Join(a.crowded(r, &d), r.SetData(d))
+	case err != nil:
+		return a.doubt(ctx, r, &d, err)
+	}
+	defer a.roster.leave(m)
+	call, cancel := context.WithTimeout(ctx, a.options.Answer)
+	defer cancel()
+	if !d.Killed || r.Now().Sub(d.Told) > tellAgain {
+		if err := m.executor.Kill(call, d.Handle); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return a.doubt(ctx, r, &d, err)
+		}
+		d.Killed, d.Told = true, r.Now()
+	}
+	notice, err := m.executor.Look(call, d.Handle)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return a.doubt(ctx, r, &d, err)
+	}
+	d.take(&notice)
+	switch notice.Standing {
+	case Stranger, Lost:
+		return a.ended(r, &d)
+	case Ended:
+		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.original(d.Agent)) { // an original client may see the signal's exit code before its own note that it was told
+			if err := r.SetData(d); err != nil {
+				return err
+			}
+			return engine.Go(Fetch)
+		}
+		return a.killed(ctx, r, &d, m)
+	}
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	b := a.awaits(r, d.Agent, &notice)
+	b.Sentence = "its agent was told to end it"
+	return engine.Wait(b)
+}
+
+// killed keeps what a job left that was ended on request.
+func (a *App) killed(ctx context.Context, r *engine.Run, d *Data, m *member) error {
+	j := r.Job()
+	take := a.takePartial
+	if d.Notice.HasResult {
+		take = func(ctx context.Context, _ *job.Job, d *Data, _ *member) error { return a.take(ctx, &j, d) }
+	}
+	if err := take(ctx, &j, d, m); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if d.Fetches++; d.Fetches < mostFetches {
+			return a.doubt(ctx, r, d, err)
+		}
+		r.Log().Warn("what the job left could not be fetched", "error", err)
+	}
+	if d.Results != nil {
+		r.SetBytes(j.Bytes - before(&j) + d.Results.Bytes)
+	}
+	return a.ended(r, d)
+}
+
+// ended ends a job that was called off, and says why it was.
+func (a *App) ended(r *engine.Run, d *Data) error {
+	if d.Overtime {
+		r.SetCause(CauseTimeout)
+		r.SetMessage("it was ended because it ran longer than it may")
+	} else {
+		r.SetCause(CauseKilled)
+		r.SetMessage("it was ended on request")
+	}
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	return engine.Go(KilledEvent)
+}

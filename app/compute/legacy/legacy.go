@@ -1,0 +1,381 @@
+// Package legacy drives original clients of job-orchestrator, which run payloads as our agents do but know no tickets: what was sent twice runs twice, and what was forgotten is not
+// told from what never came (spec/orchestrator.md sections 1.5 and 1.6).
+package legacy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/collect"
+)
+
+// Kind is what [compute.Room] says of these executors.
+const Kind = "legacy"
+
+// Options of an executor.
+type Options struct {
+	Endpoints wire.Endpoints
+	Services  []string // that it serves; none: all
+	Temp      string   // directory for results that are packed anew. Defaults to the system's
+	Most      int64    // bytes of one payload's results: who sends more, without end perhaps, is cut off. Defaults to 64 GiB, as compute.Options.MaxResults
+	Resend    bool     // a payload whose fate is unknown is sent once more: it may run twice (LEGACY_REDISPATCH)
+	Calls     wire.ClientOptions
+}
+
+// Client is an original client as an executor.
+type Client struct {
+	options Options
+	wire    *wire.Client
+
+	mu     sync.Mutex // guards the rest
+	asked  map[uint32]*asked
+	owners map[uint32]uint64 // whose payload an id is, by the hash of its ticket, for all that were given since this process began
+	seed   maphash.Seed
+}
+
+// asked is a question that is under way, or whose answer is a ZIP that somebody will come for.
+type asked struct {
+	done  chan struct{} // closed when there is an answer
+	begun time.Time
+	reply wire.Reply
+	err   error
+	keep  *time.Timer // gives up the ZIP
+}
+
+// patience is how long a ZIP is held for whoever comes for it.
+const patience = time.Minute
+
+// New makes an executor of an original client. No connection is made.
+func New(o Options) (*Client, error) {
+	c, err := wire.NewClient(o.Endpoints, o.Calls)
+	if err != nil {
+		return nil, err
+	}
+	o.Most = cmp.Or(o.Most, 64<<30)
+	return &Client{options: o, wire: c, asked: map[uint32]*asked{}, owners: map[uint32]uint64{}, seed: maphash.MakeSeed()}, nil
+}
+
+// Kind tells what it is before it answers for the first time: whether a job may be sent again depends on it.
+func (*Client) Kind() string { return Kind }
+
+// Room is part of compute.Executor. Slots stay unknown: an original client starts everything it gets.
+func (c *Client) Room(ctx context.Context) (compute.Room, error) {
+	if _, err := c.wire.Health(ctx); err != nil {
+		return compute.Room{}, err
+	}
+	load, err := c.wire.Load(ctx)
+	if err != nil {
+		return compute.Room{}, err
+	}
+	return compute.Room{Services: c.options.Services, Load: load, Kind: Kind, Sandbox: "none", Detail: "an original client of job-orchestrator"}, nil
+}
+
+// Submit is part of compute.Executor. It is not repeatable: the caller does so only if it means it.
+func (c *Client) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
+	files := make([]wire.File, 0, len(p.Files))
+	for _, f := range p.Files {
+		files = append(files, wire.File{Name: f.Name, Size: f.Size, Open: func() (io.ReadCloser, error) { return p.Open(f.Name) }})
+	}
+	got, err := c.wire.Submit(ctx, files, string(p.Job)+"/"+strconv.FormatInt(p.Attempt, 10))
+	var status *wire.StatusError
+	switch {
+	case err == nil:
+		c.own(got.ID, p.Ticket)
+		return compute.Notice{Standing: compute.Waits, Remote: strconv.FormatUint(uint64(got.ID), 10)}, nil
+	case errors.Is(err, wire.ErrNotSent):
+		return compute.Notice{}, errors.Join(compute.ErrNotSent, err)
+	case errors.As(err, &status) && !errors.Is(err, wire.ErrLost):
+		return compute.Notice{}, &compute.Refusal{Reason: err.Error(), Here: status.Code != 400}
+	}
+	return compute.Notice{}, err
+}
+
+// id gives the payload's id there.
+func id(h compute.Handle) (uint32, bool) {
+	n, err := strconv.ParseUint(h.Remote, 10, 32)
+	return uint32(n), err == nil && n != 0
+}
+
+// own notes whose payload an id is. An id that is given anew was another job's before: the client has lost its database, and begins at 1 again (W6). What is held under it
+// belongs to nobody.
+func (c *Client) own(n uint32, t compute.Ticket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.owners[n] = c.hash(t)
+	if a := c.asked[n]; a != nil {
+		delete(c.asked, n)
+		go a.discard()
+	}
+}
+
+// anothers tells whether an id was given to another payload since.
+func (c *Client) anothers(n uint32, h compute.Handle) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	owner, known := c.owners[n]
+	return known && owner != c.hash(h.Ticket)
+}
+
+// hash keeps the table small: an id stays in it when its payload is forgotten, since whoever had it before may still ask.
+func (c *Client) hash(t compute.Ticket) uint64 { return maphash.Comparable(c.seed, t) }
+
+// discard closes an answer that nobody will come for.
+func (a *asked) discard() {
+	<-a.done
+	if a.reply.ZIP != nil {
+		a.keep.Stop()
+		a.reply.ZIP.Close()
+	}
+}
+
+// forgotten is what is said of a payload whose id another one has.
+func forgotten(h compute.Handle) compute.Notice {
+	return compute.Notice{Standing: compute.Lost, Remote: h.Remote, Reason: "the agent has given the payload's id to another one: it has lost its database"}
+}
+
+// Look is part of compute.Executor. The only question that an original client answers packs and sends the results, if there are any: they are held for [Client.Results].
+func (c *Client) Look(ctx context.Context, h compute.Handle) (compute.Notice, error) {
+	n, ok := id(h)
+	if !ok {
+		if c.options.Resend {
+			return compute.Notice{Standing: compute.Stranger}, nil
+		}
+		return compute.Notice{Standing: compute.Lost, Reason: "the agent's answer to the submission was lost, and an original client cannot be asked for it"}, nil
+	}
+	if c.anothers(n, h) {
+		return forgotten(h), nil
+	}
+	a := c.ask(n)
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return compute.Notice{Standing: compute.Works, Remote: h.Remote, Place: fmt.Sprintf("an agent that has not answered for %s", time.Since(a.begun).Round(time.Second))}, nil
+	}
+	if c.anothers(n, h) { // meanwhile
+		return forgotten(h), nil
+	}
+	if a.reply.ZIP == nil {
+		c.drop(n, a)
+	}
+	return notice(h, a.reply, a.err)
+}
+
+// notice reads an answer.
+func notice(h compute.Handle, r wire.Reply, err error) (compute.Notice, error) {
+	said := compute.Notice{Remote: h.Remote, Bytes: -1}
+	bad := func(cause, sentence string) (compute.Notice, error) {
+		said.Standing, said.Ending = compute.Ended, &compute.Ending{Exit: -1, Cause: cause, Sentence: sentence, Sandbox: "none"}
+		return said, nil
+	}
+	switch {
+	case errors.Is(err, wire.ErrNotFound):
+		said.Standing, said.Reason = compute.Lost, "the agent does not know the payload any more"
+		return said, nil
+	case err != nil:
+		var status *wire.StatusError
+		if errors.As(err, &status) && status.Code == 500 { // it cannot pack the results: what there is can still be had
+			said.Standing, said.Ending = compute.Ended, &compute.Ending{Sandbox: "none"}
+			return said, nil
+		}
+		return said, err
+	case r.ZIP != nil:
+		said.Standing, said.HasResult, said.Ending = compute.Ended, true, &compute.Ending{Sandbox: "none"}
+		return said, nil
+	}
+	switch r.Payload.Status {
+	case wire.Prepared:
+		said.Standing = compute.Waits
+		return said, nil
+	case wire.Running:
+		said.Standing = compute.Works
+		return said, nil
+	case wire.Failed:
+		return bad(compute.CauseExit, "run.sh failed; an original client does not tell how")
+	case wire.Invalid:
+		return bad(compute.CauseRejected, "the agent refused run.sh; an original client does not tell why")
+	case wire.Killed:
+		return bad(compute.CauseKilled, "it was ended at the agent")
+	case wire.Cleaned:
+		said.Standing, said.Reason = compute.Lost, "the agent has removed the payload's files"
+		return said, nil
+	}
+	return said, fmt.Errorf("the agent says %q", r.Payload.Status)
+}
+
+// ask asks for a payload, unless that is under way.
+func (c *Client) ask(n uint32) *asked {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.asked[n]; a != nil {
+		return a
+	}
+	a := &asked{done: make(chan struct{}), begun: time.Now()}
+	c.asked[n] = a
+	go func() {
+		defer close(a.done)
+		a.reply, a.err = c.wire.Retrieve(context.Background(), n) // bounded by the timeouts of its options
+		if a.reply.ZIP != nil {
+			a.keep = time.AfterFunc(patience, func() {
+				if c.drop(n, a) {
+					a.reply.ZIP.Close()
+				}
+			})
+		}
+	}()
+	return a
+}
+
+// drop forgets an answer. mine tells whether the caller has it now.
+func (c *Client) drop(n uint32, a *asked) (mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked[n] != a {
+		return false
+	}
+	delete(c.asked, n)
+	return true
+}
+
+// Results is part of compute.Executor. The useless copy of itself that an original client packs is left out (rule 4 of section 1.6).
+func (c *Client) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
+	n, ok := id(h)
+	if !ok || c.anothers(n, h) {
+		return nil, compute.ErrNoPayload
+	}
+	a := c.ask(n)
+	select {
+	case <-a.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if !c.drop(n, a) {
+		return nil, errors.New("somebody else fetches the results")
+	}
+	switch {
+	case a.err != nil:
+		return nil, a.err
+	case a.reply.ZIP == nil:
+		return nil, compute.ErrNoPayload
+	}
+	a.keep.Stop()
+	defer a.reply.ZIP.Close()
+	if c.anothers(n, h) {
+		return nil, compute.ErrNoPayload
+	}
+	return c.packed(ctx, a.reply.ZIP)
+}
+
+// ownCopy is the name under which an original client packs its results into themselves.
+const ownCopy = "output.zip"
+
+// packed takes a ZIP to the disk, checks it, and leaves out what does not belong there.
+func (c *Client) packed(ctx context.Context, body io.Reader) (_ io.ReadCloser, err error) {
+	dir, err := os.MkdirTemp(c.options.Temp, "stagepost-legacy-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	got, err := collect.Receive(ctx, body, root, "in.zip", collect.Expect{Bytes: -1}, c.options.Most)
+	if err != nil {
+		return nil, err
+	}
+	in, err := root.Open("in.zip")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := collect.Verify(ctx, in, got.Bytes); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	switch own, _, err := collect.Entry(ctx, in, got.Bytes, ownCopy); {
+	case errors.Is(err, fs.ErrNotExist):
+		return &temporary{in, dir}, nil
+	case err != nil:
+		return nil, errors.Join(err, in.Close())
+	default:
+		own.Close()
+	}
+	defer in.Close()
+	out, err := root.Create("out.zip")
+	if err != nil {
+		return nil, err
+	}
+	err = collect.Repack(ctx, in, got.Bytes, out, func(name string) bool { return name == ownCopy })
+	if err == nil {
+		_, err = out.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return &temporary{out, dir}, nil
+}
+
+// temporary is a file whose directory goes when it is closed.
+type temporary struct {
+	*os.File
+	dir string
+}
+
+// Close is part of io.Closer.
+func (t *temporary) Close() error {
+	return errors.Join(t.File.Close(), os.RemoveAll(filepath.Clean(t.dir)))
+}
+
+// Partial is part of compute.Executor.
+func (c *Client) Partial(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
+	n, ok := id(h)
+	if !ok || c.anothers(n, h) {
+		return nil, compute.ErrNoPayload
+	}
+	zip, err := c.wire.Partial(ctx, n)
+	if errors.Is(err, wire.ErrNotFound) {
+		return nil, compute.ErrNoPayload
+	}
+	if err == nil && c.anothers(n, h) { // meanwhile
+		return nil, errors.Join(compute.ErrNoPayload, zip.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return zip, nil
+}
+
+// Kill is part of compute.Executor.
+func (c *Client) Kill(ctx context.Context, h compute.Handle) error {
+	n, ok := id(h)
+	if !ok || c.anothers(n, h) {
+		return nil
+	}
+	if err := c.wire.Kill(ctx, n); !errors.Is(err, wire.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// Log is part of compute.Executor: an original client keeps no output apart.
+func (c *Client) Log(context.Context, compute.Handle, string, int64, bool) (io.ReadCloser, error) {
+	return nil, compute.ErrNoPayload
+}
+
+// Forget is part of compute.Executor: an original client knows no receipts, and clears away by itself.
+func (c *Client) Forget(context.Context, compute.Handle) error { return nil }

@@ -1,0 +1,146 @@
+package compute
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// waiter is a job that waits for an executor.
+type waiter struct {
+	id       job.ID
+	code     string // of what it waits for
+	owner    string
+	service  string
+	priority int
+	created  time.Time
+}
+
+// line is who waits for an executor. The roster's lock guards it.
+type line struct {
+	jobs  map[job.ID]waiter
+	turns map[string]int64 // when each owner was called last
+	turn  int64
+}
+
+func newLine() line { return line{jobs: map[job.ID]waiter{}, turns: map[string]int64{}} }
+
+// line puts a job among those that wait for an executor and gives their number.
+func (r *roster) line(j *job.Job, code string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting.jobs[j.ID] = waiter{id: j.ID, code: code, owner: j.Owner, service: j.Group, priority: j.Priority, created: j.Created}
+	return len(r.waiting.jobs)
+}
+
+// next takes whoever is called next out of the line: of the first priority the owner who was not called for longest, as claims do, and of his jobs the oldest. called is how
+// many were called already for each executor. The member is nil when nobody can be called.
+func (r *roster) next(called map[*member]int) (w waiter, m *member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	room := map[string]*member{} // by service
+	for _, o := range r.waiting.jobs {
+		at, known := room[o.service]
+		if !known {
+			for _, one := range r.serving(o.service, nil) {
+				if one.spare() > called[one] && at == nil {
+					at = one
+				}
+			}
+			room[o.service] = at
+		}
+		if at != nil && (m == nil || r.waiting.before(&o, &w)) {
+			w, m = o, at
+		}
+	}
+	if m != nil {
+		delete(r.waiting.jobs, w.id)
+		r.waiting.turn++
+		r.waiting.turns[w.owner] = r.waiting.turn
+		if len(r.waiting.jobs) == 0 {
+			clear(r.waiting.turns)
+		}
+	}
+	return w, m
+}
+
+func (l *line) before(a, b *waiter) bool {
+	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(l.turns[a.owner], l.turns[b.owner]), a.created.Compare(b.created), cmp.Compare(a.id, b.id)) < 0
+}
+
+// call wakes as many of those who wait as there is room for.
+func (r *roster) call(ctx context.Context) {
+	called := map[*member]int{}
+	for ctx.Err() == nil {
+		w, m := r.next(called)
+		if m == nil {
+			return
+		}
+		switch err := r.app.engine.Tell(ctx, w.id, w.code); job.KindOf(err) { // a worker that just puts it to rest looks again
+		case "":
+			called[m]++
+		case job.Refused, job.NotFound: // it has ended: the next one
+		default:
+			r.app.log.Debug("compute: a job that waits for room was not called", "job", w.id, "error", err)
+			return // it looks by itself after some time
+		}
+	}
+}
+
+// mostRecalled is how many jobs are put in line again for an executor that has come back. The others look by themselves.
+const mostRecalled = 20_000
+
+// recall puts those in line again who wait for an executor by their records: there is a new one, and a server that was started anew remembers nobody.
+func (r *roster) recall(ctx context.Context) {
+	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Causes: []string{blockFull, blockBackup}, Oldest: true, Limit: 1000}
+	for n := 0; n < mostRecalled; n += 1000 {
+		page, err := r.app.engine.Store().List(ctx, q)
+		if err != nil {
+			if ctx.Err() == nil {
+				r.app.log.Warn("compute: the jobs that wait for an agent could not be listed", "error", err)
+			}
+			return
+		}
+		for i := range page.Jobs {
+			if j := &page.Jobs[i]; !j.Claimed() {
+				r.line(j, j.Cause)
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return
+		}
+	}
+}
+
+// remind has an executor that has come back told what it could not be told while it was away, however long that was: that it may forget payloads (reliability hole J17).
+func (r *roster) remind(ctx context.Context, name string) {
+	store, given := r.app.engine.Store(), job.GivenUp
+	q := job.MessageQuery{Topic: forgetTopic, Settled: &given, Limit: 1000}
+	var keys []string
+	for range 10 {
+		page, err := store.Outbox(ctx, job.OutboxCall{List: &q, Now: r.app.engine.Clock().Now()})
+		if err != nil {
+			break
+		}
+		for i := range page {
+			var f forgotten
+			if json.Unmarshal(page[i].Body, &f) == nil && f.Agent == name {
+				keys = append(keys, page[i].Key)
+			}
+		}
+		if len(page) < q.Limit {
+			break
+		}
+		q.Before = page[len(page)-1].Number
+	}
+	for some := range slices.Chunk(keys, 100) {
+		if _, err := store.Outbox(ctx, job.OutboxCall{Replay: some, Now: r.app.engine.Clock().Now()}); err != nil && ctx.Err() == nil {
+			r.app.log.Warn("compute: an agent cannot be told what it may forget", "agent", name, "error", err)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package compute_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// mortal is a store at whose n-th change the process dies: every goroutine that calls it from then on ends there and then, as all would in a process that was killed. The change
+// itself happens or not, by side.
+type mortal struct {
+	job.Store
+	mu    sync.Mutex // guards the rest
+	at    int        // number of the deadly change, from 1; 0 never
+	after bool       // die after the change rather than before
+	calls int
+	past  bool
+	dead  chan struct{} // closed at death
+}
+
+func newMortal(inner job.Store, at int, after bool) *mortal {
+	return &mortal{Store: inner, at: at, after: after, dead: make(chan struct{})}
+}
+
+// kill has the process die now.
+func (m *mortal) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.die()
+}
+
+// die needs the lock.
+func (m *mortal) die() {
+	if !m.past {
+		m.past = true
+		close(m.dead)
+	}
+}
+
+// look passes a call through that changes nothing, unless the process is dead.
+func (m *mortal) look() {
+	m.mu.Lock()
+	past := m.past
+	m.mu.Unlock()
+	if past {
+		runtime.Goexit()
+	}
+}
+
+// change counts a call and does it, or dies.
+func (m *mortal) change(do func()) {
+	m.mu.Lock()
+	m.calls++
+	last := m.at > 0 && m.calls == m.at
+	if last && !m.after {
+		m.die()
+	}
+	past := m.past
+	m.mu.Unlock()
+	if past {
+		runtime.Goexit()
+	}
+	do()
+	if last {
+		m.kill()
+		runtime.Goexit()
+	}
+}
+
+func (m *mortal) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+	m.change(func() { made, err = m.Store.Create(ctx, jobs...) })
+	return made, err
+}
+
+func (m *mortal) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+	m.change(func() { r, err = m.Store.Commit(ctx, changes...) })
+	return r, err
+}
+
+func (m *mortal) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+	m.look()
+	if free, err := m.Store.Claim(ctx, dry(c)); err != nil || len(free) == 0 || c.Dry { // it would change nothing
+		return free, err
+	}
+	m.change(func() { jobs, err = m.Store.Claim(ctx, c) })
+	return jobs, err
+}
+
+func dry(c job.Claim) job.Claim { c.Dry = true; return c }
+
+func (m *mortal) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
+	m.look()
+	if len(c.Settle) == 0 && len(c.Replay) == 0 {
+		return m.Store.Outbox(ctx, c)
+	}
+	m.change(func() { all, err = m.Store.Outbox(ctx, c) })
+	return all, err
+}
+
+func (m *mortal) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	m.look()
+	return m.Store.Get(ctx, id)
+}
+
+func (m *mortal) List(ctx context.Context, q job.Query) (job.Page, error) {
+	m.look()
+	return m.Store.List(ctx, q)
+}
+
+func (m *mortal) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {
+	m.look()
+	return m.Store.Renew(ctx, r)
+}

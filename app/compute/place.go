@@ -1,0 +1,157 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Where things lie below the application's directory:
+//
+//	stage/<random>/in/...     an upload that is not committed; nobody sees it
+//	jobs/<xy>/<id>/in/...     the files of a job, as they were uploaded
+//	jobs/<xy>/<id>/results.zip
+//	trash/...                 what is being removed
+//
+// An upload is complete on the disk and has its last name before its job's record is committed; a directory without a record is swept (reliability hole J1).
+const (
+	stageName   = "stage"
+	jobsName    = "jobs"
+	trashName   = "trash"
+	inputsName  = "in"
+	resultsName = "results.zip"
+)
+
+// abandoned is after how long an upload without a word is removed, and a directory without a record.
+const abandoned = 24 * time.Hour
+
+// dirOf gives where a job's files lie, below the application's directory.
+func dirOf(id job.ID) string {
+	return path.Join(jobsName, strings.ToLower(string(id[max(0, len(id)-2):])), string(id))
+}
+
+// places knows which directories are being made: they have no record yet.
+type places struct {
+	mu    sync.Mutex // guards fresh
+	fresh map[string]bool
+}
+
+func newPlaces() *places { return &places{fresh: map[string]bool{}} }
+
+func (p *places) hold(name string) { p.mu.Lock(); p.fresh[name] = true; p.mu.Unlock() }
+func (p *places) drop(name string) { p.mu.Lock(); delete(p.fresh, name); p.mu.Unlock() }
+func (p *places) held(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fresh[name]
+}
+
+// tidy removes what earlier processes left: uploads that were never committed, directories without a record, trash. It looks once an hour.
+func (a *App) tidy(ctx context.Context) {
+	for {
+		if err := a.sweep(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("compute: the sweep of files did not come to its end", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Hour):
+		}
+	}
+}
+
+// sweep is one look of tidy. Two do not run at once: what one is taking apart looks new to the other.
+func (a *App) sweep(ctx context.Context) error {
+	a.sweeping.Lock()
+	defer a.sweeping.Unlock()
+	var wrong []error
+	wrong = append(wrong, a.each(trashName, func(name string, _ time.Time) error { return a.root.RemoveAll(name) }))
+	if _, jumped := a.guard.Jumped(); jumped { // what is old cannot be told
+		return errors.Join(wrong...)
+	}
+	limit := time.Now().Add(-abandoned)
+	wrong = append(wrong, a.each(stageName, func(name string, at time.Time) error {
+		if a.places.held(name) || at.After(limit) {
+			return nil
+		}
+		return a.root.RemoveAll(name)
+	}))
+	wrong = append(wrong, a.each(jobsName, func(shard string, _ time.Time) error {
+		return a.each(shard, func(name string, at time.Time) error { return a.orphan(ctx, name, at, limit) })
+	}))
+	return errors.Join(wrong...)
+}
+
+// orphan removes the directory of a job that has no record, or was cleaned.
+func (a *App) orphan(ctx context.Context, name string, at, limit time.Time) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if a.places.held(name) {
+		return nil
+	}
+	j, err := a.engine.Store().Get(ctx, job.ID(path.Base(name)))
+	switch {
+	case job.KindOf(err) == job.NotFound && at.Before(limit), err == nil && j.State == Cleaned:
+		return a.remove(name)
+	case job.KindOf(err) == job.NotFound:
+		return nil
+	}
+	return err
+}
+
+// each calls do with the path and time of each entry of a directory.
+func (a *App) each(dir string, do func(name string, at time.Time) error) error {
+	d, err := a.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var wrong []error
+	for {
+		entries, err := d.ReadDir(256)
+		for _, e := range entries {
+			info, err := e.Info()
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err == nil {
+				err = do(path.Join(dir, e.Name()), info.ModTime())
+			}
+			wrong = append(wrong, err)
+		}
+		if err != nil || len(entries) == 0 {
+			return errors.Join(wrong...)
+		}
+	}
+}
+
+// remove takes a directory out of sight in one step, and then apart.
+func (a *App) remove(name string) error {
+	aside := path.Join(trashName, fmt.Sprintf("%s-%d", path.Base(name), time.Now().UnixNano()))
+	err := a.root.Rename(name, aside)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.root.RemoveAll(aside)
+}
+
+// syncDir has a directory's entries on the disk.
+func syncDir(root *os.Root, name string) error {
+	d, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

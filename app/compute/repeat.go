@@ -1,0 +1,48 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Repeat makes a new job of the files of another one: after a failure, or with changes that change makes to the order. The lifecycle has no way back out of an end, so that what was
+// reported once stays true. Gone: the files were cleaned.
+func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.Job, error) {
+	j, err := a.engine.Store().Get(ctx, id)
+	if err != nil {
+		return j, err
+	}
+	if j.Kind != JobKind {
+		return j, job.Errorf(job.NotFound, "repeat", id, "it is no compute job")
+	}
+	spec, err := SpecOf(&j)
+	if err != nil {
+		return j, err
+	}
+	if j.State == Cleaned {
+		return j, job.Errorf(job.Gone, "repeat", id, "its files were removed %s after its end", a.options.Keep)
+	}
+	u, err := a.Begin(ctx)
+	if err != nil {
+		return j, err
+	}
+	defer u.Discard()
+	u.For(j.Owner)
+	switch err := u.adopt(inputsOf(id), spec.Files); {
+	case errors.Is(err, fs.ErrNotExist): // cleaned since the record was read
+		return j, job.Errorf(job.Gone, "repeat", id, "its files are not here any more")
+	case job.KindOf(err) == job.Refused:
+		return j, err
+	case err != nil:
+		return j, job.Errorf(job.Unavailable, "repeat", id, "its files cannot be read: %w", bare(err))
+	}
+	priority := j.Priority
+	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env, Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Priority: &priority}
+	if change != nil {
+		change(&o)
+	}
+	return u.Commit(ctx, o)
+}

@@ -1,0 +1,400 @@
+package compute
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// roster knows the executors and how they stand, and who waits for one.
+type roster struct {
+	app  *App
+	wait sync.WaitGroup
+
+	mu      sync.Mutex // guards the rest
+	ctx     context.Context
+	members map[string]*member
+	waiting line
+}
+
+// member is an executor on the roster. The roster's lock guards all but the first three.
+type member struct {
+	name     string
+	executor Executor
+	stop     context.CancelFunc
+
+	room     Room
+	heard    bool      // it answered at least once
+	since    time.Time // of the last answer, or of the first silence
+	err      error     // of the last call; nil: it answers
+	live     bool      // it tells by itself what changes
+	reserved int       // parcels on their way, which its room does not show yet
+	asks     int64     // how often it was asked for its room
+	told     int64     // which of these its room is the answer to
+	calls    int       // steps that deal with it
+}
+
+// Agent is an executor as people see it.
+type Agent struct {
+	Name  string    `json:"name"`
+	Up    bool      `json:"up"`
+	Since time.Time `json:"since,omitzero"` // so it stands
+	Error string    `json:"error,omitempty"`
+	Room
+	Reserved int `json:"reserved"` // jobs on their way to it
+}
+
+func newRoster(a *App) *roster {
+	return &roster{app: a, members: map[string]*member{}, waiting: newLine()}
+}
+
+// Join puts an executor on the roster, in the place of one with its name. May be called at any time.
+func (a *App) Join(name string, x Executor) {
+	r := a.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.members[name]; old != nil && old.stop != nil {
+		old.stop()
+	}
+	m := &member{name: name, executor: x, since: time.Now(), err: errUnasked}
+	r.members[name] = m
+	if r.ctx != nil {
+		r.watch(m)
+	}
+}
+
+// Leave takes an executor off the roster. Jobs that it has wait for it to come back.
+func (a *App) Leave(name string) {
+	r := a.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.members[name]; m != nil {
+		if m.stop != nil {
+			m.stop()
+		}
+		delete(r.members, name)
+		if ctx := r.ctx; ctx != nil {
+			r.wait.Go(func() { r.revisit(ctx, name) }) // they say that it is not known any more
+		}
+	}
+}
+
+// Agents lists the executors by name.
+func (a *App) Agents() []Agent {
+	r := a.roster
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := []Agent{}
+	for _, name := range slices.Sorted(maps.Keys(r.members)) {
+		m := r.members[name]
+		one := Agent{Name: name, Up: m.err == nil, Since: m.since, Room: m.room, Reserved: m.reserved}
+		if m.err != nil {
+			one.Error = m.err.Error()
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// start begins to watch over the executors.
+func (r *roster) start(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ctx = ctx
+	for _, m := range r.members {
+		r.watch(m)
+	}
+}
+
+// watch follows one executor until it leaves. The caller has the lock.
+func (r *roster) watch(m *member) {
+	ctx, stop := context.WithCancel(r.ctx)
+	m.stop = stop
+	r.wait.Go(func() { r.poll(ctx, m) })
+	if t, ok := m.executor.(Teller); ok {
+		r.wait.Go(func() { r.listen(ctx, m, t) })
+	}
+}
+
+// poll asks an executor how it stands, every five seconds, and more often while it does not answer.
+func (r *roster) poll(ctx context.Context, m *member) {
+	pause := 200 * time.Millisecond
+	for {
+		r.ask(ctx, m)
+		r.mu.Lock()
+		pause = min(2*pause, 5*time.Second)
+		if m.err == nil {
+			pause = 5 * time.Second
+		}
+		r.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ask asks an executor once how it stands.
+func (r *roster) ask(ctx context.Context, m *member) {
+	r.mu.Lock()
+	m.asks++
+	nth := m.asks
+	r.mu.Unlock()
+	call, cancel := context.WithTimeout(ctx, min(5*time.Second, r.app.options.Answer))
+	room, err := m.executor.Room(call)
+	cancel()
+	if ctx.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	if nth < m.told { // a later question was answered before
+		r.mu.Unlock()
+		return
+	}
+	m.told = nth
+	back := err == nil && (m.err != nil || m.room.Draining && !room.Draining || m.room.Instance != room.Instance)
+	if (err == nil) != (m.err == nil) || !m.heard {
+		m.since = time.Now()
+	}
+	if m.err = err; err == nil {
+		m.room, m.heard = room, true
+	}
+	r.mu.Unlock()
+	if back {
+		r.revisit(ctx, m.name)
+		r.recall(ctx)
+		r.remind(ctx, m.name)
+	}
+	if err == nil {
+		r.call(ctx)
+	}
+}
+
+// listen hears what an executor tells by itself.
+func (r *roster) listen(ctx context.Context, m *member, t Teller) {
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; {
+		began := time.Now()
+		err := t.Tell(ctx, func() {
+			r.mu.Lock()
+			m.live = true
+			r.mu.Unlock()
+			r.revisit(ctx, m.name)
+		}, func(id job.ID) {
+			if id == "" {
+				r.ask(ctx, m)
+				return
+			}
+			r.app.stir(ctx, id)
+		})
+		r.mu.Lock()
+		m.live = false
+		r.mu.Unlock()
+		if time.Since(began) > time.Minute {
+			pause = 100 * time.Millisecond
+		}
+		r.app.log.Debug("compute: an agent tells no more", "agent", m.name, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+// stir lets a job be looked at: its executor has news of it, or answers again.
+func (a *App) stir(ctx context.Context, id job.ID) {
+	err := a.engine.Tell(ctx, id, blockAgent)
+	if err == nil { // after that, so that no look that went before is missed
+		err = a.engine.Nudge(ctx, id, blockSilent)
+	}
+	if kind := job.KindOf(err); err != nil && kind != job.Refused && kind != job.NotFound && ctx.Err() == nil {
+		a.log.Warn("compute: news of a job could not be passed on; it is looked at later", "job", id, "error", err)
+	}
+}
+
+// revisit looks at all jobs that an executor has: it was silent, and may have said anything meanwhile.
+func (r *roster) revisit(ctx context.Context, name string) {
+	open := false
+	for q := (job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name), Ended: &open, Oldest: true, Limit: 1000}); ; {
+		page, err := r.app.engine.Store().List(ctx, q)
+		if err != nil {
+			r.app.log.Warn("compute: the jobs of an agent could not be listed", "agent", name, "error", err)
+			return
+		}
+		for i := range page.Jobs {
+			r.app.stir(ctx, page.Jobs[i].ID)
+		}
+		if q.After = page.Next; q.After == "" {
+			return
+		}
+	}
+}
+
+func agentTag(name string) string { return "agent=" + name }
+
+// unbounded is the room of an executor that does not say how much it has.
+const unbounded = 1 << 20
+
+func (m *member) spare() int {
+	if m.room.Slots == 0 {
+		return unbounded
+	}
+	return m.room.Free - m.reserved
+}
+
+// serving gives the executors that serve a service and answer, the best first: by free slots, then by load (spec/orchestrator.md 2.9). Those that were tried come last.
+// The caller has the lock.
+func (r *roster) serving(service string, tried []string) []*member {
+	s := r.app.services[service]
+	var fit []*member
+	for _, m := range r.members {
+		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service)
+		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, m.name)
+		if named && m.err == nil && !m.room.Draining && serves {
+			fit = append(fit, m)
+		}
+	}
+	slices.SortFunc(fit, func(a, b *member) int {
+		last := func(m *member) int { return btoi(slices.Contains(tried, m.name)) }
+		known := func(m *member) int { return btoi(m.spare() == unbounded) }
+		return cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(known(a), known(b)), cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.room.Load, b.room.Load), cmp.Compare(a.reserved, b.reserved), cmp.Compare(a.name, b.name))
+	})
+	return fit
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// choice is what became of the search for an executor.
+type choice struct {
+	member   *member // nil: none
+	instance string  // of its memory, as it said last
+	full     bool    // there are some, and all are full
+	soon     bool    // it is known in a moment
+	reason   string
+}
+
+// errUnasked is what is known of an executor before its first answer: nothing that would count against a job.
+var errUnasked = errors.New("it was not asked yet")
+
+// unasked tells whether an executor that may serve a service was not asked yet. The caller has the lock.
+func (r *roster) unasked(service string) bool {
+	s := r.app.services[service]
+	for name, m := range r.members {
+		if m.err == errUnasked && (s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// choose finds an executor for a job and reserves a slot of it.
+func (r *roster) choose(j *job.Job, tried []string) choice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.waiting.jobs, j.ID)
+	fit := r.serving(j.Group, tried)
+	for _, m := range fit {
+		if m.spare() > 0 && m.reserved < r.app.mostCalls() {
+			m.reserved++
+			return choice{member: m, instance: m.room.Instance}
+		}
+	}
+	if len(fit) > 0 {
+		return choice{full: true, reason: fmt.Sprintf("all slots of %s are taken", names(fit))}
+	}
+	if r.unasked(j.Group) {
+		return choice{full: true, soon: true, reason: "the agents are being asked how they stand"}
+	}
+	return choice{reason: r.absent(j.Group)}
+}
+
+func names(members []*member) string {
+	text := ""
+	for i, m := range members {
+		switch {
+		case i == 3:
+			return text + fmt.Sprintf(" and %d more", len(members)-3)
+		case i > 0:
+			text += ", "
+		}
+		text += m.name
+	}
+	return text
+}
+
+// absent says why no executor can be had. The caller has the lock.
+func (r *roster) absent(service string) string {
+	if len(r.members) == 0 {
+		return "no agent is known to this server"
+	}
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(r.members)) {
+		m, why := r.members[name], ""
+		switch s := r.app.services[service]; {
+		case s != nil && len(s.Agents) > 0 && !slices.Contains(s.Agents, name):
+			continue
+		case m.err != nil:
+			why = "cannot be reached: " + m.err.Error()
+		case m.room.Draining:
+			why = "takes nothing new (it drains)"
+		default:
+			why = "does not serve " + service
+		}
+		if len(text) > 400 {
+			return text + "; and others"
+		}
+		if text != "" {
+			text += "; "
+		}
+		text += name + " " + why
+	}
+	if text == "" {
+		return "none of the agents that " + service + " names is known to this server"
+	}
+	return text
+}
+
+// settle gives a reservation back: taken tells whether the executor has the parcel now.
+func (r *roster) settle(ctx context.Context, m *member, taken bool) {
+	r.mu.Lock()
+	crowd := m.reserved >= r.app.mostCalls()
+	m.reserved--
+	if taken && m.room.Slots > 0 {
+		m.room.Free--
+	}
+	r.mu.Unlock()
+	if !taken || crowd {
+		r.call(ctx)
+	}
+}
+
+// kind tells what an executor is, as it said; some know before their first answer, which a server that was just started does not have yet.
+func (r *roster) kind(m *member) string {
+	if k, ok := m.executor.(interface{ Kind() string }); ok {
+		return k.Kind()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return m.room.Kind
+}
+
+// get gives the executor of a name, or nil, and whether it tells by itself what changes.
+func (r *roster) get(name string) (m *member, live bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m = r.members[name]
+	return m, m != nil && m.live
+}

@@ -1,0 +1,244 @@
+// Package site reads what a site says about compute: its services, and who runs their jobs. The same file serves a server and its agents; each takes what is its own. Beside it
+// stand the environment variables of job-orchestrator (spec/orchestrator.md 1.2).
+package site
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/sandbox"
+)
+
+// Local is the name of the agent that a server has in itself.
+const Local = "local"
+
+// Site is all of it.
+type Site struct {
+	Services []Service // by name
+	Agents   []Agent   // by name
+}
+
+// Service is one service, as a file writes it down.
+type Service struct {
+	Name        string            `yaml:"-"`
+	RunsPerUser int               `yaml:"runs_per_user"` // jobs of one user that hold a slot. Defaults to 5
+	MaxRuns     int               `yaml:"max_runs"`      // jobs that hold a slot. Defaults to 10
+	Agents      []string          `yaml:"agents"`        // that serve it. Defaults to all that say they do
+	Limits      Limits            `yaml:"limits"`        // of a job that asks for none
+	Max         Limits            `yaml:"max"`           // that a job may ask for
+	Env         map[string]string `yaml:"env"`           // of every job
+	LeaveInputs bool              `yaml:"leave_inputs"`  // results hold no unchanged inputs
+	Binds       []string          `yaml:"binds"`         // paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool
+	Network     string            `yaml:"network"`       // none (the default) or host
+	Policy      string            `yaml:"policy"`        // of run.sh: off (the default), warn or legacy
+}
+
+// Limits are limits as a file writes them down.
+type Limits struct {
+	Wall      Duration `yaml:"wall"`
+	CPU       Duration `yaml:"cpu"`
+	Memory    Size     `yaml:"memory"`
+	Disk      Size     `yaml:"disk"`
+	Output    Size     `yaml:"output"`
+	Processes int      `yaml:"processes"`
+	Cores     float64  `yaml:"cores"`
+	Files     int      `yaml:"files"`
+}
+
+// Limits gives them as the application has them.
+func (l Limits) Limits() compute.Limits {
+	return compute.Limits{Wall: l.Wall.Duration, CPU: l.CPU.Duration, Memory: int64(l.Memory), Disk: int64(l.Disk), Output: int64(l.Output), Processes: l.Processes, Cores: l.Cores, Files: l.Files}
+}
+
+// Agent is somebody who runs jobs: exactly one of URL, Tunnel, Legacy and Slurm says how.
+type Agent struct {
+	Name      string   `yaml:"-"`
+	URL       string   `yaml:"url"`        // of a stagepost agent, http://node7:7434
+	TokenFile string   `yaml:"token_file"` // what it wants
+	Tunnel    bool     `yaml:"tunnel"`     // a stagepost agent that comes by itself (agent --server)
+	Legacy    string   `yaml:"legacy"`     // base URL of an original client of job-orchestrator
+	Slurm     *Slurm   `yaml:"slurm"`
+	Services  []string `yaml:"services"` // of an original client or a cluster. Defaults to all
+
+	Endpoints *wire.Endpoints `yaml:"-"` // of an original client that has no base URL
+}
+
+// Slurm is a cluster.
+type Slurm struct {
+	Dir       string   `yaml:"dir"` // shared with its nodes
+	Partition string   `yaml:"partition"`
+	Account   string   `yaml:"account"`
+	QOS       string   `yaml:"qos"`
+	Bin       string   `yaml:"bin"`   // where sbatch and the others are. Defaults to PATH
+	Extra     []string `yaml:"extra"` // options of sbatch
+	Poll      Duration `yaml:"poll"`
+}
+
+// document is a file.
+type document struct {
+	Services map[string]Service `yaml:"services"`
+	Agents   map[string]Agent   `yaml:"agents"`
+}
+
+// mostFile is how long a file may be, in bytes.
+const mostFile = 1 << 20
+
+// Read reads a file.
+func Read(name string) (*Site, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > mostFile {
+		return nil, fmt.Errorf("%s is longer than %d bytes", name, mostFile)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+// Parse reads the text of a file and gives all mistakes in it; those of YAML with line and column.
+func Parse(text []byte) (*Site, error) {
+	var d document
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&d); err != nil && len(bytes.TrimSpace(text)) > 0 {
+		return nil, errors.New(yaml.FormatError(err, false, true))
+	}
+	s := &Site{}
+	for _, name := range slices.Sorted(maps.Keys(d.Services)) {
+		one := d.Services[name]
+		one.Name = name
+		s.Services = append(s.Services, one)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Agents)) {
+		one := d.Agents[name]
+		one.Name = name
+		s.Agents = append(s.Agents, one)
+	}
+	return s, s.check()
+}
+
+// check gives all mistakes in a site.
+func (s *Site) check() error {
+	var wrong []error
+	if _, err := compute.CheckServices(s.Compute()); err != nil {
+		wrong = append(wrong, err)
+	}
+	known := map[string]bool{Local: true}
+	for i := range s.Agents {
+		known[s.Agents[i].Name] = true
+		if err := s.Agents[i].check(); err != nil {
+			wrong = append(wrong, fmt.Errorf("agent %q: %w", s.Agents[i].Name, err))
+		}
+	}
+	for i := range s.Services {
+		if err := s.Services[i].check(known); err != nil {
+			wrong = append(wrong, fmt.Errorf("service %q: %w", s.Services[i].Name, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (s *Service) check(known map[string]bool) error {
+	var wrong []error
+	for _, name := range s.Agents {
+		if !known[name] {
+			wrong = append(wrong, fmt.Errorf("there is no agent %q", name))
+		}
+	}
+	for _, bind := range s.Binds {
+		from, to, _ := strings.Cut(bind, ":")
+		if !filepath.IsAbs(from) || to != "" && !filepath.IsAbs(to) {
+			wrong = append(wrong, fmt.Errorf("bind %q must be absolute, as /opt/tool or /opt/tool:/tool", bind))
+		}
+	}
+	switch s.Network {
+	case "", "none", "host":
+	default:
+		wrong = append(wrong, fmt.Errorf("network must be none or host, not %q", s.Network))
+	}
+	switch wire.Policy(s.Policy) {
+	case "", wire.PolicyOff, wire.PolicyWarn, wire.PolicyLegacy:
+	default:
+		wrong = append(wrong, fmt.Errorf("policy must be off, warn or legacy, not %q", s.Policy))
+	}
+	for name := range s.Env {
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			wrong = append(wrong, fmt.Errorf("%q is no name for a variable", name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func (a *Agent) check() error {
+	ways := 0
+	for _, is := range []bool{a.URL != "", a.Tunnel, a.Legacy != "" || a.Endpoints != nil, a.Slurm != nil} {
+		if is {
+			ways++
+		}
+	}
+	switch {
+	case a.Name == Local:
+		return errors.New("this name is for the agent that a server has in itself")
+	case ways != 1:
+		return errors.New("exactly one of url, tunnel, legacy and slurm says how it is reached")
+	case a.Slurm != nil && !filepath.IsAbs(a.Slurm.Dir):
+		return errors.New("slurm.dir must be an absolute path that the nodes see, too")
+	}
+	for _, text := range []string{a.URL, a.Legacy} {
+		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+			return errors.New("its URL must be of the form http://host:port")
+		}
+	}
+	return nil
+}
+
+// Compute gives the services as the application has them.
+func (s *Site) Compute() []compute.Service {
+	var list []compute.Service
+	for _, one := range s.Services {
+		list = append(list, compute.Service{
+			Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, LeaveInputs: one.LeaveInputs,
+		})
+	}
+	return list
+}
+
+// Agent gives the services as an agent has them. None: it serves any.
+func (s *Site) Agent() map[string]agent.Service {
+	if len(s.Services) == 0 {
+		return nil
+	}
+	list := map[string]agent.Service{}
+	for _, one := range s.Services {
+		service := agent.Service{Network: one.Network, Env: one.Env, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Policy: wire.Policy(one.Policy)}
+		for _, bind := range one.Binds {
+			from, to, _ := strings.Cut(bind, ":")
+			service.Binds = append(service.Binds, sandbox.Bind{From: from, To: to})
+		}
+		list[one.Name] = service
+	}
+	return list
+}

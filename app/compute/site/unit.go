@@ -1,0 +1,26 @@
+package site
+
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+)
+
+// Size is a number of bytes: 512MiB, 2GB, 1024.
+type Size int64
+
+// UnmarshalText is part of encoding.TextUnmarshaler.
+func (s *Size) UnmarshalText(text []byte) error {
+	n, err := compute.ParseBytes(string(text))
+	*s = Size(n)
+	return err
+}
+
+// Duration is a time: 90s, 2h, 7d.
+type Duration struct{ time.Duration }
+
+// UnmarshalText is part of encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) (err error) {
+	d.Duration, err = compute.ParseDuration(string(text))
+	return err
+}

@@ -1,0 +1,102 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/edge/collect"
+)
+
+// Results is part of [compute.Executor]. The ZIP is made as it is read; its digest is not known before.
+func (s *Slurm) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
+	n, err := s.Look(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	if n.Standing != compute.Ended || !n.HasResult {
+		return nil, compute.ErrNoPayload
+	}
+	return s.zip(ctx, h, n.Ending)
+}
+
+// Partial is part of [compute.Executor].
+func (s *Slurm) Partial(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
+	return s.zip(ctx, h, nil)
+}
+
+func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Ending) (io.ReadCloser, error) {
+	p, err := s.enter(h.Ticket)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, compute.ErrNoPayload
+	}
+	if err != nil {
+		return nil, err
+	}
+	work, err := p.root.OpenRoot(workDir)
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	o := collect.Options{MaxFiles: s.o.Files, MaxBytes: s.o.Bytes}
+	for _, name := range []string{outFile, errFile} {
+		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return p.upToNow(name) }})
+	}
+	if ending != nil {
+		text, err := json.MarshalIndent(ending, "", "  ")
+		if err != nil {
+			p.close()
+			return nil, errors.Join(err, work.Close())
+		}
+		o.Extra = append(o.Extra, collect.Extra{Name: exitFile, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(append(text, '\n'))), nil }})
+	}
+	if !p.ticket.Inputs {
+		o.Leave = leave(p.ticket.Files)
+	}
+	out, in := io.Pipe()
+	go func() {
+		defer p.close()
+		defer work.Close()
+		m, err := collect.Zip(ctx, work, in, o)
+		if len(m.Skipped) > 0 {
+			s.log.Info("results are not all", "payload", p.dir, "left_out", len(m.Skipped)+m.SkippedMore, "first", m.Skipped[0].Name, "why", m.Skipped[0].Why)
+		}
+		in.CloseWithError(err)
+	}()
+	return out, nil
+}
+
+// leave names the inputs with their digests: those that are as they were need not come back.
+func leave(files []compute.File) map[string]collect.Digest {
+	inputs := map[string]collect.Digest{}
+	for _, f := range files {
+		var d collect.Digest
+		if n, err := hex.Decode(d[:], []byte(f.SHA256)); err == nil && n == len(d) {
+			inputs[f.Name] = d
+		}
+	}
+	return inputs
+}
+
+// upToNow opens a file that may grow: no more of it than there is now is read.
+func (p *payload) upToNow(name string) (io.ReadCloser, error) {
+	f, err := openFile(p.root, name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &bounds{io.LimitReader(f, info.Size()), f}, nil
+}
+
+type bounds struct {
+	io.Reader
+	io.Closer
+}

@@ -1,0 +1,93 @@
+package compute
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// JobKind is the kind of jobs as the server sees them, PayloadKind as their agent does.
+const (
+	JobKind     job.Kind = "compute.job"
+	PayloadKind job.Kind = "compute.payload"
+)
+
+// Spec is what a job was created with. It never changes. The job's group is its service, its owner whoever may see it.
+type Spec struct {
+	User     string            `json:"user"` // as the wire of job-orchestrator knows it: a number; else the owner
+	Service  string            `json:"service"`
+	Name     string            `json:"name,omitempty"` // for people
+	Files    []File            `json:"files"`
+	Env      map[string]string `json:"env,omitempty"`
+	Limits   Limits            `json:"limits,omitzero"` // that were asked for
+	Labels   map[string]string `json:"labels,omitempty"`
+	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; nil: as the service says
+	From     job.ID            `json:"from,omitempty"`     // the job that it repeats
+	Upload   string            `json:"upload,omitempty"`   // digest of what was uploaded, to tell a repetition from another upload under the same key
+	Imported *Imported         `json:"imported,omitempty"` // it ended elsewhere
+	TES      json.RawMessage   `json:"tes,omitempty"`      // the task of GA4GH TES that it was made of
+}
+
+// Imported says how a job ended in another system (the import of job-orchestrator's database).
+type Imported struct {
+	From    string `json:"from"`              // which database
+	Word    string `json:"word"`              // its status there
+	Results string `json:"results,omitempty"` // name of the results' file in the job's directory
+	Created string `json:"created,omitempty"`
+}
+
+// Data is what steps found out of a job.
+type Data struct {
+	Handle
+	Agent    string    `json:"agent,omitempty"`   // the executor that has it, or is to get it
+	Tried    []string  `json:"tried,omitempty"`   // executors that did not take it in this round
+	Tries    int       `json:"tries,omitempty"`   // to hand it over, in vain
+	Sent     bool      `json:"sent,omitempty"`    // it may have arrived at the agent: no other may get it
+	Silent   int       `json:"silent,omitempty"`  // looks in vain
+	Heard    time.Time `json:"heard,omitzero"`    // of the first of them
+	Notice   *Notice   `json:"notice,omitempty"`  // the last one
+	Results  *Results  `json:"results,omitempty"` // what is here of its results
+	Attempts []Past    `json:"attempts,omitempty"`
+	Fetches  int       `json:"fetches,omitempty"`  // in vain, since they were last begun
+	Failures int       `json:"failures,omitempty"` // times that they were given up
+	Killed   bool      `json:"killed,omitempty"`   // its agent was told to end it
+	Told     time.Time `json:"told,omitzero"`      // so, for the last time
+	Overtime bool      `json:"overtime,omitempty"` // it is ended because it ran for too long
+}
+
+// Past is one attempt to place a job, for those who ask what happened.
+type Past struct {
+	Agent string `json:"agent"`
+	Error string `json:"error,omitempty"`
+	At    string `json:"at"` // RFC 3339
+}
+
+// Results are the results of a job as they lie in its directory.
+type Results struct {
+	Bytes    int64  `json:"bytes"`
+	SHA256   string `json:"sha256"`
+	Files    int    `json:"files"`
+	Partial  bool   `json:"partial,omitempty"` // not taken after its regular end
+	Skipped  int    `json:"skipped,omitempty"` // left out: pipes, devices, links that lead out
+	Sentence string `json:"sentence,omitempty"`
+}
+
+// SpecOf reads the spec of a job.
+func SpecOf(j *job.Job) (s Spec, err error) {
+	if err = json.Unmarshal(j.Spec, &s); err != nil {
+		err = job.Errorf(job.Internal, "compute", j.ID, "its spec cannot be read: %w", err)
+	}
+	return s, err
+}
+
+// DataOf reads the data of a job.
+func DataOf(j *job.Job) (d Data, err error) {
+	if len(j.Data) == 0 {
+		return d, nil
+	}
+	if err = json.Unmarshal(j.Data, &d); err != nil {
+		err = job.Errorf(job.Internal, "compute", j.ID, "its data cannot be read: %w", err)
+	}
+	return d, err
+}

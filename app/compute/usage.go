@@ -1,0 +1,220 @@
+package compute
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// usage knows how many bytes each owner has here: what the records say, which it takes from the store's commits, and what is coming in. Without a bound it counts nothing.
+type usage struct {
+	most   int64
+	ready  chan struct{} // closed when the records that were there before are counted
+	doubts chan struct{} // has room for one: some records are to be read
+
+	mu     sync.Mutex // guards the rest
+	of     map[job.ID]counted
+	total  map[string]int64 // by owner, with what is coming in
+	clean  []job.ID         // that were cleaned, the last ones: an older record of them may yet be told
+	coming map[job.ID]*loan // of jobs whose record is on its way
+	unread map[job.ID]bool  // whose records did not come with the news of them
+}
+
+// counted is what was counted of a job.
+type counted struct {
+	owner   string
+	bytes   int64
+	version int64
+}
+
+// mostClean is how many cleaned jobs are remembered.
+const mostClean = 4096
+
+func newUsage(most int64) *usage {
+	u := &usage{most: most, ready: make(chan struct{}), doubts: make(chan struct{}, 1), of: map[job.ID]counted{}, total: map[string]int64{}, unread: map[job.ID]bool{}, coming: map[job.ID]*loan{}}
+	if most <= 0 {
+		close(u.ready)
+	}
+	return u
+}
+
+// hear follows the store's commits. It does not block.
+func (u *usage) hear(hints []job.Hint) {
+	if u.most <= 0 {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range hints {
+		switch h := &hints[i]; {
+		case h.Kind != JobKind:
+		case h.Record != nil:
+			u.take(h.Record)
+		default:
+			u.unread[h.Job] = true
+			select {
+			case u.doubts <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// take counts a record, unless a newer one of the job was counted: news may come out of order. The caller has the lock.
+func (u *usage) take(j *job.Job) {
+	if l := u.coming[j.ID]; l != nil { // counted once, not twice
+		delete(u.coming, j.ID)
+		u.add(l.owner, -l.bytes)
+		l.bytes = 0
+	}
+	before, known := u.of[j.ID]
+	if known && before.version >= j.Version {
+		return
+	}
+	now := counted{j.Owner, j.Bytes, j.Version}
+	if j.State == Cleaned {
+		now.bytes = 0
+		if !known || before.bytes != 0 {
+			u.clean = append(u.clean, j.ID)
+		}
+	}
+	u.add(before.owner, -before.bytes)
+	u.add(now.owner, now.bytes)
+	u.of[j.ID] = now
+	if len(u.clean) > mostClean {
+		delete(u.of, u.clean[0])
+		u.clean = u.clean[1:]
+	}
+}
+
+// add changes what an owner has. The caller has the lock.
+func (u *usage) add(owner string, bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	if u.total[owner] += bytes; u.total[owner] == 0 {
+		delete(u.total, owner)
+	}
+}
+
+// record counts a record that was just committed: whoever asks after this sees it.
+func (u *usage) record(j *job.Job) {
+	if u.most <= 0 {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.take(j)
+}
+
+// loan is room that an owner was given for what is coming in.
+type loan struct {
+	usage *usage
+	owner string
+	bytes int64
+}
+
+// grow takes more room for the owner, all of it or none: two who want the last room do not both get it (hole S7). Refused: there is not so much. The first call waits until
+// the records are counted.
+func (l *loan) grow(ctx context.Context, more int64) error {
+	u := l.usage
+	if u.most <= 0 || more <= 0 {
+		return nil
+	}
+	select {
+	case <-u.ready:
+	case <-ctx.Done():
+		return job.Errorf(job.Unavailable, "upload", "", "the files that are here are being counted: %w", ctx.Err())
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if has := u.total[l.owner]; has+more > u.most {
+		return job.Errorf(job.Refused, "upload", "", "%s has %d bytes of files here and may have %d: download and delete old results, or wait until they are cleaned", l.owner, has, u.most)
+	}
+	u.add(l.owner, more)
+	l.bytes += more
+	return nil
+}
+
+// becomes has the job's record take the loan's place, whenever it is heard of. The caller releases the loan when it has the answer.
+func (l *loan) becomes(id job.ID) {
+	l.usage.mu.Lock()
+	defer l.usage.mu.Unlock()
+	l.usage.coming[id] = l
+}
+
+// release gives all of it back; id is what it should have become, if anything.
+func (l *loan) release(id job.ID) {
+	l.usage.mu.Lock()
+	defer l.usage.mu.Unlock()
+	delete(l.usage.coming, id)
+	l.usage.add(l.owner, -l.bytes)
+	l.bytes = 0
+}
+
+// count counts the records that were there before, and reads those of which news came without them, until ctx ends.
+func (a *App) count(ctx context.Context) {
+	u := a.usage
+	if u.most <= 0 {
+		return
+	}
+	pause := 100 * time.Millisecond
+	for {
+		err := u.load(ctx, a.engine.Store())
+		if err == nil {
+			break
+		}
+		a.log.Warn("compute: the files that are here could not be counted; uploads wait", "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 10*time.Second)
+	}
+	close(u.ready)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-u.doubts:
+			u.read(ctx, a.engine.Store())
+		}
+	}
+}
+
+// load takes in the records that were there before. What is told meanwhile is newer, and stands.
+func (u *usage) load(ctx context.Context, store job.Store) error {
+	for q := (job.Query{Kinds: []job.Kind{JobKind}, Oldest: true, Limit: 1000}); ; {
+		page, err := store.List(ctx, q)
+		if err != nil {
+			return fmt.Errorf("list: %w", err)
+		}
+		u.mu.Lock()
+		for i := range page.Jobs {
+			if j := &page.Jobs[i]; j.State != Cleaned {
+				u.take(j)
+			}
+		}
+		u.mu.Unlock()
+		if q.After = page.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+// read reads the records of which news came without them.
+func (u *usage) read(ctx context.Context, store job.Store) {
+	u.mu.Lock()
+	ids := u.unread
+	u.unread = map[job.ID]bool{}
+	u.mu.Unlock()
+	for id := range ids {
+		if j, err := store.Get(ctx, id); err == nil {
+			u.record(&j)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+)
+
+// Compat says how close to the original answers are.
+type Compat string
+
+// Full gives what the original gives and more, in keys and headers that its clients ignore. Strict gives exactly its bodies.
+const (
+	Full   Compat = ""
+	Strict Compat = "strict"
+)
+
+// Options of the users' API. The zero value serves everybody with the limits of the original.
+type Options struct {
+	Compat Compat
+	// NoExtra leaves out the extra keys of /download, as Strict does.
+	NoExtra bool
+	Limits  Limits
+	// NeedScript refuses uploads without a file run.sh (STRICT_UPLOAD) instead of taking a job that is Invalid at once.
+	NeedScript bool
+	// Features stand in /health beside the program's name. Default to what this package brings.
+	Features []string
+	// Who gives the owner that a request's token belongs to, or an error for 401. With it an upload belongs to that owner,
+	// user_id may be missing, and a job of somebody else is as one that does not exist. nil: no authentication, as in the
+	// original.
+	Who func(*http.Request) (owner string, err error)
+	// May widens what an owner may see, for operators. Defaults to the own jobs only.
+	May func(owner string, v View) bool
+	// Log gets the errors that users do not. Defaults to none.
+	Log *slog.Logger
+}
+
+type users struct {
+	b    Backend
+	o    Options
+	page []byte
+}
+
+// Users serves the API for users over b: uploads, downloads, partial downloads, termination, health and its own description.
+// It answers every path; unknown ones with an empty 404.
+func Users(b Backend, o Options) http.Handler {
+	o.Limits = o.Limits.or(MaxUpload, 1000)
+	if o.Features == nil {
+		o.Features = []string{"reason", "range", "etag", "idempotency-key"}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.May == nil {
+		o.May = func(owner string, v View) bool { return owner == v.Owner }
+	}
+	u := &users{b: b, o: o, page: describe(description)}
+	return router{
+		{method: http.MethodGet, pattern: "/", plain: pong},
+		{method: http.MethodGet, pattern: "/health", plain: health(b.Health, o.Compat, o.Features)},
+		{method: http.MethodPost, pattern: "/upload", plain: u.upload},
+		{method: http.MethodGet, pattern: "/download/{id}", byID: u.known(u.download)},
+		{method: http.MethodGet, pattern: "/download_partial/{id}", byID: u.known(u.partial)},
+		{method: http.MethodPost, pattern: "/terminate/{id}", byID: u.known(u.terminate)},
+		{method: http.MethodGet, pattern: "/swagger", plain: seeSwagger},
+		{method: http.MethodGet, pattern: "/swagger/", plain: u.swagger},
+		{method: http.MethodGet, pattern: "/api-docs/openapi.json", plain: openAPI},
+	}
+}
+
+// identify puts the request's owner into its context, or answers 401.
+func (u *users) identify(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
+	if u.o.Who == nil {
+		return r, true
+	}
+	owner, err := u.o.Who(r)
+	if err != nil || owner == "" {
+		u.o.Log.Info("request without a valid token", "path", r.URL.Path, "error", err)
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		answerStatus(w, http.StatusUnauthorized, 0, Unknown, "Missing or invalid token")
+		return nil, false
+	}
+	return r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)), true
+}
+
+// job is a handler for a job that exists and that the caller may see.
+type job func(w http.ResponseWriter, r *http.Request, id uint32, v View)
+
+func (u *users) known(then job) func(http.ResponseWriter, *http.Request, uint32) {
+	return func(w http.ResponseWriter, r *http.Request, id uint32) {
+		r, ok := u.identify(w, r)
+		if !ok {
+			return
+		}
+		v, err := u.b.Job(r.Context(), id)
+		if err == nil && u.o.Who != nil && !u.o.May(Owner(r.Context()), v) {
+			err = ErrNotFound
+		}
+		switch {
+		case errors.Is(err, ErrNotFound):
+			notFound(w, id)
+		case err != nil:
+			u.fault("job", id, err)
+			answerStatus(w, http.StatusInternalServerError, 0, Unknown, "Internal server error")
+		default:
+			then(w, r, id, v)
+		}
+	}
+}
+
+func (u *users) fault(op string, id uint32, err error) {
+	u.o.Log.Error("wire: a request failed", "op", op, "job", id, "error", err)
+}
+
+func (u *users) plain() bool { return u.o.Compat == Strict || u.o.NoExtra }
