@@ -25,6 +25,7 @@ type Output struct {
 	Stderr []byte // its end
 	Exit   int    // -1: it was ended by a signal
 	Signal string // "SIGKILL"; empty: it ended by itself
+	Limit  string // the sentence about the limit that ended it, which makes it a failure whatever its exit; empty: none did
 }
 
 // Commander runs commands. The contract: when Run returns, nothing of the command is left that it can be held responsible for; the command sees no environment but Env; when ctx ends
@@ -42,20 +43,24 @@ const (
 	longestEnv  = 512 << 10 // bytes of all
 )
 
-// TypeCommandFailed is the type of failure of a command that did not exit with 0.
+// TypeCommandFailed is the type of failure of a command that did not exit with 0, or met a limit.
 const TypeCommandFailed = "CommandFailed"
 
 // CommandError is how a command ended that failed.
 type CommandError struct {
 	Exit   int    // -1: by a signal
 	Signal string // "SIGKILL"; empty: it exited
+	Limit  string // the sentence about the limit that ended it; empty: none did
 	Stderr string // the end of what it wrote to standard error
 }
 
 // Error is part of error.
 func (e *CommandError) Error() string {
 	text := fmt.Sprintf("the command exited with %d", e.Exit)
-	if e.Signal != "" {
+	switch {
+	case e.Limit != "":
+		text = e.Limit
+	case e.Signal != "":
 		text = "the command was ended by " + e.Signal
 	}
 	if e.Stderr != "" {

@@ -24,9 +24,6 @@ type Local struct {
 	Temp string // where directories of commands are made; defaults to the system's
 }
 
-// tempPrefix begins the names of directories that are made for commands.
-const tempPrefix = "stagepost-command-"
-
 // Run is part of Commander.
 func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -132,20 +129,6 @@ func find(name, path, dir string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("the command cannot be run: there is no program %q in %s", name, path)
-}
-
-// removeAll removes a directory even if the command took the right to do so away from folders in it.
-func removeAll(dir string) {
-	if os.RemoveAll(dir) == nil {
-		return
-	}
-	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil
-	})
-	_ = os.RemoveAll(dir)
 }
 
 // input is the pipe of standard input.

@@ -100,8 +100,8 @@ func (a *action) run(ctx context.Context, o *Options, c *flow.Call, output strin
 	if err != nil {
 		return nil, err
 	}
-	if out.Exit != 0 || out.Signal != "" {
-		return nil, &CommandError{Exit: out.Exit, Signal: out.Signal, Stderr: strings.TrimSpace(strings.ToValidUTF8(string(out.Stderr), "\uFFFD"))}
+	if out.Exit != 0 || out.Signal != "" || out.Limit != "" {
+		return nil, &CommandError{Exit: out.Exit, Signal: out.Signal, Limit: out.Limit, Stderr: strings.TrimSpace(strings.ToValidUTF8(string(out.Stderr), "\uFFFD"))}
 	}
 	return result(out.Stdout, output)
 }
