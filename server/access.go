@@ -48,6 +48,7 @@ func (s *Server) requestAccess(w http.ResponseWriter, r *http.Request) error {
 		}
 		asked.Key = key
 	}
+	asked.Requester = ownerOf(r.Context(), asked.Requester)
 	st, err := app.Request(r.Context(), access.Request(asked))
 	if err != nil {
 		return err

@@ -3,10 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -23,7 +20,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	by, actor, err := identity(a.As, a.Actor)
+	by, actor, err := identity(r, a.As, a.Actor)
 	if err != nil {
 		return err
 	}
@@ -63,23 +60,6 @@ func (s *Server) situate(r *http.Request, err error, e lifecycle.Event, by lifec
 	return situated{err, at}
 }
 
-// identity gives who asks: what the request says of itself, as long as there is no authentication.
-func identity(as, actor string) (lifecycle.Actor, string, error) {
-	if len(actor) > 200 {
-		return 0, "", job.Errorf(job.Invalid, "request", "", "actor is longer than 200 bytes")
-	}
-	if strings.ContainsFunc(actor, unicode.IsControl) || !utf8.ValidString(actor) {
-		return 0, "", job.Errorf(job.Invalid, "request", "", "actor has a control character: it stands in histories and in the audit list")
-	}
-	switch as {
-	case "", "operator":
-		return lifecycle.Operator, actor, nil
-	case "owner":
-		return lifecycle.Owner, actor, nil
-	}
-	return 0, "", job.Errorf(job.Invalid, "request", "", "as must be operator or owner, not %.40q", as)
-}
-
 func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
@@ -88,7 +68,7 @@ func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity("", p.Actor)
+	_, actor, err := identity(r, "", p.Actor)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (s *Server) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, b.Actor, err = identity("", b.Actor); err != nil {
+	if _, b.Actor, err = identity(r, "", b.Actor); err != nil {
 		return err
 	}
 	unhurried(w)

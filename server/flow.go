@@ -93,9 +93,10 @@ func (s *Server) submitFlow(w http.ResponseWriter, r *http.Request) error {
 	if err := checkOrder(&o); err != nil {
 		return err
 	}
-	if _, o.Actor, err = identity("", o.Actor); err != nil {
+	if _, o.Actor, err = identity(r, "", o.Actor); err != nil {
 		return err
 	}
+	o.Owner = ownerOf(r.Context(), o.Owner)
 	order, err := orderFlow(app, &o)
 	if err != nil {
 		return err
@@ -225,7 +226,7 @@ func (s *Server) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if len(sig.Value) == 0 {
 		sig.Value = json.RawMessage("null")
 	}
-	if _, sig.Actor, err = identity("", sig.Actor); err != nil {
+	if _, sig.Actor, err = identity(r, "", sig.Actor); err != nil {
 		return err
 	}
 	var value flow.Value

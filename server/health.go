@@ -18,6 +18,15 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 		h.Kinds = append(h.Kinds, string(k))
 	}
 	h.Warnings = s.warnings()
+	if s.Compute != nil {
+		h.Sandbox = s.sandboxed()
+	}
+	if h.Sandbox == "none" {
+		h.Warnings = append(h.Warnings, "users' scripts run here without a sandbox: they may do what this server may (stagepost agent doctor tells what is missing)")
+	}
+	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
+		h.Warnings = append(h.Warnings, "the file of tokens is broken or gone; those of before are in force (stagepost token list FILE tells what is wrong)")
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	_, err := s.store.Hold(ctx, nil)
@@ -30,6 +39,19 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	return reply(w, h)
 }
+
+// sandboxed names what confines the scripts that the server runs itself; "" if it runs none.
+func (s *Server) sandboxed() string {
+	for _, a := range s.Compute.Agents() {
+		if a.Name == localAgent {
+			return a.Sandbox
+		}
+	}
+	return ""
+}
+
+// localAgent is the agent that a server has in itself (package site).
+const localAgent = "local"
 
 // index is a page for those who open the server's address.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) error {

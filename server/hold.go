@@ -35,7 +35,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, who, err := identity("", h.Who)
+	_, who, err := identity(r, "", h.Who)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 		Job: job.ID(p.text("job")), Tag: p.text("tag"),
 	}
 	all := p.flag("everything")
-	_, who, err := identity("", p.text("who"))
+	_, who, err := identity(r, "", p.text("who"))
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (s *Server) replayHooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity("", b.Actor)
+	_, actor, err := identity(r, "", b.Actor)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Server) pingHooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity("", b.Actor)
+	_, actor, err := identity(r, "", b.Actor)
 	if err != nil {
 		return err
 	}

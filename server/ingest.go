@@ -80,6 +80,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if len(sub.Key) > 255 {
 		return job.Errorf(job.Invalid, "submit", "", "an idempotency key has at most 255 bytes")
 	}
+	sub.Submitter = ownerOf(r.Context(), sub.Submitter)
 	whole := &lastPart{form: form, part: payload}
 	j, err := app.Submit(context.WithoutCancel(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
 	if err == nil {

@@ -37,6 +37,12 @@ func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error {
+	if owner := boundTo(r.Context()); owner != "" {
+		if q.Owner != "" && q.Owner != owner {
+			return refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
+		}
+		q.Owner = owner
+	}
 	if err := s.names(r.Context(), &q); err != nil {
 		return err
 	}
@@ -46,6 +52,9 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error
 	}
 	if page.Jobs == nil {
 		page.Jobs = []job.Job{}
+	}
+	for i := range page.Jobs {
+		page.Jobs[i] = withoutSecrets(page.Jobs[i])
 	}
 	return reply(w, client.Page{Jobs: page.Jobs, Next: page.Next})
 }
@@ -66,7 +75,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 // view is a record with what can be done about it.
 func (s *Server) view(j job.Job) client.Job {
 	self := "/api/jobs/" + url.PathEscape(string(j.ID))
-	v := client.Job{Job: j, Can: map[string][]lifecycle.Event{}, Links: map[string]string{
+	v := client.Job{Job: withoutSecrets(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
 		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
 		"diagram": self + "/diagram.svg", "events": self + "/events",
 	}}

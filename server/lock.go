@@ -46,7 +46,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {
 	p := read(r)
 	kind, name, note := p.text("kind"), p.text("name"), p.text("note")
-	_, actor, err := identity("", p.text("actor"))
+	_, actor, err := identity(r, "", p.text("actor"))
 	if err := p.done(); err != nil {
 		return err
 	}

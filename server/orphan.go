@@ -34,7 +34,7 @@ func (s *Server) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity("", f.Actor)
+	_, actor, err := identity(r, "", f.Actor)
 	switch {
 	case err != nil:
 		return err

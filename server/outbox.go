@@ -51,7 +51,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity("", b.Actor)
+	_, actor, err := identity(r, "", b.Actor)
 	if err != nil {
 		return err
 	}

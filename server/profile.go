@@ -92,7 +92,7 @@ func (s *Server) reloadProfiles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity("", b.Actor)
+	_, actor, err := identity(r, "", b.Actor)
 	if err != nil {
 		return err
 	}

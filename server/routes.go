@@ -2,13 +2,15 @@ package server
 
 import "net/http"
 
-// Role is who may use a route. There is no authentication yet: the roles are what it will check.
+// Role is who may use a route. With tokens it is checked, in admit; without, whoever reaches the server may do everything.
 type Role string
 
 // The roles.
 const (
 	Anyone   Role = "anyone"
-	Person   Role = "person" // owner or operator; an owner sees its own jobs
+	Person   Role = "person" // user, operator or admin; the {id} is a job, of which a user sees its own. Without {id} it is not for users
+	Own      Role = "own"    // as Person; the handler binds what is listed or made to the user
+	Shared   Role = "shared" // as Person; what it shows is nobody's
 	Operator Role = "operator"
 	Worker   Role = "worker"
 	Admin    Role = "admin"
@@ -33,7 +35,7 @@ func Routes() []Route {
 		{get, "/healthz", Anyone, "Whether the store answers and the engine works.", (*Server).health, false},
 		{get, "/metrics", Operator, "What Prometheus reads: jobs, stages, claims, outbox, commits, requests.", (*Server).metrics, false},
 
-		{get, "/api/jobs", Person, "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", (*Server).jobs, false},
+		{get, "/api/jobs", Own, "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", (*Server).jobs, false},
 		{get, "/api/jobs/{id}", Person, "One job: the record, its progress, the legal events of operator and owner, links.", (*Server).job, false},
 		{get, "/api/jobs/{id}/history", Person, "The entries of its history after number `after`, oldest first.", (*Server).history, false},
 		{get, "/api/jobs/{id}/tasks", Person, "Its tasks.", (*Server).tasks, false},
@@ -46,10 +48,10 @@ func Routes() []Route {
 		{post, "/api/jobs/{id}/{event}", Person, "The same, shorter: /hold, /release, /retry, /cancel, /stop, /delete, ...", (*Server).act, false},
 		{put, "/api/jobs/{id}/priority", Operator, "Moves it in its queue: priority, version, actor, note.", (*Server).priority, false},
 
-		{get, "/api/holds", Person, "All holds.", (*Server).holds, false},
+		{get, "/api/holds", Operator, "All holds.", (*Server).holds, false},
 		{put, "/api/holds", Operator, "Keeps the jobs of a scope from being worked on: kind, state, group, owner, tag, job or everything; who, why, until.", (*Server).hold, false},
 		{del, "/api/holds", Operator, "Ends the hold of a scope: kind, state, group, owner, tag, job, or everything=true; who, why.", (*Server).release, false},
-		{get, "/api/locks", Person, "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", (*Server).locks, false},
+		{get, "/api/locks", Operator, "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", (*Server).locks, false},
 		{del, "/api/locks", Operator, "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards is refused.", (*Server).breakLock, false},
 		{get, "/api/counts", Operator, "How many jobs there are by kind, state and group.", (*Server).counts, false},
 
@@ -67,7 +69,7 @@ func Routes() []Route {
 		{get, "/api/lifecycles", Anyone, "The lifecycles that this server knows.", (*Server).lifecycles, false},
 		{get, "/api/lifecycles/{name}", Anyone, "One lifecycle as JSON; with .svg, .mmd or .dot behind the name as a drawing.", (*Server).lifecycle, false},
 
-		{post, "/api/ingest/submissions", Person, "Hands in a payload: multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.", (*Server).submit, true},
+		{post, "/api/ingest/submissions", Own, "Hands in a payload: multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.", (*Server).submit, true},
 		{get, "/api/ingest/batches/{id}/report", Person, "The report about a batch: format=json, text, html, csv-completed or csv-failed, else what Accept asks for.", (*Server).report, false},
 		{get, "/batches/{id}", Person, "A page for the depositor of a batch: how it stands, what failed and why; refresh=off keeps it still.", (*Server).batchPage, false},
 		{get, "/assets/{name}", Anyone, "What the pages need: style sheets and scripts.", (*Server).asset, false},
@@ -75,11 +77,11 @@ func Routes() []Route {
 		{get, "/api/ingest/jobs/{id}/manifest", Person, "The manifest of a job or batch as it was received.", (*Server).manifest, false},
 		{get, "/api/ingest/jobs/{id}/files", Person, "A page of the files of a job with digests and where they come from: wanted, fetched or stored; after, limit.", (*Server).jobFiles, false},
 		{get, "/api/ingest/jobs/{id}/metadata", Person, "ERC and Dublin Core of a job's object.", (*Server).metadata, false},
-		{get, "/api/ingest/objects", Person, "Stored objects: ark, local_id, owner, digest, after, limit.", (*Server).objects, false},
-		{post, "/api/access", Person, "Asks for an object, a version or a list of files as a package: object, or local_id and owner; version, files, format (zip, tar, bag-zip, bag-tar), name, requester, key. Answers 202 with a token.", (*Server).requestAccess, false},
+		{get, "/api/ingest/objects", Operator, "Stored objects: ark, local_id, owner, digest, after, limit.", (*Server).objects, false},
+		{post, "/api/access", Operator, "Asks for an object, a version or a list of files as a package: object, or local_id and owner; version, files, format (zip, tar, bag-zip, bag-tar), name, requester, key. Answers 202 with a token.", (*Server).requestAccess, false},
 		{get, "/api/access/{token}", Anyone, "What became of the request of a token: status (200 ready, 201 queued, 202 not ready, 500 failed), words, progress, expiry.", (*Server).accessStatus, false},
 		{get, "/api/access/{token}/content", Anyone, "The package of a token, whole or in ranges; 409 while it is not ready, 410 when it has expired.", (*Server).accessContent, false},
-		{get, "/api/ingest/profiles", Person, "The profiles in short, and how their directory stands.", (*Server).profiles, false},
+		{get, "/api/ingest/profiles", Shared, "The profiles in short, and how their directory stands.", (*Server).profiles, false},
 		{get, "/api/ingest/profiles/schema", Anyone, "The JSON Schema of profile files.", (*Server).profileSchema, false},
 		{get, "/api/ingest/profiles/{id}", Operator, "Every value of a profile, defaults included, and where it came from; secrets are stars.", (*Server).profile, false},
 		{post, "/api/ingest/profiles/reload", Operator, "Reads the profile directory again: actor, note. A broken one changes nothing.", (*Server).reloadProfiles, false},
@@ -91,11 +93,43 @@ func Routes() []Route {
 		{post, "/api/hooks/replay", Operator, "Sends notifications again: keys, or failed and since; note (why) is required; actor.", (*Server).replayHooks, false},
 		{post, "/api/hooks/ping", Operator, "Sends a notification of type ping to the webhooks of a profile: profile, hook, actor.", (*Server).pingHooks, false},
 
-		{post, "/api/flows", Person, "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", (*Server).submitFlow, true},
+		{post, "/api/flows", Own, "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", (*Server).submitFlow, true},
 		{get, "/api/flows/{id}", Person, "A flow with its outline and the states, times, attempts and failures of its tasks; values=true adds what they gave, large values cut.", (*Server).showFlow, false},
 		{post, "/api/flows/{id}/signal", Person, "Sends a signal to a flow: name, value, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", (*Server).signalFlow, false},
 		{get, "/api/flows/{id}/{name}", Person, "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; without an ending what Accept asks for. version has no meaning but to make the address a new one.", (*Server).drawFlow, false},
 		{get, "/flows/{id}", Person, "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.", (*Server).flowPage, false},
+
+		{post, "/api/compute/jobs", Own, "Runs files: multipart/form-data with the part `order` (JSON) first and the files behind it, or JSON alone: service, command or a file run.sh, name, env, limits, labels, inputs, priority, key, uploads (ids), files (inline), owner, note, actor.", (*Server).submitCompute, true},
+		{get, "/api/compute/jobs", Own, "A page of compute jobs, the newest first: service, state, outcome, cause, label (each may be repeated), owner, name, ended, after, limit.", (*Server).listCompute, false},
+		{get, "/api/compute/jobs/{id}", Person, "One compute job: order, place in the queue, agent, attempts, ending, limits, times, links.", (*Server).showCompute, false},
+		{del, "/api/compute/jobs/{id}", Person, "Calls it off: version, note, actor.", (*Server).cancelCompute, false},
+		{post, "/api/compute/jobs/{id}/cancel", Person, "Calls it off: version, note, actor. A queued job ends at once, one at an agent is ended there, one that has ended stays as it is.", (*Server).cancelCompute, false},
+		{post, "/api/compute/jobs/{id}/retry", Person, "Makes a new job of one that has ended, with nothing changed: key, confirm (although it completed), note, actor.", (*Server).retryCompute, false},
+		{post, "/api/compute/jobs/{id}/clone", Person, "Makes a new job of its files with changes: service, name, env, limits, labels, priority, key, note, actor.", (*Server).cloneCompute, false},
+		{get, "/api/compute/jobs/{id}/events", Person, "Its changes as they happen (server-sent events), after Last-Event-ID.", (*Server).eventsCompute, false},
+		{get, "/api/compute/jobs/{id}/logs", Person, "What it writes, as text or as server-sent events: stream (stdout, stderr, both), offset, follow.", (*Server).logsCompute, false},
+		{get, "/api/compute/jobs/{id}/files", Person, "Its inputs and the entries of its results: after, limit.", (*Server).filesCompute, false},
+		{get, "/api/compute/jobs/{id}/files/{path...}", Person, "One file of its results or inputs, whole or in ranges: from (results, inputs).", (*Server).fileCompute, false},
+		{get, "/api/compute/jobs/{id}/results", Person, "Its results as a ZIP, whole or in ranges.", (*Server).resultsCompute, false},
+		{get, "/api/compute/jobs/{id}/partial", Person, "What it has made so far, as a ZIP.", (*Server).partialCompute, false},
+		{get, "/api/compute/services", Shared, "The services with their quotas, limits, and how many jobs run and wait.", (*Server).computeServices, false},
+		{get, "/api/compute/agents", Operator, "The agents: whether they answer, services, slots, load, sandbox.", (*Server).computeAgents, false},
+		{get, "/api/compute/usage", Own, "What owners use: jobs, files, bytes, and what runs and waits by service: owner.", (*Server).computeUsage, false},
+		{http.MethodOptions, "/api/compute/uploads", Own, "What resumable uploads can do (tus 1.0.0).", (*Server).resumable, true},
+		{post, "/api/compute/uploads", Own, "Makes a resumable upload (tus 1.0.0): Upload-Length, Upload-Metadata with filename. An order takes it by its id.", (*Server).resumable, true},
+		{http.MethodOptions, "/api/compute/uploads/{upload}", Own, "What resumable uploads can do (tus 1.0.0).", (*Server).resumable, true},
+		{get, "/api/compute/uploads/{upload}", Own, "With HEAD: how far an upload has come.", (*Server).resumable, true},
+		{post, "/api/compute/uploads/{upload}", Own, "With X-HTTP-Method-Override: what its clients cannot send otherwise.", (*Server).resumable, true},
+		{http.MethodPatch, "/api/compute/uploads/{upload}", Own, "Sends the next bytes of an upload from Upload-Offset on.", (*Server).resumable, true},
+		{del, "/api/compute/uploads/{upload}", Own, "Ends an upload.", (*Server).resumable, true},
+
+		{get, "/api/compute/tunnel", Worker, "Upgrades to a connection through which the server reaches an agent that nobody can dial: agent.", (*Server).tunnelCompute, false},
+
+		{get, "/ga4gh/tes/v1/service-info", Shared, "What this service is (GA4GH TES 1.1).", (*Server).tesInfo, false},
+		{get, "/ga4gh/tes/v1/tasks", Own, "A page of tasks (GA4GH TES 1.1), the newest first: name_prefix, state, tag_key and tag_value (each may be repeated), page_size, page_token, view.", (*Server).tesTasks, false},
+		{post, "/ga4gh/tes/v1/tasks", Own, "Makes a task, which is a compute job (GA4GH TES 1.1). The answer comes when its inputs are here.", (*Server).tesCreateTask, false},
+		{get, "/ga4gh/tes/v1/tasks/{task}", Own, "One task: view (MINIMAL, BASIC, FULL).", (*Server).tesTask, false},
+		{post, "/ga4gh/tes/v1/tasks/{task}", Own, "With :cancel behind the task's id: calls it off.", (*Server).tesAct, false},
 
 		{post, "/api/worker/claim", Worker, "Takes up to n jobs for a worker: worker, from (kind and state), n, lease and wait in seconds.", (*Server).claim, false},
 		{post, "/api/worker/renew", Worker, "Prolongs leases and gives those that are over.", (*Server).renew, false},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
@@ -24,10 +25,12 @@ type Options struct {
 	Hooks     Hooks              // notifications; defaults to none: its routes are refused
 	Access    Access             // packages of what is stored; defaults to none: its routes are refused
 	Flows     Flows              // task graphs; defaults to none: their routes are refused
+	Compute   Compute            // users' files that are run; defaults to none: its routes are refused
 	Logs      Logs               // defaults to none: logs are empty
 	Keeper    Keeper             // defaults to none: the admin routes are unavailable
 	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
 	Metrics   Metrics            // counts answers, and is shown at /metrics; defaults to none
+	Tokens    Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
 	Alive     func() error       // why the server cannot work any more; defaults to nil always
 	Version   string             // shown by /healthz
 	Hosts     []string           // names beside localhost under which requests may come
@@ -38,6 +41,10 @@ type Options struct {
 	Log       *slog.Logger       // defaults to none
 
 	MetricsElsewhere bool // the metrics have an address of their own
+
+	ComputeUploads ComputeUploads // resumable ones; defaults to none: they are refused
+	ComputeTunnel  http.Handler   // of agents that dial the server; defaults to none: they are refused
+	TES            *tes.Adapter   // tasks of GA4GH TES that become compute jobs; defaults to none: they are refused
 }
 
 // Logs reads the logs of jobs; *joblog.Logs is one.
@@ -140,7 +147,11 @@ func (s *Server) handler(r Route) http.Handler {
 		if !r.upload {
 			q.Body = http.MaxBytesReader(w, q.Body, s.MaxBody)
 		}
-		if err := r.handle(s, w, q); err != nil {
+		admitted, err := s.admit(w, &r, q)
+		if err == nil {
+			err = r.handle(s, w, admitted)
+		}
+		if err != nil {
 			s.fail(w, q, err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -56,6 +57,9 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 		}
 		if _, ok := life.Stage(p.State); !ok {
 			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
+		}
+		if p.Kind == compute.JobKind || p.Kind == compute.PayloadKind { // they run other people's scripts, under tickets that nobody else is to know
+			return job.Errorf(job.Refused, "claim", "", "%s is worked on by the server and its agents alone", p.Kind)
 		}
 	}
 	jobs, err := s.Engine.Acquire(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))

@@ -1,0 +1,272 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Compute runs users' files. *compute.App does.
+type Compute interface {
+	Begin(ctx context.Context) (*compute.Upload, error)
+	Repeat(ctx context.Context, id job.ID, change func(*compute.Order)) (job.Job, error)
+	Cancel(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
+	Results(j *job.Job) (*os.File, *compute.Results, error)
+	Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error)
+	Input(j *job.Job, name string) (*os.File, error)
+	Log(ctx context.Context, j *job.Job, stream string, offset int64, follow bool) (io.ReadCloser, error)
+	Agents() []compute.Agent
+	Services() []compute.Service
+	Keep() time.Duration
+}
+
+func (s *Server) compute() (Compute, error) {
+	if s.Compute == nil {
+		return nil, job.Errorf(job.Refused, "compute", "", "this server runs no users' files")
+	}
+	return s.Compute, nil
+}
+
+// computeJob gives the compute job that a request names. Any other job is as unknown as none. Whose it may be is decided before, in admit.
+func (s *Server) computeJob(r *http.Request) (Compute, job.Job, error) {
+	j, err := s.store.Get(r.Context(), id(r))
+	if err == nil && j.Kind != compute.JobKind {
+		err = job.Errorf(job.NotFound, "get", id(r), "there is no such compute job")
+	}
+	if err != nil {
+		return nil, j, err
+	}
+	app, err := s.compute()
+	return app, j, err
+}
+
+// anonymous is whose jobs are that nobody said an owner of.
+const anonymous = "anonymous"
+
+// computeOwner gives whose a new job is.
+func computeOwner(r *http.Request, said string) string {
+	if owner := ownerOf(r.Context(), said); owner != "" {
+		return owner
+	}
+	return anonymous
+}
+
+// onlyOwner gives the owner to whom a list is restricted: the one asked for, or the user itself.
+func onlyOwner(r *http.Request, asked string) (string, error) {
+	owner := boundTo(r.Context())
+	if owner == "" || asked == owner {
+		return asked, nil
+	}
+	if asked != "" {
+		return "", refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
+	}
+	return owner, nil
+}
+
+func computePath(id job.ID) string { return "/api/compute/jobs/" + string(id) }
+
+func (s *Server) showCompute(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	app, j, err := s.computeJob(r)
+	if err != nil {
+		return err
+	}
+	return s.replyCompute(w, r, app, &j, http.StatusOK)
+}
+
+// replyCompute answers with all that is known of a job.
+func (s *Server) replyCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, status int) error {
+	v, err := viewCompute(app, j)
+	if err != nil {
+		return err
+	}
+	if err := s.detailCompute(app, j, &v); err != nil {
+		return err
+	}
+	if j.State == compute.Queued {
+		places, err := s.queuePlaces(r.Context(), j.Group)
+		if err != nil {
+			return err
+		}
+		v.QueuePosition = places[j.ID]
+	}
+	return replyAs(w, status, v)
+}
+
+// viewCompute makes what a list shows of a job.
+func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
+	spec, err := compute.SpecOf(j)
+	if err != nil {
+		return client.ComputeJob{}, err
+	}
+	d, err := compute.DataOf(j)
+	if err != nil {
+		return client.ComputeJob{}, err
+	}
+	v := client.ComputeJob{
+		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, User: spec.User, Name: spec.Name, Labels: spec.Labels, Priority: j.Priority, From: spec.From,
+		State: j.State, Status: compute.Wire(j.State), Outcome: j.Outcome, Ended: j.Ended, Cause: j.Cause, Message: j.Message, Version: j.Version,
+		Agent: d.Agent, Attempt: d.Attempt, Created: j.Created, Changed: j.Changed,
+	}
+	if n := d.Notice; n != nil {
+		v.Place, v.Started, v.Finished = n.Place, n.Started, n.Finished
+		if e := n.Ending; e != nil {
+			v.Ending = &client.ComputeEnding{
+				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Sandbox: e.Sandbox, WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
+			}
+		}
+	}
+	if j.Ended && j.State != compute.Cleaned {
+		if v.Finished.IsZero() {
+			v.Finished = j.Entered
+		}
+		v.Expires = j.Entered.Add(app.Keep())
+	}
+	if d.Results != nil && j.State != compute.Cleaned {
+		v.Results = (*client.ComputeResults)(d.Results)
+	}
+	return v, nil
+}
+
+// detailCompute adds what only one job is shown with.
+func (s *Server) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) error {
+	spec, err := compute.SpecOf(j)
+	if err != nil {
+		return err
+	}
+	d, err := compute.DataOf(j)
+	if err != nil {
+		return err
+	}
+	for _, f := range spec.Files {
+		v.Files = append(v.Files, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
+	}
+	v.Env, v.Inputs = spec.Env, spec.Inputs
+	asked := viewLimits(spec.Limits)
+	v.Asked = &asked
+	for _, one := range app.Services() {
+		if one.Name == spec.Service {
+			if limits, err := one.Effective(spec.Limits); err == nil {
+				hold := viewLimits(limits)
+				v.Limits = &hold
+			}
+		}
+	}
+	for _, a := range d.Attempts {
+		v.Attempts = append(v.Attempts, client.ComputeAttempt(a))
+	}
+	if d.Notice != nil && !j.Ended {
+		v.Waits = d.Notice.Reason
+	}
+	self := computePath(j.ID)
+	v.Links = map[string]string{
+		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files", "results": self + "/results", "partial": self + "/partial", "job": "/api/jobs/" + string(j.ID),
+		"why": "/api/jobs/" + string(j.ID) + "/why",
+	}
+	v.Can = s.view(*j).Can
+	return nil
+}
+
+func viewLimits(l compute.Limits) client.ComputeLimits {
+	return client.ComputeLimits{
+		Wall: client.Seconds(l.Wall), CPU: client.Seconds(l.CPU), Memory: client.Bytes(l.Memory), Disk: client.Bytes(l.Disk), Output: client.Bytes(l.Output),
+		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
+	}
+}
+
+func limitsOf(l client.ComputeLimits) compute.Limits {
+	return compute.Limits{
+		Wall: time.Duration(l.Wall), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Disk: int64(l.Disk), Output: int64(l.Output),
+		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
+	}
+}
+
+// mostAhead is how far places in a queue are counted.
+const mostAhead = 1000
+
+// queuePlaces gives the places of the jobs of a service that wait, 1 for the next: by priority, then by age. Fairness between users may let a job pass others.
+func (s *Server) queuePlaces(ctx context.Context, service string) (map[job.ID]int, error) {
+	page, err := s.store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, States: []lifecycle.State{compute.Queued}, Group: service, Oldest: true, Limit: mostAhead})
+	if err != nil {
+		return nil, err
+	}
+	before := make([]int, job.LastPriority+2) // jobs of lower priorities
+	for i := range page.Jobs {
+		before[min(max(page.Jobs[i].Priority, 0), job.LastPriority)+1]++
+	}
+	for i := 1; i < len(before); i++ {
+		before[i] += before[i-1]
+	}
+	places := make(map[job.ID]int, len(page.Jobs))
+	for i := range page.Jobs {
+		p := min(max(page.Jobs[i].Priority, 0), job.LastPriority)
+		before[p]++
+		places[page.Jobs[i].ID] = before[p]
+	}
+	return places, nil
+}
+
+// eventsCompute streams what happens to a job, as that of all jobs.
+func (s *Server) eventsCompute(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	p.number("after", 0, 1<<62)
+	if err := p.done(); err != nil {
+		return err
+	}
+	if _, _, err := s.computeJob(r); err != nil {
+		return err
+	}
+	return s.events(w, r)
+}
+
+// cancelCompute calls a job off. The body is what an event takes; a DELETE takes version, note and actor in its query, for not all can send a body with it.
+func (s *Server) cancelCompute(w http.ResponseWriter, r *http.Request) error {
+	p := read(r)
+	var a client.Act
+	if r.Method == http.MethodDelete {
+		a = client.Act{Note: p.text("note"), Actor: p.text("actor"), As: p.text("as"), Version: p.number("version", 0, 1<<62)}
+	}
+	if err := p.done(); err != nil {
+		return err
+	}
+	app, j, err := s.computeJob(r)
+	if err != nil {
+		return err
+	}
+	if r.Method != http.MethodDelete {
+		if a, err = decode[client.Act](r, false); err != nil {
+			return err
+		}
+	}
+	by, actor, err := identity(r, a.As, a.Actor)
+	if err != nil {
+		return err
+	}
+	if err := tooLong("note", a.Note, mostNote); err != nil {
+		return err
+	}
+	if j, err = app.Cancel(r.Context(), j.ID, compute.Wish{By: by, Actor: actor, Note: a.Note, Version: a.Version}); err != nil {
+		return s.situate(r, err, compute.Cancel, by)
+	}
+	return s.replyCompute(w, r, app, &j, http.StatusOK)
+}
+
+// foldState gives a state as the lifecycle spells it, for people write "running".
+func foldState(name string) lifecycle.State {
+	for _, stage := range compute.JobLife.Stages() {
+		if strings.EqualFold(string(stage.State), name) {
+			return stage.State
+		}
+	}
+	return lifecycle.State(name)
+}

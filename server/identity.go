@@ -1,0 +1,145 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// Tokens know who sends a request; *token.Tokens do.
+type Tokens interface {
+	// Check gives who has the token of a request, or an error of package token.
+	Check(r *http.Request) (token.Identity, error)
+
+	// Fault tells why the tokens that are in force are not those that they should be.
+	Fault() error
+}
+
+// may lists the roles of tokens for each role of a route. Which jobs a user may see is decided in admit.
+var may = map[Role][]token.Role{
+	Person:   {token.User, token.Operator, token.Admin},
+	Own:      {token.User, token.Operator, token.Admin},
+	Shared:   {token.User, token.Operator, token.Admin},
+	Operator: {token.Operator, token.Admin},
+	Worker:   {token.Worker, token.Admin},
+	Admin:    {token.Admin},
+}
+
+type identityKey struct{}
+
+// identityOf gives who sends the request of a context; ok is false without authentication and on routes for anyone.
+func identityOf(ctx context.Context) (who token.Identity, ok bool) {
+	who, ok = ctx.Value(identityKey{}).(token.Identity)
+	return who, ok
+}
+
+// OwnerOf gives the owner of the token of a request, for handlers that are made outside and mounted in a route; "" without authentication.
+func OwnerOf(ctx context.Context) string {
+	who, _ := identityOf(ctx)
+	return who.Owner
+}
+
+// boundTo gives the owner whose jobs are all that a request may see and make; "" for those who see all.
+func boundTo(ctx context.Context) string {
+	if who, ok := identityOf(ctx); ok && who.Role == token.User {
+		return who.Owner
+	}
+	return ""
+}
+
+// admit decides whether a request may reach its route, and gives it with the identity of its sender. It is the only place that does: what a route
+// is for stands in the table, and a route that says nothing of users is closed to them.
+func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*http.Request, error) {
+	if s.Tokens == nil {
+		return r, nil
+	}
+	if route.Who == Anyone {
+		if token.InURL(r.URL) {
+			return nil, refuse(http.StatusBadRequest, job.Invalid, "%w", token.ErrInURL)
+		}
+		return r, nil
+	}
+	who, err := s.Tokens.Check(r)
+	if errors.Is(err, token.ErrInURL) {
+		return nil, refuse(http.StatusBadRequest, job.Invalid, "%w", err)
+	}
+	if err != nil {
+		challenge := `Bearer realm="stagepost"`
+		if !errors.Is(err, token.ErrNone) {
+			challenge += `, error="invalid_token"` // RFC 6750, section 3.1
+		}
+		w.Header().Set("WWW-Authenticate", challenge)
+		return nil, refuse(http.StatusUnauthorized, job.Refused, "%w", err)
+	}
+	if !slices.Contains(may[route.Who], who.Role) || who.Role == token.User && !route.forUsers() {
+		return nil, refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method, route.Pattern, who.Role)
+	}
+	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
+	if who.Role == token.User && route.Who == Person {
+		if err := s.owned(r.Context(), id(r), who.Owner); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// forUsers tells whether a user may come at all: to one job of its own, to lists and orders that are bound to its owner, to what is nobody's.
+func (r *Route) forUsers() bool {
+	return r.Who == Own || r.Who == Shared || r.Who == Person && strings.Contains(r.Pattern, "{id}")
+}
+
+// owned refuses a job of another owner in the same words as one that does not exist.
+func (s *Server) owned(ctx context.Context, id job.ID, owner string) error {
+	j, err := s.store.Get(ctx, id)
+	if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Gone {
+		return err
+	}
+	if err != nil || j.Owner != owner {
+		return job.Errorf(job.NotFound, "get", id, "there is no such job")
+	}
+	return nil
+}
+
+// ownerOf gives whose a new job is: for a user its own, for others what they say, and their own if they say nothing.
+func ownerOf(ctx context.Context, said string) string {
+	return cmp.Or(boundTo(ctx), said, OwnerOf(ctx))
+}
+
+// identity gives who asks: the owner of the token, whatever the request says of its actor; without authentication what it says. A user acts as owner.
+func identity(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
+	if len(actor) > 200 {
+		return 0, "", job.Errorf(job.Invalid, "request", "", "actor is longer than 200 bytes")
+	}
+	if strings.ContainsFunc(actor, unicode.IsControl) || !utf8.ValidString(actor) {
+		return 0, "", job.Errorf(job.Invalid, "request", "", "actor has a control character: it stands in histories and in the audit list")
+	}
+	who, known := identityOf(r.Context())
+	if known {
+		actor = who.Owner
+	}
+	user := known && who.Role == token.User
+	switch as {
+	case "operator":
+		if user {
+			return 0, "", refuse(http.StatusForbidden, job.Refused, "the role user acts as owner")
+		}
+		return lifecycle.Operator, actor, nil
+	case "":
+		if user {
+			return lifecycle.Owner, actor, nil
+		}
+		return lifecycle.Operator, actor, nil
+	case "owner":
+		return lifecycle.Owner, actor, nil
+	}
+	return 0, "", job.Errorf(job.Invalid, "request", "", "as must be operator or owner, not %.40q", as)
+}

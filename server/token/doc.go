@@ -1,0 +1,12 @@
+// Package token knows who may use the API: tokens of 256 random bits, of which a file keeps only the SHA-256.
+//
+// A token is "stp_" and the base64 (RFC 4648, section 5, no padding) of the 32 random bytes and the CRC-32 (IEEE) of them, 48 characters. The
+// prefix lets scanners find a token that was published by mistake; the checksum lets a typo be told from a token that was revoked.
+//
+// The file has a line for each token, fields with blanks or tabs between them:
+//
+//	SHA-256 (64 hexadecimal digits)  role  owner  expiry (RFC 3339, or -)  comment up to the end of the line
+//
+// Empty lines and lines that begin with # mean nothing. The hash needs no salt and no slow function: nobody can try 2^256 tokens. But who can
+// write to the file can let anybody in, so it must belong to its owner alone.
+package token

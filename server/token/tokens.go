@@ -1,0 +1,171 @@
+package token
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Errors of Check beside those about the form.
+var (
+	ErrNone    = errors.New("a token is needed (Authorization: Bearer stp_...)")
+	ErrUnknown = errors.New("there is no token")
+	ErrExpired = errors.New("the token has expired")
+	ErrInURL   = errors.New("a token does not belong into an address, where logs and histories keep it: send it in the header Authorization, and revoke this one")
+)
+
+// Identity is who has a token.
+type Identity struct {
+	Owner string
+	Role  Role
+}
+
+// lookEvery is the shortest time between two looks at the file.
+const lookEvery = time.Second
+
+// Tokens are those of a file. It is read again when it changes; while it is broken or gone, those of before are in force, and [Tokens.Fault] says
+// why. It is safe for concurrent use.
+type Tokens struct {
+	path string
+	now  func() time.Time
+	same func(a, b []byte) int // subtle.ConstantTimeCompare; a test counts
+
+	mu     sync.RWMutex // guards the rest
+	all    []Entry
+	stat   fs.FileInfo // of what was read last, sound or not
+	looked time.Time
+	fault  error
+}
+
+// Open reads a file of tokens.
+func Open(path string) (*Tokens, error) {
+	t := &Tokens{path: path, now: time.Now, same: subtle.ConstantTimeCompare}
+	all, stat, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("tokens: %w", err)
+	}
+	t.all, t.stat, t.looked = all, stat, t.now()
+	return t, nil
+}
+
+// Fault tells why the file that lies there now is not in force; nil if it is.
+func (t *Tokens) Fault() error {
+	t.look()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.fault
+}
+
+// look reads the file again if it has changed and nobody has looked within the last second.
+func (t *Tokens) look() {
+	now := t.now()
+	t.mu.RLock()
+	fresh := now.Sub(t.looked) < lookEvery
+	t.mu.RUnlock()
+	if fresh {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.looked) < lookEvery {
+		return
+	}
+	t.looked = now
+	stat, err := os.Stat(t.path)
+	if err != nil {
+		t.fault, t.stat = err, nil
+		return
+	}
+	if t.stat != nil && os.SameFile(stat, t.stat) && stat.Size() == t.stat.Size() && stat.ModTime().Equal(t.stat.ModTime()) && stat.Mode() == t.stat.Mode() {
+		return
+	}
+	all, read, err := readFile(t.path)
+	t.stat, t.fault = read, err
+	if err == nil {
+		t.all = all
+	}
+}
+
+// Check tells who sends a request. The errors are ErrNone, ErrMalformed, ErrTypo, ErrUnknown, ErrExpired and ErrInURL.
+func (t *Tokens) Check(r *http.Request) (Identity, error) {
+	if InURL(r.URL) {
+		return Identity{}, ErrInURL
+	}
+	sent := r.Header.Values("Authorization")
+	if len(sent) == 0 {
+		return Identity{}, ErrNone
+	}
+	scheme, text, _ := strings.Cut(sent[0], " ")
+	if len(sent) > 1 || !strings.EqualFold(scheme, "Bearer") {
+		return Identity{}, ErrMalformed
+	}
+	secret, err := Parse(strings.Trim(text, " "))
+	if err != nil {
+		return Identity{}, err
+	}
+	t.look()
+	e, ok := t.find(secret.Hash())
+	if !ok {
+		return Identity{}, ErrUnknown
+	}
+	if !e.Expires.IsZero() && !t.now().Before(e.Expires) {
+		return Identity{}, ErrExpired
+	}
+	return Identity{e.Owner, e.Role}, nil
+}
+
+// find compares a hash with every entry, in a time that does not depend on which one it is or how much of it fits.
+func (t *Tokens) find(h Hash) (Entry, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	found := -1
+	for i := range t.all {
+		found = subtle.ConstantTimeSelect(t.same(t.all[i].Hash[:], h[:]), i, found)
+	}
+	if found < 0 {
+		return Entry{}, false
+	}
+	return t.all[found], true
+}
+
+// InURL tells whether an address has a token in it.
+func InURL(u *url.URL) bool {
+	if strings.Contains(u.Path, Prefix) && hasToken(u.Path) {
+		return true
+	}
+	query, _ := url.ParseQuery(u.RawQuery) // what cannot be read is refused by who reads it
+	for name, values := range query {
+		if name == "access_token" || hasToken(name) {
+			return true
+		}
+		for _, v := range values {
+			if hasToken(v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasToken tells whether a text has something of the form of a token in it, mistyped or not.
+func hasToken(text string) bool {
+	for {
+		_, rest, ok := strings.Cut(text, Prefix)
+		if !ok {
+			return false
+		}
+		if len(rest) >= textLength && strings.Trim(rest[:textLength], base64Letters) == "" {
+			return true
+		}
+		text = rest
+	}
+}
+
+const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
