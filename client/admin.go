@@ -64,6 +64,7 @@ type Health struct {
 	Engine  string   `json:"engine"`
 	Kinds   []string `json:"kinds"`
 
+	Sandbox  string   `json:"sandbox,omitempty"`  // what confines the users' scripts that the server runs itself: native, bwrap or none
 	Warnings []string `json:"warnings,omitempty"` // what is wrong without keeping it from its work
 }
 

@@ -21,6 +21,7 @@ import (
 type Options struct {
 	HTTP  *http.Client // defaults to one of its own that keeps up to 256 connections
 	Agent string       // User-Agent; defaults to "stagepost-client"
+	Token Secret       // sent with every request; defaults to none
 }
 
 // Client talks to one server. It is safe for concurrent use.
@@ -28,6 +29,7 @@ type Client struct {
 	base  string
 	http  *http.Client
 	agent string
+	token Secret
 }
 
 // New makes a client for the server at a base URL such as "http://127.0.0.1:7433". It does not connect.
@@ -44,7 +46,7 @@ func New(base string, o Options) (*Client, error) {
 	if o.Agent == "" {
 		o.Agent = "stagepost-client"
 	}
-	return &Client{base: u.String(), http: o.HTTP, agent: o.Agent}, nil
+	return &Client{base: u.String(), http: o.HTTP, agent: o.Agent, token: o.Token}, nil
 }
 
 // Base gives the server's address.
@@ -105,6 +107,9 @@ func (c *Client) request(ctx context.Context, method, path string, q url.Values,
 	}
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", c.agent)
+	if c.token.text != nil {
+		r.Header.Set("Authorization", "Bearer "+*c.token.text)
+	}
 	return r, nil
 }
 

@@ -30,10 +30,11 @@ import (
 func (c *cli) demo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Ingest twelve objects before your eyes, two of which need help",
+		Short: "Ingest twelve objects before your eyes, two of which need help, and run three users' jobs",
 		Long: `Starts a server on a fresh data directory, serves a small web site to it, and ingests a batch of twelve objects from there: files of several
 kinds, one object of 200 files, one whose file is wrong and one whose file is missing. It shows the report, asks why one of them failed, puts the right
-files in place, and retries. It takes some seconds and leaves the data directory for you to look at.
+files in place, and retries. Then three users hand in jobs for a service that runs two at once for each: one exits with 3, one uses more memory than it may, one is
+cancelled while it runs. It takes some seconds and leaves the data directory for you to look at.
 
 If it is interrupted or killed, stagepost serve --data DIR goes on where it stopped; the site comes back with it.
 
@@ -101,8 +102,10 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, site.Close()) }()
-	s := *d.settings
-	s.Data, s.Listen, s.Store, s.LogLevel = d.dir, "127.0.0.1:0", "sqlite", "error"
+	s, err := d.settle()
+	if err != nil {
+		return err
+	}
 	log, err := newLog(d.err, &s, new(slog.LevelVar))
 	if err != nil {
 		return err
@@ -117,7 +120,13 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer d.api.Close()
 	d.out.line("A server works on %s at %s.", d.dir, server.URL)
+	if err := d.confined(server, &s); err != nil {
+		return err
+	}
 	if err := d.play(ctx); err != nil {
+		return err
+	}
+	if err := d.compute(ctx); err != nil {
 		return err
 	}
 	d.where(time.Since(began))
@@ -291,6 +300,7 @@ func (d *demo) where(took time.Duration) {
 		{filepath.Join("work", string(d.batch)), "the payload and the reports"},
 		{"mail", "the mails that would have been sent"},
 		{siteName, "the depositor's web site"},
+		{"compute", "the files and results of the users' jobs"},
 	} {
 		d.out.line("  %-60s %s", filepath.Join(d.dir, one[0]), one[1])
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
@@ -43,10 +44,15 @@ func TestDemo(t *testing.T) {
 	for _, want := range []string{
 		":Number of completed job(s): 10", ":Number of failed job(s): 2", "not-found", "bad-digest", "$ stagepost why ing_",
 		"The depositor puts ledger/page-2.txt right.", ":Number of completed job(s): 12", "Status: COMPLETED", "To go on: stagepost serve --data " + dir,
+		"ben\texits\tFailed\texit-code\t3\t", "ben\tgreedy\tFailed\tmemory\t", "the command used more than its 64 MiB of memory", "cleo\tendless\tKilled\tkilled\t", "ann\tsum-4\tCompleted\t\t0\t",
+		"cleo\treport\tCompleted\t",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "stagepost.yaml")); os.IsNotExist(err) != strings.Contains(out, noWalls) {
+		t.Errorf("whether a later server runs jobs: %v", err)
 	}
 	r, err := ocfl.Validate(t.Context(), filepath.Join(dir, "storage"))
 	if err != nil || !r.Valid() || r.Objects != 12 {
@@ -82,7 +88,7 @@ func TestDemoKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for nth, mark := range []string{"A server works", "bat_", "Processing 2/12", "Processing 7/12", "Reporting", "$ stagepost retry"} {
+	for nth, mark := range []string{"A server works", "bat_", "Processing 2/12", "Processing 7/12", "Reporting", "$ stagepost retry", "greedy/run.sh", "$ stagepost cancel"} {
 		t.Run(fmt.Sprint(nth), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			cmd := exec.Command(path, "demo", "--data", dir, "--output", "plain")
@@ -146,7 +152,64 @@ func endOfDemo(t *testing.T, c *client.Client) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
+	endOfCompute(t, ctx, c)
 	if r.Expected != 12 || r.Completed < 10 || r.Completed+r.Failed != 12 || r.Pending != 0 {
 		t.Errorf("got %s", r.Text())
+	}
+}
+
+// endOfCompute waits for the jobs of the users of a killed demo. Those that ran are told to have died with it, and none runs twice.
+func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
+	t.Helper()
+	page, err := c.ComputeJobs(ctx, client.ComputeQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range page.Jobs {
+		id := page.Jobs[i].ID
+		if err := c.Watch(ctx, id, 0, func(client.Update) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		j, err := c.ComputeJob(ctx, id)
+		if err != nil || !j.Ended || j.Service != demoService {
+			t.Errorf("%s is %s (%s), %v", j.Name, j.State, j.Message, err)
+		}
+	}
+}
+
+// TestDemoWithoutWalls: where nothing can confine jobs the demo says so, runs them all the same, and lets no later server do that. [TestDemo] is the control.
+func TestDemoWithoutWalls(t *testing.T) {
+	t.Setenv("STAGEPOST_COMPUTE_SANDBOX", sandbox.None)
+	dir := filepath.Join(t.TempDir(), "data")
+	out, err := runDemo(t, dir)
+	if err != nil || !strings.Contains(out, noWalls) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "stagepost.yaml")); !os.IsNotExist(err) {
+		t.Errorf("a later server runs jobs: %v", err)
+	}
+}
+
+// noWalls begins what the demo says where nothing confines jobs.
+const noWalls = "Nothing confines users' jobs on this machine"
+
+// TestDemoNotices: an end that the story does not have, and a quota that does not hold, are errors.
+func TestDemoNotices(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	jobs := []demoJob{{user: "ann", name: "a", state: "Completed"}, {user: "ann", name: "b", state: "Completed"}, {user: "ann", name: "c", state: "Completed"}}
+	for _, c := range []struct {
+		third client.ComputeJob
+		want  string
+	}{
+		{client.ComputeJob{State: "Completed", Started: at(2), Finished: at(3)}, ""},
+		{client.ComputeJob{State: "Completed", Started: at(1), Finished: at(3)}, "3 jobs of ann ran at once"},
+		{client.ComputeJob{State: "Failed", Cause: "lost", Started: at(2), Finished: at(3)}, "c of ann ended as Failed (lost)"},
+		{client.ComputeJob{State: "Completed"}, ""},
+	} {
+		ended := []client.ComputeJob{{State: "Completed", Started: at(0), Finished: at(2)}, {State: "Completed", Started: at(1), Finished: at(2)}, c.third}
+		err := asExpected(jobs, ended)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
 	}
 }

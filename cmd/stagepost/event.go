@@ -23,7 +23,7 @@ type act struct {
 func (a *act) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&a.note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&a.as, "as", "operator", "who asks: operator or owner")
+	f.StringVar(&a.as, "as", "", "who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
 	f.StringVar(&a.actor, "actor", "", "your name in the history; defaults to the login name")
 	f.Int64Var(&a.version, "version", 0, "only if the record still has this version")
 	f.BoolVar(&a.confirm, "confirm", false, "yes to what the event loses")
@@ -87,7 +87,7 @@ func (c *cli) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a cl
 	if err != nil {
 		return err
 	}
-	return c.each(ids, func(id job.ID) (client.Job, error) { return api.Do(ctx, id, e, a) }, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+	return c.each(ids, func(id job.ID) (client.Job, error) { return cause(ctx, api, id, e, &a) }, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 }
 
 // each does something to every job and prints id, state and what came of it; errors of all but the last to fail are told at once.

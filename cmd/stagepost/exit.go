@@ -74,6 +74,7 @@ func code(err error) int {
 	var u usageError
 	var f failedJob
 	var e *job.Error
+	ran, ofRun := computeCode(err)
 	switch {
 	case err == nil:
 		return exitOK
@@ -81,6 +82,8 @@ func code(err error) int {
 		return exitUsage
 	case errors.As(err, &f):
 		return exitFailed
+	case ofRun:
+		return ran
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	case errors.As(err, &e):
@@ -94,6 +97,9 @@ func (c *cli) exit(err error) int {
 	n := code(err)
 	if n == exitOK {
 		return n
+	}
+	if _, ofRun := computeCode(err); ofRun { // its numbers mean something else
+		return c.exitRun(err, n)
 	}
 	if c.out.mode == modeJSON {
 		c.tellJSON(err, n)

@@ -136,6 +136,8 @@ type download struct {
 	about *client.Access
 	bar   *bar
 	done  int64
+
+	open func(ctx context.Context, from int64) (body io.ReadCloser, start int64, err error) // of something else than a package; defaults to the package of the token
 }
 
 // Bounds of the patience with a connection that breaks: so many times in a row without a byte, and the longest pause between.
@@ -203,7 +205,13 @@ func (d *download) have(f *os.File) (int64, error) {
 
 // some fetches from the end of a file on.
 func (d *download) some(ctx context.Context, f *os.File) error {
-	body, start, err := d.api.FetchAccess(ctx, d.about.Token, d.about.ETag, d.done)
+	open := d.open
+	if open == nil {
+		open = func(ctx context.Context, from int64) (io.ReadCloser, int64, error) {
+			return d.api.FetchAccess(ctx, d.about.Token, d.about.ETag, from)
+		}
+	}
+	body, start, err := open(ctx, d.done)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,31 @@ import (
 
 // flowFlags are the flags of all commands about flows.
 type flowFlags struct {
-	local bool
+	local   bool
+	sandbox string // of commands, with local
+}
+
+// confine takes over the flag --sandbox, for commands that work on flows in this process: the user's own files run there, so that the server's setting does not count.
+func (o *flowFlags) confine(s *settings) error {
+	if o.sandbox != "" && !o.local {
+		return usagef("--sandbox is for --local: on a server flow.sandbox says what confines commands")
+	}
+	s.FlowSandbox, s.FlowDirs = noSandbox, "/"
+	if o.sandbox == "" {
+		return nil
+	}
+	for _, one := range s.all() {
+		if one.Name == "flow.sandbox" {
+			return one.set(o.sandbox)
+		}
+	}
+	return nil
+}
+
+// bindSandbox adds the flag --sandbox to a command that runs flows.
+func (c *cli) bindSandbox(cmd *cobra.Command, o *flowFlags) {
+	cmd.Flags().StringVar(&o.sandbox, "sandbox", "", "with --local: what confines commands: auto, native, bwrap, none, require or off; defaults to off")
+	c.complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require", "off")
 }
 
 func (c *cli) flow() *cobra.Command {
@@ -43,6 +67,7 @@ func (c *cli) flows(ctx context.Context, o *flowFlags) (api *client.Client, stop
 		api, err = c.api()
 		return api, func() error { return nil }, err
 	}
+	c.settings.FlowSandbox = noSandbox // no command is going to run
 	l, err := c.openLocal(ctx, false)
 	if err != nil {
 		return nil, nil, err
@@ -159,6 +184,9 @@ With --local it runs the flow in this process until it ends or is suspended, als
 		ValidArgsFunction: c.completeFlows("SUSPENDED", "FAILURE", "SUCCESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := job.ID(args[0])
+			if err := o.confine(c.settings); err != nil {
+				return usage(err)
+			}
 			if o.local {
 				return c.resumeLocal(cmd, id, a.body(), workers)
 			}
@@ -182,6 +210,7 @@ With --local it runs the flow in this process until it ends or is suspended, als
 	f := cmd.Flags()
 	f.BoolVar(&watch, "watch", false, "follow it until it has ended or is suspended")
 	f.IntVar(&workers, "workers", 0, "with --local: tasks at once")
+	c.bindSandbox(cmd, o)
 	return cmd
 }
 

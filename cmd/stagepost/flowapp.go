@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/flowfile"
 	"github.com/stagepost/stagepost/edge/fetch"
+	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
@@ -20,49 +21,40 @@ type flowApp struct {
 	*durable.Flows
 	files flowfile.Options
 	blobs durable.Blobs
+	box   *sandbox.Sandbox // nil: commands are off or not confined
 }
 
 // openFlows makes the application: flows of files, which may do what the settings say. Large values and the directories of commands are kept below dir, which is this process's alone.
 // The meter is told what flows do; nil: nobody is.
-func openFlows(s *settings, dir string, meter flow.Meter) (*flowApp, error) {
-	o := flowfile.Options{Commands: s.FlowCommands}
-	if o.Commands {
-		temp, err := commandsBelow(dir)
-		if err != nil {
-			return nil, err
-		}
-		o.Commander = temp
-	}
-	if s.FlowHTTP {
-		o.HTTP = fetch.New(fetch.Policy{})
-	}
+func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *flowApp, err error) {
 	if s.FlowWorkers < 1 || s.FlowSlots < 1 {
 		return nil, usagef("flow.workers and flow.slots must be at least 1")
 	}
-	blobs := durable.Dir(filepath.Join(dir, "flows"))
-	flows, err := durable.New(durable.Options{
-		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(o)}, Workers: flow.NewPool(s.FlowWorkers), Slots: s.FlowSlots,
-		Blobs: blobs, Attach: func(job.ID, flow.Item) []flow.Listener {
+	a = &flowApp{files: flowfile.Options{Commands: s.FlowCommands}}
+	defer func() {
+		if err != nil {
+			a, err = nil, errors.Join(err, a.Close())
+		}
+	}()
+	if s.FlowCommands {
+		if a.files.Commander, a.box, err = openCommands(s, dir, log); err != nil {
+			return a, err
+		}
+	}
+	if s.FlowHTTP {
+		a.files.HTTP = fetch.New(fetch.Policy{})
+	}
+	a.blobs = durable.Dir(filepath.Join(dir, "flows"))
+	a.Flows, err = durable.New(durable.Options{
+		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(a.files)}, Workers: flow.NewPool(s.FlowWorkers), Slots: s.FlowSlots,
+		Blobs: a.blobs, Attach: func(job.ID, flow.Item) []flow.Listener {
 			if meter == nil {
 				return nil
 			}
 			return []flow.Listener{flow.Metering(meter)}
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &flowApp{Flows: flows, files: o, blobs: blobs}, nil
-}
-
-// commandsBelow lets commands have their directories below dir. What an earlier process left there when it was killed is removed.
-func commandsBelow(dir string) (flowfile.Local, error) {
-	dir, err := filepath.Abs(filepath.Join(dir, "commands")) // it becomes the HOME of commands
-	if err != nil {
-		return flowfile.Local{}, err
-	}
-	l := flowfile.Local{Temp: dir}
-	return l, errors.Join(os.MkdirAll(dir, 0o700), l.Tidy())
+	return a, err
 }
 
 // File reads a flow file with what files may do here.
@@ -103,5 +95,10 @@ func (a *flowApp) Clear(ctx context.Context, j *job.Job) error {
 	return a.blobs.Remove(ctx, j.ID)
 }
 
-// Close ends the application; nothing of it is open.
-func (a *flowApp) Close() error { return nil }
+// Close ends the application: no command runs any more. It may be called twice.
+func (a *flowApp) Close() error {
+	if a.box == nil {
+		return nil
+	}
+	return a.box.Close()
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +17,7 @@ import (
 // TestClearedFlows: with the record of a flow its large values go, and with that of another job nothing does.
 func TestClearedFlows(t *testing.T) {
 	dir := t.TempDir()
-	app, err := openFlows(newSettings(), dir, nil)
+	app, err := openFlows(newSettings(), dir, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +55,12 @@ func TestLeftByCommands(t *testing.T) {
 		}
 		s := newSettings()
 		s.FlowCommands = commands
-		if _, err := openFlows(s, dir, nil); err != nil {
+		app, err := openFlows(s, dir, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
 			t.Fatal(err)
+		}
+		if err := app.Close(); err != nil {
+			t.Error(err)
 		}
 		if _, err := os.Stat(left); os.IsNotExist(err) != commands {
 			t.Errorf("with commands %t: %v", commands, err)

@@ -58,14 +58,14 @@ func (c *cli) openLocal(ctx context.Context, create bool) (*localFlows, error) {
 	}
 	c.local = " --local --data " + dir
 	l := &localFlows{}
-	if err := l.open(c.settings, dir); err != nil {
+	if err := l.open(c.settings, dir, slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
 // open joins the parts.
-func (l *localFlows) open(s *settings, dir string) error {
+func (l *localFlows) open(s *settings, dir string, log *slog.Logger) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (l *localFlows) open(s *settings, dir string) error {
 	l.closers = append(l.closers, logs)
 	allowed := *s
 	allowed.FlowCommands, allowed.FlowHTTP = true, true // it is the user who runs them
-	app, err := openFlows(&allowed, dir, nil)
+	app, err := openFlows(&allowed, dir, nil, log)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,8 @@ taken from the directory where you stand. Other texts go as they are, and comman
 
 Ctrl-C stops the following, not the flow. With --local the flow runs in this process, with its commands allowed, and everything about it is kept in --data, or
 else in a new directory that is removed when the flow has ended well; then Ctrl-C suspends the flow, a second one ends the process at once, and stagepost flow resume
---local goes on either way.
+--local goes on either way. Commands then run as they would from your shell; with --sandbox they are confined, as on a server: without the network, and with no files but
+those of the system, to be read, and the directory that they run in.
 
 The exit code is 0 when the flow ended in SUCCESS, also when somebody suspended it, which standard error tells; 5 when it ended REVERTED or in FAILURE; 1 after Ctrl-C, so that
 what comes next in a script is not done; 6 if --timeout was up first.`,
@@ -50,6 +51,9 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 			order, err := r.order(cmd, args, c.in)
 			if err != nil {
 				return err
+			}
+			if err := o.confine(c.settings); err != nil {
+				return usage(err)
 			}
 			if o.local {
 				return c.runLocal(cmd, order, r.detach)
@@ -70,6 +74,7 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 		},
 	}
 	r.bind(cmd)
+	c.bindSandbox(cmd, o)
 	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs) // the error says that the flag does not exist: it does
 	return cmd
 }

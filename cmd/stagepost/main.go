@@ -5,11 +5,18 @@ package main
 
 import (
 	"os"
+
+	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
 // version is set by the linker (-X main.version=...).
 var version = "devel"
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	sandbox.Init() // returns, but in the processes that run commands for the sandbox
+	call := run
+	if calledOrchestrator(os.Args[0]) {
+		call = orchestrator
+	}
+	os.Exit(call(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

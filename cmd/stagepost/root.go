@@ -84,9 +84,9 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	root.SetHelpCommandGroupID("run")
 	root.SetCompletionCommandGroupID("run")
 	for group, commands := range map[string][]*cobra.Command{
-		"look": {c.list(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.report(), c.locks(), c.stuck(), c.queue(), c.orphans(), c.files(), c.manifest(), c.metadata(), c.bag(), c.audit(), c.profile(), c.hooks(), c.outbox(), c.lifecycle()},
-		"act":  {c.submit(), c.access(), c.fetch(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.bulk(), c.flow(), c.event(), c.drain(), c.resume()},
-		"run":  {c.serve(), c.health(), c.demo(), c.fsck(), c.verify(), c.backup(), c.config(), c.version()},
+		"look": {c.list(), c.jobs(), c.results(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.report(), c.locks(), c.stuck(), c.queue(), c.orphans(), c.files(), c.manifest(), c.metadata(), c.bag(), c.audit(), c.profile(), c.hooks(), c.outbox(), c.lifecycle()},
+		"act":  {c.run(), c.clone(), c.submit(), c.access(), c.fetch(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.bulk(), c.flow(), c.event(), c.drain(), c.resume()},
+		"run":  {c.serve(), c.agent(), c.token(), c.health(), c.demo(), c.fsck(), c.verify(), c.backup(), c.importJobs(), c.config(), c.version()},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group
@@ -138,7 +138,11 @@ func (c *cli) api() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + version})
+	secret, err := c.settings.secret(os.LookupEnv)
+	if err != nil {
+		return nil, usage(err)
+	}
+	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + version, Token: secret})
 	return c.server, err
 }
 

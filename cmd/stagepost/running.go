@@ -20,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/store/mem"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -35,6 +36,7 @@ type application interface {
 // running is a server in this process.
 type running struct {
 	URL        string // where it answers
+	ComputeURL string // where users of job-orchestrator find it, if they do
 	MetricsURL string // where the metrics are, if they have an address of their own
 	Data       string // absolute path of the data directory
 	Engine     *engine.Engine
@@ -46,7 +48,9 @@ type running struct {
 	server   *server.Server
 	http     *http.Server
 	apps     []application
-	closers  []io.Closer // closed in reverse order at the end
+	compute  *computeApp   // nil: none
+	tokens   *token.Tokens // nil: none
+	closers  []io.Closer   // closed in reverse order at the end
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
 	failed   chan struct{}  // closed when it cannot go on
@@ -81,8 +85,16 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 		return nil, errors.Join(err, listener.Close(), r.close())
 	}
 	r.run(listener, aside)
+	if err := r.listenCompute(ctx, s, r.compute); err != nil {
+		return nil, errors.Join(err, r.Stop())
+	}
 	if err := writeAddress(s.addressFile(), r.URL); err != nil {
 		return nil, errors.Join(err, r.Stop())
+	}
+	if r.ComputeURL != "" {
+		if err := writeAddress(filepath.Join(r.Data, computeAddress), r.ComputeURL); err != nil {
+			return nil, errors.Join(err, r.Stop())
+		}
 	}
 	return r, nil
 }
@@ -108,9 +120,17 @@ func (r *running) assemble(s *settings) error {
 			return err
 		}
 	}
-	flows, err := openFlows(s, r.Data, r.metrics.Flows())
+	flows, err := openFlows(s, r.Data, r.metrics.Flows(), r.log)
 	if err != nil {
 		return err
+	}
+	r.closers = append(r.closers, flows)
+	jobs, err := r.openCompute(s)
+	if err != nil {
+		return err
+	}
+	if jobs != nil {
+		r.closers, r.apps, r.compute = append(r.closers, jobs), append(r.apps, jobs), jobs
 	}
 	bulks := bulk.New(bulk.Options{})
 	r.apps = append(r.apps, bulks, flows)
@@ -127,6 +147,15 @@ func (r *running) assemble(s *settings) error {
 	if i, ok := ingest.(submissions); ok {
 		o.Locks, o.Sight = lockList(i), i.app
 		o.Profiles, o.Hooks, o.Access = i.app, i.app, packages
+	}
+	if err := r.serveCompute(s, &o); err != nil {
+		return err
+	}
+	if s.Tokens != "" {
+		if r.tokens, err = token.Open(s.Tokens); err != nil {
+			return usage(err)
+		}
+		o.Tokens = r.tokens
 	}
 	if files != nil {
 		o.Keeper = &keeper{store: files, lives: r.Engine.Life, dir: r.Data}
@@ -239,8 +268,10 @@ func (r *running) Stop() error {
 	}
 	r.stopped.Wait()
 	err = errors.Join(r.alive(), err, r.close())
-	if gone := os.Remove(filepath.Join(r.Data, "address")); gone != nil && !errors.Is(gone, os.ErrNotExist) {
-		err = errors.Join(err, gone)
+	for _, name := range []string{"address", computeAddress} {
+		if gone := os.Remove(filepath.Join(r.Data, name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
 	}
 	return err
 }
@@ -249,6 +280,9 @@ func (r *running) Stop() error {
 func (r *running) shutdown(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
+	if r.compute != nil && r.compute.http != nil {
+		return errors.Join(r.http.Shutdown(ctx), r.compute.http.Shutdown(ctx))
+	}
 	return r.http.Shutdown(ctx)
 }
 
@@ -261,6 +295,9 @@ func (r *running) close() error {
 	r.closers = nil
 	return errors.Join(mistakes...)
 }
+
+// computeAddress is the file in the data directory that says where users of job-orchestrator find the server.
+const computeAddress = "compute-address"
 
 // writeAddress leaves the address for the commands that know the data directory: whole or not at all.
 func writeAddress(name, url string) error {

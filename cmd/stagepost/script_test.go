@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"stagepost": main})
+	sandbox.Init()
+	testscript.Main(m, map[string]func(){"stagepost": main, orchestratorName: main})
 }
 
 // TestScript runs the files in testdata/script. They are documentation as well: what a user types, and what comes back.
@@ -23,6 +26,10 @@ func TestMain(m *testing.M) {
 // Beside the commands of testscript there are `exits N command...`, which wants that exit code; `ready`, which waits until the server on the
 // data directory answers; and `let NAME`, which keeps the last output, without the line break, as $NAME.
 func TestScript(t *testing.T) {
+	examples, err := filepath.Abs("../../examples/compute")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -31,9 +38,10 @@ func TestScript(t *testing.T) {
 			e.Setenv("STAGEPOST_LISTEN", "127.0.0.1:0")
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("USER", "ann")
+			e.Setenv("EXAMPLES", examples)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "let": let},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "answers": answers, "let": let},
 	})
 }
 
@@ -74,6 +82,26 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 	}
 	ts.Fatalf("the server did not get ready")
+}
+
+// answers waits until whatever is in the background has left its address in the data directory and takes connections there, with or without a token.
+func answers(ts *testscript.TestScript, _ bool, _ []string) {
+	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		url := strings.TrimSpace(string(text))
+		if answer, err := http.Get(url + "/health"); err == nil {
+			_ = answer.Body.Close()
+			ts.Setenv("URL", url)
+			return
+		}
+	}
+	ts.Fatalf("it does not answer")
 }
 
 // let keeps the last output in a variable.

@@ -19,7 +19,7 @@ func (c *cli) serve() *cobra.Command {
 		Short: "Start a server",
 		Long: `Starts a server on a data directory and works on its jobs until it gets SIGINT or SIGTERM.
 
-It prints one line with its address and its data directory when it is ready. When it stops it takes no new jobs, gives running steps the time
+It prints one line with its address and its data directory when it is ready, and a second one with the address of compute.listen if there is one. When it stops it takes no new jobs, gives running steps the time
 of --grace, and hands back what is not done by then. A second signal ends it at once; nothing is lost by that, but steps run again.
 
 SIGHUP makes it read the configuration file anew: log.level changes at once, and applications read their own files again. Everything else changes by a
@@ -67,9 +67,16 @@ func (c *cli) runServer(cmd *cobra.Command) error {
 		return errors.Join(missing, r.Stop())
 	}
 	if c.out.mode == modeJSON {
-		err = c.out.json(map[string]string{"address": r.URL, "data": r.Data})
+		ready := map[string]string{"address": r.URL, "data": r.Data}
+		if r.ComputeURL != "" {
+			ready["compute"] = r.ComputeURL
+		}
+		err = c.out.json(ready)
 	} else {
 		_, err = fmt.Fprintf(c.out, "stagepost %s: %s, data in %s\n", version, r.URL, r.Data)
+		if r.ComputeURL != "" && err == nil {
+			_, err = fmt.Fprintf(c.out, "users of job-orchestrator: %s\n", r.ComputeURL)
+		}
 	}
 	told := c.keepTelling(cmd, systemd, r, again, &level)
 	select {

@@ -22,6 +22,7 @@ import (
 type settings struct {
 	Data   string `name:"data" doc:"the data directory: store, logs, payloads, address of the server"`
 	Server string `name:"server" doc:"the server to talk to, as a URL; defaults to the one that the data directory knows"`
+	Token  string `name:"token.file" doc:"file with the token to send to the server, which must be readable by its owner alone; STAGEPOST_TOKEN, the token itself, goes before it; defaults to none"`
 	Output string `name:"output" short:"o" doc:"how to print: table, plain (lines with tabs) or json; defaults to table on a terminal and plain in a pipe"`
 
 	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; loopback only until there is authentication"`
@@ -42,37 +43,57 @@ type settings struct {
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
+	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost token new); defaults to none: whoever reaches the server may do everything"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`
 	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) that metrics tell apart; the rest are \"other\""`
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`
 
-	Profiles      string        `name:"ingest.profiles" for:"serve" doc:"directory of ingest profiles (YAML); defaults to profiles in the data directory"`
-	IngestKeep    time.Duration `name:"ingest.keep" for:"serve" default:"0s" doc:"how long ended batches and jobs are kept; 0s means for ever"`
-	IngestTrash   time.Duration `name:"ingest.trash.keep" for:"serve" default:"7d" doc:"how long working files that nobody needs stay in the trash; 0s removes them at once"`
-	IngestWork    time.Duration `name:"ingest.work.keep" for:"serve" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; 0s means for ever"`
-	IngestReserve int64         `name:"ingest.reserve" for:"serve" unit:"bytes" default:"512MiB" doc:"bytes of the disk that ingest promises to nobody"`
-	AccessSmall   int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
-	AccessWorkers int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
-	AccessLarge   int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`
-	AccessFiles   int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
-	AccessBytes   int64         `name:"access.max.bytes" for:"serve" unit:"bytes" default:"0" doc:"content of one package; 0 means any"`
-	AccessKeep    time.Duration `name:"access.keep" for:"serve" default:"7d" doc:"how long packages can be fetched, and failures are kept; 0s means for ever"`
-	FlowWorkers   int           `name:"flow.workers" for:"serve" default:"8" doc:"tasks of flows that run at once"`
-	FlowSlots     int           `name:"flow.slots" for:"serve" default:"64" doc:"flows that are at work at once; those that only wait do not count"`
-	FlowCommands  bool          `name:"flow.commands" for:"serve" default:"false" doc:"flow files may run commands, as the user of the server. There is no login: whoever reaches the server, which is every user of this machine, may then do what the server may"`
-	FlowHTTP      bool          `name:"flow.http" for:"serve" default:"false" doc:"flow files may send HTTP requests to public addresses, from this machine"`
-	MailFrom      string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
-	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
-	MailTLS       string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
-	MailUser      string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
-	MailPassword  string        `name:"mail.passwordfile" for:"serve" doc:"file with the password of mail.user"`
-	MailHost      string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
-	MailLink      string        `name:"mail.link" for:"serve" doc:"where depositors find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
+	Profiles         string        `name:"ingest.profiles" for:"serve" doc:"directory of ingest profiles (YAML); defaults to profiles in the data directory"`
+	IngestKeep       time.Duration `name:"ingest.keep" for:"serve" default:"0s" doc:"how long ended batches and jobs are kept; 0s means for ever"`
+	IngestTrash      time.Duration `name:"ingest.trash.keep" for:"serve" default:"7d" doc:"how long working files that nobody needs stay in the trash; 0s removes them at once"`
+	IngestWork       time.Duration `name:"ingest.work.keep" for:"serve" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; 0s means for ever"`
+	IngestReserve    int64         `name:"ingest.reserve" for:"serve" unit:"bytes" default:"512MiB" doc:"bytes of the disk that ingest promises to nobody"`
+	AccessSmall      int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
+	AccessWorkers    int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
+	AccessLarge      int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`
+	AccessFiles      int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
+	AccessBytes      int64         `name:"access.max.bytes" for:"serve" unit:"bytes" default:"0" doc:"content of one package; 0 means any"`
+	AccessKeep       time.Duration `name:"access.keep" for:"serve" default:"7d" doc:"how long packages can be fetched, and failures are kept; 0s means for ever"`
+	FlowWorkers      int           `name:"flow.workers" for:"serve" default:"8" doc:"tasks of flows that run at once"`
+	FlowSlots        int           `name:"flow.slots" for:"serve" default:"64" doc:"flows that are at work at once; those that only wait do not count"`
+	FlowCommands     bool          `name:"flow.commands" for:"serve" default:"false" doc:"flow files may run commands, confined as flow.sandbox says. Without tokens there is no login: whoever reaches the server, which is every user of this machine, may then run them"`
+	FlowSandbox      string        `name:"flow.sandbox" for:"serve" choices:"auto native bwrap none require off" default:"auto" doc:"what confines the commands of flows: auto takes the best that works, require the same but never none; off: they run as the user of the server and see what it sees"`
+	FlowDirs         string        `name:"flow.dirs" for:"serve" doc:"directories, with colons between them, in or below which a flow file may have a confined command run (dir) and write; defaults to none: each has an empty one of its own"`
+	FlowHTTP         bool          `name:"flow.http" for:"serve" default:"false" doc:"flow files may send HTTP requests to public addresses, from this machine"`
+	ComputeLocal     int           `name:"compute.local" for:"serve" default:"0" doc:"jobs (users' scripts) that this server runs itself at once, in its sandbox; 0: it runs none, and has agents for them or does not compute"`
+	ComputeSandbox   string        `name:"compute.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the jobs that this server runs itself: auto takes the best that works, require the same but never none"`
+	ComputeServices  string        `name:"compute.services" for:"serve" doc:"file of the services and the agents that serve them (YAML); defaults to one service, default, with compute.local"`
+	ComputeListen    string        `name:"compute.listen" for:"serve" doc:"an address for users of job-orchestrator, such as 127.0.0.1:5000; defaults to none, or to PORT if its variables SERVICE_... are set"`
+	ComputeUpload    int64         `name:"compute.upload.bytes" for:"serve" unit:"bytes" default:"400MiB" doc:"size of one upload by users of job-orchestrator; uploads of the own API are bounded by upload.bytes"`
+	ComputeStrict    bool          `name:"compute.strict" for:"serve" default:"false" doc:"answers to users of job-orchestrator have exactly the fields and statuses of the original"`
+	ComputeKeep      time.Duration `name:"compute.keep" for:"serve" default:"48h" doc:"how long the files of a job are kept after its end (MAX_AGE)"`
+	ComputeUserBytes int64         `name:"compute.user.bytes" for:"serve" unit:"bytes" default:"0" doc:"files that one user may have here; 0 means any"`
+	ComputeRetries   int           `name:"compute.retries" for:"serve" default:"5" doc:"attempts to hand a job over to an agent; 0: one, as job-orchestrator"`
+	ComputeRetryFor  time.Duration `name:"compute.retry.for" for:"serve" default:"2m" doc:"time over which these attempts are spread"`
+	ComputeLost      time.Duration `name:"compute.lost" for:"serve" default:"1h" doc:"how long an agent may be silent before a job that it has counts as lost"`
+	ComputeTESImages string        `name:"compute.tes.images" for:"serve" doc:"images of GA4GH TES tasks and the services that run them, such as ubuntu:24.04=small,*=default; defaults to none: no such tasks are taken"`
+	ComputeTESOutput string        `name:"compute.tes.outputs" for:"serve" doc:"directories, with commas between them, to which any TES task may have outputs copied by file://, over what is there; defaults to none"`
+	ComputeTESRoots  string        `name:"compute.tes.roots" for:"serve" doc:"directories, with commas between them, from which any TES task may take inputs by file://; defaults to none"`
+	MailFrom         string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
+	MailSMTP         string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
+	MailTLS          string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
+	MailUser         string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
+	MailPassword     string        `name:"mail.passwordfile" for:"serve" doc:"file with the password of mail.user"`
+	MailHost         string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
+	MailLink         string        `name:"mail.link" for:"serve" doc:"where depositors find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
 
 	file    string            // --config
 	read    string            // the file that was read, if any
 	origins map[string]string // by name: "flag --x", "env X", "file F:LINE", "default"
 }
+
+// isDefault tells whether nobody set a setting.
+func (s *settings) isDefault(name string) bool { return s.origins[name] == "default" }
 
 // shared marks the settings that every command takes as flags.
 const shared = ""

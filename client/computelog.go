@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Streams of a compute job's log.
+const (
+	Stdout = "stdout"
+	Stderr = "stderr"
+	Both   = "both"
+)
+
+// ComputePlace is how far a log has been read, in bytes.
+type ComputePlace struct {
+	Stdout int64
+	Stderr int64
+}
+
+// String is the place as the id of a message has it.
+func (p ComputePlace) String() string { return fmt.Sprintf("%d-%d", p.Stdout, p.Stderr) }
+
+// ComputeOutput is a piece of what a job wrote. In JSON it is text, or base64 where it is none.
+type ComputeOutput struct {
+	Stream string `json:"stream"`
+	Offset int64  `json:"offset"` // of its first byte
+	Text   string `json:"text,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+// Data gives the bytes.
+func (o *ComputeOutput) Data() []byte {
+	if o.Base64 != nil {
+		return o.Base64
+	}
+	return []byte(o.Text)
+}
+
+// ComputeLog opens one stream of what a job has written so far, from a byte on. The caller closes it. NotFound: it has written nothing.
+func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offset int64) (io.ReadCloser, error) {
+	r, err := c.request(ctx, http.MethodGet, computePath(id, "/logs"), number(url.Values{"stream": {stream}}, "offset", offset), nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", "text/plain")
+	answer, err := c.do(r)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Body, nil
+}
+
+// FollowCompute gives what a job writes, as it writes it, until it has ended; before its start it waits for it. stream is stdout, stderr or both. It begins at a place, keeps that
+// up to date, and connects again where it was if the connection breaks; so each byte comes once.
+func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) error {
+	pause := 100 * time.Millisecond
+	for {
+		before := *at
+		done, err := c.followOutput(ctx, id, stream, at, each)
+		if done || ctx.Err() != nil {
+			return err
+		}
+		if kind := job.KindOf(err); err != nil && kind != job.Unavailable {
+			return err
+		}
+		if *at != before {
+			pause = 100 * time.Millisecond
+		}
+		wait := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return &job.Error{Op: "logs", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+		case <-wait.C:
+		}
+		if pause *= 2; pause > 10*time.Second {
+			return err
+		}
+	}
+}
+
+// followOutput reads one connection to its end. done tells that there is nothing to connect again for.
+func (c *Client) followOutput(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) (done bool, err error) {
+	r, err := c.request(ctx, http.MethodGet, computePath(id, "/logs"), url.Values{"stream": {stream}, "follow": {"true"}}, nil)
+	if err != nil {
+		return true, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Last-Event-ID", at.String())
+	answer, err := c.do(r)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	ended := false
+	err = messages(answer.Body, func(name, data string) error {
+		switch name {
+		case "end":
+			ended = true
+		case "output":
+			var o ComputeOutput
+			if err := json.Unmarshal([]byte(data), &o); err != nil {
+				return stopped{err}
+			}
+			place := &at.Stdout
+			if o.Stream == Stderr {
+				place = &at.Stderr
+			}
+			if o.Offset != *place {
+				return stopped{job.Errorf(job.Internal, "logs", id, "%s goes on at byte %s, not at %d", o.Stream, strconv.FormatInt(o.Offset, 10), *place)}
+			}
+			if err := each(&o); err != nil {
+				return stopped{err}
+			}
+			*place += int64(len(o.Data()))
+		}
+		return nil
+	})
+	if s := (stopped{}); errors.As(err, &s) {
+		return true, s.error
+	}
+	if ended {
+		return true, nil
+	}
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return false, unreachable(r, err)
+}

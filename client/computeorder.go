@@ -1,0 +1,246 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// ComputeOrder asks for a compute job. Its files come with it (inline, as parts of a form) or were uploaded before; one of them is run.sh, unless there is a command.
+type ComputeOrder struct {
+	Service  string            `json:"service"`
+	Name     string            `json:"name,omitempty"`  // for people
+	Owner    string            `json:"owner,omitempty"` // with a user's token its own; without authentication it defaults to "anonymous"
+	Command  *ComputeCommand   `json:"command,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Limits   ComputeLimits     `json:"limits,omitzero"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; missing: as the service says
+	Priority *int              `json:"priority,omitempty"` // 0..99, lower goes first
+	Key      string            `json:"key,omitempty"`      // idempotency key: a second order with it and the same content gives the first one's job
+	Files    []ComputeInline   `json:"files,omitempty"`    // small ones
+	Uploads  []string          `json:"uploads,omitempty"`  // ids of complete resumable uploads; their names stand in their metadata
+	Note     string            `json:"note,omitempty"`     // why
+	Actor    string            `json:"actor,omitempty"`    // who
+}
+
+// ComputeInline is a small file in an order: text, or base64 of any bytes.
+type ComputeInline struct {
+	Name   string `json:"name"` // one path element
+	Text   string `json:"text,omitempty"`
+	Base64 []byte `json:"base64,omitempty"`
+}
+
+// ComputeCommand is what is run: words as they are, or a text for bash. In JSON it is a list or a string.
+type ComputeCommand struct {
+	Words []string
+	Shell string
+}
+
+// MarshalJSON is part of json.Marshaler.
+func (c ComputeCommand) MarshalJSON() ([]byte, error) {
+	if c.Words != nil {
+		return json.Marshal(c.Words)
+	}
+	return json.Marshal(c.Shell)
+}
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (c *ComputeCommand) UnmarshalJSON(text []byte) error {
+	if len(text) > 0 && text[0] == '[' {
+		return json.Unmarshal(text, &c.Words)
+	}
+	if err := json.Unmarshal(text, &c.Shell); err != nil {
+		return fmt.Errorf("command must be a list of words or a text")
+	}
+	return nil
+}
+
+// Script makes run.sh of a command. The words stand in it between single quotes, in which bash knows nothing special: whatever they are, they
+// arrive as they were given.
+func (c *ComputeCommand) Script() (string, error) {
+	const first = "#!/bin/bash\n"
+	if c.Words == nil {
+		if strings.TrimSpace(c.Shell) == "" {
+			return "", job.Errorf(job.Invalid, "compute", "", "the command is empty")
+		}
+		if strings.ContainsRune(c.Shell, 0) {
+			return "", job.Errorf(job.Invalid, "compute", "", "the command has a NUL in it")
+		}
+		return first + strings.TrimSuffix(c.Shell, "\n") + "\n", nil
+	}
+	if len(c.Words) == 0 || c.Words[0] == "" {
+		return "", job.Errorf(job.Invalid, "compute", "", "the command is empty")
+	}
+	quoted := make([]string, len(c.Words))
+	for i, w := range c.Words {
+		if strings.ContainsRune(w, 0) {
+			return "", job.Errorf(job.Invalid, "compute", "", "word %d of the command has a NUL in it", i+1)
+		}
+		quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+	}
+	return first + "exec -- " + strings.Join(quoted, " ") + "\n", nil
+}
+
+// ComputeLimits bound what a job may use. Zero: as the service says.
+type ComputeLimits struct {
+	Wall      Seconds `json:"wall,omitempty"`
+	CPU       Seconds `json:"cpu,omitempty"`
+	Memory    Bytes   `json:"memory,omitempty"`
+	Disk      Bytes   `json:"disk,omitempty"`
+	Output    Bytes   `json:"output,omitempty"` // of standard output and of standard error each; the rest is cut
+	Processes int     `json:"processes,omitempty"`
+	Cores     float64 `json:"cores,omitempty"`
+	Files     int     `json:"files,omitempty"` // open ones, per process
+}
+
+// Seconds are a duration: in JSON a number of seconds, or a text such as "90s", "2h" or "1d12h" where one is read.
+type Seconds time.Duration
+
+// MarshalJSON is part of json.Marshaler.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (s *Seconds) UnmarshalJSON(text []byte) error {
+	d, err := ParseSeconds(plain(text))
+	*s = Seconds(d)
+	return err
+}
+
+// Bytes are a number of bytes: in JSON a number, or a text such as "512MiB" or "4G" where one is read.
+type Bytes int64
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (b *Bytes) UnmarshalJSON(text []byte) error {
+	n, err := ParseBytes(plain(text))
+	*b = Bytes(n)
+	return err
+}
+
+// plain gives a JSON string without its quotes, and anything else as it is.
+func plain(text []byte) string {
+	var s string
+	if json.Unmarshal(text, &s) == nil {
+		return s
+	}
+	return string(text)
+}
+
+// ParseSeconds reads seconds ("90", "1.5") or a duration ("90s", "2h30m", "1d12h").
+func ParseSeconds(text string) (time.Duration, error) {
+	bad := fmt.Errorf("%.40q is no duration (such as 90s, 2h or 1d12h)", text)
+	if text == "" {
+		return 0, bad
+	}
+	if n, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(n >= 0 && n <= math.MaxInt64/float64(time.Second)-1) {
+			return 0, bad
+		}
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		days, rest = "0", text
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, bad
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	if rest != "" {
+		more, err := time.ParseDuration(rest)
+		if err != nil || more < 0 || d+more < d {
+			return 0, bad
+		}
+		d += more
+	}
+	return d, nil
+}
+
+// units are the letters of multiples: with "i" behind them, or alone, of 1024; with "B" alone of 1000, as SI has it.
+const units = "KMGTP"
+
+// ParseBytes reads a number of bytes: "1048576", "512MiB", "4G" (of 1024), "4GB" (of 1000), "1.5GiB".
+func ParseBytes(text string) (int64, error) {
+	bad := fmt.Errorf("%.40q is no number of bytes (such as 1048576, 512MiB or 4G)", text)
+	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
+	factor := 1.0
+	if unit != "" && unit != "B" {
+		power := strings.IndexByte(units, unit[0]) + 1
+		base := 1024.0
+		switch unit[1:] {
+		case "", "I", "IB":
+		case "B":
+			base = 1000
+		default:
+			return 0, bad
+		}
+		if power == 0 {
+			return 0, bad
+		}
+		factor = math.Pow(base, float64(power))
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && factor == 1 && n >= 0 {
+		return n, nil
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n >= 0 && n*factor < math.MaxInt64) {
+		return 0, bad
+	}
+	return int64(n * factor), nil
+}
+
+// ParseComputeLimits reads "wall=10m,memory=2GiB,...", as the command line has it.
+func ParseComputeLimits(text string) (l ComputeLimits, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
+		if !ok {
+			return l, fmt.Errorf("a limit is name=value, not %.60q", part)
+		}
+		if err := l.set(name, value); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+func (l *ComputeLimits) set(name, value string) error {
+	durations := map[string]*Seconds{"wall": &l.Wall, "cpu": &l.CPU}
+	sizes := map[string]*Bytes{"memory": &l.Memory, "disk": &l.Disk, "output": &l.Output}
+	counts := map[string]*int{"processes": &l.Processes, "files": &l.Files}
+	switch {
+	case durations[name] != nil:
+		d, err := ParseSeconds(value)
+		*durations[name] = Seconds(d)
+		return named(name, err)
+	case sizes[name] != nil:
+		n, err := ParseBytes(value)
+		*sizes[name] = Bytes(n)
+		return named(name, err)
+	case counts[name] != nil:
+		n, err := strconv.Atoi(value)
+		*counts[name] = n
+		return named(name, err)
+	case name == "cores":
+		n, err := strconv.ParseFloat(value, 64)
+		if err == nil && !(n >= 0 && n <= 1e6) {
+			err = fmt.Errorf("%.40q is no number of cores", value)
+		}
+		l.Cores = n
+		return named(name, err)
+	}
+	return fmt.Errorf("there is no limit %.40q (known: wall, cpu, memory, disk, output, processes, cores, files)", name)
+}
+
+func named(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

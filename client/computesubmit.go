@@ -1,0 +1,166 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/textproto"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// ComputeSource is a file that is handed in with a compute job.
+type ComputeSource struct {
+	Name    string
+	Size    int64
+	Content io.ReaderAt // may be read again after a broken connection
+}
+
+// resumable is from which size on a file is uploaded so that a broken connection does not begin it anew.
+const resumable = 16 << 20
+
+// SubmitCompute hands in a compute job with its files, large ones by resumable uploads, and tells how many bytes of all are there. It tries again after broken connections: the order has a
+// key, its own or a random one, so that it makes one job however often it arrives. With the answer the server has everything on its disk.
+func (c *Client) SubmitCompute(ctx context.Context, o ComputeOrder, files []ComputeSource, told func(done, total int64)) (ComputeJob, error) {
+	if o.Key == "" {
+		o.Key = rand.Text()
+	}
+	m := &meter{told: told}
+	for i := range files {
+		m.total += files[i].Size
+	}
+	var small []ComputeSource
+	for i := range files {
+		if files[i].Size < resumable {
+			small = append(small, files[i])
+			continue
+		}
+		id, err := c.UploadCompute(ctx, &files[i], m.add)
+		switch {
+		case errors.Is(err, errNoUploads):
+			small = append(small, files[i])
+		case err != nil:
+			return ComputeJob{}, err
+		default:
+			o.Uploads = append(o.Uploads, id)
+		}
+	}
+	before := m.done
+	for pause := 200 * time.Millisecond; ; pause *= 2 {
+		m.done = before
+		j, err := c.sendCompute(ctx, o, small, m.add)
+		if err == nil || job.KindOf(err) != job.Unavailable || pause > 3*time.Second || ctx.Err() != nil {
+			return j, err
+		}
+		if err := rest(ctx, pause); err != nil {
+			return j, err
+		}
+	}
+}
+
+// meter adds up what was sent.
+type meter struct {
+	done, total int64
+	told        func(done, total int64)
+}
+
+func (m *meter) add(n int64) {
+	m.done += n
+	if m.told != nil {
+		m.told(m.done, m.total)
+	}
+}
+
+// rest waits unless the context ends.
+func rest(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return &job.Error{Op: "request", Kind: job.Unavailable, Err: context.Cause(ctx)}
+	case <-t.C:
+		return nil
+	}
+}
+
+// sendCompute hands in an order once, as a form.
+func (c *Client) sendCompute(ctx context.Context, o ComputeOrder, files []ComputeSource, add func(int64)) (ComputeJob, error) {
+	if len(files) == 0 {
+		return send[ComputeJob](ctx, c, http.MethodPost, "/api/compute/jobs", nil, o)
+	}
+	pipe, into := io.Pipe()
+	form := multipart.NewWriter(into)
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		_ = into.CloseWithError(writeCompute(form, o, files, add))
+	}()
+	defer func() {
+		_ = pipe.Close()
+		<-wrote // add is not called any more
+	}()
+	r, err := c.request(ctx, http.MethodPost, "/api/compute/jobs", nil, pipe)
+	if err != nil {
+		return ComputeJob{}, err
+	}
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	text, err := c.text(r)
+	if err != nil {
+		return ComputeJob{}, err
+	}
+	var j ComputeJob
+	if err := json.Unmarshal(text, &j); err != nil {
+		return j, job.Errorf(job.Internal, "decode", "", "the answer to an order: %w", err)
+	}
+	return j, nil
+}
+
+// writeCompute writes the parts in the order that the server needs for streaming: what it is, then the files.
+func writeCompute(form *multipart.Writer, o ComputeOrder, files []ComputeSource, add func(int64)) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	h := textproto.MIMEHeader{"Content-Disposition": {`form-data; name="order"`}, "Content-Type": {"application/json"}}
+	part, err := form.CreatePart(h)
+	if err != nil {
+		return err
+	}
+	if _, err := part.Write(text); err != nil {
+		return err
+	}
+	for i := range files {
+		f := &files[i]
+		part, err := form.CreateFormFile("file", f.Name)
+		if err != nil {
+			return err
+		}
+		n, err := io.Copy(part, &counted{io.NewSectionReader(f.Content, 0, f.Size), add})
+		if err == nil && n != f.Size {
+			err = job.Errorf(job.Invalid, "submit", "", "%s became shorter while it was read", f.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return form.Close()
+}
+
+// counted tells how much of a reader was read.
+type counted struct {
+	io.Reader
+	add func(int64)
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	if n > 0 {
+		c.add(int64(n))
+	}
+	return n, err
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/wire"
+)
+
+// agentSettings are the flags of stagepost agent, completed by the environment variables of job-orchestrator.
+type agentSettings struct {
+	data, listen, server, name   string
+	store                        string // directory of the database
+	tokenFile, services, sandbox string
+	memory, policy               string
+	slots                        int
+	cores                        float64
+	grace, keep, records         time.Duration
+	anyone                       bool
+	compat                       wire.Compat
+}
+
+func (c *cli) agent() *cobra.Command {
+	a := &agentSettings{}
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run users' jobs on this machine, for a server",
+		Long: `Starts an agent: it takes payloads from servers, runs each one's run.sh confined, and keeps the results until the server has them.
+
+With --server it dials the server and is reached through that connection; with --listen it waits for servers on an address: those of Stagepost under /v1/, and those
+of job-orchestrator, which it answers as the original client does. Both may be given.
+
+It prints one line with its address and its data directory when it is ready. On SIGINT or SIGTERM it takes nothing new, gives payloads that run the time of --grace, then
+ends them: they fail with the cause agent-stopped and keep their output. Those that wait are run after the next start. A second signal ends it at once; then, as after
+kill -9, payloads that ran end with it, are never run again, and fail with the cause agent-died.
+
+The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY and COMPAT of job-orchestrator are honoured where no flag says otherwise.`,
+		Example: "  stagepost agent --server https://jobs.example.org --data /srv/agent --token-file /etc/stagepost/agent.token\n" +
+			"  stagepost agent --listen 127.0.0.1:9000 --data /srv/agent --services /etc/stagepost/services.yaml",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.complete(c.settings, cmd.Flags().Changed); err != nil {
+				return err
+			}
+			return c.runAgent(cmd, a)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.listen, "listen", "", "the address to listen on; port 0 takes a free one; defaults to none with --server, else to all addresses and PORT if that is set")
+	f.StringVar(&a.name, "name", "", "the name of this agent; defaults to that of the machine")
+	f.IntVar(&a.slots, "slots", 0, "payloads that run at once; defaults to the number of processors")
+	f.Float64Var(&a.cores, "cores", 0, "processors that payloads together may ask for; defaults to all, negative: any number")
+	f.StringVar(&a.memory, "memory", "", "memory that payloads together may ask for; defaults to that of the machine")
+	f.StringVar(&a.tokenFile, "agent-token-file", "", "file with the token that callers of --listen must bring; defaults to none")
+	f.StringVar(&a.services, "services", "", "file of services (YAML), the same as the server's; defaults to none: any service")
+	f.StringVar(&a.sandbox, "sandbox", "", "how payloads are confined: auto, native, bwrap, none, or require: whatever works but none; defaults to auto")
+	f.DurationVar(&a.grace, "grace", 30*time.Second, "that running payloads get when the agent stops")
+	f.DurationVar(&a.keep, "keep", 0, "how long results are kept after a payload's end if no server says that it has them; defaults to 48h")
+	f.DurationVar(&a.records, "records", 30*24*time.Hour, "how long it is remembered that a payload was here")
+	f.BoolVar(&a.anyone, "anyone", false, "listen beyond loopback without a token: whoever reaches the address can run commands on this machine")
+	c.complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
+	cmd.AddCommand(c.agentDoctor(), c.agentDrain(), c.agentResume())
+	return cmd
+}
+
+// complete takes what no flag says from the environment, and checks.
+func (a *agentSettings) complete(s *settings, flag func(string) bool) error {
+	env, err := wire.Environ(os.Environ(), wire.AgentMode)
+	if err != nil {
+		return usage(err)
+	}
+	a.data, a.server, a.compat, a.policy = s.Data, s.Server, env.Compat, string(env.ScriptPolicy)
+	if !flag("data") && os.Getenv("DATA_PATH") != "" {
+		a.data = env.DataPath
+	}
+	a.store = a.data
+	if os.Getenv("DB_PATH") != "" { // the original's is a file; the store is a directory beside it
+		a.store = env.DBPath + ".stagepost"
+	}
+	if !flag("keep") && os.Getenv("MAX_AGE") != "" {
+		a.keep = env.MaxAge
+	}
+	if !flag("sandbox") {
+		a.sandbox = cmp.Or(env.Sandbox, "auto")
+	}
+	if a.listen == "" && os.Getenv("PORT") != "" {
+		a.listen, a.anyone = fmt.Sprintf(":%d", env.Port), true
+	}
+	if a.name == "" {
+		host, _ := os.Hostname()
+		a.name = strings.ToLower(cmp.Or(host, "agent"))
+	}
+	if a.listen == "" && a.server == "" {
+		return usagef("an agent is reached by --listen ADDRESS or through --server URL: give one of them")
+	}
+	return a.checkListen()
+}
+
+// checkListen refuses to let strangers run commands by mistake.
+func (a *agentSettings) checkListen() error {
+	if a.listen == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(a.listen)
+	if err != nil {
+		return usagef("--listen %q: it must be HOST:PORT", a.listen)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.tokenFile == "" && !a.anyone {
+		return usagef("--listen %q is not a loopback address: whoever reaches it could run commands here; give --agent-token-file FILE, or --anyone if that is meant", a.listen)
+	}
+	return nil
+}
+
+// token reads the token of callers, or gives none.
+func (a *agentSettings) token() (string, error) { return readAgentToken(a.tokenFile) }
+
+// readAgentToken reads a token file: the first line, at least 16 characters, readable by its owner alone.
+func readAgentToken(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return "", usage(err)
+	}
+	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		return "", usagef("%s has the mode %#o: nobody but its owner may read it (chmod 600)", name, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", usage(err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if line = strings.TrimSpace(line); len(line) < 16 {
+		return "", usagef("%s: a token has 16 characters or more", name)
+	}
+	return line, nil
+}
+
+// options makes the agent's options.
+func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: a.keep, Log: log, Policy: wire.Policy(a.policy)}
+	var mistakes []error
+	if a.memory != "" {
+		n, err := compute.ParseBytes(a.memory)
+		if err != nil {
+			mistakes = append(mistakes, fmt.Errorf("--memory: %w", err))
+		}
+		o.Memory = n
+	}
+	if a.services != "" {
+		s, err := site.Read(a.services)
+		if err != nil {
+			mistakes = append(mistakes, err)
+		} else {
+			o.Services = s.Agent()
+			mistakes = append(mistakes, a.exposed(o.Services))
+		}
+	}
+	if err := errors.Join(mistakes...); err != nil {
+		return o, usage(err)
+	}
+	return o, nil
+}
+
+// exposed refuses an address that scripts on the machine's network could use to order the agent about.
+func (a *agentSettings) exposed(services map[string]agent.Service) error {
+	if a.listen == "" || a.tokenFile != "" || a.anyone {
+		return nil
+	}
+	for name, s := range services {
+		if s.Network == "host" {
+			return fmt.Errorf("the service %s has network: host: its scripts could order this agent about; give it --agent-token-file, or --server in place of --listen", name)
+		}
+	}
+	return nil
+}

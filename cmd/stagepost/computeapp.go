@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/legacy"
+	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/slurm"
+	"github.com/stagepost/stagepost/app/compute/tes"
+	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// computeApp is what brings compute into a server: the application, the agent that the server has in itself, and the listener for users of job-orchestrator.
+type computeApp struct {
+	*compute.App
+	site    *site.Site
+	agents  map[string]compute.Executor
+	local   *agent.App // nil: none
+	sandbox *sandbox.Sandbox
+	http    *http.Server // of the wire of job-orchestrator; nil: none
+	tunnels *tunnels     // of agents that come by themselves
+	engine  *engine.Engine
+	tes     *tes.Adapter // nil: no tasks of GA4GH TES are taken
+}
+
+// computeSite reads the services: from the file, and from job-orchestrator's variables.
+func computeSite(s *settings) (*site.Site, *wire.Config, error) {
+	all := &site.Site{}
+	if s.ComputeServices != "" {
+		var err error
+		if all, err = site.Read(s.ComputeServices); err != nil {
+			return nil, nil, usage(err)
+		}
+	}
+	c := &wire.Config{}
+	if slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") }) || s.ComputeListen != "" {
+		read, err := wire.Environ(os.Environ(), wire.ServerMode)
+		if err != nil {
+			return nil, nil, usage(err)
+		}
+		c = &read
+		if err := all.Add(c); err != nil {
+			return nil, nil, usage(err)
+		}
+		if s.ComputeListen == "" {
+			s.ComputeListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(c.Port)))
+		}
+	}
+	if len(all.Services) == 0 && (s.ComputeLocal > 0 || len(all.Agents) > 0) {
+		all.Services = []site.Service{{Name: "default", RunsPerUser: max(5, s.ComputeLocal), MaxRuns: max(10, s.ComputeLocal)}}
+	}
+	return all, c, nil
+}
+
+// openCompute makes the application, or gives nil if there is nothing to compute with.
+func (r *running) openCompute(s *settings) (*computeApp, error) {
+	all, env, err := computeSite(s)
+	if err != nil || len(all.Services) == 0 {
+		return nil, err
+	}
+	o := compute.Options{
+		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, NoRetry: s.ComputeRetries == 0, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: s.ComputeKeep, UserBytes: s.ComputeUserBytes,
+		NeedScript: env.StrictUpload, Policy: env.ScriptPolicy, InjectTrap: env.LegacyInjectTrap, Resend: env.LegacyRedispatch, Log: r.log,
+	}
+	if env.Compat == wire.Strict && s.isDefault("compute.strict") {
+		s.ComputeStrict = true
+	}
+	if env.Sandbox != "" && os.Getenv("SANDBOX") != "" && s.isDefault("compute.sandbox") {
+		s.ComputeSandbox = env.Sandbox
+	}
+	if env.MaxAge > 0 && os.Getenv("MAX_AGE") != "" && s.isDefault("compute.keep") {
+		o.Keep = env.MaxAge
+	}
+	if _, set := os.LookupEnv("DISPATCH_RETRIES"); set && s.isDefault("compute.retries") {
+		o.Retries, o.NoRetry = env.DispatchRetries+1, env.DispatchRetries == 0
+	}
+	app, err := compute.New(o)
+	if err != nil {
+		return nil, err
+	}
+	c := &computeApp{App: app, site: all, agents: map[string]compute.Executor{}}
+	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, s, env), c.openTunnels(r), c.openTES(r, s)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// openLocal makes the agent that the server has in itself.
+func (c *computeApp) openLocal(r *running, s *settings) error {
+	if s.ComputeLocal == 0 {
+		return nil
+	}
+	box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.ComputeSandbox, Name: "stagepost-" + site.Local, Log: r.log})
+	if err != nil {
+		return err
+	}
+	c.sandbox = box
+	if box.Tier() == sandbox.None {
+		r.log.Warn("jobs run without a sandbox: they may do what this server may", "remedy", "stagepost agent doctor")
+	}
+	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: s.ComputeKeep, Log: r.log,
+		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	if c.local, err = agent.New(o); err != nil {
+		return err
+	}
+	c.agents[site.Local] = c.local.Local()
+	return nil
+}
+
+// openAgents makes the executors that the site names.
+func (c *computeApp) openAgents(r *running, s *settings, env *wire.Config) error {
+	for _, a := range c.site.Agents {
+		var x compute.Executor
+		var err error
+		switch {
+		case a.URL != "":
+			x, err = remoteAgent(a.Name, a.URL, a.TokenFile)
+		case a.Slurm != nil:
+			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition, Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
+				Services: a.Services, Poll: a.Slurm.Poll.Duration, Log: r.log})
+		case a.Legacy != "" || a.Endpoints != nil:
+			x, err = dialLegacy(&a, env.LegacyRedispatch)
+		case a.Tunnel:
+			continue // it comes by itself
+		}
+		if err != nil {
+			return usagef("agent %s: %v", a.Name, err)
+		}
+		c.agents[a.Name] = x
+	}
+	return nil
+}
+
+func remoteAgent(name, url, tokenFile string) (compute.Executor, error) {
+	o := agent.DialOptions{Name: name, URL: url}
+	if tokenFile != "" {
+		text, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Token = strings.TrimSpace(string(text))
+	}
+	return agent.Dial(o)
+}
+
+func dialLegacy(a *site.Agent, resend bool) (compute.Executor, error) {
+	o := legacy.Options{Services: a.Services, Resend: resend}
+	if a.Endpoints != nil {
+		o.Endpoints = *a.Endpoints
+		return legacy.New(o)
+	}
+	var err error
+	if o.Endpoints, err = wire.AgentAt(a.Legacy); err != nil {
+		return nil, err
+	}
+	return legacy.New(o)
+}
+
+// Works are the kinds that the engine is to be made with.
+func (c *computeApp) Works() []engine.Work {
+	works := c.announceTES(c.App.Works())
+	if c.local != nil {
+		works = append(works, c.local.Works()...)
+	}
+	return works
+}
+
+// Deliver gives the topics of the outbox that the application delivers.
+func (c *computeApp) Deliver() map[string]engine.Deliver {
+	all := c.App.Deliver()
+	if c.tes != nil {
+		all[tes.Topic] = c.deliverTES
+	}
+	return all
+}
+
+// Bind joins everything to the engine, the agents last: they begin to take jobs.
+func (c *computeApp) Bind(e *engine.Engine) {
+	c.engine = e
+	if c.local != nil {
+		c.local.Bind(e)
+	}
+	c.App.Bind(e)
+	for name, x := range c.agents {
+		c.Join(name, x)
+	}
+}
+
+// listenCompute makes the listener for users of job-orchestrator, if there is to be one.
+func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp) error {
+	if c == nil || s.ComputeListen == "" {
+		return nil
+	}
+	l, err := server.Listen(ctx, s.ComputeListen, s.Connections)
+	if err != nil {
+		return usage(err)
+	}
+	o := wire.Options{Log: r.log, Who: r.wireOwner(), Limits: wire.Limits{Body: s.ComputeUpload}}
+	if s.ComputeStrict {
+		o.Compat = wire.Strict
+	}
+	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Token: o.Who != nil})
+	c.http = &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	r.ComputeURL = "http://" + l.Addr().String()
+	r.stopped.Go(func() {
+		if err := c.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			r.fail(err)
+		}
+	})
+	return nil
+}
+
+// wireOwner gives the owner of the token of a request over the wire of job-orchestrator, or nil if there are no tokens.
+func (r *running) wireOwner() func(*http.Request) (string, error) {
+	if r.tokens == nil {
+		return nil
+	}
+	return func(q *http.Request) (string, error) {
+		who, err := r.tokens.Check(q)
+		if err == nil && who.Role == token.Worker {
+			err = errors.New("the token is a worker's")
+		}
+		return who.Owner, err
+	}
+}
+
+// Close ends the application.
+func (c *computeApp) Close() error {
+	err := c.App.Close()
+	if c.tunnels != nil {
+		err = errors.Join(err, c.tunnels.Close())
+	}
+	if c.tes != nil {
+		err = errors.Join(err, c.tes.Close())
+	}
+	if c.http != nil {
+		err = errors.Join(err, c.http.Close())
+	}
+	if c.local != nil {
+		err = errors.Join(err, c.local.Close())
+	}
+	if c.sandbox != nil {
+		err = errors.Join(err, c.sandbox.Close())
+	}
+	return err
+}

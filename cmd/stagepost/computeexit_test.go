@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// TestComputeExit holds every way to end against the exit code of run that its help promises.
+func TestComputeExit(t *testing.T) {
+	ending := func(exit int, signal string) *client.ComputeEnding {
+		return &client.ComputeEnding{ExitCode: exit, Signal: signal}
+	}
+	for _, test := range []struct {
+		state       lifecycle.State
+		cause       string
+		ending      *client.ComputeEnding
+		interrupted bool
+		want        int
+	}{
+		{"Completed", "", ending(0, ""), false, 0},
+		{"Completed", "", ending(0, ""), true, 0}, // it was faster than Ctrl-C
+		{"Failed", "exit-code", ending(1, ""), false, 1},
+		{"Failed", "exit-code", ending(255, ""), true, 255},
+		{"Failed", "signal", ending(-1, "SIGSEGV"), false, 139},
+		{"Failed", "signal", ending(-1, "SIGRTMIN+1"), false, 125},
+		{"Failed", "memory", ending(-1, "SIGKILL"), false, 137},
+		{"Failed", "timeout", ending(-1, "SIGKILL"), false, 124},
+		{"Failed", "cpu", ending(-1, "SIGXCPU"), false, 124},
+		{"Failed", "disk", ending(1, ""), false, 122},
+		{"Failed", "results-lost", ending(0, ""), false, 121},
+		{"Failed", "rejected", nil, false, 123},
+		{"Invalid", "", nil, false, 123},
+		{"Failed", "lost", nil, false, 125},
+		{"Failed", "unreachable", nil, false, 125},
+		{"Failed", "agent-died", ending(-1, "SIGKILL"), false, 125},
+		{"Killed", "killed", ending(-1, "SIGKILL"), false, 143},
+		{"Killed", "", nil, false, 143},
+		{"Killed", "killed", ending(-1, "SIGKILL"), true, 130},
+	} {
+		outcome := lifecycle.Failed
+		if test.state == "Completed" {
+			outcome = lifecycle.OK
+		}
+		j := client.ComputeJob{State: test.state, Outcome: outcome, Cause: test.cause, Ending: test.ending}
+		err := outside(endOf(&j, test.interrupted))
+		if got := code(err); got != test.want {
+			t.Errorf("%+v: got %d (%v)", test, got, err)
+		}
+	}
+	lost := resultsLost{job.Errorf(job.Unavailable, "results", "", "x")}
+	failed := computeEnded{exit: 3}
+	for want, err := range map[int]error{
+		121: lost, 3: errors.Join(lost, failed), 125: job.Errorf(job.NotFound, "x", "", "x"), 130: errAbandoned, 2: usagef("x"), 6: fmt.Errorf("y: %w", errTimeout),
+	} {
+		if got := code(outside(err)); got != want {
+			t.Errorf("%v: got %d, want %d", err, got, want)
+		}
+	}
+	if got := code(job.Errorf(job.NotFound, "x", "", "x")); got != exitNotFound {
+		t.Errorf("the control: other commands give %d", got)
+	}
+}

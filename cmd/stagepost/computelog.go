@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+	"unicode/utf8"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// readOutput prints what a compute job wrote: standard output to standard output and standard error to standard error, as far as they are wanted. With follow it goes on until the
+// job has ended, by one connection that stays open.
+func (c *cli) readOutput(ctx context.Context, api *client.Client, id job.ID, stream string, follow bool) error {
+	switch stream {
+	case client.Stdout, client.Stderr, client.Both:
+	default:
+		return usagef("--stream must be stdout, stderr or both, not %q", stream)
+	}
+	if follow {
+		err := api.FollowCompute(ctx, id, stream, &client.ComputePlace{}, c.pass)
+		if err != nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	streams := []string{stream}
+	if stream == client.Both {
+		streams = []string{client.Stdout, client.Stderr}
+	}
+	for _, one := range streams {
+		if err := c.readStream(ctx, api, id, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readStream prints one stream as far as it is there.
+func (c *cli) readStream(ctx context.Context, api *client.Client, id job.ID, stream string) error {
+	body, err := api.ComputeLog(ctx, id, stream, 0)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	buffer := make([]byte, 64<<10)
+	for at := int64(0); ; {
+		n, err := body.Read(buffer)
+		if n > 0 {
+			piece := client.ComputeOutput{Stream: stream, Offset: at, Text: string(buffer[:n])}
+			if !utf8.Valid(buffer[:n]) {
+				piece.Text, piece.Base64 = "", buffer[:n]
+			}
+			if err := c.pass(&piece); err != nil {
+				return err
+			}
+			at += int64(n)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return job.Errorf(job.Unavailable, "logs", id, "it broke off after %d bytes: %w", at, err)
+		}
+	}
+}

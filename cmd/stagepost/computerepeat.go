@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// clone makes a new compute job of the files of another.
+func (c *cli) clone() *cobra.Command {
+	var r client.ComputeRepeat
+	var a act
+	var env, labels, limits []string
+	var priority int
+	cmd := &cobra.Command{
+		Use:   "clone ID",
+		Short: "Make a new compute job of the files of another, with changes",
+		Long: `Makes a new compute job of the files of another one, whatever became of that. What is given replaces what the other one had; variables are laid over its own, and
+NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
+		Example:           "  stagepost clone cmp_01J9... --limit memory=8GiB\n  stagepost clone cmp_01J9... --service large --env SEED=2 --name again",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeComputeIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			var err error
+			if r.Env, err = variables(env); err != nil {
+				return err
+			}
+			if r.Labels, err = pairs("label", labels); err != nil {
+				return err
+			}
+			if len(limits) > 0 {
+				if r.Limits, err = client.ParseComputeLimits(strings.Join(limits, ",")); err != nil {
+					return usagef("--limit: %w", err)
+				}
+			}
+			if cmd.Flags().Changed("priority") {
+				r.Priority = &priority
+			}
+			r.Note, r.Actor, r.As = a.note, whoami(a.actor), a.as
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			j, err := api.CloneCompute(ctx, job.ID(args[0]), r)
+			if err != nil {
+				return err
+			}
+			return c.toldCompute(&j, []string{"ID", "STATE", "OUTCOME"})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Service, "service", "", "another service")
+	f.StringVar(&r.Name, "name", "", "another name")
+	f.StringArrayVarP(&env, "env", "e", nil, "a variable: NAME=VALUE; NAME= takes it away; may be given again")
+	f.StringArrayVar(&limits, "limit", nil, "other limits, such as wall=10m,memory=2GiB")
+	f.StringArrayVar(&labels, "label", nil, "other labels, in place of all: NAME=VALUE; may be given again")
+	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
+	f.IntVar(&priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
+	f.StringVarP(&a.note, "note", "m", "", "why; stands in the history")
+	f.StringVar(&a.as, "as", "operator", "who asks: operator or owner")
+	f.StringVar(&a.actor, "actor", "", "your name in the history; defaults to the login name")
+	c.complete(cmd, "as", "operator", "owner")
+	c.completeCompute(cmd)
+	return cmd
+}
+
+// computeEvents are the events of people that compute jobs have calls of their own for: a cancellation waits for a job in passing, and a retry makes a new job, for what was
+// reported once stays true.
+var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, job.ID, *client.Act) (client.ComputeJob, error){
+	"cancel": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
+		return api.CancelCompute(ctx, id, *a)
+	},
+	"retry": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
+		return api.RetryCompute(ctx, id, client.ComputeRepeat{Confirm: a.Confirm, Note: a.Note, Actor: a.Actor, As: a.As})
+	},
+}
+
+// cause causes an event on a job, by the way that its application has for it.
+func cause(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (client.Job, error) {
+	do := computeEvents[e]
+	if do == nil || !isCompute(string(id)) {
+		return api.Do(ctx, id, e, *a)
+	}
+	j, err := do(ctx, api, id, a)
+	if err != nil {
+		return client.Job{}, err
+	}
+	return api.Job(ctx, j.ID)
+}

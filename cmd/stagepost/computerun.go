@@ -1,0 +1,373 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// scriptName is the file that a compute job runs.
+const scriptName = "run.sh"
+
+// computeRun are the flags of run.
+type computeRun struct {
+	client.ComputeOrder
+	env, labels, limits []string
+	priority            int
+	keepInputs          bool
+	detach              bool
+	out                 string
+}
+
+// run runs files on a service, as if it were here: what the script writes comes out here as it writes it, and its exit code is that of the command.
+func (c *cli) run() *cobra.Command {
+	var r computeRun
+	cmd := &cobra.Command{
+		Use:   "run FILE... [-- COMMAND [ARGUMENT...]]",
+		Short: "Run files on a service, as if it were here",
+		Long: `Uploads files, has run.sh among them or a command run, and follows it: its standard output comes to standard output and its standard error to standard error as it writes them.
+With --out the results are unpacked into a new directory, also after a failure. A command stands behind --; its words arrive as they are, without a shell between.
+
+Uploads are flat: a file goes by the last part of its name, and a directory is refused, because what is in it could not keep its place. Pack it, and unpack it in run.sh.
+Large files are uploaded resumably; with --key the whole order can be sent again after a broken connection, and makes one job.
+
+The first Ctrl-C cancels the job and waits for its end, a second one leaves at once; the cancellation goes on. With -o json each piece of output is a line of JSON, and
+the last line is the job.
+
+The exit code is that of the script, as long as it has one: 128+N after signal N; 124 when its time was up; 137 when it used more memory than it may; 122 when it wrote
+more than it may; 143 when somebody cancelled it, 130 after Ctrl-C here; 121 when it ran well and its results could not be had whole; 123 when it was refused; 125 when
+Stagepost could not run it, or does not know what became of it. Wrong usage is 2, and --timeout 6, after which the job goes on.`,
+		Example: `  stagepost run data.csv --service python -- python3 -c 'print(sum(1 for _ in open("data.csv")))'
+  stagepost run run.sh input.tar --limit wall=10m,memory=2GiB --out results
+  stagepost run run.sh --detach --key nightly-2026-05-04`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			files, words := args, []string(nil)
+			if dash >= 0 {
+				files, words = args[:dash], args[dash:]
+			}
+			if err := r.complete(cmd, files, words); err != nil {
+				return err
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			return outside(c.runFiles(ctx, api, &r, files))
+		},
+	}
+	r.bind(cmd)
+	c.completeCompute(cmd)
+	return cmd
+}
+
+func (r *computeRun) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&r.Service, "service", "", "the service to run on; defaults to the only one there is")
+	f.StringVar(&r.Name, "name", "", "a name for people")
+	f.StringArrayVarP(&r.env, "env", "e", nil, "a variable for the script: NAME=VALUE, or NAME for its value here; may be given again")
+	f.StringArrayVar(&r.limits, "limit", nil, "limits: wall=10m,cpu=5m,memory=2GiB,disk=10G,output=1M,processes=64,cores=2,files=256")
+	f.StringArrayVar(&r.labels, "label", nil, "a label for lists: NAME=VALUE; may be given again")
+	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
+	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the owner of the token, else to the login name")
+	f.IntVar(&r.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
+	f.BoolVar(&r.keepInputs, "inputs", false, "the results hold the inputs, too; defaults to what the service says")
+	f.BoolVar(&r.detach, "detach", false, "print the job and do not follow it")
+	f.StringVar(&r.out, "out", "", "unpack the results into this directory, which must not be there")
+	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
+	f.StringVar(&r.Actor, "actor", "", "your name in the history; defaults to the login name")
+}
+
+// complete makes the order of the flags.
+func (r *computeRun) complete(cmd *cobra.Command, files, words []string) error {
+	var err error
+	if r.Env, err = variables(r.env); err != nil {
+		return err
+	}
+	if r.Labels, err = pairs("label", r.labels); err != nil {
+		return err
+	}
+	if len(r.limits) > 0 {
+		if r.Limits, err = client.ParseComputeLimits(strings.Join(r.limits, ",")); err != nil {
+			return usagef("--limit: %w", err)
+		}
+	}
+	if cmd.Flags().Changed("priority") {
+		r.Priority = &r.priority
+	}
+	if cmd.Flags().Changed("inputs") {
+		r.Inputs = &r.keepInputs
+	}
+	r.Actor = whoami(r.Actor)
+	if r.Owner == "" {
+		r.Owner = whoami("")
+	}
+	script := false
+	for _, name := range files {
+		script = script || filepath.Base(name) == scriptName
+	}
+	switch {
+	case len(words) > 0 && script:
+		return usagef("there is %s among the files, and a command as well: which is to run? A command becomes %s", scriptName, scriptName)
+	case len(words) > 0:
+		r.Command = &client.ComputeCommand{Words: words}
+	case !script:
+		return usagef("it needs %s among the files, or a command behind --", scriptName)
+	case r.detach && r.out != "":
+		return usagef("--detach does not wait for results: stagepost results ID --out %s fetches them later", r.out)
+	}
+	return free(r.out)
+}
+
+// variables reads --env: NAME=VALUE, or NAME for what it is here.
+func variables(given []string) (map[string]string, error) {
+	var all []string
+	for _, one := range given {
+		if !strings.Contains(one, "=") {
+			value, ok := os.LookupEnv(one)
+			if !ok {
+				return nil, usagef("--env %s: there is no such variable here", one)
+			}
+			one += "=" + value
+		}
+		all = append(all, one)
+	}
+	return pairs("env", all)
+}
+
+// pairs reads NAME=VALUE; of two with one name the last counts.
+func pairs(flag string, given []string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, one := range given {
+		name, value, ok := strings.Cut(one, "=")
+		if !ok || name == "" {
+			return nil, usagef("--%s must be NAME=VALUE, not %q", flag, one)
+		}
+		all[name] = value
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}
+
+// sourcesOf opens the files that go with an order. The caller calls end.
+func sourcesOf(names []string) (files []client.ComputeSource, end func(), err error) {
+	var open []io.Closer
+	end = func() {
+		for _, f := range open {
+			_ = f.Close() // they were only read
+		}
+	}
+	seen := map[string]string{}
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			end()
+			return nil, nil, usage(err)
+		}
+		open = append(open, f)
+		info, err := f.Stat()
+		switch {
+		case err != nil:
+		case info.IsDir():
+			err = usagef("%s is a directory, and uploads are flat: pack it (tar -czf %s.tgz %s), and unpack it in %s", name, filepath.Base(name), name, scriptName)
+		case !info.Mode().IsRegular():
+			err = usagef("%s is no regular file", name)
+		case seen[filepath.Base(name)] != "":
+			err = usagef("%s and %s would be one file: uploads are flat", seen[filepath.Base(name)], name)
+		}
+		if err != nil {
+			end()
+			return nil, nil, err
+		}
+		seen[filepath.Base(name)] = name
+		files = append(files, client.ComputeSource{Name: filepath.Base(name), Size: info.Size(), Content: f})
+	}
+	return files, end, nil
+}
+
+// runFiles hands an order in and follows it to its end.
+func (c *cli) runFiles(ctx context.Context, api *client.Client, r *computeRun, names []string) error {
+	files, end, err := sourcesOf(names)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if r.Service == "" {
+		if r.Service, err = onlyService(ctx, api); err != nil {
+			return err
+		}
+	}
+	progress := newUploadBar(c)
+	j, err := api.SubmitCompute(ctx, r.ComputeOrder, files, progress.told)
+	progress.end()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return err
+	}
+	if r.detach {
+		return c.toldCompute(&j, nil)
+	}
+	if newPrinter(c.err).terminal {
+		newPrinter(c.err).line("%s", j.ID)
+	}
+	f := &following{cli: c, api: api, id: j.ID}
+	if j, err = f.toEnd(ctx); err != nil {
+		return err
+	}
+	if c.out.mode == modeJSON {
+		if err := c.message(struct {
+			Job *client.ComputeJob `json:"job"`
+		}{&j}); err != nil {
+			return err
+		}
+	}
+	if r.out != "" {
+		if err := c.unpackResults(context.WithoutCancel(ctx), api, &j, r.out); err != nil {
+			return errors.Join(resultsLost{err}, endOf(&j, f.interrupted()))
+		}
+	}
+	return endOf(&j, f.interrupted())
+}
+
+// onlyService gives the name of the service if there is only one.
+func onlyService(ctx context.Context, api *client.Client) (string, error) {
+	all, err := api.ComputeServices(ctx)
+	if err != nil {
+		return "", err
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	if len(names) != 1 {
+		return "", usagef("--service is needed: one of %s", strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
+
+// uploadBar shows on a terminal how far an upload is; in a pipe standard error is the script's.
+type uploadBar struct {
+	bar  *bar
+	last time.Time
+}
+
+func newUploadBar(c *cli) *uploadBar {
+	out := newPrinter(c.err)
+	if !out.terminal {
+		return &uploadBar{}
+	}
+	return &uploadBar{bar: &bar{out: out}}
+}
+
+func (u *uploadBar) told(done, total int64) {
+	if u.bar == nil || done != total && time.Since(u.last) < 100*time.Millisecond {
+		return
+	}
+	u.last = time.Now()
+	_ = u.bar.show(done, total, "uploading") // it is only decoration
+}
+
+func (u *uploadBar) end() {
+	if u.bar != nil {
+		u.bar.clear()
+	}
+}
+
+// following follows a compute job to its end, and calls it off when it is interrupted.
+type following struct {
+	cli *cli
+	api *client.Client
+	id  job.ID
+
+	mu      sync.Mutex // guards stopped
+	stopped bool
+}
+
+func (f *following) interrupted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
+}
+
+// errAbandoned ends the following after a second interruption.
+var errAbandoned = errors.New("left; the cancellation goes on without you")
+
+// toEnd passes on what the job writes until it has ended, and gives the job.
+func (f *following) toEnd(ctx context.Context) (client.ComputeJob, error) {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go f.interrupt(ctx, signals, leave)
+	at := client.ComputePlace{}
+	err := f.api.FollowCompute(ctx, f.id, client.Both, &at, f.cli.pass)
+	if err == nil {
+		var j client.ComputeJob
+		if j, err = f.api.ComputeJob(ctx, f.id); err == nil {
+			return j, nil
+		}
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return client.ComputeJob{}, err
+}
+
+// interrupt calls the job off at the first signal, and leaves it at the second.
+func (f *following) interrupt(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-signals:
+	}
+	f.mu.Lock()
+	f.stopped = true
+	f.mu.Unlock()
+	newPrinter(f.cli.err).line("stagepost: cancelling %s; Ctrl-C again leaves it alone", f.id)
+	go func() {
+		if _, err := f.api.CancelCompute(ctx, f.id, client.Act{As: "owner", Actor: whoami(""), Note: "interrupted"}); err != nil && ctx.Err() == nil {
+			newPrinter(f.cli.err).line("stagepost: %v", err)
+		}
+	}()
+	select {
+	case <-ctx.Done():
+	case <-signals:
+		leave(errAbandoned)
+	}
+}
+
+// pass passes on a piece of output: as it is, or in JSON as a line of its own.
+func (c *cli) pass(o *client.ComputeOutput) error {
+	if c.out.mode == modeJSON {
+		return c.message(o)
+	}
+	to := io.Writer(c.out)
+	if o.Stream == client.Stderr {
+		to = c.err
+	}
+	if _, err := to.Write(o.Data()); err != nil {
+		return fmt.Errorf("the output cannot be passed on: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/edge/tus"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// mostUploads is how many resumable uploads an owner may have that no order has taken.
+const mostUploads = 1000
+
+// uploadStore joins the server to the store of resumable uploads, and removes those that were left.
+type uploadStore struct {
+	*tus.Store
+	log  *slog.Logger
+	stop chan struct{}
+	wait sync.WaitGroup
+}
+
+// openUploads opens the store of resumable uploads in the data directory. Close it after the HTTP server.
+func openUploads(s *settings, data string, log *slog.Logger) (*uploadStore, error) {
+	u := &uploadStore{log: log, stop: make(chan struct{})}
+	var err error
+	u.Store, err = tus.New(tus.Options{
+		Dir: filepath.Join(data, "uploads"), MaxSize: s.UploadBytes, Fail: server.FailUpload(log),
+		Owner: func(r *http.Request) string { return server.OwnerOf(r.Context()) },
+		MayCreate: func(owner string, bytes int64) error {
+			n, used := u.Used(owner)
+			switch {
+			case n >= mostUploads:
+				return fmt.Errorf("there are %d uploads already that no order has taken: remove some, or wait until they expire", n)
+			case s.ComputeUserBytes > 0 && used+bytes > s.ComputeUserBytes:
+				return fmt.Errorf("with this upload of %d bytes there would be more than the %d that a user may have", bytes, s.ComputeUserBytes)
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	u.wait.Go(u.sweep)
+	return u, nil
+}
+
+// sweep removes expired uploads, once an hour.
+func (u *uploadStore) sweep() {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		select {
+		case <-u.stop:
+			return
+		case now := <-tick.C:
+			if n, err := u.Sweep(now); err != nil || n > 0 {
+				u.log.Info("uploads that were left are removed", "uploads", n, "error", err)
+			}
+		}
+	}
+}
+
+// Close ends the sweeps and gives up the directory.
+func (u *uploadStore) Close() error {
+	close(u.stop)
+	u.wait.Wait()
+	return u.Store.Close()
+}
+
+// Take gives a complete upload to one order.
+func (u *uploadStore) Take(id, owner string) (server.ComputeUpload, error) {
+	up, err := u.Store.Take(id, owner)
+	switch {
+	case err == nil:
+		return server.ComputeUpload{Name: up.Name, Path: up.Path}, nil
+	case errors.Is(err, tus.ErrNotFound):
+		return server.ComputeUpload{}, job.Errorf(job.NotFound, "uploads", "", "%w: %.40q", err, id)
+	case errors.Is(err, tus.ErrIncomplete), errors.Is(err, tus.ErrBusy):
+		return server.ComputeUpload{}, job.Errorf(job.Refused, "uploads", "", "%w: %.40q", err, id)
+	}
+	return server.ComputeUpload{}, job.Errorf(job.Unavailable, "uploads", "", "%w", err)
+}
+
+// serveCompute gives the API what it needs of compute, if the server computes.
+func (r *running) serveCompute(s *settings, o *server.Options) error {
+	if r.compute == nil {
+		return nil
+	}
+	uploads, err := openUploads(s, r.Data, r.log)
+	if err != nil {
+		return err
+	}
+	r.closers = append(r.closers, uploads)
+	o.Compute, o.ComputeUploads = r.compute.App, uploads
+	o.ComputeTunnel, o.TES = r.compute.tunnels, r.compute.tes
+	return nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+func (c *cli) token() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the tokens that may use a server",
+		Long: `A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
+and never the token itself: hash, role, owner, expiry or -, comment. A server reads it again within a second after it was changed.
+
+Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs and reports on them; an admin may do everything.
+
+Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token.file. Programs send it as a header:
+Authorization: Bearer stp_...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.newToken(), c.listTokens(), c.revokeToken())
+	return cmd
+}
+
+// shownToken is a line of the file as it is printed.
+type shownToken struct {
+	Hash    string    `json:"hash"`
+	Role    string    `json:"role"`
+	Owner   string    `json:"owner"`
+	Expires time.Time `json:"expires,omitzero"`
+	Expired bool      `json:"expired,omitempty"`
+	Comment string    `json:"comment,omitempty"`
+}
+
+func showToken(e token.Entry) shownToken {
+	return shownToken{
+		Hash: e.Hash.String(), Role: string(e.Role), Owner: e.Owner, Expires: e.Expires, Comment: e.Comment,
+		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
+	}
+}
+
+func (c *cli) newToken() *cobra.Command {
+	var owner, role, expires, comment string
+	cmd := &cobra.Command{
+		Use:   "new --owner NAME --role ROLE FILE",
+		Short: "Make a token and add it to a file",
+		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
+alone, if it is missing.`,
+		Example: "  stagepost token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n  stagepost token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment}
+			if expires != "" {
+				d, err := parseDuration(expires)
+				if err != nil || d <= 0 {
+					return usagef("--expires: %q: it must be a duration such as 90d", expires)
+				}
+				e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
+			}
+			if err := e.Validate(); err != nil {
+				return usage(err)
+			}
+			secret, err := token.New(rand.Reader)
+			if err != nil {
+				return err
+			}
+			e.Hash = secret.Hash()
+			if err := token.Add(args[0], e); err != nil {
+				return tokenError(err)
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(struct {
+					Token string `json:"token"`
+					shownToken
+				}{secret.Reveal(), showToken(e)})
+			}
+			c.out.line("%s", secret.Reveal())
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&owner, "owner", "", "whose token it is: the owner of jobs, the actor in histories, the name of a worker")
+	cmd.Flags().StringVar(&role, "role", "", "user, operator, worker or admin")
+	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to for ever")
+	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
+	roles := []string{}
+	for _, r := range token.Roles() {
+		roles = append(roles, string(r))
+	}
+	c.complete(cmd, "role", roles...)
+	return cmd
+}
+
+func (c *cli) listTokens() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list FILE",
+		Short: "List the tokens of a file, and tell every wrong line of it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			entries, err := token.Read(args[0])
+			if err != nil {
+				return tokenError(err)
+			}
+			slices.SortStableFunc(entries, func(a, b token.Entry) int { return cmp.Compare(a.Owner, b.Owner) })
+			all := []shownToken{}
+			var rows [][]string
+			for _, e := range entries {
+				one := showToken(e)
+				all = append(all, one)
+				until := "-"
+				if !one.Expires.IsZero() {
+					until = c.out.when(one.Expires)
+				}
+				if one.Expired {
+					until += " (expired)"
+				}
+				rows = append(rows, []string{one.Hash[:16], one.Role, one.Owner, until, one.Comment})
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(all)
+			}
+			return c.out.table([]string{"HASH", "ROLE", "OWNER", "EXPIRES", "COMMENT"}, rows)
+		},
+	}
+}
+
+func (c *cli) revokeToken() *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke FILE HASHPREFIX",
+		Short:   "Take a token out of a file",
+		Long:    `Takes the token out of the file whose hash begins with the digits, of which there must be at least 8; token list shows them. Servers refuse it after a second.`,
+		Example: "  stagepost token revoke /srv/stagepost/tokens 3f2a91c07b6e4d12",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			e, err := token.Revoke(args[0], args[1])
+			if err != nil {
+				return tokenError(err)
+			}
+			if c.out.mode == modeJSON {
+				return c.out.json(showToken(e))
+			}
+			c.out.line("%s", fmt.Sprintf("revoked %s: %s %s", e.Hash.String()[:16], e.Role, e.Owner))
+			return nil
+		},
+	}
+}
+
+// tokenError gives what went wrong with a file of tokens its exit code.
+func tokenError(err error) error {
+	if errors.Is(err, token.ErrUnknown) || errors.Is(err, fs.ErrNotExist) {
+		return &job.Error{Op: "token", Kind: job.NotFound, Err: err}
+	}
+	return &job.Error{Op: "token", Kind: job.Invalid, Err: err}
+}
