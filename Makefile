@@ -13,6 +13,7 @@ RACES ?= 1000
 OBJECTS ?= 10000
 WORLDS ?= 10000
 FLOWS ?= 200
+SWAPS ?= 300000
 
 .PHONY: help build demo check fast long race fuzz generate bench tools
 
@@ -48,7 +49,7 @@ fast: build
 	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM jobs WHERE created IS NULL OR changed IS NULL" | grep '^0$$'
 
 race:
-	$(GO) test -race ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/...
+	$(GO) test -race ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/... ./app/compute ./app/compute/agent ./app/compute/wire/... ./edge/tunnel ./edge/tus
 
 long:
 	$(GO) test ./app -run OnDisk -everywhere -v -timeout 20m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
@@ -62,6 +63,10 @@ long:
 	$(GO) test ./flow -run Worlds -worlds $(WORLDS) -crashes 0 -v -timeout 20m | grep -v '^=== '
 	$(GO) test ./flow/durable -run KilledFlows -flows $(FLOWS) -v -timeout 10m | grep -v '^=== '
 	$(GO) test ./app/ingest/access -run Memory -vast -v -timeout 10m | grep -v '^=== '
+	$(GO) test ./edge/collect -run 'TestRace|Zip64Sizes' -vast -swaps $(SWAPS) -v -timeout 10m | grep -v '^=== '
+	$(GO) test ./app/compute/agent -run Big -big 2147483648 -v -timeout 10m | grep -v '^=== '
+	$(GO) test ./app/compute -run DeathAtEveryChange -crash-sqlite -v -timeout 10m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
+	$(GO) test ./app/compute/slurm -run Cluster -slurm -v -timeout 10m | grep -v '^=== '
 
 # So many inputs for each fuzz target: a count ends the same way on slow machines, a time does not.
 fuzz:
