@@ -186,7 +186,8 @@ func (g *gate) route(call string) (target string, h harm) {
 
 func (g *gate) serve(w http.ResponseWriter, r *http.Request) {
 	target, h := g.route(callOf(r))
-	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	// Where an answer is to hang, the server must not close the connection behind it: toxiproxy passes that on, and the answer is lost instead.
+	transport := &http.Transport{DisableKeepAlives: h != answerHangs, DisableCompression: true}
 	if h == doubled {
 		g.twice(r, target, transport)
 	}
