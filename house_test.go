@@ -40,8 +40,9 @@ var rules = []rule{
 	{"app/bulk", []string{"job", "lifecycle", "engine", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
 	{"app/flowfile", []string{"job", "lifecycle", "engine", "flow", "edge", "app/flowfile"}, "flows as files: a language over flow; applications do not see each other"},
 	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
-	{"app/compute", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/compute"}, "applications do not see each other"},
-	{"client", []string{"job", "lifecycle"}, "the API in Go; it knows the words, not the machine"},
+	{"app/compute", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "app/compute"}, "applications do not see each other"},
+	{"quantity", nil, "how sizes and times are written; all who read them may use it"},
+	{"client", []string{"job", "lifecycle", "quantity"}, "the API in Go; it knows the words, not the machine"},
 	{"server", []string{"job", "lifecycle", "engine", "flow", "app", "client", "server"}, "the API over engine, flows and applications"},
 	{"docs", []string{"lifecycle", "app", "flow", "docs"}, "documents that are made from the tables"},
 	{"bench", []string{""}, "measures everything"},
@@ -50,7 +51,7 @@ var rules = []rule{
 }
 
 // std lists the folders that use the standard library only.
-var std = []string{"lifecycle", "job"}
+var std = []string{"lifecycle", "job", "quantity"}
 
 func TestImports(t *testing.T) {
 	for file, imports := range sources(t) {

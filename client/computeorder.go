@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // ComputeOrder asks for a compute job. Its files come with it (inline, as parts of a form) or were uploaded before; one of them is run.sh, unless there is a command.
@@ -107,19 +109,26 @@ func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durati
 
 // UnmarshalJSON is part of json.Unmarshaler.
 func (s *Seconds) UnmarshalJSON(text []byte) error {
-	d, err := ParseSeconds(plain(text))
+	value := plain(text)
+	d, err := ParseSeconds(value)
 	*s = Seconds(d)
-	return err
+	return named("duration", value, err)
 }
 
-// Bytes are a number of bytes: in JSON a number, or a text such as "512MiB" or "4G" where one is read.
+// Bytes are a number of bytes: in JSON a number, or a text such as "512MiB" or "4GB" where one is read.
 type Bytes int64
 
 // UnmarshalJSON is part of json.Unmarshaler.
 func (b *Bytes) UnmarshalJSON(text []byte) error {
-	n, err := ParseBytes(plain(text))
-	*b = Bytes(n)
-	return err
+	var n float64
+	if json.Unmarshal(text, &n) == nil && n == math.Trunc(n) && n >= 0 && n < 1<<53 { // 1e9 and 1024.0 are whole numbers of JSON
+		*b = Bytes(n)
+		return nil
+	}
+	value := plain(text)
+	size, err := quantity.ParseBytes(value)
+	*b = Bytes(size)
+	return named("size", value, err)
 }
 
 // plain gives a JSON string without its quotes, and anything else as it is.
@@ -133,67 +142,13 @@ func plain(text []byte) string {
 
 // ParseSeconds reads seconds ("90", "1.5") or a duration ("90s", "2h30m", "1d12h").
 func ParseSeconds(text string) (time.Duration, error) {
-	bad := fmt.Errorf("%.40q is no duration (such as 90s, 2h or 1d12h)", text)
-	if text == "" {
-		return 0, bad
-	}
 	if n, err := strconv.ParseFloat(text, 64); err == nil {
 		if !(n >= 0 && n <= math.MaxInt64/float64(time.Second)-1) {
-			return 0, bad
+			return 0, errors.New("it is negative or too long")
 		}
 		return time.Duration(n * float64(time.Second)), nil
 	}
-	days, rest, ok := strings.Cut(text, "d")
-	if !ok {
-		days, rest = "0", text
-	}
-	n, err := strconv.ParseUint(days, 10, 16)
-	if err != nil {
-		return 0, bad
-	}
-	d := time.Duration(n) * 24 * time.Hour
-	if rest != "" {
-		more, err := time.ParseDuration(rest)
-		if err != nil || more < 0 || d+more < d {
-			return 0, bad
-		}
-		d += more
-	}
-	return d, nil
-}
-
-// units are the letters of multiples: with "i" behind them, or alone, of 1024; with "B" alone of 1000, as SI has it.
-const units = "KMGTP"
-
-// ParseBytes reads a number of bytes: "1048576", "512MiB", "4G" (of 1024), "4GB" (of 1000), "1.5GiB".
-func ParseBytes(text string) (int64, error) {
-	bad := fmt.Errorf("%.40q is no number of bytes (such as 1048576, 512MiB or 4G)", text)
-	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
-	factor := 1.0
-	if unit != "" && unit != "B" {
-		power := strings.IndexByte(units, unit[0]) + 1
-		base := 1024.0
-		switch unit[1:] {
-		case "", "I", "IB":
-		case "B":
-			base = 1000
-		default:
-			return 0, bad
-		}
-		if power == 0 {
-			return 0, bad
-		}
-		factor = math.Pow(base, float64(power))
-	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && factor == 1 && n >= 0 {
-		return n, nil
-	}
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(n >= 0 && n*factor < math.MaxInt64) {
-		return 0, bad
-	}
-	return int64(n * factor), nil
+	return quantity.ParseDuration(text)
 }
 
 // ParseComputeLimits reads "wall=10m,memory=2GiB,...", as the command line has it.
@@ -218,29 +173,29 @@ func (l *ComputeLimits) set(name, value string) error {
 	case durations[name] != nil:
 		d, err := ParseSeconds(value)
 		*durations[name] = Seconds(d)
-		return named(name, err)
+		return named(name, value, err)
 	case sizes[name] != nil:
-		n, err := ParseBytes(value)
+		n, err := quantity.ParseBytes(value)
 		*sizes[name] = Bytes(n)
-		return named(name, err)
+		return named(name, value, err)
 	case counts[name] != nil:
 		n, err := strconv.Atoi(value)
 		*counts[name] = n
-		return named(name, err)
+		return named(name, value, err)
 	case name == "cores":
 		n, err := strconv.ParseFloat(value, 64)
 		if err == nil && !(n >= 0 && n <= 1e6) {
 			err = fmt.Errorf("%.40q is no number of cores", value)
 		}
 		l.Cores = n
-		return named(name, err)
+		return named(name, value, err)
 	}
 	return fmt.Errorf("there is no limit %.40q (known: wall, cpu, memory, disk, output, processes, cores, files)", name)
 }
 
-func named(name string, err error) error {
+func named(name, value string, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %.40q: %w", name, value, err)
 	}
 	return nil
 }

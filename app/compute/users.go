@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,9 +30,9 @@ func (u wireUsers) Begin(ctx context.Context) (wire.Upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	owner := wire.Owner(ctx)
-	up.For(owner)
-	return &wireUpload{Upload: up, owner: owner}, nil
+	caller, _ := wire.CallerOf(ctx)
+	up.For(caller.Owner)
+	return &wireUpload{Upload: up, owner: caller.Owner}, nil
 }
 
 // File is part of wire.Upload.
@@ -84,9 +85,6 @@ func (u wireUsers) find(ctx context.Context, id uint32) (job.Job, error) {
 		return job.Job{}, err
 	}
 	if len(page.Jobs) == 0 {
-		return job.Job{}, wire.ErrNotFound
-	}
-	if owner := wire.Owner(ctx); owner != "" && owner != page.Jobs[0].Owner {
 		return job.Job{}, wire.ErrNotFound
 	}
 	return page.Jobs[0], nil
@@ -164,7 +162,11 @@ func (u wireUsers) Terminate(ctx context.Context, id uint32) (already wire.Statu
 	if err != nil {
 		return "", err
 	}
-	j, err = u.app.Cancel(ctx, j.ID, Wish{By: lifecycle.Owner, Actor: j.Owner})
+	wish := Wish{By: lifecycle.Owner, Actor: j.Owner}
+	if c, known := wire.CallerOf(ctx); known && c.Owner != j.Owner {
+		wish = Wish{By: lifecycle.Operator, Actor: cmp.Or(c.Owner, "operator")}
+	}
+	j, err = u.app.Cancel(ctx, j.ID, wish)
 	if err == nil && j.Ended && j.State != Killed {
 		already = wire.Status(Wire(j.State))
 	}

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // agentSettings are the flags of stagepost agent, completed by the environment variables of job-orchestrator.
@@ -153,7 +153,7 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: a.keep, Log: log, Policy: wire.Policy(a.policy)}
 	var mistakes []error
 	if a.memory != "" {
-		n, err := compute.ParseBytes(a.memory)
+		n, err := quantity.ParseBytes(a.memory)
 		if err != nil {
 			mistakes = append(mistakes, fmt.Errorf("--memory: %w", err))
 		}

@@ -214,11 +214,11 @@ func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp)
 	if err != nil {
 		return usage(err)
 	}
-	o := wire.Options{Log: r.log, Who: r.wireOwner(), Limits: wire.Limits{Body: s.ComputeUpload}}
+	o := wire.Options{Log: r.log, Who: r.wireCaller(), Limits: wire.Limits{Body: s.ComputeUpload}}
 	if s.ComputeStrict {
 		o.Compat = wire.Strict
 	}
-	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Token: o.Who != nil})
+	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Token: o.Who != nil, Hosts: s.hosts()})
 	c.http = &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	r.ComputeURL = "http://" + l.Addr().String()
 	r.stopped.Go(func() {
@@ -229,17 +229,17 @@ func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp)
 	return nil
 }
 
-// wireOwner gives the owner of the token of a request over the wire of job-orchestrator, or nil if there are no tokens.
-func (r *running) wireOwner() func(*http.Request) (string, error) {
+// wireCaller gives whose the token of a request over the wire of job-orchestrator is, or nil if there are no tokens.
+func (r *running) wireCaller() func(*http.Request) (wire.Caller, error) {
 	if r.tokens == nil {
 		return nil
 	}
-	return func(q *http.Request) (string, error) {
+	return func(q *http.Request) (wire.Caller, error) {
 		who, err := r.tokens.Check(q)
 		if err == nil && who.Role == token.Worker {
 			err = errors.New("the token is a worker's")
 		}
-		return who.Owner, err
+		return wire.Caller{Owner: who.Owner, All: who.Role == token.Operator || who.Role == token.Admin}, err
 	}
 }
 

@@ -82,7 +82,7 @@ func (r *computeRun) bind(cmd *cobra.Command) {
 	f.StringVar(&r.Service, "service", "", "the service to run on; defaults to the only one there is")
 	f.StringVar(&r.Name, "name", "", "a name for people")
 	f.StringArrayVarP(&r.env, "env", "e", nil, "a variable for the script: NAME=VALUE, or NAME for its value here; may be given again")
-	f.StringArrayVar(&r.limits, "limit", nil, "limits: wall=10m,cpu=5m,memory=2GiB,disk=10G,output=1M,processes=64,cores=2,files=256")
+	f.StringArrayVar(&r.limits, "limit", nil, "limits: wall=10m,cpu=5m,memory=2GiB,disk=10GiB,output=1MiB,processes=64,cores=2,files=256")
 	f.StringArrayVar(&r.labels, "label", nil, "a label for lists: NAME=VALUE; may be given again")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the owner of the token, else to the login name")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,55 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/stagepost/stagepost/quantity"
 )
-
-func TestSettingSizes(t *testing.T) {
-	for text, want := range map[string]int64{
-		"0": 0, "1048576": 1 << 20, "64GiB": 64 << 30, "64 gib": 64 << 30, "1.5KiB": 1536, "3kB": 3000, "3KB": 3000, "2TB": 2e12, "7B": 7,
-		"-1": -1, "8191PiB": 8191 << 50, "9223372036854775807": math.MaxInt64,
-	} {
-		if got, err := parseBytes(text); err != nil || got != want {
-			t.Errorf("%q: got %d, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "B", "k", "512k", "1.5", "1e3GB", "NaNGB", "0x10", "8192PiB", "9223372036854775808", "1 000", "1_000"} {
-		if got, err := parseBytes(text); err == nil {
-			t.Errorf("%q: got %d", text, got)
-		}
-	}
-	for n, want := range map[int64]string{0: "0", 1: "1", 1024: "1KiB", 1 << 30: "1GiB", 1<<30 + 1: "1073741825", 3e9: "3000000000"} {
-		if got := formatBytes(n); got != want {
-			t.Errorf("%d: got %s", n, got)
-		} else if again, err := parseBytes(got); err != nil || again != n {
-			t.Errorf("%s is read as %d, %v", got, again, err)
-		}
-	}
-}
-
-func TestSettingDurations(t *testing.T) {
-	const day = 24 * time.Hour
-	for text, want := range map[string]time.Duration{
-		"0s": 0, "0": 0, "15s": 15 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * day, "2w": 14 * day, "1w2d3h": 9*day + 3*time.Hour, "-3s": -3 * time.Second,
-	} {
-		if got, err := parseDuration(text); err != nil || got != want {
-			t.Errorf("%q: got %s, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "d", "1.5d", "3d2w", "1d-2h", "99999999d", "16000w", "106751d24h1000000h", "soon", "12"} {
-		if got, err := parseDuration(text); err == nil {
-			t.Errorf("%q: got %s", text, got)
-		}
-	}
-	for d, want := range map[time.Duration]string{
-		0: "0s", time.Second: "1s", time.Minute: "1m", 6 * time.Hour: "6h", 90 * time.Minute: "1h30m", day: "1d", 25 * time.Hour: "25h", time.Hour + time.Second: "1h0m1s",
-	} {
-		if got := formatDuration(d); got != want {
-			t.Errorf("%d: got %s, want %s", d, got, want)
-		} else if again, err := parseDuration(got); err != nil || again != d {
-			t.Errorf("%s is read as %s, %v", got, again, err)
-		}
-	}
-}
 
 // TestEverySettingHasAnOrigin sets each setting in the file, each in the environment and each by its flag: the origin says which it was, and the
 // value is the one that was given. A setting that somebody adds is in it by itself.
@@ -116,7 +69,7 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 			if got := s.origins[one.Name]; !strings.HasPrefix(got, source) {
 				t.Errorf("%s: its origin is %q, want a %s", one.Name, got, source)
 			}
-			if got := one.String(); source != "default" && got != sample(one) && got != formatDuration(77*time.Minute) {
+			if got := one.String(); source != "default" && got != sample(one) && got != quantity.FormatDuration(77*time.Minute) {
 				t.Errorf("%s by %s: got %q, want %q", one.Name, source, got, sample(one))
 			}
 		}

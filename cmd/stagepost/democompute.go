@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // The service of the demo.
@@ -125,7 +126,7 @@ func (d *demo) compute(ctx context.Context) error {
 func (d *demo) handIn(ctx context.Context, j *demoJob) (job.ID, error) {
 	limit := ""
 	if j.memory > 0 {
-		limit = fmt.Sprintf(" --limit memory=%s", formatBytes(int64(j.memory)))
+		limit = fmt.Sprintf(" --limit memory=%s", quantity.FormatBytes(int64(j.memory)))
 	}
 	d.out.line("$ stagepost run %s/run.sh --service %s --owner %s%s --detach", j.name, demoService, j.user, limit)
 	answer, err := d.api.SubmitCompute(ctx, client.ComputeOrder{

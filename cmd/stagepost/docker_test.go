@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // instruction is one line of a Dockerfile.
@@ -167,8 +169,8 @@ func TestCompose(t *testing.T) {
 			grace, _, _ = strings.Cut(rest, " ")
 		}
 	}
-	waits, err := parseDuration(s.Grace)
-	works, err2 := parseDuration(grace)
+	waits, err := quantity.ParseDuration(s.Grace)
+	works, err2 := quantity.ParseDuration(grace)
 	if err != nil || err2 != nil || waits < works+10*time.Second {
 		t.Errorf("the server stops within %s and a bit, Docker waits %s", grace, s.Grace)
 	}

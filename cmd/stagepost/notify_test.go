@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -287,7 +288,7 @@ func TestUnit(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	grace, err := parseDuration(values["STAGEPOST_GRACE"])
+	grace, err := quantity.ParseDuration(values["STAGEPOST_GRACE"])
 	stop, err2 := strconv.Atoi(values["TimeoutStopSec"])
 	if err != nil || err2 != nil || time.Duration(stop)*time.Second < grace+15*time.Second {
 		t.Errorf("the server stops within %s, systemd waits %d s", grace+10*time.Second, stop)

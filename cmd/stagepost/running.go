@@ -142,7 +142,7 @@ func (r *running) assemble(s *settings) error {
 	}
 	o := server.Options{
 		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs, Lives: lives(), Alive: r.healthy, Version: version, Log: r.log,
-		MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
+		Hosts: s.hosts(), MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
 	}
 	if i, ok := ingest.(submissions); ok {
 		o.Locks, o.Sight = lockList(i), i.app

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // settings are all that can be configured. A value comes from the flag, else the environment, else the file, else the default, which
@@ -41,6 +42,7 @@ type settings struct {
 	LogFormat     string        `name:"log.format" for:"serve" choices:"text json" default:"text" doc:"text or json"`
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
+	Hosts         string        `name:"hosts" for:"serve" doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
 	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost token new); defaults to none: whoever reaches the server may do everything"`
@@ -117,10 +119,10 @@ func (s setting) env() string {
 func (s setting) String() string {
 	switch v := s.value.Interface().(type) {
 	case time.Duration:
-		return formatDuration(v)
+		return quantity.FormatDuration(v)
 	case int64:
 		if s.unit == "bytes" {
-			return formatBytes(v)
+			return quantity.FormatBytes(v)
 		}
 	}
 	return fmt.Sprint(s.value.Interface())
@@ -156,18 +158,15 @@ func (s setting) set(text string) error {
 		s.value.SetBool(yes)
 	case time.Duration:
 		var d time.Duration
-		d, err = parseDuration(text)
+		d, err = quantity.ParseDuration(text)
 		s.value.SetInt(int64(d))
-		if err == nil && d < 0 {
-			err = errors.New("it must not be negative")
-		}
 	default:
 		var n int64
 		if n, err = strconv.ParseInt(text, 10, s.value.Type().Bits()); err != nil {
 			err = errors.New("it is not a whole number, or too large")
 		}
 		if s.unit == "bytes" {
-			n, err = parseBytes(text)
+			n, err = quantity.ParseBytes(text)
 		}
 		s.value.SetInt(n)
 		if err == nil && n < 0 {
@@ -178,6 +177,17 @@ func (s setting) set(text string) error {
 		return fmt.Errorf("%s: %q: %w", s.Name, text, err)
 	}
 	return nil
+}
+
+// hosts lists the names by which requests may come, as they are compared: in lower case, without a port.
+func (s *settings) hosts() []string {
+	var names []string
+	for name := range strings.SplitSeq(s.Hosts, ",") {
+		if name = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(name), ".")); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func newSettings() *settings {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -62,7 +63,7 @@ alone, if it is missing.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment}
 			if expires != "" {
-				d, err := parseDuration(expires)
+				d, err := quantity.ParseDuration(expires)
 				if err != nil || d <= 0 {
 					return usagef("--expires: %q: it must be a duration such as 90d", expires)
 				}

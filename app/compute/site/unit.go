@@ -3,7 +3,7 @@ package site
 import (
 	"time"
 
-	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Size is a number of bytes: 512MiB, 2GB, 1024.
@@ -11,7 +11,7 @@ type Size int64
 
 // UnmarshalText is part of encoding.TextUnmarshaler.
 func (s *Size) UnmarshalText(text []byte) error {
-	n, err := compute.ParseBytes(string(text))
+	n, err := quantity.ParseBytes(string(text))
 	*s = Size(n)
 	return err
 }
@@ -21,6 +21,6 @@ type Duration struct{ time.Duration }
 
 // UnmarshalText is part of encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(text []byte) (err error) {
-	d.Duration, err = compute.ParseDuration(string(text))
+	d.Duration, err = quantity.ParseDuration(string(text))
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Bounds of a task.
@@ -205,11 +206,11 @@ func (r *Resources) limits() (l compute.Limits, err error) {
 func parameter(l *compute.Limits, name, value string, strict bool) (err error) {
 	switch name {
 	case "wall":
-		l.Wall, err = compute.ParseDuration(value)
+		l.Wall, err = quantity.ParseDuration(value)
 	case "cpu":
-		l.CPU, err = compute.ParseDuration(value)
+		l.CPU, err = quantity.ParseDuration(value)
 	case "output":
-		l.Output, err = compute.ParseBytes(value)
+		l.Output, err = quantity.ParseBytes(value)
 	case "processes":
 		l.Processes, err = strconv.Atoi(value)
 	case "files":

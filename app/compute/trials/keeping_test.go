@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -112,11 +113,11 @@ func noSecretsInLogs(t *testing.T) {
 	t.Cleanup(x.Close)
 	s := open(t, with(x), func(s *setting) {
 		s.compute.Log, s.wire.Log, s.engine.Log = log, log, log
-		s.wire.Who = func(r *http.Request) (string, error) {
+		s.wire.Who = func(r *http.Request) (wire.Caller, error) {
 			if r.Header.Get("Authorization") == "Bearer users-token-sesame" {
-				return "ann", nil
+				return wire.Caller{Owner: "ann"}, nil
 			}
-			return "", fmt.Errorf("wrong token")
+			return wire.Caller{}, fmt.Errorf("wrong token")
 		}
 	})
 	good, bad := s.user, s.user

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/store/mem"
@@ -254,12 +255,12 @@ func idsNotReused(t *testing.T) {
 // With tokens a user sees the own jobs only; without, the public id cannot be guessed.
 func foreigners(t *testing.T) {
 	s := open(t, with(dial(t, employ(t, nil).url)), func(s *setting) {
-		s.wire.Who = func(r *http.Request) (string, error) {
+		s.wire.Who = func(r *http.Request) (wire.Caller, error) {
 			owner, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
-				return "", errors.New("no token")
+				return wire.Caller{}, errors.New("no token")
 			}
-			return owner, nil
+			return wire.Caller{Owner: owner}, nil
 		}
 	})
 	ann, bob, nobody := s.user, s.user, s.user

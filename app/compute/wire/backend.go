@@ -111,7 +111,7 @@ type View struct {
 	Created, Started, Finished, Expires time.Time
 
 	Public string // the job's unguessable id
-	Owner  string // compared with Options.Who
+	Owner  string // compared with the Caller
 }
 
 // Result is a finished ZIP that is read from a file.
@@ -122,10 +122,16 @@ type Result struct {
 	Modified time.Time
 }
 
-type ownerKey struct{}
+// Caller is who sends a request: an owner who sees the own jobs, or an operator who sees all.
+type Caller struct {
+	Owner string // whose an upload is; empty: an operator's for the user of its user_id
+	All   bool
+}
 
-// Owner gives the owner that Options.Who found for the request that ctx belongs to, or "" when authentication is off.
-func Owner(ctx context.Context) string {
-	owner, _ := ctx.Value(ownerKey{}).(string)
-	return owner
+type callerKey struct{}
+
+// CallerOf gives who Options.Who found for the request that ctx belongs to; known is false when authentication is off.
+func CallerOf(ctx context.Context) (c Caller, known bool) {
+	c, known = ctx.Value(callerKey{}).(Caller)
+	return c, known
 }

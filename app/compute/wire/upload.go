@@ -69,8 +69,9 @@ func (u *users) upload(w http.ResponseWriter, r *http.Request) {
 func (u *users) commit(w http.ResponseWriter, r *http.Request, in *incoming) {
 	bad := func(message string) { answerStatus(w, http.StatusBadRequest, 0, Unknown, message) }
 	user, isNumber := parseUser(in.user)
+	caller, _ := CallerOf(r.Context())
 	switch {
-	case !in.hasUser && u.o.Who == nil:
+	case !in.hasUser && caller.Owner == "":
 		bad("Missing user_id field")
 		return
 	case in.hasUser && !isNumber:

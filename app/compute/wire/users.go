@@ -26,12 +26,10 @@ type Options struct {
 	NeedScript bool
 	// Features stand in /health beside the program's name. Default to what this package brings.
 	Features []string
-	// Who gives the owner that a request's token belongs to, or an error for 401. With it an upload belongs to that owner,
+	// Who gives whom a request's token belongs to, or an error for 401. With it an upload belongs to that owner, for whom
 	// user_id may be missing, and a job of somebody else is as one that does not exist. nil: no authentication, as in the
 	// original.
-	Who func(*http.Request) (owner string, err error)
-	// May widens what an owner may see, for operators. Defaults to the own jobs only.
-	May func(owner string, v View) bool
+	Who func(*http.Request) (Caller, error)
 	// Log gets the errors that users do not. Defaults to none.
 	Log *slog.Logger
 }
@@ -52,9 +50,6 @@ func Users(b Backend, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.May == nil {
-		o.May = func(owner string, v View) bool { return owner == v.Owner }
-	}
 	u := &users{b: b, o: o, page: describe(description)}
 	return router{
 		{method: http.MethodGet, pattern: "/", plain: pong},
@@ -69,19 +64,19 @@ func Users(b Backend, o Options) http.Handler {
 	}
 }
 
-// identify puts the request's owner into its context, or answers 401.
+// identify puts the request's sender into its context, or answers 401.
 func (u *users) identify(w http.ResponseWriter, r *http.Request) (*http.Request, bool) {
 	if u.o.Who == nil {
 		return r, true
 	}
-	owner, err := u.o.Who(r)
-	if err != nil || owner == "" {
+	who, err := u.o.Who(r)
+	if err != nil || who == (Caller{}) {
 		u.o.Log.Info("request without a valid token", "path", r.URL.Path, "error", err)
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		answerStatus(w, http.StatusUnauthorized, 0, Unknown, "Missing or invalid token")
 		return nil, false
 	}
-	return r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)), true
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, who)), true
 }
 
 // job is a handler for a job that exists and that the caller may see.
@@ -94,7 +89,7 @@ func (u *users) known(then job) func(http.ResponseWriter, *http.Request, uint32)
 			return
 		}
 		v, err := u.b.Job(r.Context(), id)
-		if err == nil && u.o.Who != nil && !u.o.May(Owner(r.Context()), v) {
+		if c, known := CallerOf(r.Context()); err == nil && known && !c.All && c.Owner != v.Owner {
 			err = ErrNotFound
 		}
 		switch {

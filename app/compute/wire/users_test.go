@@ -220,14 +220,17 @@ func TestHealthTellsWhoItIs(t *testing.T) {
 
 func TestOwners(t *testing.T) {
 	b := newBoard()
-	who := func(r *http.Request) (string, error) {
-		if name := r.Header.Get("X-Name"); name != "" {
-			return name, nil
+	who := func(r *http.Request) (Caller, error) {
+		switch name := r.Header.Get("X-Name"); name {
+		case "":
+			return Caller{}, errors.New("no token")
+		case "operator":
+			return Caller{All: true}, nil
+		default:
+			return Caller{Owner: name, All: name == "admin"}, nil
 		}
-		return "", errors.New("no token")
 	}
-	may := func(owner string, v View) bool { return owner == "admin" || owner == v.Owner }
-	addr := listen(t, Users(b, Options{Who: who, May: may, Compat: Strict}))
+	addr := listen(t, Users(b, Options{Who: who, Compat: Strict}))
 	upload := form(`name="file"; filename="run.sh"`, "x", `name="service"`, "example")
 	want{"POST", "/upload", 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"), "Www-Authenticate: Bearer"}.
 		check(t, post(t, addr, "/upload", upload))
@@ -236,13 +239,16 @@ func TestOwners(t *testing.T) {
 	if b.jobs[1].owner != "ann" {
 		t.Errorf("the job belongs to %q", b.jobs[1].owner)
 	}
+	want{"POST", "/upload", 400, jsonMedia, statusBody(0, "Unknown", "Missing user_id field"), ""}.check(t, post(t, addr, "/upload", upload, "X-Name: operator"))
 	b.partial = func(w func() io.Writer) error { w(); return nil }
 	missing := statusBody(0, "Unknown", "Job 1 not found in the database")
 	for _, call := range [][2]string{{"GET", "/download/1"}, {"GET", "/download_partial/1"}, {"POST", "/terminate/1"}} {
 		want{call[0], call[1], 404, jsonMedia, missing, ""}.check(t, ask(t, addr, call[0], call[1], "X-Name: bob"))
 		want{call[0], call[1], 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"), ""}.check(t, ask(t, addr, call[0], call[1]))
-		if g := ask(t, addr, call[0], call[1], "X-Name: admin"); g.Code != 200 { // the control: it is there
-			t.Errorf("%v for an operator: %v", call, g)
+		for _, name := range []string{"ann", "admin", "operator"} { // the control: it is there
+			if g := ask(t, addr, call[0], call[1], "X-Name: "+name); g.Code != 200 {
+				t.Errorf("%v for %s: %v", call, name, g)
+			}
 		}
 	}
 	if g := ask(t, addr, "GET", "/health"); g.Code != 200 {

@@ -58,7 +58,8 @@ func (b *board) Begin(ctx context.Context) (Upload, error) {
 		return nil, b.beginErr
 	}
 	b.open++
-	return &boardUpload{b: b, j: &boardJob{files: map[string]string{}, owner: Owner(ctx)}}, nil
+	c, _ := CallerOf(ctx)
+	return &boardUpload{b: b, j: &boardJob{files: map[string]string{}, owner: c.Owner}}, nil
 }
 
 func (u *boardUpload) Key(key string) error {
