@@ -44,15 +44,22 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	return nil, r.end(ctx, Revert, Reverted, r.blame())
 }
 
-// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and was not given up, as only storage that somebody damaged has it.
+// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and that nothing before it, given up, keeps from being done, as only
+// storage that somebody damaged has it. What comes after two parts, of which one was given up before the other was tried again, is PENDING to be executed: the second part put it back there.
 func (r *Runner) untrue() error {
+	barred := make([]bool, len(r.plan.nodes)) // something before it was given up; nodes stand in the order of their links
+	for i := range r.plan.nodes {
+		for _, before := range r.plan.nodes[i].pred {
+			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].atom() && r.recs[before].Intention == ToRevert
+		}
+	}
 	for _, i := range r.plan.atoms {
 		rec, table, kind := &r.recs[i], TaskLife, "Task"
 		if rec.Kind == KindRetry {
 			table, kind = RetryLife, "Retry"
 		}
 		_, known := table.Stage(rec.State)
-		if !known || (rec.State == Pending || rec.State == Reverted) && rec.Intention == Execute {
+		if !known || rec.Intention == Execute && (rec.State == Reverted || rec.State == Pending && !barred[i]) {
 			return &StateError{Kind: kind, Name: rec.Name, From: rec.State, To: Running}
 		}
 	}

@@ -203,3 +203,30 @@ func TestNoPauseBeforeWhatCannotCome(t *testing.T) {
 		t.Errorf("the flow is %s with %v and waits for %+v, want FAILURE", r.State(), err, rest)
 	}
 }
+
+// What comes after two parts, of which one is given up and the other is tried again later, is not waited for: the flow is REVERTED. An atom that nothing keeps from being executed and that
+// was not executed is the control: only damaged storage has it.
+func TestWhatComesAfterAGivenUpPartIsNotMissed(t *testing.T) {
+	tries := 0
+	twice := doing("b", func() (any, error) {
+		if tries++; tries == 1 {
+			return nil, errors.New("not the first time")
+		}
+		return nil, nil
+	})
+	never := doing("a", func() (any, error) { return nil, errors.New("never") })
+	flow := func() Item {
+		parts := Unordered("parts", Linear("given-up", never).With(Times(1)), Linear("again", twice).With(Times(2)))
+		return Linear("f", parts, fine("last"))
+	}
+	r := runner(t, flow(), Options{})
+	if err := r.Run(t.Context()); err == nil || r.State() != Reverted || tries != 2 {
+		t.Errorf("the flow is %s after %d tries of b: %v", r.State(), tries, err)
+	}
+	odd := preset(Suspended, left("first", Success, Execute), left("second", Reverted, Execute))
+	r = runner(t, Linear("f", fine("first"), fine("second")), Options{Storage: odd})
+	var refused *StateError
+	if err := r.Run(t.Context()); !errors.As(err, &refused) && r.State() != FailureState {
+		t.Errorf("control: the flow is %s: %v", r.State(), err)
+	}
+}
