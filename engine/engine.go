@@ -213,7 +213,8 @@ func (e *Engine) Clock() Clock { return e.clock }
 // Name is the worker name under which this engine claims.
 func (e *Engine) Name() string { return e.name }
 
-// Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back with the event yield.
+// Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back with the event yield. The only error is that of a store
+// that is down at the beginning.
 func (e *Engine) Run(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -221,6 +222,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	defer unwatch()
 	e.store.Watch(watch, e.hear)
 	if err := e.reclaim(ctx); err != nil {
+		if ctx.Err() != nil { // it was stopped before it began
+			return nil
+		}
 		return err
 	}
 	e.mu.Lock()

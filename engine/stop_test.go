@@ -120,6 +120,21 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
+// TestRunStoppedAtOnce: a context that ends before anything was looked at is an end like any other.
+func TestRunStoppedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRunTellsThatItsStoreIsDown instead of running without having looked for its own claims.
 func TestRunTellsThatItsStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
