@@ -81,7 +81,7 @@ func (r *running) follow(ctx context.Context) error {
 			}
 		case <-done:
 			done = nil
-			e.stop(Killed, started == nil) // what has not begun has nothing to be told
+			e.stop(Killed, r.going.Load()) // what has not begun has nothing to be told
 		case <-wall:
 			e.stop(Timeout, true)
 		case <-full:

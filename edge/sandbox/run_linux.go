@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -77,6 +78,7 @@ type running struct {
 	result  chan *status  // what the init told, nil if nothing
 	command int           // the number of the command's process on the machine; set before started
 	init    int           // a descriptor of the init's process, -1 if not known; set before started
+	going   atomic.Bool   // the command has been let go, a moment before started tells
 
 	began, over time.Time
 	cause       Cause
@@ -293,6 +295,7 @@ func (r *running) admit() error {
 	if r.c.Started != nil {
 		r.c.Started(r.command)
 	}
+	r.going.Store(true)
 	if _, err := unix.Write(r.gate, []byte{letterGo}); err != nil {
 		return errNotThere
 	}

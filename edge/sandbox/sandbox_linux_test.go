@@ -80,6 +80,9 @@ type got struct {
 	out, err string
 }
 
+// patience bounds how long a test waits for what must come, however slow the machine is.
+const patience = 5 * time.Minute
+
 // shell runs a script; change may be nil.
 func shell(t *testing.T, s *Sandbox, tier, script string, change func(*Command)) got {
 	t.Helper()
@@ -88,7 +91,7 @@ func shell(t *testing.T, s *Sandbox, tier, script string, change func(*Command))
 	if change != nil {
 		change(c)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	e, err := s.run(ctx, tier, c)
 	if err != nil {

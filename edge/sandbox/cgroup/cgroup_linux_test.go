@@ -145,29 +145,6 @@ func TestProcessLimitBites(t *testing.T) {
 	}
 }
 
-func TestCoresAreAShare(t *testing.T) {
-	m := real(t)
-	if m == nil || !m.cpu {
-		return
-	}
-	spin := `end=$((${EPOCHREALTIME/./} + 600000)); while [ ${EPOCHREALTIME/./} -lt $end ]; do :; done; echo done`
-	bound := newGroup(t, m, "bound", Limits{Cores: 0.1})
-	s := start(t, bound, spin)
-	began := time.Now()
-	s.line(t)
-	u, wall := usage(t, bound), time.Since(began)
-	if share := u.CPU.Seconds() / wall.Seconds(); u.CPU == 0 || share > 0.25 {
-		t.Errorf("used %v of %v: a share of %.2f", u.CPU, wall, share)
-	}
-	free := newGroup(t, m, "free", Limits{}) // the control: the same work uses far more than the share
-	s = start(t, free, spin)
-	began = time.Now()
-	s.line(t)
-	if share := usage(t, free).CPU.Seconds() / time.Since(began).Seconds(); share < 0.12 {
-		t.Errorf("without a limit: a share of %.2f", share)
-	}
-}
-
 // TestKillFindsDaemons starts a process that leaves its session and one that is orphaned by a double fork; killing the
 // process group, which is the control, misses both.
 func TestKillFindsDaemons(t *testing.T) {
@@ -423,7 +400,7 @@ func TestRemoveBusy(t *testing.T) {
 	if err := g.Remove(); err == nil {
 		t.Error("removed with a process inside")
 	}
-	m.patience = 10 * time.Second
+	m.patience = time.Minute
 	for range 2 { // both may be called again
 		if err := g.Kill(); err != nil {
 			t.Fatal(err)
@@ -460,7 +437,7 @@ func TestNames(t *testing.T) {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for wait := newPatience(15 * time.Second); !ok(); {
+	for wait := newPatience(2 * time.Minute); !ok(); {
 		if !wait.more() {
 			t.Fatalf("%s did not happen", what)
 		}
