@@ -20,41 +20,45 @@ func one(x compute.Executor) map[string]compute.Executor {
 }
 
 func TestJobGoesThroughItsLife(t *testing.T) {
-	f := newFake()
-	w := newWorld(t, quick(t), one(teller{f}))
-	j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
-	if j.State != compute.Completed {
-		t.Fatalf("%s: %s", j.Cause, j.Message)
-	}
-	if got, want := w.path(j.ID), "Queued Processing Submitted Retrieving Completed"; got != want {
-		t.Errorf("it went %s, want %s", got, want)
-	}
-	file, r, err := w.app.Results(&j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	text, _ := io.ReadAll(file)
-	if int64(len(text)) != r.Bytes || r.Bytes == 0 {
-		t.Errorf("results of %d bytes, %d said", len(text), r.Bytes)
-	}
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		w := newWorld(t, quick(t), one(teller{f}))
+		j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
+		if j.State != compute.Completed {
+			t.Fatalf("%s: %s", j.Cause, j.Message)
+		}
+		if got, want := w.path(j.ID), "Queued Processing Submitted Retrieving Completed"; got != want {
+			t.Errorf("it went %s, want %s", got, want)
+		}
+		file, r, err := w.app.Results(&j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		text, _ := io.ReadAll(file)
+		if int64(len(text)) != r.Bytes || r.Bytes == 0 {
+			t.Errorf("results of %d bytes, %d said", len(text), r.Bytes)
+		}
+	})
 }
 
 // TestEveryStandingIsFollowed: the states that users see are those that the agent tells.
 func TestEveryStandingIsFollowed(t *testing.T) {
-	f := newFake()
-	f.auto = false
-	w := newWorld(t, quick(t), one(teller{f}))
-	j := w.upload("ada", hello)
-	w.until(j.ID, compute.Running)
-	f.finish(j.ID, &compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "run.sh exited with 3"})
-	got := w.until(j.ID, compute.Failed)
-	if got.Cause != compute.CauseExit || got.Message != "run.sh exited with 3" {
-		t.Errorf("failed by %s: %q", got.Cause, got.Message)
-	}
-	if d, err := compute.DataOf(&got); err != nil || d.Results == nil || d.Results.Partial {
-		t.Errorf("a failed job keeps its output: %+v, %v", d.Results, err)
-	}
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		f.auto = false
+		w := newWorld(t, quick(t), one(teller{f}))
+		j := w.upload("ada", hello)
+		w.until(j.ID, compute.Running)
+		f.finish(j.ID, &compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "run.sh exited with 3"})
+		got := w.until(j.ID, compute.Failed)
+		if got.Cause != compute.CauseExit || got.Message != "run.sh exited with 3" {
+			t.Errorf("failed by %s: %q", got.Cause, got.Message)
+		}
+		if d, err := compute.DataOf(&got); err != nil || d.Results == nil || d.Results.Partial {
+			t.Errorf("a failed job keeps its output: %+v, %v", d.Results, err)
+		}
+	})
 }
 
 // TestUnreachable: an agent that cannot be reached is tried as often as it may, then the job fails and says why (failure matrix, row 1; ruling of 2.8).
@@ -67,7 +71,7 @@ func TestUnreachable(t *testing.T) {
 		{"default", func(*compute.Options) {}, "5 attempts"},
 		{"as the original", func(o *compute.Options) { o.NoRetry = true }, "1 attempts"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		runInBubble(t, c.name, func(t *testing.T) {
 			f := newFake()
 			f.fault = func(call string, _ compute.Ticket) error {
 				if call == "submit" {
@@ -88,26 +92,28 @@ func TestUnreachable(t *testing.T) {
 
 // TestOtherAgentTakesIt when the first cannot be reached.
 func TestOtherAgentTakesIt(t *testing.T) {
-	bad, good := newFake(), newFake()
-	bad.slots = 100 // it is asked first
-	bad.fault = func(call string, _ compute.Ticket) error {
-		if call == "submit" {
-			return compute.ErrNotSent
+	inBubble(t, func(t *testing.T) {
+		bad, good := newFake(), newFake()
+		bad.slots = 100 // it is asked first
+		bad.fault = func(call string, _ compute.Ticket) error {
+			if call == "submit" {
+				return compute.ErrNotSent
+			}
+			return nil
 		}
-		return nil
-	}
-	w := newWorld(t, quick(t), map[string]compute.Executor{"bad": teller{bad}, "good": teller{good}})
-	j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
-	d, err := compute.DataOf(&j)
-	if err != nil || j.State != compute.Completed || d.Agent != "good" || len(d.Attempts) == 0 || d.Attempts[0].Agent != "bad" {
-		t.Errorf("%s at %q after %+v (%v)", j.State, d.Agent, d.Attempts, err)
-	}
+		w := newWorld(t, quick(t), map[string]compute.Executor{"bad": teller{bad}, "good": teller{good}})
+		j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
+		d, err := compute.DataOf(&j)
+		if err != nil || j.State != compute.Completed || d.Agent != "good" || len(d.Attempts) == 0 || d.Attempts[0].Agent != "bad" {
+			t.Errorf("%s at %q after %+v (%v)", j.State, d.Agent, d.Attempts, err)
+		}
+	})
 }
 
 // TestLostAnswerIsUnknown: an answer that does not come is no failure, the agent is asked by the ticket, and nothing runs twice (hole J4).
 func TestLostAnswerIsUnknown(t *testing.T) {
 	for _, lost := range []string{"answer", "request"} {
-		t.Run(lost, func(t *testing.T) {
+		runInBubble(t, lost, func(t *testing.T) {
 			f := newFake()
 			f.auto = false
 			n := 0
@@ -146,25 +152,27 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 
 // TestForgetfulAgent: what its memory has lost is lost, and never run again (W6, rule 6 of 1.6).
 func TestForgetfulAgent(t *testing.T) {
-	f := newFake()
-	f.auto = false
-	w := newWorld(t, quick(t), one(teller{f}))
-	j := w.upload("ada", hello)
-	w.until(j.ID, compute.Running)
-	f.mu.Lock()
-	f.payloads, f.instance = map[string]*played{}, "two"
-	f.mu.Unlock()
-	f.changed(j.ID)
-	got := w.until(j.ID, compute.Failed, compute.Completed)
-	if got.State != compute.Failed || got.Cause != compute.CauseLost {
-		t.Errorf("%s by %s: %s", got.State, got.Cause, got.Message)
-	}
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		f.auto = false
+		w := newWorld(t, quick(t), one(teller{f}))
+		j := w.upload("ada", hello)
+		w.until(j.ID, compute.Running)
+		f.mu.Lock()
+		f.payloads, f.instance = map[string]*played{}, "two"
+		f.mu.Unlock()
+		f.changed(j.ID)
+		got := w.until(j.ID, compute.Failed, compute.Completed)
+		if got.State != compute.Failed || got.Cause != compute.CauseLost {
+			t.Errorf("%s by %s: %s", got.State, got.Cause, got.Message)
+		}
+	})
 }
 
 // TestSilentAgent: while it is silent the job is Unknown; when it answers, it goes on; when it never does, the job is lost.
 func TestSilentAgent(t *testing.T) {
 	for _, back := range []bool{true, false} {
-		t.Run(fmt.Sprint("comes back ", back), func(t *testing.T) {
+		runInBubble(t, fmt.Sprint("comes back ", back), func(t *testing.T) {
 			f := newFake()
 			f.auto = false
 			o := quick(t)
@@ -200,76 +208,70 @@ func TestSilentAgent(t *testing.T) {
 
 // TestCancel in each state in which a person can call a job off, and what becomes of one that has ended (W12).
 func TestCancel(t *testing.T) {
-	f := newFake()
-	f.auto = false
-	o := quick(t)
-	o.Services[0].RunsPerUser = 1
-	w := newWorld(t, o, one(teller{f}))
-	running := w.upload("ada", hello)
-	w.until(running.ID, compute.Running)
-	queued := w.upload("ada", hello)
-	if j, err := w.app.Cancel(t.Context(), queued.ID, compute.Wish{By: lifecycle.Owner}); err != nil || j.State != compute.Killed {
-		t.Errorf("queued: %s, %v", j.State, err)
-	}
-	if _, err := w.app.Cancel(t.Context(), running.ID, compute.Wish{By: lifecycle.Owner}); err != nil {
-		t.Error(err)
-	}
-	j := w.until(running.ID, compute.Killed)
-	if d, err := compute.DataOf(&j); err != nil || d.Results == nil {
-		t.Errorf("what a killed job left is kept: %+v, %v", d.Results, err)
-	}
-	third := w.upload("ada", hello)
-	w.until(third.ID, compute.Running)
-	f.finish(third.ID, nil)
-	w.until(third.ID, compute.Completed)
-	if j, err := w.app.Cancel(t.Context(), third.ID, compute.Wish{By: lifecycle.Owner}); err != nil || j.State != compute.Completed {
-		t.Errorf("completed: %s, %v", j.State, err)
-	}
-	if j, _ := w.store.Get(t.Context(), third.ID); j.State != compute.Completed {
-		t.Errorf("a completed job became %s", j.State)
-	}
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		f.auto = false
+		o := quick(t)
+		o.Services[0].RunsPerUser = 1
+		w := newWorld(t, o, one(teller{f}))
+		running := w.upload("ada", hello)
+		w.until(running.ID, compute.Running)
+		queued := w.upload("ada", hello)
+		if j, err := w.app.Cancel(t.Context(), queued.ID, compute.Wish{By: lifecycle.Owner}); err != nil || j.State != compute.Killed {
+			t.Errorf("queued: %s, %v", j.State, err)
+		}
+		if _, err := w.app.Cancel(t.Context(), running.ID, compute.Wish{By: lifecycle.Owner}); err != nil {
+			t.Error(err)
+		}
+		j := w.until(running.ID, compute.Killed)
+		if d, err := compute.DataOf(&j); err != nil || d.Results == nil {
+			t.Errorf("what a killed job left is kept: %+v, %v", d.Results, err)
+		}
+		third := w.upload("ada", hello)
+		w.until(third.ID, compute.Running)
+		f.finish(third.ID, nil)
+		w.until(third.ID, compute.Completed)
+		if j, err := w.app.Cancel(t.Context(), third.ID, compute.Wish{By: lifecycle.Owner}); err != nil || j.State != compute.Completed {
+			t.Errorf("completed: %s, %v", j.State, err)
+		}
+		if j, _ := w.store.Get(t.Context(), third.ID); j.State != compute.Completed {
+			t.Errorf("a completed job became %s", j.State)
+		}
+	})
 }
 
 // TestForgetfulnessIsAsked: every end reaches the agent, so that it clears away.
 func TestForgetfulnessIsAsked(t *testing.T) {
-	f := newFake()
-	w := newWorld(t, quick(t), one(teller{f}))
-	j := w.until(w.upload("ada", hello).ID, compute.Completed)
-	for range 1000 {
-		f.mu.Lock()
-		n := len(f.forgot)
-		f.mu.Unlock()
-		if n == 1 {
-			return
-		}
-		select {
-		case <-t.Context().Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	t.Errorf("%s was never forgotten", j.ID)
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		w := newWorld(t, quick(t), one(teller{f}))
+		j := w.until(w.upload("ada", hello).ID, compute.Completed)
+		eventually(t, "it is forgotten", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.forgot) == 1 && f.forgot[0].Job == j.ID })
+	})
 }
 
 // TestInvalid: what can never run says why, without an agent.
 func TestInvalid(t *testing.T) {
-	w := newWorld(t, quick(t), one(newFake()))
-	j, err := w.order(compute.Order{Owner: "ada", Service: "example"}, map[string]string{"data.txt": "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := w.until(j.ID, compute.Invalid)
-	if !strings.Contains(got.Message, "run.sh") {
-		t.Errorf("it says %q", got.Message)
-	}
-	for _, c := range []struct {
-		order compute.Order
-		kind  job.ErrorKind
-	}{
-		{compute.Order{Owner: "ada", Service: "nowhere"}, job.Invalid},
-		{compute.Order{Owner: "ada", Service: "example", Limits: compute.Limits{Wall: -1}}, job.Invalid},
-	} {
-		if _, err := w.order(c.order, map[string]string{compute.Script: hello}); job.KindOf(err) != c.kind {
-			t.Errorf("%+v: %v", c.order, err)
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, quick(t), one(newFake()))
+		j, err := w.order(compute.Order{Owner: "ada", Service: "example"}, map[string]string{"data.txt": "1"})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		got := w.until(j.ID, compute.Invalid)
+		if !strings.Contains(got.Message, "run.sh") {
+			t.Errorf("it says %q", got.Message)
+		}
+		for _, c := range []struct {
+			order compute.Order
+			kind  job.ErrorKind
+		}{
+			{compute.Order{Owner: "ada", Service: "nowhere"}, job.Invalid},
+			{compute.Order{Owner: "ada", Service: "example", Limits: compute.Limits{Wall: -1}}, job.Invalid},
+		} {
+			if _, err := w.order(c.order, map[string]string{compute.Script: hello}); job.KindOf(err) != c.kind {
+				t.Errorf("%+v: %v", c.order, err)
+			}
+		}
+	})
 }

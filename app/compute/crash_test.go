@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -94,12 +95,7 @@ func (s *scene) live(m *mortal) {
 	})
 	s.play(m)
 	kill()
-	gone := make(chan struct{})
-	go func() { all.Wait(); close(gone) }()
-	select {
-	case <-gone:
-	case <-time.After(50 * time.Millisecond): // an engine that died in a call never gives its slots back; nobody waits for the dead
-	}
+	all.Wait()
 	if err := app.Close(); err != nil {
 		s.t.Error(err)
 	}
@@ -107,7 +103,7 @@ func (s *scene) live(m *mortal) {
 
 // play lets people and agents act until the end or the death of the process.
 func (s *scene) play(m *mortal) {
-	limit := time.After(20 * time.Second)
+	limit := time.After(patience)
 	for {
 		if j := s.job(); j != nil && s.over(j) {
 			return
@@ -289,8 +285,15 @@ func plots() []plot {
 	}
 }
 
-// window plays a plot with one death and gives what is wrong then. died tells whether it came to the death.
+// window plays a plot with one death, in a bubble of its own, and gives what is wrong then. died tells whether it came to the death.
 func window(t *testing.T, p plot, at int, after bool, agents int) (faults []string, died bool) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { faults, died = windowOf(t, p, at, after, agents) })
+	return faults, died
+}
+
+// windowOf is window inside the bubble.
+func windowOf(t *testing.T, p plot, at int, after bool, agents int) (faults []string, died bool) {
 	s := &scene{t: t, plot: &p, dir: t.TempDir(), store: mem.New()}
 	if *onSQLite {
 		st, err := sqlite.Open(filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
@@ -351,6 +354,7 @@ func TestDeathAtEveryChange(t *testing.T) {
 
 // TestCheckSeesDefects plants defects that the check of the windows must see: handing a job to somebody else after a lost answer, and a record whose files are not on the disk.
 func TestCheckSeesDefects(t *testing.T) {
+	t.Parallel()
 	lied := plots()[4]
 	lied.liar = true
 	if faults, _ := window(t, lied, 0, false, 2); !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, "it was begun") }) {

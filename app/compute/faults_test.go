@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -106,56 +107,42 @@ func (f *faulty) Tell(ctx context.Context, connected func(), changed func(id job
 	return f.do(short, "tell", func() error { return teller{f.fake}.Tell(ctx, connected, changed) })
 }
 
-// drama is what happens to a job while calls go wrong, and how it may end.
+// drama is what happens to a job while calls go wrong, and how it ends.
 type drama struct {
 	name string
+	end  lifecycle.State
 	act  func(w *world, f *fake, id job.ID)
-	ends []lifecycle.State
 }
 
 func dramas() []drama {
-	began := func(f *fake, id job.ID) bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for _, p := range f.payloads {
-			if p.parcel.Job == id {
-				return true
-			}
-		}
-		return false
-	}
-	await := func(w *world, f *fake, id job.ID) bool {
-		for range 20000 { // as long as until waits
-			if began(f, id) {
-				return true
-			}
-			time.Sleep(time.Millisecond)
-		}
-		w.t.Error("it was never begun")
-		return false
-	}
-	return []drama{
-		{"ends well", func(w *world, f *fake, id job.ID) {
-			if await(w, f, id) {
-				f.finish(id, nil)
-			}
-		}, []lifecycle.State{compute.Completed}},
-		{"fails", func(w *world, f *fake, id job.ID) {
-			if await(w, f, id) {
-				f.finish(id, &compute.Ending{Exit: 3, Cause: compute.CauseExit})
-			}
-		}, []lifecycle.State{compute.Failed}},
-		{"is cancelled", func(w *world, f *fake, id job.ID) {
-			if !await(w, f, id) {
-				return
-			}
-			for range 50 { // refused while it is Unknown
-				if _, err := w.app.Cancel(context.Background(), id, compute.Wish{By: lifecycle.Owner}); job.KindOf(err) != job.Refused {
-					return
+	await := func(w *world, f *fake, id job.ID) {
+		eventually(w.t, "it is begun", func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, p := range f.payloads {
+				if p.parcel.Job == id {
+					return true
 				}
 			}
-			w.t.Error("it could never be cancelled")
-		}, []lifecycle.State{compute.Killed}},
+			return false
+		})
+	}
+	return []drama{
+		{"ends well", compute.Completed, func(w *world, f *fake, id job.ID) {
+			await(w, f, id)
+			f.finish(id, nil)
+		}},
+		{"fails", compute.Failed, func(w *world, f *fake, id job.ID) {
+			await(w, f, id)
+			f.finish(id, &compute.Ending{Exit: 3, Cause: compute.CauseExit})
+		}},
+		{"is cancelled", compute.Killed, func(w *world, f *fake, id job.ID) {
+			await(w, f, id)
+			eventually(w.t, "it can be cancelled", func() bool { // it is refused while it is Unknown
+				_, err := w.app.Cancel(w.t.Context(), id, compute.Wish{By: lifecycle.Owner})
+				return err == nil
+			})
+		}},
 	}
 }
 
@@ -164,8 +151,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	for _, call := range []string{"submit", "look", "results", "partial", "kill", "forget", "room", "tell"} {
 		for _, how := range []string{"request lost", "answer lost", "duplicated", "delayed", "error", "hangs"} {
 			for _, d := range dramas() {
-				t.Run(fmt.Sprintf("%s/%s/%s", call, how, strings.ReplaceAll(d.name, " ", "-")), func(t *testing.T) {
-					t.Parallel()
+				runInBubble(t, fmt.Sprintf("%s/%s/%s", call, how, strings.ReplaceAll(d.name, " ", "-")), func(t *testing.T) {
 					f := newFake()
 					f.auto = false
 					o := quick(t)
@@ -175,15 +161,16 @@ func TestFaultAtEveryCall(t *testing.T) {
 					j := w.upload("ada", hello)
 					d.act(w, f, j.ID)
 					got := w.until(j.ID, compute.Completed, compute.Failed, compute.Killed, compute.Invalid)
-					if got.State != d.ends[0] {
-						t.Errorf("it ended as %s by %s: %s; want %s", got.State, got.Cause, got.Message, d.ends[0])
+					if got.State != d.end {
+						t.Errorf("it ended as %s by %s: %s; want %s", got.State, got.Cause, got.Message, d.end)
 					}
+					synctest.Wait() // whatever its last step did is done
 					f.mu.Lock()
 					defer f.mu.Unlock()
 					if len(f.runs) != 1 || f.runs[key(compute.Ticket{Job: j.ID, Attempt: 1})] != 1 {
 						t.Errorf("it was begun as %v", f.runs)
 					}
-					if a := w.app.Agents()[0]; a.Reserved != 0 || w.app.Calls("a1") > 1 {
+					if a := w.app.Agents()[0]; a.Reserved != 0 || w.app.Calls("a1") != 0 {
 						t.Errorf("%d reserved and %d calls are left", a.Reserved, w.app.Calls("a1"))
 					}
 				})
@@ -202,27 +189,24 @@ func times(call string) int {
 
 // TestHungAgentHarmsItselfOnly: an agent that takes every question and answers none keeps no other's jobs waiting (W2).
 func TestHungAgentHarmsItselfOnly(t *testing.T) {
-	hung, well := newFake(), newFake()
-	hung.auto, hung.slots, well.slots = false, 50, 50
-	o := quick(t)
-	o.Slots, o.Answer, o.Look = 16, time.Minute, time.Millisecond
-	o.Services = []compute.Service{{Name: "example", RunsPerUser: 100, MaxRuns: 200, Agents: []string{"well"}}, {Name: "hung", RunsPerUser: 100, MaxRuns: 200, Agents: []string{"hung"}}}
-	w := newWorld(t, o, map[string]compute.Executor{"hung": &faulty{fake: hung, call: "look", how: "hangs", left: 1 << 30}, "well": well})
-	for range 30 {
-		if _, err := w.order(compute.Order{Owner: "bob", Service: "hung"}, map[string]string{compute.Script: hello}); err != nil {
-			t.Fatal(err)
+	inBubble(t, func(t *testing.T) {
+		hung, well := newFake(), newFake()
+		hung.auto, hung.slots, well.slots = false, 50, 50
+		o := quick(t)
+		o.Slots, o.Answer, o.Look = 16, time.Minute, time.Millisecond
+		o.Services = []compute.Service{{Name: "example", RunsPerUser: 100, MaxRuns: 200, Agents: []string{"well"}}, {Name: "hung", RunsPerUser: 100, MaxRuns: 200, Agents: []string{"hung"}}}
+		w := newWorld(t, o, map[string]compute.Executor{"hung": &faulty{fake: hung, call: "look", how: "hangs", left: 1 << 30}, "well": well})
+		for range 30 {
+			if _, err := w.order(compute.Order{Owner: "bob", Service: "hung"}, map[string]string{compute.Script: hello}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for range 2000 {
-		if w.app.Calls("hung") >= 4 {
-			break
+		eventually(t, "steps wait for the agent that hangs", func() bool { return w.app.Calls("hung") >= 4 })
+		for range 20 {
+			w.until(w.upload("ada", hello).ID, compute.Completed)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	for range 20 {
-		w.until(w.upload("ada", hello).ID, compute.Completed)
-	}
-	if n := w.app.Calls("hung"); n != 4 {
-		t.Errorf("%d steps wait for the agent that hangs, want 4: the control that all 16 would", n)
-	}
+		if n := w.app.Calls("hung"); n != 4 {
+			t.Errorf("%d steps wait for the agent that hangs, want 4: the control that all 16 would", n)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -48,8 +49,7 @@ func TestBadResults(t *testing.T) {
 		{"too large", whole, func(o *compute.Options) { o.MaxResults = 100 }, false},
 	} {
 		for _, bad := range []bool{false, true} {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel()
+			runInBubble(t, c.name, func(t *testing.T) {
 				f := newFake()
 				f.auto, f.broken = false, c.broken
 				f.unsure = c.name == "bad CRC" // the agent gives no digest: only the ZIP itself can tell
@@ -84,41 +84,45 @@ func TestBadResults(t *testing.T) {
 // TestSilentWithResults: an agent that is gone for good with the results leaves the ending that it told.
 func TestSilentWithResults(t *testing.T) {
 	for _, e := range []*compute.Ending{nil, {Exit: 3, Cause: compute.CauseExit, Sentence: "exit 3"}} {
-		f := newFake()
-		f.auto = false
-		f.fault = func(call string, _ compute.Ticket) error {
-			if call == "results" || call == "partial" {
-				f.down = errors.New("no route to host")
-				return f.down
+		runInBubble(t, fmt.Sprint("ended badly ", e != nil), func(t *testing.T) {
+			f := newFake()
+			f.auto = false
+			f.fault = func(call string, _ compute.Ticket) error {
+				if call == "results" || call == "partial" {
+					f.down = errors.New("no route to host")
+					return f.down
+				}
+				return nil
 			}
-			return nil
-		}
-		o := quick(t)
-		o.Poll, o.Lost = 20*time.Millisecond, 50*time.Millisecond
-		w := newWorld(t, o, one(teller{f}))
-		j := w.upload("ada", hello)
-		w.until(j.ID, compute.Running)
-		f.finish(j.ID, e)
-		got, want := w.until(j.ID, compute.Failed), compute.CauseResults
-		if e != nil {
-			want = compute.CauseExit
-		}
-		if got.Cause != want {
-			t.Errorf("it failed by %q (%s), want %q", got.Cause, got.Message, want)
-		}
+			o := quick(t)
+			o.Poll, o.Lost = 20*time.Millisecond, 50*time.Millisecond
+			w := newWorld(t, o, one(teller{f}))
+			j := w.upload("ada", hello)
+			w.until(j.ID, compute.Running)
+			f.finish(j.ID, e)
+			got, want := w.until(j.ID, compute.Failed), compute.CauseResults
+			if e != nil {
+				want = compute.CauseExit
+			}
+			if got.Cause != want {
+				t.Errorf("it failed by %q (%s), want %q", got.Cause, got.Message, want)
+			}
+		})
 	}
 }
 
 // TestStalledResults: a transfer in which nothing moves is given up, and the next one has the results.
 func TestStalledResults(t *testing.T) {
-	f := newFake()
-	o := quick(t)
-	o.Stall, o.Poll = 30*time.Millisecond, time.Millisecond
-	x := &stalling{fake: f, left: 2}
-	w := newWorld(t, o, one(x))
-	if j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed); j.State != compute.Completed || x.left != 0 {
-		t.Errorf("%s by %s: %s", j.State, j.Cause, j.Message)
-	}
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		o := quick(t)
+		o.Stall, o.Poll = 30*time.Millisecond, time.Millisecond
+		x := &stalling{fake: f, left: 2}
+		w := newWorld(t, o, one(x))
+		if j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed); j.State != compute.Completed || x.left != 0 {
+			t.Errorf("%s by %s: %s", j.State, j.Cause, j.Message)
+		}
+	})
 }
 
 // stalling gives the beginning of results, and then nothing more.
@@ -139,59 +143,42 @@ func (s *stalling) Results(ctx context.Context, h compute.Handle) (io.ReadCloser
 
 // TestRetention: files go after Keep, in two steps, and only those of jobs that ended; records stay; a download that began goes on to its end (holes J13, J14, J16).
 func TestRetention(t *testing.T) {
-	o := quick(t)
-	o.Keep = 30 * time.Millisecond
-	f := newFake()
-	store := mem.New()
-	app, err := compute.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.New(store, app.Works(), engine.Options{Deliver: app.Deliver(), Sweep: 10 * time.Millisecond, Retain: engine.Retention{Every: 10 * time.Millisecond}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.Join("a1", f)
-	app.Bind(e)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	w := &world{t: t, app: app, eng: e, store: store}
-	live := func() job.Job {
+	inBubble(t, func(t *testing.T) {
+		o := quick(t)
+		o.Keep = 10 * time.Second
+		f := newFake()
+		w := newWorldOn(t, mem.New(), o, one(f), func(e *engine.Options) { e.Retain.Every = 10 * time.Millisecond })
+		j := w.until(w.upload("ada", hello).ID, compute.Completed)
 		f.mu.Lock()
 		f.auto = false
 		f.mu.Unlock()
-		return w.upload("ada", hello)
-	}
-	j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Cleaned)
-	running := live()
-	w.until(running.ID, compute.Running)
-	if file, r, err := app.Results(&j); err == nil { // it may be gone already
-		w.until(j.ID, compute.Cleaned)
-		text, err := io.ReadAll(file)
-		if err != nil || int64(len(text)) != r.Bytes {
+		running := w.upload("ada", hello)
+		w.until(running.ID, compute.Running)
+		file, r, err := w.app.Results(&j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		time.Sleep(o.Keep - time.Second)
+		if now, err := w.store.Get(t.Context(), j.ID); err != nil || now.State != compute.Completed {
+			t.Errorf("before its time it is %s, %v", now.State, err)
+		}
+		cleaned := w.until(j.ID, compute.Cleaned)
+		eventually(t, "its files are gone", func() bool {
+			_, err := os.Stat(filepath.Join(o.Dir, "compute", compute.DirOf(j.ID)))
+			return errors.Is(err, fs.ErrNotExist)
+		})
+		if text, err := io.ReadAll(file); err != nil || int64(len(text)) != r.Bytes {
 			t.Errorf("a download that began is cut: %d of %d bytes, %v", len(text), r.Bytes, err)
 		}
-		file.Close()
-	}
-	cleaned := w.until(j.ID, compute.Cleaned)
-	for range 2000 {
-		if _, err := os.Stat(filepath.Join(o.Dir, "compute", compute.DirOf(j.ID))); errors.Is(err, fs.ErrNotExist) {
-			break
+		gone(t, w.app, j, cleaned)
+		if r, err := w.store.Get(t.Context(), running.ID); err != nil || r.State != compute.Running {
+			t.Errorf("a job that runs is %s, %v", r.State, err)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	gone(t, app, j, cleaned)
-	if r, err := store.Get(t.Context(), running.ID); err != nil || r.State != compute.Running {
-		t.Errorf("a job that runs is %s, %v", r.State, err)
-	}
-	if _, err := app.Input(&running, compute.Script); err != nil {
-		t.Errorf("the files of a job that runs: %v", err)
-	}
-	stop()
-	if err := errors.Join(<-done, app.Close()); err != nil {
-		t.Error(err)
-	}
+		if _, err := w.app.Input(&running, compute.Script); err != nil {
+			t.Errorf("the files of a job that runs: %v", err)
+		}
+	})
 }
 
 // gone checks that nothing of a cleaned job is given, whichever record of it is asked for.
@@ -215,32 +202,33 @@ func gone(t *testing.T, app *compute.App, j, cleaned job.Job) {
 
 // TestCancelInPassing: who cannot call a job off where it stands is told why, and what can be done.
 func TestCancelInPassing(t *testing.T) {
-	f := newFake()
-	f.auto = false
-	o := quick(t)
-	o.Look, o.Answer = 5*time.Millisecond, 20*time.Millisecond
-	w := newWorld(t, o, one(teller{f}))
-	j := w.upload("ada", hello)
-	w.until(j.ID, compute.Running)
-	f.mu.Lock()
-	f.down = errors.New("no route to host")
-	f.mu.Unlock()
-	w.until(j.ID, compute.Unknown)
-	got, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner})
-	if job.KindOf(err) != job.Refused || got.State != compute.Unknown || !strings.Contains(err.Error(), "cannot cancel while Unknown: its agent a1 does not answer") ||
-		!strings.Contains(err.Error(), "counts as lost") {
-		t.Errorf("%s: %v", got.State, err)
-	}
-	if _, err := w.app.Cancel(t.Context(), "cmp_nowhere", compute.Wish{By: lifecycle.Owner}); job.KindOf(err) != job.NotFound {
-		t.Errorf("no such job: %v", err)
-	}
-	f.mu.Lock()
-	f.down = nil
-	f.mu.Unlock()
-	for range 100 {
-		if _, err = w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner}); err == nil {
-			break
+	inBubble(t, func(t *testing.T) {
+		f := newFake()
+		f.auto = false
+		o := quick(t)
+		o.Look, o.Answer = 5*time.Millisecond, 20*time.Millisecond
+		w := newWorld(t, o, one(teller{f}))
+		j := w.upload("ada", hello)
+		w.until(j.ID, compute.Running)
+		f.mu.Lock()
+		f.down = errors.New("no route to host")
+		f.mu.Unlock()
+		w.until(j.ID, compute.Unknown)
+		got, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner})
+		if job.KindOf(err) != job.Refused || got.State != compute.Unknown || !strings.Contains(err.Error(), "cannot cancel while Unknown: its agent a1 does not answer") ||
+			!strings.Contains(err.Error(), "counts as lost") {
+			t.Errorf("%s: %v", got.State, err)
 		}
-	}
-	w.until(j.ID, compute.Killed)
+		if _, err := w.app.Cancel(t.Context(), "cmp_nowhere", compute.Wish{By: lifecycle.Owner}); job.KindOf(err) != job.NotFound {
+			t.Errorf("no such job: %v", err)
+		}
+		f.mu.Lock()
+		f.down = nil
+		f.mu.Unlock()
+		eventually(t, "it can be called off", func() bool {
+			_, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner})
+			return err == nil
+		})
+		w.until(j.ID, compute.Killed)
+	})
 }

@@ -24,8 +24,20 @@ type waiter struct {
 // line is who waits for an executor. The roster's lock guards it.
 type line struct {
 	jobs  map[job.ID]waiter
-	turns map[string]int64 // when each owner was called last
+	turns map[string]int64 // when each owner began last, called or not
 	turn  int64
+}
+
+// mostTurns is of how many owners the turns are remembered at least.
+const mostTurns = 10_000
+
+// take notes that an owner has his turn.
+func (l *line) take(owner string) {
+	if len(l.turns) >= mostTurns && len(l.jobs) == 0 {
+		clear(l.turns)
+	}
+	l.turn++
+	l.turns[owner] = l.turn
 }
 
 func newLine() line { return line{jobs: map[job.ID]waiter{}, turns: map[string]int64{}} }
@@ -60,11 +72,7 @@ func (r *roster) next(called map[*member]int) (w waiter, m *member) {
 	}
 	if m != nil {
 		delete(r.waiting.jobs, w.id)
-		r.waiting.turn++
-		r.waiting.turns[w.owner] = r.waiting.turn
-		if len(r.waiting.jobs) == 0 {
-			clear(r.waiting.turns)
-		}
+		r.waiting.take(w.owner)
 	}
 	return w, m
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // mortal is a store at whose n-th change the process dies: every goroutine that calls it from then on ends there and then, as all would in a process that was killed. The change
-// itself happens or not, by side.
+// itself happens or not, by side. Who creates jobs gets no answer instead: the engine holds slots for them that somebody has to give back, so that it comes to its end.
 type mortal struct {
 	job.Store
 	mu    sync.Mutex // guards the rest
@@ -49,8 +49,8 @@ func (m *mortal) look() {
 	}
 }
 
-// change counts a call and does it, or dies.
-func (m *mortal) change(do func()) {
+// change counts a call and does it, or dies. It tells whether the process lives.
+func (m *mortal) change(do func()) (lives bool) {
 	m.mu.Lock()
 	m.calls++
 	last := m.at > 0 && m.calls == m.at
@@ -60,22 +60,31 @@ func (m *mortal) change(do func()) {
 	past := m.past
 	m.mu.Unlock()
 	if past {
-		runtime.Goexit()
+		return false
 	}
 	do()
 	if last {
 		m.kill()
+	}
+	return !last
+}
+
+// must is change for whoever ends with the process.
+func (m *mortal) must(do func()) {
+	if !m.change(do) {
 		runtime.Goexit()
 	}
 }
 
 func (m *mortal) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
-	m.change(func() { made, err = m.Store.Create(ctx, jobs...) })
+	if !m.change(func() { made, err = m.Store.Create(ctx, jobs...) }) {
+		return nil, job.Errorf(job.Unavailable, "create", "", "the process is dead")
+	}
 	return made, err
 }
 
 func (m *mortal) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
-	m.change(func() { r, err = m.Store.Commit(ctx, changes...) })
+	m.must(func() { r, err = m.Store.Commit(ctx, changes...) })
 	return r, err
 }
 
@@ -84,7 +93,7 @@ func (m *mortal) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err er
 	if free, err := m.Store.Claim(ctx, dry(c)); err != nil || len(free) == 0 || c.Dry { // it would change nothing
 		return free, err
 	}
-	m.change(func() { jobs, err = m.Store.Claim(ctx, c) })
+	m.must(func() { jobs, err = m.Store.Claim(ctx, c) })
 	return jobs, err
 }
 
@@ -95,7 +104,7 @@ func (m *mortal) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Messag
 	if len(c.Settle) == 0 && len(c.Replay) == 0 {
 		return m.Store.Outbox(ctx, c)
 	}
-	m.change(func() { all, err = m.Store.Outbox(ctx, c) })
+	m.must(func() { all, err = m.Store.Outbox(ctx, c) })
 	return all, err
 }
 

@@ -1,12 +1,14 @@
 package compute_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -61,13 +63,12 @@ type crew struct {
 	stop  func()
 }
 
-func newCrew(t *testing.T, name string, store job.Store, o compute.Options, works func([]engine.Work) []engine.Work, x compute.Executor) *crew {
+func newCrew(t *testing.T, name string, m *mortal, o compute.Options, works func([]engine.Work) []engine.Work, x compute.Executor) *crew {
 	t.Helper()
 	app, err := compute.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMortal(store, 0, false)
 	e, err := engine.New(m, works(app.Works()), engine.Options{Name: name, Deliver: app.Deliver(), Sweep: 10 * time.Millisecond, Lease: 300 * time.Millisecond, Grace: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -77,57 +78,65 @@ func newCrew(t *testing.T, name string, store job.Store, o compute.Options, work
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = e.Run(ctx) }()
-	return &crew{app: app, store: m, stop: sync.OnceFunc(func() {
+	c := &crew{app: app, store: m, stop: sync.OnceFunc(func() {
 		cancel()
-		select {
-		case <-done:
-		case <-time.After(50 * time.Millisecond):
-		}
+		<-done
 		_ = app.Close()
 	})}
+	t.Cleanup(c.stop)
+	return c
+}
+
+// upload makes a job of a user.
+func (c *crew) upload(ctx context.Context, user string) error {
+	u, err := c.app.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer u.Discard()
+	if err := u.File(compute.Script, strings.NewReader(hello)); err != nil {
+		return err
+	}
+	_, err = u.Commit(ctx, compute.Order{Owner: user, Service: "example"})
+	return err
 }
 
 func (c *crew) kill() { c.store.kill(); c.stop() }
 
 func same(w []engine.Work) []engine.Work { return w }
 
-// TestQuotasHold uploads 200 jobs of many users at once to two servers on one store, one of which is killed and started again several times: never more than the quotas allow hold a slot,
-// users take turns, and in the end nobody holds any. Without limits the same uploads overshoot.
+// TestQuotasHold uploads 200 jobs of several users, many at once, to two servers on one store, one of which dies at one of its changes and is started again, several times: never more than
+// the quotas allow hold a slot, and in the end nobody holds any. Without limits the same uploads overshoot.
 func TestQuotasHold(t *testing.T) {
 	unlimited := func(w []engine.Work) []engine.Work { w[0].Limits = nil; return w }
 	for _, c := range []struct {
-		name  string
-		works func([]engine.Work) []engine.Work
-		jobs  int
-		holds bool
-	}{{"limits", same, 200, true}, {"control without limits", unlimited, 60, false}} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			const users, perUser, most = 12, 3, 10
+		name   string
+		works  func([]engine.Work) []engine.Work
+		jobs   int
+		deaths []int
+		holds  bool
+	}{{"limits", same, 200, []int{41, 60, 33}, true}, {"control without limits", unlimited, 80, nil, false}} {
+		runInBubble(t, c.name, func(t *testing.T) {
+			const users, perUser, most, atOnce = 4, 3, 10, 60 // both quotas are reached
 			store := newCounting(mem.New())
 			f := newFake()
 			f.slots, f.auto = 1000, false
 			o := quick(t)
 			o.Poll, o.Services = 2*time.Millisecond, []compute.Service{{Name: "example", RunsPerUser: perUser, MaxRuns: most}}
-			one, two := newCrew(t, "one", store, o, c.works, f), newCrew(t, "two", store, o, c.works, f)
-			defer func() { one.stop(); two.stop() }()
+			join := func(name string, at int) *crew {
+				return newCrew(t, name, newMortal(store, at, at%2 == 0), o, c.works, f)
+			}
+			lives := join("two", 0)
 			var wg sync.WaitGroup
 			for i := range c.jobs {
 				wg.Go(func() {
-					app := two.app // the one that is not killed
-					u, err := app.Begin(t.Context())
-					if err == nil {
-						err = u.File(compute.Script, strings.NewReader(hello))
-					}
-					if err == nil {
-						_, err = u.Commit(t.Context(), compute.Order{Owner: fmt.Sprint("user", i%users), Service: "example"})
-					}
-					if err != nil {
+					time.Sleep(time.Duration(max(0, i-atOnce)/10) * tick) // the others come while payloads end
+					if err := lives.upload(t.Context(), fmt.Sprint("user", i%users)); err != nil {
 						t.Error(err)
 					}
 				})
 			}
-			one = playQuotas(t, store, f, one, c.jobs, func() *crew { return newCrew(t, "one", store, o, c.works, f) })
+			playQuotas(t, store, f, c.jobs, c.deaths, func(at int) *crew { return join("one", at) })
 			wg.Wait()
 			store.mu.Lock()
 			defer store.mu.Unlock()
@@ -136,8 +145,8 @@ func TestQuotasHold(t *testing.T) {
 				worst = max(worst, n)
 			}
 			t.Logf("at most %d slots at once, %d of one user", store.most, worst)
-			if held := store.most <= most && worst <= perUser; held != c.holds {
-				t.Errorf("%d slots at once, %d of one user: within the quotas %t, want %t", store.most, worst, held, c.holds)
+			if held := store.most == most && worst == perUser; held != c.holds {
+				t.Errorf("%d slots at once, %d of one user: just as many as the quotas allow %t, want %t", store.most, worst, held, c.holds)
 			}
 			if store.all != 0 {
 				t.Errorf("%d slots are held at the end", store.all)
@@ -152,30 +161,37 @@ func TestQuotasHold(t *testing.T) {
 	}
 }
 
-// playQuotas lets payloads end by and by until all jobs have, and kills a server three times meanwhile. It gives the last one.
-func playQuotas(t *testing.T, store *counting, f *fake, one *crew, jobs int, again func() *crew) *crew {
+// tick is between two looks at what may end.
+const tick = 3 * time.Millisecond
+
+// playQuotas lets payloads end by and by until all jobs have. Meanwhile a server joins that dies at its nth change, for each of the deaths, and at last one that lives.
+func playQuotas(t *testing.T, store *counting, f *fake, jobs int, deaths []int, join func(dies int) *crew) {
 	t.Helper()
-	limit := time.After(60 * time.Second)
-	for tick, kills := 0, 0; store.ended() < jobs; tick++ {
+	one := join(cmp.Or(deaths...))
+	synctest.Wait() // the first ones have all the slots that they can get
+	limit := time.Now().Add(time.Minute)
+	for n := 0; store.ended() < jobs; n++ {
+		if time.Now().After(limit) {
+			t.Fatalf("%d of %d jobs have ended", store.ended(), jobs)
+		}
 		f.mu.Lock()
 		for _, p := range f.payloads {
-			if p.notice.Standing == compute.Works && (tick+int(p.parcel.Job[len(p.parcel.Job)-1]))%3 == 0 {
+			if p.notice.Standing == compute.Works && (n+int(p.parcel.Job[len(p.parcel.Job)-1]))%3 == 0 {
 				f.end(p, nil)
 			}
 		}
 		f.mu.Unlock()
-		if n := store.ended(); kills < 3 && n > jobs*(kills+1)/5 {
-			kills++
-			one.kill()
-			one = again()
-		}
 		select {
-		case <-limit:
-			t.Fatalf("%d of %d jobs have ended", store.ended(), jobs)
-		case <-time.After(3 * time.Millisecond):
+		case <-one.store.dead:
+			one.stop()
+			deaths = deaths[1:]
+			one = join(cmp.Or(deaths...))
+		case <-time.After(tick):
 		}
 	}
-	return one
+	if len(deaths) != 0 {
+		t.Errorf("all jobs have ended, and no server died at its changes %v", deaths)
+	}
 }
 
 // begunOnce checks that every job was begun once, under its first ticket.
@@ -216,14 +232,14 @@ func TestQueueCases(t *testing.T) {
 		{"two slots, different users", 5, 2, nil, map[string]int{"1": 3, "2": 3}, []string{"1", "2"}},
 		{"a user at his quota", 2, 10, map[string]int{"1": 2}, map[string]int{"1": 3, "2": 5}, []string{"2", "2"}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		runInBubble(t, c.name, func(t *testing.T) {
 			store := newCounting(mem.New())
 			f := newFake()
 			f.slots, f.auto = 100, false
 			o := quick(t)
 			o.Services = []compute.Service{{Name: "example", RunsPerUser: c.perUser, MaxRuns: c.maxRuns}}
 			w := newWorldOn(t, store, o, one(teller{f}))
+			synctest.Wait() // the agent has said how it stands
 			for owner, n := range c.before {
 				for range n {
 					w.until(w.upload(owner, hello).ID, compute.Running)
@@ -243,19 +259,10 @@ func TestQueueCases(t *testing.T) {
 			if _, err := w.store.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}}, Release: true}); err != nil {
 				t.Fatal(err)
 			}
-			begun := func() []string {
-				store.mu.Lock()
-				defer store.mu.Unlock()
-				return slices.Clone(store.begun[before:])
-			}
-			for range 2000 {
-				if len(begun()) >= len(c.want) {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			time.Sleep(60 * time.Millisecond) // three sweeps in which nothing more may begin
-			got := begun()
+			time.Sleep(patience) // whatever may begin has begun, and nothing more does
+			store.mu.Lock()
+			got := slices.Clone(store.begun[before:])
+			store.mu.Unlock()
 			slices.Sort(got)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("jobs of %v began, want %v", got, c.want)

@@ -309,6 +309,7 @@ func (r *roster) choose(j *job.Job, tried []string) choice {
 	for _, m := range fit {
 		if m.spare() > 0 && m.reserved < r.app.mostCalls() {
 			m.reserved++
+			r.waiting.take(j.Owner)
 			return choice{member: m, instance: m.room.Instance}
 		}
 	}

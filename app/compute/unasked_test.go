@@ -2,6 +2,7 @@ package compute_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,21 +27,22 @@ func (s slowToAnswer) Room(ctx context.Context) (compute.Room, error) {
 // TestAgentThatWasNotAskedYet costs no attempt: a server that has just started does not know how its agents stand. In the control the agent is known not to answer, and the one attempt is used up.
 func TestAgentThatWasNotAskedYet(t *testing.T) {
 	for _, answers := range []bool{true, false} {
-		ready := make(chan struct{})
-		o := quick(t)
-		o.NoRetry, o.Answer = true, 2*time.Second
-		if !answers {
-			o.Answer = 20 * time.Millisecond
-		}
-		w := newWorld(t, o, one(slowToAnswer{newFake(), ready}))
-		j := w.upload("ada", hello)
-		if answers {
-			time.AfterFunc(100*time.Millisecond, func() { close(ready) }) // the job is there before the answer
-		}
-		got := w.until(j.ID, compute.Completed, compute.Failed)
-		if (got.State == compute.Completed) != answers {
-			t.Errorf("the agent answers: %t; the job ended as %s by %s: %s", answers, got.State, got.Cause, got.Message)
-		}
-		w.stop()
+		runInBubble(t, fmt.Sprint("answers ", answers), func(t *testing.T) {
+			ready := make(chan struct{})
+			o := quick(t)
+			o.NoRetry, o.Answer = true, 2*time.Second
+			if !answers {
+				o.Answer = 20 * time.Millisecond
+			}
+			w := newWorld(t, o, one(slowToAnswer{newFake(), ready}))
+			j := w.upload("ada", hello)
+			if answers {
+				time.AfterFunc(100*time.Millisecond, func() { close(ready) }) // the job is there before the answer
+			}
+			got := w.until(j.ID, compute.Completed, compute.Failed)
+			if (got.State == compute.Completed) != answers {
+				t.Errorf("the agent answers: %t; the job ended as %s by %s: %s", answers, got.State, got.Cause, got.Message)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -28,46 +29,50 @@ func begin(t *testing.T, a *compute.App) *compute.Upload {
 
 // TestFileNames: what is no name for a file here is Invalid, and the upload is not committed any more.
 func TestFileNames(t *testing.T) {
-	w := newWorld(t, quick(t), nil)
-	long := strings.Repeat("n", 255)
-	for name, ok := range map[string]bool{
-		"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, `back\slash`: true, "stdout": true, "-rf": true,
-		"": false, ".": false, "..": false, "run.sh/x": false, "/etc/passwd": false, "a\x00b": false, long + "n": false, "\xff": false,
-	} {
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, quick(t), nil)
+		long := strings.Repeat("n", 255)
+		for name, ok := range map[string]bool{
+			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, `back\slash`: true, "stdout": true, "-rf": true,
+			"": false, ".": false, "..": false, "run.sh/x": false, "/etc/passwd": false, "a\x00b": false, long + "n": false, "\xff": false,
+		} {
+			u := begin(t, w.app)
+			err := u.File(name, strings.NewReader("x"))
+			if (err == nil) != ok || !ok && job.KindOf(err) != job.Invalid {
+				t.Errorf("%q: %v", name, err)
+			}
+			if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); (err == nil) != ok || !ok && job.KindOf(err) != job.Invalid {
+				t.Errorf("%q committed: %v", name, err)
+			}
+			if err := u.File("late", strings.NewReader("x")); ok && job.KindOf(err) != job.Invalid {
+				t.Errorf("a file after the commit: %v", err)
+			}
+		}
 		u := begin(t, w.app)
-		err := u.File(name, strings.NewReader("x"))
-		if (err == nil) != ok || !ok && job.KindOf(err) != job.Invalid {
-			t.Errorf("%q: %v", name, err)
+		u.Fill(10_000)
+		if err := u.File("one-more", strings.NewReader("x")); job.KindOf(err) != job.Invalid {
+			t.Errorf("file 10001: %v", err)
 		}
-		if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); (err == nil) != ok || !ok && job.KindOf(err) != job.Invalid {
-			t.Errorf("%q committed: %v", name, err)
-		}
-		if err := u.File("late", strings.NewReader("x")); ok && job.KindOf(err) != job.Invalid {
-			t.Errorf("a file after the commit: %v", err)
-		}
-	}
-	u := begin(t, w.app)
-	u.Fill(10_000)
-	if err := u.File("one-more", strings.NewReader("x")); job.KindOf(err) != job.Invalid {
-		t.Errorf("file 10001: %v", err)
-	}
+	})
 }
 
 // TestBrokenReader: an error of whoever sends is given as it is, nothing of the file counts, and nothing is left.
 func TestBrokenReader(t *testing.T) {
-	o := quick(t)
-	w := newWorld(t, o, nil)
-	u := begin(t, w.app)
-	broken := errors.New("multipart: broken")
-	if err := u.File(compute.Script, iotest.ErrReader(broken)); err != broken {
-		t.Errorf("got %v, want it as it is", err)
-	}
-	if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); !errors.Is(err, broken) || job.KindOf(err) != job.Invalid {
-		t.Errorf("a file that did not come whole is committed: %v", err)
-	}
-	u.Discard()
-	left(t, o.Dir, "stage", 0)
-	left(t, o.Dir, "jobs", 0)
+	inBubble(t, func(t *testing.T) {
+		o := quick(t)
+		w := newWorld(t, o, nil)
+		u := begin(t, w.app)
+		broken := errors.New("multipart: broken")
+		if err := u.File(compute.Script, iotest.ErrReader(broken)); err != broken {
+			t.Errorf("got %v, want it as it is", err)
+		}
+		if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); !errors.Is(err, broken) || job.KindOf(err) != job.Invalid {
+			t.Errorf("a file that did not come whole is committed: %v", err)
+		}
+		u.Discard()
+		left(t, o.Dir, "stage", 0)
+		left(t, o.Dir, "jobs", 0)
+	})
 }
 
 // left tells how many entries a directory has.
@@ -81,144 +86,151 @@ func left(t *testing.T, dir, name string, want int) {
 
 // TestKeys: the same key gives the same job, however many send it at once, and another content is a conflict.
 func TestKeys(t *testing.T) {
-	o := quick(t)
-	w := newWorld(t, o, nil)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	ids := map[job.ID]int{}
-	for range 20 {
-		wg.Go(func() {
-			j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"}, map[string]string{compute.Script: hello})
-			if err != nil {
-				t.Error(err)
+	inBubble(t, func(t *testing.T) {
+		o := quick(t)
+		w := newWorld(t, o, nil)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		ids := map[job.ID]int{}
+		for range 20 {
+			wg.Go(func() {
+				j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"}, map[string]string{compute.Script: hello})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[j.ID]++
+			})
+		}
+		wg.Wait()
+		if len(ids) != 1 {
+			t.Errorf("one key made %v", ids)
+		}
+		dirs := 0
+		_ = filepath.WalkDir(filepath.Join(o.Dir, "compute", "jobs"), func(p string, e os.DirEntry, _ error) error {
+			if strings.HasPrefix(e.Name(), "cmp_") {
+				dirs++
+				return filepath.SkipDir
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			ids[j.ID]++
+			return nil
 		})
-	}
-	wg.Wait()
-	if len(ids) != 1 {
-		t.Errorf("one key made %v", ids)
-	}
-	dirs := 0
-	_ = filepath.WalkDir(filepath.Join(o.Dir, "compute", "jobs"), func(p string, e os.DirEntry, _ error) error {
-		if strings.HasPrefix(e.Name(), "cmp_") {
-			dirs++
-			return filepath.SkipDir
+		if dirs != 1 {
+			t.Errorf("%d directories of jobs are left, want 1", dirs)
 		}
-		return nil
+		for name, other := range map[string]compute.Order{
+			"file":   {Owner: "ada", Service: "example", Key: "k", Env: nil},
+			"env":    {Owner: "ada", Service: "example", Key: "k", Env: map[string]string{"A": "1"}},
+			"limits": {Owner: "ada", Service: "example", Key: "k", Limits: compute.Limits{Memory: 1 << 20}},
+		} {
+			script := hello
+			if name == "file" {
+				script += "exit 1\n"
+			}
+			if _, err := w.order(other, map[string]string{compute.Script: script}); job.KindOf(err) != job.Conflict {
+				t.Errorf("another %s under the key: %v", name, err)
+			}
+		}
+		if j, err := w.order(compute.Order{Owner: "bob", Service: "example", Key: "k"}, map[string]string{compute.Script: hello}); err != nil || ids[j.ID] != 0 {
+			t.Errorf("another owner's key: %s, %v", j.ID, err)
+		}
 	})
-	if dirs != 1 {
-		t.Errorf("%d directories of jobs are left, want 1", dirs)
-	}
-	for name, other := range map[string]compute.Order{
-		"file":   {Owner: "ada", Service: "example", Key: "k", Env: nil},
-		"env":    {Owner: "ada", Service: "example", Key: "k", Env: map[string]string{"A": "1"}},
-		"limits": {Owner: "ada", Service: "example", Key: "k", Limits: compute.Limits{Memory: 1 << 20}},
-	} {
-		script := hello
-		if name == "file" {
-			script += "exit 1\n"
-		}
-		if _, err := w.order(other, map[string]string{compute.Script: script}); job.KindOf(err) != job.Conflict {
-			t.Errorf("another %s under the key: %v", name, err)
-		}
-	}
-	if j, err := w.order(compute.Order{Owner: "bob", Service: "example", Key: "k"}, map[string]string{compute.Script: hello}); err != nil || ids[j.ID] != 0 {
-		t.Errorf("another owner's key: %s, %v", j.ID, err)
-	}
 }
 
 // TestReplacedFileIsANewOne: the files of a repeated job are links, and a file that replaces one leaves the first job's as it was.
 func TestReplacedFileIsANewOne(t *testing.T) {
-	w := newWorld(t, quick(t), one(newFake()))
-	first := w.until(w.upload("ada", hello).ID, compute.Completed)
-	again, err := w.app.Repeat(t.Context(), first.ID, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.until(again.ID, compute.Completed)
-	u := begin(t, w.app)
-	for _, text := range []string{"one", "three"} {
-		if err := u.File("f", strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	j, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"})
-	if err != nil || j.Bytes != 5 {
-		t.Fatalf("%d bytes, %v", j.Bytes, err)
-	}
-	for id, want := range map[job.ID]string{first.ID: hello, again.ID: hello} {
-		one, _ := w.store.Get(t.Context(), id)
-		f, err := w.app.Input(&one, compute.Script)
+	inBubble(t, func(t *testing.T) {
+		w := newWorld(t, quick(t), one(newFake()))
+		first := w.until(w.upload("ada", hello).ID, compute.Completed)
+		again, err := w.app.Repeat(t.Context(), first.ID, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := make([]byte, 100)
-		n, _ := f.Read(text)
-		f.Close()
-		if string(text[:n]) != want {
-			t.Errorf("%s holds %q", id, text[:n])
+		w.until(again.ID, compute.Completed)
+		u := begin(t, w.app)
+		for _, text := range []string{"one", "three"} {
+			if err := u.File("f", strings.NewReader(text)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+		j, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"})
+		if err != nil || j.Bytes != 5 {
+			t.Fatalf("%d bytes, %v", j.Bytes, err)
+		}
+		for id, want := range map[job.ID]string{first.ID: hello, again.ID: hello} {
+			one, _ := w.store.Get(t.Context(), id)
+			f, err := w.app.Input(&one, compute.Script)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := make([]byte, 100)
+			n, _ := f.Read(text)
+			f.Close()
+			if string(text[:n]) != want {
+				t.Errorf("%s holds %q", id, text[:n])
+			}
+		}
+	})
 }
 
 // TestSweep removes what nobody owns and what is old, and nothing else: uploads that are under way and jobs stay (hole J1).
 func TestSweep(t *testing.T) {
-	o := quick(t)
-	w := newWorld(t, o, nil)
-	live := w.upload("ada", hello)
-	under := begin(t, w.app)
-	root := filepath.Join(o.Dir, "compute")
-	old := time.Now().Add(-compute.Abandoned - time.Hour)
-	make := func(name string, aged bool) string {
-		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Join(p, "in"), 0o700); err != nil {
+	inBubble(t, func(t *testing.T) {
+		o := quick(t)
+		w := newWorld(t, o, nil)
+		live := w.upload("ada", hello)
+		synctest.Wait() // the sweep of the start is over
+		under := begin(t, w.app)
+		root := filepath.Join(o.Dir, "compute")
+		old := time.Now().Add(-compute.Abandoned - time.Hour)
+		make := func(name string, aged bool) string {
+			p := filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Join(p, "in"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if aged {
+				if err := os.Chtimes(p, old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return p
+		}
+		gone := []string{make("stage/old", true), make("jobs/xy/cmp_old", true), make("trash/any", false)}
+		stays := []string{make("stage/new", false), make("jobs/xy/cmp_new", false), filepath.Join(root, compute.DirOf(live.ID))}
+		if err := os.Chtimes(stays[2], old, old); err != nil {
 			t.Fatal(err)
 		}
-		if aged {
-			if err := os.Chtimes(p, old, old); err != nil {
-				t.Fatal(err)
+		entries, _ := os.ReadDir(filepath.Join(root, "stage"))
+		for _, e := range entries {
+			if e.Name() != "old" && e.Name() != "new" { // the upload that is under way
+				if err := os.Chtimes(filepath.Join(root, "stage", e.Name()), old, old); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
-		return p
-	}
-	gone := []string{make("stage/old", true), make("jobs/xy/cmp_old", true), make("trash/any", false)}
-	stays := []string{make("stage/new", false), make("jobs/xy/cmp_new", false), filepath.Join(root, compute.DirOf(live.ID))}
-	if err := os.Chtimes(stays[2], old, old); err != nil {
-		t.Fatal(err)
-	}
-	entries, _ := os.ReadDir(filepath.Join(root, "stage"))
-	for _, e := range entries {
-		if e.Name() != "old" && e.Name() != "new" { // the upload that is under way
-			if err := os.Chtimes(filepath.Join(root, "stage", e.Name()), old, old); err != nil {
-				t.Fatal(err)
+		if err := w.app.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range gone {
+			if _, err := os.Stat(p); err == nil {
+				t.Errorf("%s is still there", p)
 			}
 		}
-	}
-	if err := w.app.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range gone {
-		if _, err := os.Stat(p); err == nil {
-			t.Errorf("%s is still there", p)
+		for _, p := range stays {
+			if _, err := os.Stat(p); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	for _, p := range stays {
-		if _, err := os.Stat(p); err != nil {
-			t.Error(err)
+		if err := under.File(compute.Script, strings.NewReader(hello)); err != nil {
+			t.Errorf("an upload that takes long: %v", err)
 		}
-	}
-	if err := under.File(compute.Script, strings.NewReader(hello)); err != nil {
-		t.Errorf("an upload that takes long: %v", err)
-	}
+	})
 }
 
 // TestDeathDuringUpload: whatever an upload had done when its process died is no job, and goes; once there is a record, its files are there (hole J1).
 func TestDeathDuringUpload(t *testing.T) {
 	for step, want := range map[string]int{"begun": 0, "file": 0, "before the record": 0, "after the record": 1} {
-		t.Run(strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
+		runInBubble(t, strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
 			store, o := mem.New(), quick(t)
 			at, after := 0, false
 			if want == 1 || step == "before the record" {
@@ -226,9 +238,7 @@ func TestDeathDuringUpload(t *testing.T) {
 			}
 			m := newMortal(store, at, after)
 			w := newCrew(t, "one", m, o, same, newFake())
-			died := make(chan struct{})
-			go func() {
-				defer close(died)
+			func() {
 				u, err := w.app.Begin(context.Background())
 				if err != nil || step == "begun" {
 					return
@@ -238,7 +248,6 @@ func TestDeathDuringUpload(t *testing.T) {
 				}
 				_, _ = u.Commit(context.Background(), compute.Order{Owner: "ada", Service: "example"})
 			}()
-			<-died
 			w.kill()
 			old := time.Now().Add(-compute.Abandoned - time.Hour)
 			_ = filepath.WalkDir(filepath.Join(o.Dir, "compute"), func(p string, _ os.DirEntry, _ error) error { return os.Chtimes(p, old, old) })
@@ -260,59 +269,63 @@ func TestDeathDuringUpload(t *testing.T) {
 
 // TestUserBytes: of many uploads for the last room one is taken (hole S7); results count; what is cleaned is given back; a restart knows it all before the first upload.
 func TestUserBytes(t *testing.T) {
-	store, o := mem.New(), quick(t)
-	o.UserBytes = 1000
-	w := newWorldOn(t, store, o, one(newFake()))
-	sized := func(w *world, owner string, n int) (job.Job, error) {
-		return w.order(compute.Order{Owner: owner, Service: "example"}, map[string]string{compute.Script: hello, "data": strings.Repeat("x", n-len(hello))})
-	}
-	first, err := sized(w, "ada", 400)
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := w.until(first.ID, compute.Completed)
-	d, _ := compute.DataOf(&done)
-	if got, want := w.app.Usage("ada"), 400+d.Results.Bytes; got != want {
-		t.Errorf("ada has %d bytes, want %d with the results", got, want)
-	}
-	room := int(1000 - w.app.Usage("ada"))
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	kinds := map[job.ErrorKind]int{}
-	for range 8 {
-		wg.Go(func() {
-			_, err := sized(w, "ada", room)
-			mu.Lock()
-			defer mu.Unlock()
-			kinds[job.KindOf(err)]++
-		})
-	}
-	for range 10 { // in the bounds all together: none is refused, although each is counted as it comes and as it is recorded
-		wg.Go(func() {
-			if _, err := w.order(compute.Order{Owner: "bob", Service: "example"}, map[string]string{"data": strings.Repeat("x", 100)}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if kinds[""] != 1 || kinds[job.Refused] != 7 {
-		t.Errorf("for the last room: %v, want one", kinds)
-	}
-	has := w.app.Usage("bob")
-	w.stop()
-	slow := &slowList{Store: store, open: make(chan struct{})}
-	next := newWorldOn(t, slow, o, nil)
-	early := make(chan error, 1)
-	go func() { _, err := sized(next, "bob", 100); early <- err }()
-	select {
-	case err := <-early:
-		t.Errorf("an upload before everything was counted: %v", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	close(slow.open)
-	if err := <-early; job.KindOf(err) != job.Refused {
-		t.Errorf("an upload beyond what bob has (%d): %v", has, err)
-	}
+	inBubble(t, func(t *testing.T) {
+		store, o := mem.New(), quick(t)
+		o.UserBytes = 1000
+		w := newWorldOn(t, store, o, one(newFake()))
+		sized := func(w *world, owner string, n int) (job.Job, error) {
+			return w.order(compute.Order{Owner: owner, Service: "example"}, map[string]string{compute.Script: hello, "data": strings.Repeat("x", n-len(hello))})
+		}
+		first, err := sized(w, "ada", 400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := w.until(first.ID, compute.Completed)
+		d, _ := compute.DataOf(&done)
+		if got, want := w.app.Usage("ada"), 400+d.Results.Bytes; got != want {
+			t.Errorf("ada has %d bytes, want %d with the results", got, want)
+		}
+		room := int(1000 - w.app.Usage("ada"))
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		kinds := map[job.ErrorKind]int{}
+		for range 8 {
+			wg.Go(func() {
+				_, err := sized(w, "ada", room)
+				mu.Lock()
+				defer mu.Unlock()
+				kinds[job.KindOf(err)]++
+			})
+		}
+		for range 10 { // in the bounds all together: none is refused, although each is counted as it comes and as it is recorded
+			wg.Go(func() {
+				if _, err := w.order(compute.Order{Owner: "bob", Service: "example"}, map[string]string{"data": strings.Repeat("x", 100)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if kinds[""] != 1 || kinds[job.Refused] != 7 {
+			t.Errorf("for the last room: %v, want one", kinds)
+		}
+		has := w.app.Usage("bob")
+		w.stop()
+		slow := &slowList{Store: store, open: make(chan struct{})}
+		next := newWorldOn(t, slow, o, nil)
+		early := make(chan error, 1)
+		go func() { _, err := sized(next, "bob", 100); early <- err }()
+		synctest.Wait() // nothing is left to do before more is known
+		select {
+		case err := <-early:
+			t.Errorf("an upload before everything was counted: %v", err)
+			early <- err
+		default:
+		}
+		close(slow.open)
+		if err := <-early; job.KindOf(err) != job.Refused {
+			t.Errorf("an upload beyond what bob has (%d): %v", has, err)
+		}
+	})
 }
 
 // slowList is a store that lists compute jobs, all of them, only when it is let.
@@ -330,18 +343,20 @@ func (s *slowList) List(ctx context.Context, q job.Query) (job.Page, error) {
 
 // TestEarlyRefusal: when it is known whose upload it is, it is refused while it comes.
 func TestEarlyRefusal(t *testing.T) {
-	o := quick(t)
-	o.UserBytes = 100
-	w := newWorld(t, o, nil)
-	for owner, want := range map[string]job.ErrorKind{"ada": job.Refused, "": ""} {
-		u := begin(t, w.app)
-		u.For(owner)
-		if err := u.File("data", strings.NewReader(strings.Repeat("x", 200))); job.KindOf(err) != want {
-			t.Errorf("%q: %v", owner, err)
+	inBubble(t, func(t *testing.T) {
+		o := quick(t)
+		o.UserBytes = 100
+		w := newWorld(t, o, nil)
+		for owner, want := range map[string]job.ErrorKind{"ada": job.Refused, "": ""} {
+			u := begin(t, w.app)
+			u.For(owner)
+			if err := u.File("data", strings.NewReader(strings.Repeat("x", 200))); job.KindOf(err) != want {
+				t.Errorf("%q: %v", owner, err)
+			}
+			u.Discard()
 		}
-		u.Discard()
-	}
-	if n := w.app.Usage("ada"); n != 0 {
-		t.Errorf("%d bytes are still taken", n)
-	}
+		if n := w.app.Usage("ada"); n != 0 {
+			t.Errorf("%d bytes are still taken", n)
+		}
+	})
 }

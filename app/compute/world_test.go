@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -21,12 +22,43 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
+// inBubble runs a test beside others, in fake time: its clock stands still for as long as anything works, however slow the machine is, and jumps to what is next when all wait.
+func inBubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// runInBubble is inBubble for a part of a test.
+func runInBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { inBubble(t, test) })
+}
+
+// patience is how long a test waits for what must come, in fake time.
+const patience = 20 * time.Second
+
+// eventually lets time pass until something is true that no signal tells. Whatever is to happen at a moment has happened when it looks.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		synctest.Wait()
+		if is() {
+			return
+		}
+		if time.Now().After(limit) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // world is an application on a store in memory, with scripted executors.
 type world struct {
 	t     *testing.T
 	app   *compute.App
 	eng   *engine.Engine
 	store job.Store
+	dir   string
 	stop  func()
 }
 
@@ -42,13 +74,17 @@ func newWorld(t *testing.T, o compute.Options, executors map[string]compute.Exec
 	return newWorldOn(t, mem.New(), o, executors)
 }
 
-func newWorldOn(t *testing.T, store job.Store, o compute.Options, executors map[string]compute.Executor) *world {
+func newWorldOn(t *testing.T, store job.Store, o compute.Options, executors map[string]compute.Executor, tune ...func(*engine.Options)) *world {
 	t.Helper()
 	app, err := compute.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(store, app.Works(), engine.Options{Deliver: app.Deliver(), Sweep: 20 * time.Millisecond, Lease: 2 * time.Second, Grace: 200 * time.Millisecond})
+	options := engine.Options{Deliver: app.Deliver(), Sweep: 20 * time.Millisecond, Lease: 2 * time.Second, Grace: 200 * time.Millisecond}
+	for _, change := range tune {
+		change(&options)
+	}
+	e, err := engine.New(store, app.Works(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +95,7 @@ func newWorldOn(t *testing.T, store job.Store, o compute.Options, executors map[
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	w := &world{t: t, app: app, eng: e, store: store}
+	w := &world{t: t, app: app, eng: e, store: store, dir: o.Dir}
 	once := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
@@ -101,7 +137,7 @@ func (w *world) order(o compute.Order, files map[string]string) (job.Job, error)
 // until waits until a job is in one of the states.
 func (w *world) until(id job.ID, states ...lifecycle.State) job.Job {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	j, err := w.eng.Await(ctx, id, func(j *job.Job) bool {
 		for _, s := range states {
