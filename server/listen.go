@@ -10,28 +10,35 @@ import (
 	"time"
 )
 
-// Listen opens an address such as "127.0.0.1:7433". Only loopback addresses are allowed as long as there is no authentication.
-func Listen(ctx context.Context, address string, most int) (net.Listener, error) {
+// Listen opens an address such as "127.0.0.1:7433" for so many connections at once (0: 4096). Addresses beyond the loopback are refused unless whoever comes has to say who he is
+// (authenticated): anybody who reaches the server could do anything.
+func Listen(ctx context.Context, address string, most int, authenticated bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: it must be HOST:PORT", address)
 	}
-	ip := net.ParseIP(host)
-	if host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("listen on %q: only loopback addresses (127.0.0.1, ::1, localhost) are allowed, because the server does not authenticate yet: anybody who reaches it can do anything", address)
+	if !authenticated && !Loopback(address) {
+		return nil, fmt.Errorf("listen on %q: without tokens (--tokens) only loopback addresses (127.0.0.1, ::1, localhost) are allowed: anybody who reaches the server could do anything", address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", address, err)
 	}
-	if a, ok := l.Addr().(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+	if a, ok := l.Addr().(*net.TCPAddr); !authenticated && (!ok || !a.IP.IsLoopback()) {
 		_ = l.Close()
-		return nil, fmt.Errorf("listen on %q: it resolves to %s, which is not a loopback address", address, l.Addr())
+		return nil, fmt.Errorf("listen on %q: %s resolves to %s, which is not a loopback address", address, host, l.Addr())
 	}
 	if most <= 0 {
 		most = 4096
 	}
 	return &bounded{Listener: l, room: make(chan struct{}, most), closed: make(chan struct{})}, nil
+}
+
+// Loopback tells whether an address HOST:PORT names the loopback.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // HTTP makes the server that serves h with limits against slow clients (check S6): the header within 5 s, a request or an answer within

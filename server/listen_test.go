@@ -14,24 +14,35 @@ import (
 
 func TestListenOnLoopbackOnly(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:0", "7433", "", "127.0.0.1", "[::ffff:10.0.0.1]:0", "localhost.evil.example:0"} {
-		l, err := server.Listen(t.Context(), address, 0)
+		l, err := server.Listen(t.Context(), address, 0, false)
 		if err == nil {
 			_ = l.Close()
 			t.Errorf("%q was opened", address)
 		}
 	}
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0)
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatalf("the control: %v", err)
 	}
 	_ = l.Close()
+	// With tokens any address will do. 192.0.2.1 is nobody's (RFC 5737), so that nothing is opened: the refusal is the system's.
+	for _, authenticated := range []bool{false, true} {
+		l, err := server.Listen(t.Context(), "192.0.2.1:0", 0, authenticated)
+		if err == nil {
+			_ = l.Close()
+			t.Fatal("192.0.2.1 was opened")
+		}
+		if asked := !strings.Contains(err.Error(), "only loopback addresses"); asked != authenticated {
+			t.Errorf("authenticated %t: %v", authenticated, err)
+		}
+	}
 }
 
 // TestSlowClientsHinderNobody opens connections that send a part of a request and then nothing: others are served meanwhile, and the slow
 // ones are cut off.
 func TestSlowClientsHinderNobody(t *testing.T) {
 	w := open(t, nil, nil)
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0)
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +83,7 @@ func TestSlowClientsHinderNobody(t *testing.T) {
 // TestConnectionsAreBounded fills the room and finds that it is free again afterwards.
 func TestConnectionsAreBounded(t *testing.T) {
 	w := open(t, nil, nil)
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 2)
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 2, false)
 	if err != nil {
 		t.Fatal(err)
 	}

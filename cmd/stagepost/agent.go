@@ -57,7 +57,7 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&a.listen, "listen", "", "the address to listen on; port 0 takes a free one; defaults to none with --server, else to all addresses and PORT if that is set")
+	f.StringVar(&a.listen, "listen", "", "the address to listen on; port 0 takes a free one; defaults to none with --server, else to PORT if that is set: of all addresses with --agent-token-file or --anyone, otherwise of 127.0.0.1")
 	f.StringVar(&a.name, "name", "", "the name of this agent; defaults to that of the machine")
 	f.IntVar(&a.slots, "slots", 0, "payloads that run at once; defaults to the number of processors")
 	f.Float64Var(&a.cores, "cores", 0, "processors that payloads together may ask for; defaults to all, negative: any number")
@@ -94,8 +94,12 @@ func (a *agentSettings) complete(s *settings, flag func(string) bool) error {
 	if !flag("sandbox") {
 		a.sandbox = cmp.Or(env.Sandbox, "auto")
 	}
-	if a.listen == "" && os.Getenv("PORT") != "" {
-		a.listen, a.anyone = fmt.Sprintf(":%d", env.Port), true
+	if a.listen == "" && a.server == "" && os.Getenv("PORT") != "" {
+		host := "127.0.0.1" // whoever reaches it could run commands: it is opened to others on purpose only
+		if a.anyone || a.tokenFile != "" {
+			host = ""
+		}
+		a.listen = fmt.Sprintf("%s:%d", host, env.Port)
 	}
 	if a.name == "" {
 		host, _ := os.Hostname()

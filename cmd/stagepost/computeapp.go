@@ -22,7 +22,6 @@ import (
 	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -207,12 +206,15 @@ func (c *computeApp) Bind(e *engine.Engine) {
 
 // listenCompute makes the listener for users of job-orchestrator, if there is to be one.
 func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp) error {
-	if c == nil || s.ComputeListen == "" {
+	switch {
+	case s.ComputeListen == "":
 		return nil
+	case c == nil:
+		return usagef("compute.listen %s: there is nothing to run jobs with; give --compute-local N, --compute-services FILE or variables SERVICE_...", s.ComputeListen)
 	}
-	l, err := server.Listen(ctx, s.ComputeListen, s.Connections)
+	l, err := listen(ctx, s, s.ComputeListen, r.log)
 	if err != nil {
-		return usage(err)
+		return err
 	}
 	o := wire.Options{Log: r.log, Who: r.wireCaller(), Limits: wire.Limits{Body: s.ComputeUpload}}
 	if s.ComputeStrict {
@@ -220,7 +222,7 @@ func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp)
 	}
 	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Token: o.Who != nil, Hosts: s.hosts()})
 	c.http = &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
-	r.ComputeURL = "http://" + l.Addr().String()
+	r.ComputeURL = urlOf(l.Addr())
 	r.stopped.Go(func() {
 		if err := c.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			r.fail(err)

@@ -53,7 +53,7 @@ func (r *running) listenMetrics(ctx context.Context, s *settings) (net.Listener,
 	if s.MetricsListen == "" {
 		return nil, nil
 	}
-	l, err := server.Listen(ctx, s.MetricsListen, 16)
+	l, err := server.Listen(ctx, s.MetricsListen, 16, false) // it asks nobody for a token
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -68,11 +68,11 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	listener, err := server.Listen(ctx, s.Listen, s.Connections)
+	listener, err := listen(ctx, s, s.Listen, log)
 	if err != nil {
-		return nil, usage(err)
+		return nil, err
 	}
-	r := &running{URL: "http://" + listener.Addr().String(), Data: dir, log: log, grace: s.Grace, stalls: stalledFor(s.Sweep), failed: make(chan struct{})}
+	r := &running{URL: urlOf(listener.Addr()), Data: dir, log: log, grace: s.Grace, stalls: stalledFor(s.Sweep), failed: make(chan struct{})}
 	r.metrics = newMetrics(r, s)
 	aside, err := r.listenMetrics(ctx, s)
 	if err != nil {
@@ -97,6 +97,26 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 		}
 	}
 	return r, nil
+}
+
+// listen opens an address for whoever has a token, or without tokens for this machine.
+func listen(ctx context.Context, s *settings, address string, log *slog.Logger) (net.Listener, error) {
+	l, err := server.Listen(ctx, address, s.Connections, s.Tokens != "")
+	if err != nil {
+		return nil, usage(err)
+	}
+	if !server.Loopback(address) {
+		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, or keep the network to yourself", "address", l.Addr().String())
+	}
+	return l, nil
+}
+
+// urlOf gives the URL under which this machine reaches an address that is listened on.
+func urlOf(address net.Addr) string {
+	if a, ok := address.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d", a.Port)
+	}
+	return "http://" + address.String()
 }
 
 // assemble opens the parts and joins them. What is open when it fails is in closers.

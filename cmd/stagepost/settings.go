@@ -26,7 +26,7 @@ type settings struct {
 	Token  string `name:"token.file" doc:"file with the token to send to the server, which must be readable by its owner alone; STAGEPOST_TOKEN, the token itself, goes before it; defaults to none"`
 	Output string `name:"output" short:"o" doc:"how to print: table, plain (lines with tabs) or json; defaults to table on a terminal and plain in a pipe"`
 
-	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; loopback only until there is authentication"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it wants tokens"`
 	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which forgets all when the server ends"`
 	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
