@@ -21,24 +21,30 @@ func confined(t *testing.T, test func(t *testing.T, f *Confined)) {
 	}
 }
 
-// TestLimits ends commands that use too much with a sentence that says so; without the limit, which is the control, the same command ends by itself.
+// TestLimits ends commands that use too much with a sentence that says so; without the limit, which is the control, the same command ends by itself. It holds what it has for
+// $HOLD seconds, which is longer than anybody needs to see it where there is a limit.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
 		limits           sandbox.Limits
 	}{
-		{"memory", "{ head -c 60000000 /dev/zero; sleep 0.7; } | tail -n 1 > /dev/null & wait $!", "the command used more than its 48 MiB of memory", sandbox.Limits{Memory: 48 << 20}},
-		{"wall", "sleep 0.4", "the command ran longer than 100ms", sandbox.Limits{Wall: 100 * time.Millisecond}},
-		{"disk", "head -c 3000000 /dev/zero > a || exit 1; sleep 0.4", "the command wrote more than its 1 MiB", sandbox.Limits{Disk: 1 << 20}},
+		{"memory", "{ head -c 60000000 /dev/zero && sleep $HOLD; } | tail -n 1 > /dev/null & wait $!", "the command used more than its 48 MiB of memory", sandbox.Limits{Memory: 48 << 20}},
+		{"wall", "sleep $HOLD", "the command ran longer than 100ms", sandbox.Limits{Wall: 100 * time.Millisecond}},
+		{"disk", "head -c 3000000 /dev/zero > a || exit 1; sleep $HOLD", "the command wrote more than its 1 MiB", sandbox.Limits{Disk: 1 << 20}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			confined(t, func(t *testing.T, f *Confined) {
-				if out, err := f.Run(t.Context(), sh(c.text)); err != nil || out.Exit != 0 || out.Limit != "" {
+				holding := func(seconds string) *Command {
+					command := sh(c.text)
+					command.Env = append(command.Env, "HOLD="+seconds)
+					return command
+				}
+				if out, err := f.Run(t.Context(), holding("0.4")); err != nil || out.Exit != 0 || out.Limit != "" {
 					t.Errorf("without a limit: %+v, %v", out, err)
 				}
 				f.Limits = c.limits
-				out, err := f.Run(t.Context(), sh(c.text))
+				out, err := f.Run(t.Context(), holding("600"))
 				if err != nil || out.Limit != c.want {
 					t.Fatalf("%+v, %v", out, err)
 				}
@@ -47,15 +53,15 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitFails makes a failure of a task out of a limit that was met.
+// TestLimitFails makes a failure of a task out of a limit that was met, with what the command had said by then. Neither of its files alone goes beyond the limit.
 func TestLimitFails(t *testing.T) {
 	confined(t, func(t *testing.T, f *Confined) {
-		f.Limits.Wall = 50 * time.Millisecond
+		f.Limits.Disk = 1 << 20
 		o := Options{Commands: true, Commander: f}
-		_, err := one(t, "  - task: a\n    run: echo begun >&2; sleep 60\n", o, "")
+		_, err := one(t, "  - task: a\n    run: echo begun >&2; head -c 700000 /dev/zero > a; head -c 700000 /dev/zero > b; sleep 600\n", o, "")
 		got := failureOf(t, err)
 		var e *CommandError
-		if !errors.As(err, &e) || got.Type != TypeCommandFailed || got.Message != "the command ran longer than 50ms: begun" {
+		if !errors.As(err, &e) || got.Type != TypeCommandFailed || got.Message != "the command wrote more than its 1 MiB: begun" {
 			t.Errorf("%v", got)
 		}
 	})

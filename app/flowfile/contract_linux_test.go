@@ -151,7 +151,7 @@ func TestContractIsPatient(t *testing.T) {
 		if err := syscall.Mkfifo(filepath.Join(p.dir, "fifo"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := sh(`trap 'echo tidy > tidy; exit 0' TERM; sleep 0.2; echo go > fifo; while :; do sleep 0.01; done`)
+		c := sh(`trap 'echo tidy > tidy; exit 0' TERM; echo go > fifo; while :; do sleep 0.01; done`)
 		c.Dir = p.dir
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -18,7 +18,7 @@ import (
 )
 
 func sh(text string) *Command {
-	return &Command{Argv: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Most: 1000, Grace: 5 * time.Second}
+	return &Command{Argv: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Most: 1000, Grace: time.Minute}
 }
 
 func TestLocalExits(t *testing.T) {
@@ -101,7 +101,9 @@ func TestLocalEndsAll(t *testing.T) {
 			if n < 2 {
 				t.Fatalf("the child did not begin: %d", n)
 			}
-			for deadline := time.Now().Add(5 * time.Second); alive(n); { // its new parent may take a moment to collect it
+			tick := time.NewTicker(time.Millisecond)
+			defer tick.Stop()
+			for deadline := time.Now().Add(30 * time.Second); alive(n); <-tick.C { // its new parent may take a moment to collect it
 				if time.Now().After(deadline) {
 					t.Fatalf("process %d survives", n)
 				}

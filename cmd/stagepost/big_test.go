@@ -92,7 +92,7 @@ func TestBigObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 18*time.Minute)
 	defer cancel()
 	batch, err := c.Submit(ctx, client.Submission{Type: "object-manifest", Profile: "local", Filename: "big.checkm"}, bytes.NewReader(manifest))
 	if err != nil {

@@ -65,7 +65,7 @@ func TestTESTask(t *testing.T) {
 				"outputs":[{"path":"/out/all","url":""},{"path":"/vol","type":"DIRECTORY","url":"file://`+shelf+`/deep/er"}],"volumes":["/vol"],
 				"executors":[{"image":"ubuntu","command":["sort","/data/numbers.txt"],"stdout":"/vol/sorted"},
 					{"image":"ubuntu","command":["sh","-c","cat /vol/sorted \"$WORD\" - >/out/all; pwd; echo aside >&2"],"stdin":"/data/word","workdir":"/work","env":{"WORD":"/data/word"}}]}`)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			if j, err := r.Engine.Await(ctx, job.ID(made.ID), func(j *job.Job) bool { return j.Ended }); err != nil {
 				t.Fatalf("it stays in %s: %v", j.State, err)

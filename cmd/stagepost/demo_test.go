@@ -121,7 +121,7 @@ func TestDemoKilled(t *testing.T) {
 // endOfDemo waits for the batch of a killed demo, if it had handed one in, and checks its report.
 func endOfDemo(t *testing.T, c *client.Client) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	page, err := c.Jobs(ctx, job.Query{Kinds: []job.Kind{ingest.BatchKind}})
 	if err != nil {

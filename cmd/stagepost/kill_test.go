@@ -99,10 +99,13 @@ func (v *victim) kill(t *testing.T) {
 
 // depositors hand in files and remember what the server acknowledged. A submission whose answer was lost is handed in again with its key.
 type depositors struct {
-	mu    sync.Mutex
-	acked map[string]job.ID
-	next  int
-	again []string
+	mu     sync.Mutex
+	acked  map[string]job.ID
+	round  int // submissions that came to an end since the last kill
+	mark   int // closes enough when there are so many of them
+	enough chan struct{}
+	next   int
+	again  []string
 }
 
 func (d *depositors) take() string {
@@ -117,9 +120,23 @@ func (d *depositors) take() string {
 	return fmt.Sprintf("deposit-%05d", d.next)
 }
 
+// marked gives a channel that is closed when so many submissions more have come to an end.
+func (d *depositors) marked(n int) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.round, d.mark, d.enough = 0, n, make(chan struct{})
+	if n == 0 {
+		close(d.enough)
+	}
+	return d.enough
+}
+
 func (d *depositors) noted(t *testing.T, key string, id job.ID, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.round++; d.round == d.mark {
+		close(d.enough)
+	}
 	if err != nil {
 		d.again = append(d.again, key)
 		return
@@ -160,8 +177,15 @@ func TestKill(t *testing.T) {
 		v := raise(t, dir)
 		ctx, cancel := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
+		some := d.marked(chance.IntN(4)) // of four
 		for range 2 {
 			busy.Go(func() { d.work(ctx, t, v.url) })
+		}
+		idle := make(chan struct{})
+		go func() { busy.Wait(); close(idle) }()
+		select {
+		case <-some: // however slow the machine is
+		case <-idle:
 		}
 		<-time.After(time.Duration(chance.Int64N(int64(120 * time.Millisecond)))) // the moment of the kill is the experiment
 		v.kill(t)
@@ -194,7 +218,7 @@ func TestKill(t *testing.T) {
 
 // finish waits for the end of every acknowledged batch and checks what became of it.
 func finish(t *testing.T, c *client.Client, d *depositors) (poisoned int) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for key, id := range d.acked {
 		if err := c.Watch(ctx, id, 0, func(client.Update) error { return nil }); err != nil {

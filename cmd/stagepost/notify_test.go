@@ -105,7 +105,7 @@ func TestTell(t *testing.T) {
 		if err := (manager{socket: s.socket}).tell("READY=1", "STATUS=two\nlines"); err != nil {
 			t.Error(err)
 		}
-		if got := s.next(10 * time.Second); got != "READY=1\nSTATUS=two lines" {
+		if got := s.next(30 * time.Second); got != "READY=1\nSTATUS=two lines" {
 			t.Errorf("abstract=%v: got %q", abstract, got)
 		}
 	}
@@ -117,7 +117,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife come while the probe finds nothing wrong, and not otherwise: neither when it fails nor when it hangs.
+// TestSignsOfLife come while the probe finds nothing wrong, and not otherwise: neither when it fails nor when it hangs. What a probe led to is there when the next one begins.
 func TestSignsOfLife(t *testing.T) {
 	const watchdog = 100 * time.Millisecond
 	status := func() string { return "fine" }
@@ -135,9 +135,14 @@ func TestSignsOfLife(t *testing.T) {
 			s := fakeSystemd(t, false)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
+			begun := make(chan struct{}, 1000)
+			probe := func(ctx context.Context) error {
+				begun <- struct{}{}
+				return c.probe(ctx)
+			}
 			go func() {
 				defer close(done)
-				manager{s.socket, watchdog}.alive(ctx, slog.New(slog.DiscardHandler), c.probe, status)
+				manager{s.socket, watchdog}.alive(ctx, slog.New(slog.DiscardHandler), probe, status)
 			}()
 			if c.alive {
 				for range 3 {
@@ -146,15 +151,23 @@ func TestSignsOfLife(t *testing.T) {
 					}
 				}
 			} else {
-				for end := time.Now().Add(5 * watchdog); time.Now().Before(end); {
-					if got := s.next(time.Until(end)); strings.Contains(got, "WATCHDOG=1") {
-						t.Errorf("got %q", got)
+				for range 4 {
+					if <-begun; c.name == "hangs" { // no other one begins
+						if got := s.next(5 * watchdog); strings.Contains(got, "WATCHDOG=1") {
+							t.Errorf("got %q", got)
+						}
+						break
 					}
 				}
 			}
 			cancel()
 			if c.name != "hangs" {
 				<-done
+			}
+			for got := s.next(watchdog); got != ""; got = s.next(watchdog) { // what was sent by then
+				if !c.alive && strings.Contains(got, "WATCHDOG=1") {
+					t.Errorf("got %q", got)
+				}
 			}
 		})
 	}
@@ -178,7 +191,7 @@ func TestProbe(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &running{Engine: e, log: slog.New(slog.DiscardHandler), failed: make(chan struct{}), stalls: time.Hour}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := r.probe(ctx); err != nil {
 		t.Errorf("the control: %v", err)
@@ -224,7 +237,7 @@ func TestUnderSystemd(t *testing.T) {
 			file := filepath.Join(dir, "stagepost.yaml")
 			write(t, file, "log.level: warn\n")
 			v := prepare(t, dir, "--config", file)
-			v.Env = append(os.Environ(), "NOTIFY_SOCKET="+s.socket, "WATCHDOG_USEC=400000")
+			v.Env = append(os.Environ(), "NOTIFY_SOCKET="+s.socket, "WATCHDOG_USEC=2000000")
 			var log strings.Builder
 			v.Stderr = &log
 			v.begin(t)

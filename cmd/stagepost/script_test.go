@@ -69,7 +69,7 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue
@@ -89,7 +89,7 @@ func answers(ts *testscript.TestScript, _ bool, _ []string) {
 	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			continue

@@ -30,7 +30,7 @@ func Example() {
 		panic(err)
 	}
 	defer listener.Close()
-	agent := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	agent := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%s is well", r.Host)
 	})}
 	go func() { _ = agent.Serve(listener) }()

@@ -81,7 +81,7 @@ func (w *world) agent(name string, h http.Handler, o tunnel.Options) (l *tunnel.
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	var done sync.WaitGroup
 	done.Go(func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -130,7 +130,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-tick.C {
 		if holds() {
 			return
 		}
