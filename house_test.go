@@ -38,7 +38,7 @@ var rules = []rule{
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
 	{"app/ingest", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
 	{"app/bulk", []string{"job", "lifecycle", "engine", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
-	{"app/flowfile", []string{"job", "lifecycle", "engine", "flow", "edge", "app/flowfile"}, "flows as files: a language over flow; applications do not see each other"},
+	{"app/flowfile", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/flowfile"}, "flows as files: a language over flow; applications do not see each other"},
 	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
 	{"app/compute", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "app/compute"}, "applications do not see each other"},
 	{"quantity", nil, "how sizes and times are written; all who read them may use it"},

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Command is a command to be run.
@@ -73,40 +75,40 @@ func (e *CommandError) Error() string {
 func (e *CommandError) FailureType() string { return TypeCommandFailed }
 
 // command reads what is to be run.
-func (r *reader) command(a *action, t *tree) bool {
+func (r *reader) command(a *action, t *tree.Node) bool {
 	if !r.o.Commands && !r.o.any {
-		r.wrong(t.place, "commands are off: the program that reads the file must allow them (flowfile.Options.Commands)")
+		r.wrong(t.Place, "commands are off: the program that reads the file must allow them (flowfile.Options.Commands)")
 	}
 	switch {
-	case t.kind == list && len(t.items) > 0:
-		for _, one := range t.items {
+	case t.Kind == tree.List && len(t.Items) > 0:
+		for _, one := range t.Items {
 			a.argv = append(a.argv, r.text(one, "an argument of run"))
 		}
 		if a.argv[0] == "" {
-			r.wrong(t.items[0].place, "the program has no name")
+			r.wrong(t.Items[0].Place, "the program has no name")
 		}
-	case t.kind == leaf && t.value != nil && t.value != "":
+	case t.Kind == tree.Leaf && t.Value != nil && t.Value != "":
 		a.script = r.text(t, "run")
 	default:
-		r.wrong(t.place, "run is text for sh, or a list of a program and its arguments, not %s", t.word())
+		r.wrong(t.Place, "run is text for sh, or a list of a program and its arguments, not %s", t.Word())
 		return false
 	}
 	if strings.Contains(a.script+strings.Join(a.argv, ""), "\x00") {
-		r.wrong(t.place, "a command holds no NUL bytes")
+		r.wrong(t.Place, "a command holds no NUL bytes")
 	}
 	return true
 }
 
 // dir reads where a command runs.
-func (r *reader) dir(t *tree) string {
+func (r *reader) dir(t *tree.Node) string {
 	dir := r.text(t, "dir")
 	switch {
 	case dir == "" || filepath.IsAbs(dir) || r.o.any:
 		return dir
 	case r.o.Dir == "":
-		r.wrong(t.place, "dir must be absolute here: %.60q begins without a slash", dir)
+		r.wrong(t.Place, "dir must be absolute here: %.60q begins without a slash", dir)
 	case !filepath.IsLocal(dir):
-		r.wrong(t.place, "dir must not lead out of the directory that it is below: %.60q", dir)
+		r.wrong(t.Place, "dir must not lead out of the directory that it is below: %.60q", dir)
 	}
 	return filepath.Join(r.o.Dir, dir)
 }

@@ -5,17 +5,18 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // term is a condition over the results of tasks, by name. It always ends, and looks at nothing else.
 type term func(results flow.Values) bool
 
 // condition reads a condition, and the tasks that it looks at in the order of the file.
-func (r *reader) condition(t *tree) (term, []ref) {
+func (r *reader) condition(t *tree.Node) (term, []ref) {
 	c := conditions{reader: r}
 	what := c.term(t)
 	if len(c.froms) == 0 && what != nil {
-		r.wrong(t.place, "the condition looks at no task")
+		r.wrong(t.Place, "the condition looks at no task")
 	}
 	return what, c.froms
 }
@@ -26,31 +27,31 @@ type conditions struct {
 }
 
 // term reads {all: [..]}, {any: [..]}, {not: ..} or {TASK: test}; several keys hold together.
-func (c *conditions) term(t *tree) term {
-	if t.kind != mapping || len(t.members) == 0 {
-		c.wrong(t.place, "a condition is written as task: test, or with all, any, not, not as %s", t.word())
+func (c *conditions) term(t *tree.Node) term {
+	if t.Kind != tree.Mapping || len(t.Members) == 0 {
+		c.wrong(t.Place, "a condition is written as task: test, or with all, any, not, not as %s", t.Word())
 		return nil
 	}
 	var terms []term
-	for _, m := range t.members {
-		switch m.name {
+	for _, m := range t.Members {
+		switch m.Name {
 		case "all":
 			terms = append(terms, every(c.list(m)))
 		case "any":
 			terms = append(terms, some(c.list(m)))
 		case "not":
-			if one := c.term(m.value); one != nil {
+			if one := c.term(m.Value); one != nil {
 				terms = append(terms, func(v flow.Values) bool { return !one(v) })
 			}
 		default:
 			if !c.argument(m) {
 				continue
 			}
-			if !slices.ContainsFunc(c.froms, func(f ref) bool { return f.name == m.name }) {
-				c.froms = append(c.froms, ref{m.place, m.name})
+			if !slices.ContainsFunc(c.froms, func(f ref) bool { return f.name == m.Name }) {
+				c.froms = append(c.froms, ref{m.Place, m.Name})
 			}
-			if one := c.test(m.value); one != nil {
-				name := m.name
+			if one := c.test(m.Value); one != nil {
+				name := m.Name
 				terms = append(terms, func(v flow.Values) bool {
 					result, there := v[name]
 					return one(flow.ValueOf(result).Any(), there)
@@ -61,13 +62,13 @@ func (c *conditions) term(t *tree) term {
 	return every(terms)
 }
 
-func (c *conditions) list(m member) []term {
-	if m.value.kind != list || len(m.value.items) == 0 {
-		c.wrong(m.value.place, "%s is a list of conditions, not %s", m.name, m.value.word())
+func (c *conditions) list(m tree.Member) []term {
+	if m.Value.Kind != tree.List || len(m.Value.Items) == 0 {
+		c.wrong(m.Value.Place, "%s is a list of conditions, not %s", m.Name, m.Value.Word())
 		return nil
 	}
 	var terms []term
-	for _, one := range m.value.items {
+	for _, one := range m.Value.Items {
 		if found := c.term(one); found != nil {
 			terms = append(terms, found)
 		}
@@ -101,24 +102,24 @@ var testKeys = table{
 }
 
 // test reads a test: a plain value is one for equality.
-func (c *conditions) test(t *tree) test {
-	if t.kind != mapping {
-		want := t.plain()
+func (c *conditions) test(t *tree.Node) test {
+	if t.Kind != tree.Mapping {
+		want := t.Plain()
 		return func(v any, there bool) bool { return there && same(v, want) }
 	}
 	c.keys(t, "a test", testKeys)
 	var all []test
-	for _, m := range t.members {
+	for _, m := range t.Members {
 		if one := c.single(m); one != nil {
 			all = append(all, one)
 		}
 	}
 	var path []string
-	if field := t.get("field"); field != nil {
+	if field := t.Get("field"); field != nil {
 		path = strings.Split(c.text(field, "field"), ".")
 	}
 	if len(all) == 0 {
-		c.wrong(t.place, "the test says nothing: add one of equals, in, exists, greater, less, not")
+		c.wrong(t.Place, "the test says nothing: add one of equals, in, exists, greater, less, not")
 	}
 	return func(v any, there bool) bool {
 		for _, name := range path {
@@ -131,36 +132,36 @@ func (c *conditions) test(t *tree) test {
 }
 
 // single reads one entry of a test.
-func (c *conditions) single(m member) test {
-	want := m.value.plain()
-	switch m.name {
+func (c *conditions) single(m tree.Member) test {
+	want := m.Value.Plain()
+	switch m.Name {
 	case "equals":
 		return func(v any, there bool) bool { return there && same(v, want) }
 	case "in":
 		words, is := want.([]any)
 		if !is {
-			c.wrong(m.value.place, "in is a list of values, not %s", m.value.word())
+			c.wrong(m.Value.Place, "in is a list of values, not %s", m.Value.Word())
 		}
 		return func(v any, there bool) bool {
 			return there && slices.ContainsFunc(words, func(one any) bool { return same(v, one) })
 		}
 	case "exists":
-		yes := c.flag(m.value, "exists", true)
+		yes := c.flag(m.Value, "exists", true)
 		return func(v any, there bool) bool { return yes == (there && v != nil) }
 	case "greater", "less":
 		sign := 1
-		if m.name == "less" {
+		if m.Name == "less" {
 			sign = -1
 		}
 		if _, ok := order(want, want); !ok {
-			c.wrong(m.value.place, "%s is a number or a text, not %s", m.name, m.value.word())
+			c.wrong(m.Value.Place, "%s is a number or a text, not %s", m.Name, m.Value.Word())
 		}
 		return func(v any, there bool) bool {
 			found, ok := order(v, want)
 			return there && ok && found == sign
 		}
 	case "not":
-		one := c.test(m.value)
+		one := c.test(m.Value)
 		return func(v any, there bool) bool { return one != nil && !one(v, there) }
 	}
 	return nil

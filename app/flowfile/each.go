@@ -8,39 +8,40 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // each reads what is fanned out over.
-func (r *reader) each(t *tree) *each {
-	e := &each{place: t.at("each"), arg: r.name(t.get("each"), "each")}
-	switch in := t.get("in"); {
+func (r *reader) each(t *tree.Node) *each {
+	e := &each{place: t.At("each"), arg: r.name(t.Get("each"), "each")}
+	switch in := t.Get("in"); {
 	case in == nil:
-		r.wrong(t.place, "each needs in: a list, or the name of an input that is one")
-	case in.kind == list:
-		e.values = in.plain().([]any)
+		r.wrong(t.Place, "each needs in: a list, or the name of an input that is one")
+	case in.Kind == tree.List:
+		e.values = in.Plain().([]any)
 	default:
 		name := r.name(in, "in")
-		e.isInput, e.from = true, ref{in.place, name}
+		e.isInput, e.from = true, ref{in.Place, name}
 		known := make([]string, len(r.inputs))
 		for i := range r.inputs {
 			known[i] = r.inputs[i].Name
 		}
 		if name != "" && !slices.Contains(known, name) {
-			r.wrong(in.place, "in names %s, which is no input of the flow%s", name, similar(name, known))
+			r.wrong(in.Place, "in names %s, which is no input of the flow%s", name, similar(name, known))
 		}
 	}
-	if match := t.get("match"); match != nil {
+	if match := t.Get("match"); match != nil {
 		e.match = r.text(match, "match")
 		if _, err := path.Match(e.match, ""); err != nil {
-			r.wrong(match.place, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one of some", e.match)
+			r.wrong(match.Place, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one of some", e.match)
 		}
 	}
-	e.pattern = flow.Pattern(r.oneOf(t.get("order"), "order", "unordered", "linear"))
+	e.pattern = flow.Pattern(r.oneOf(t.Get("order"), "order", "unordered", "linear"))
 	return e
 }
 
 // template checks what a task for each item may have.
-func (r *reader) template(k *task, t *tree) {
+func (r *reader) template(k *task, t *tree.Node) {
 	if k.act != nil && k.act.kind == "wait" {
 		r.wrong(k.act.place, "a wait is not fanned out: all would wait for the same signal")
 	}
@@ -48,13 +49,13 @@ func (r *reader) template(k *task, t *tree) {
 		r.wrong(k.provides.place, "with each, provides is one name: that of the list of all results")
 	}
 	if k.was != nil {
-		r.wrong(t.at("was"), "was does not go with each")
+		r.wrong(t.At("was"), "was does not go with each")
 	}
-	if arg := t.get("each"); arg != nil && slices.Contains(k.args.names(), r.text(arg, "each")) {
-		r.wrong(t.at("each"), "the argument %s is there twice: each gives it", r.text(arg, "each"))
+	if arg := t.Get("each"); arg != nil && slices.Contains(k.args.names(), r.text(arg, "each")) {
+		r.wrong(t.At("each"), "the argument %s is there twice: each gives it", r.text(arg, "each"))
 	}
-	if name, is := t.get("each").value.(string); is && nameForm.MatchString(name) {
-		k.args.inject = append(k.args.inject, arg{ref{t.at("each"), name}, nil}) // the value follows when the flow is built
+	if name, is := t.Get("each").Value.(string); is && nameForm.MatchString(name) {
+		k.args.inject = append(k.args.inject, arg{ref{t.At("each"), name}, nil}) // the value follows when the flow is built
 	}
 }
 

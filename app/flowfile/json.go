@@ -18,6 +18,9 @@ func plainJSON(text []byte) any {
 	return v.Any()
 }
 
+// asFlowsSee makes a number of a file what it would be in JSON.
+func asFlowsSee(n json.Number) any { return plainJSON([]byte(n)) }
+
 // decodeJSON is plainJSON for a text that may be anything; nothing may follow the value.
 func decodeJSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -53,7 +53,7 @@ type linter struct {
 }
 
 func (l *linter) say(at place, s Severity, format string, args ...any) {
-	l.notes = append(l.notes, Finding{Line: at.line, Column: at.column, Severity: s, Text: fmt.Sprintf(format, args...)})
+	l.notes = append(l.notes, Finding{Line: at.Line, Column: at.Column, Severity: s, Text: fmt.Sprintf(format, args...)})
 }
 
 // uses collects what is taken: by arguments, conditions, fan-outs and controllers.

@@ -14,6 +14,10 @@ type Mistake struct {
 	Source string `json:"source,omitempty"` // the line
 }
 
+func wrongAt(at place, format string, args ...any) *Mistake {
+	return &Mistake{Line: at.Line, Column: at.Column, Text: fmt.Sprintf(format, args...)}
+}
+
 // Error gives "line:column: text".
 func (m *Mistake) Error() string { return fmt.Sprintf("%d:%d: %s", m.Line, m.Column, m.Text) }
 

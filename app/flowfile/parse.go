@@ -4,6 +4,16 @@ import (
 	"errors"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
+)
+
+// Bounds of a file.
+const (
+	MaxFile   = tree.MaxFile // bytes
+	MaxTasks  = 100_000      // of a flow, with all that lists are fanned out to
+	MaxDepth  = 32           // of parts within parts
+	maxNodes  = 400_000      // aliases count as often as they are used
+	maxLevels = 3*MaxDepth + 16
 )
 
 // File is a flow that was read and found good. It is safe for concurrent use.
@@ -28,12 +38,9 @@ func read(text []byte, o Options) (*File, *reader) {
 	r := &reader{o: o.withDefaults(), taken: map[string]place{}}
 	f := &File{o: r.o}
 	root, err := grow(text)
-	if err != nil {
-		var m *Mistake
-		if !errors.As(err, &m) {
-			m = wrongAt(place{1, 1}, "%v", err)
-		}
-		r.mistakes = Mistakes{m}
+	var broken *tree.Error
+	if errors.As(err, &broken) {
+		r.wrong(broken.Place, "%s", broken.Text)
 		return f, r
 	}
 	r.file(f, root)
@@ -43,20 +50,28 @@ func read(text []byte, o Options) (*File, *reader) {
 	return f, r
 }
 
+// grow reads the YAML of a file.
+func grow(text []byte) (*tree.Node, error) {
+	return tree.Read(text, tree.Options{
+		Nodes: maxNodes, Levels: maxLevels, Aliases: true, Number: asFlowsSee, Quote: true,
+		Noun: "flow", Second: "a second document: a file holds one flow", Merge: "merge keys (<<) are not part of the language",
+	})
+}
+
 // file reads the whole.
-func (r *reader) file(f *File, t *tree) {
+func (r *reader) file(f *File, t *tree.Node) {
 	if !r.keys(t, "a flow", fileTable) {
 		return
 	}
-	if name := t.get("flow"); name != nil {
+	if name := t.Get("flow"); name != nil {
 		f.name = r.name(name, "flow")
 	} else {
-		r.wrong(t.place, "the flow has no name: begin with flow: NAME")
+		r.wrong(t.Place, "the flow has no name: begin with flow: NAME")
 	}
-	if about := t.get("about"); about != nil {
+	if about := t.Get("about"); about != nil {
 		f.about = r.text(about, "about")
 	}
-	if inputs := t.get("inputs"); inputs != nil {
+	if inputs := t.Get("inputs"); inputs != nil {
 		r.input(inputs)
 	}
 	f.inputs = r.inputs
@@ -64,30 +79,30 @@ func (r *reader) file(f *File, t *tree) {
 }
 
 // input reads the inputs.
-func (r *reader) input(t *tree) {
-	if t.kind != mapping {
-		r.wrong(t.place, "inputs are written as keys with values, not as %s", t.word())
+func (r *reader) input(t *tree.Node) {
+	if t.Kind != tree.Mapping {
+		r.wrong(t.Place, "inputs are written as keys with values, not as %s", t.Word())
 		return
 	}
-	for _, m := range t.members {
-		in := Input{Name: m.name, place: m.place}
-		if !nameForm.MatchString(m.name) {
-			r.wrong(m.place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.name)
+	for _, m := range t.Members {
+		in := Input{Name: m.Name, place: m.Place}
+		if !nameForm.MatchString(m.Name) {
+			r.wrong(m.Place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
 			continue
 		}
-		if m.value.kind != mapping {
-			in.Default = m.value.plain()
-		} else if r.keys(m.value, "an input", inputKeys) {
-			in.Required = r.flag(m.value.get("required"), "required", false)
-			in.Path = r.flag(m.value.get("path"), "path", false)
-			if about := m.value.get("about"); about != nil {
+		if m.Value.Kind != tree.Mapping {
+			in.Default = m.Value.Plain()
+		} else if r.keys(m.Value, "an input", inputKeys) {
+			in.Required = r.flag(m.Value.Get("required"), "required", false)
+			in.Path = r.flag(m.Value.Get("path"), "path", false)
+			if about := m.Value.Get("about"); about != nil {
 				in.About = r.text(about, "about")
 			}
-			if def := m.value.get("default"); def != nil {
-				if in.Default = def.plain(); in.Required {
-					r.wrong(m.value.at("default"), "an input that is required needs no default")
+			if def := m.Value.Get("default"); def != nil {
+				if in.Default = def.Plain(); in.Required {
+					r.wrong(m.Value.At("default"), "an input that is required needs no default")
 				} else if err := in.checkPath(in.Default); err != nil {
-					r.wrong(m.value.at("default"), "the default of a path must be absolute: nobody knows yet where the flow is submitted")
+					r.wrong(m.Value.At("default"), "the default of a path must be absolute: nobody knows yet where the flow is submitted")
 				}
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // patterns are the keys of parts.
@@ -13,48 +14,48 @@ var patterns = []flow.Pattern{flow.PatternLinear, flow.PatternUnordered, flow.Pa
 const mostInGraph = 2_000
 
 // part reads a part; its name is known already. It gives nil if there is none.
-func (r *reader) part(t *tree, name string, depth int) *part {
-	p := &part{place: t.place, name: name}
-	var items *tree
+func (r *reader) part(t *tree.Node, name string, depth int) *part {
+	p := &part{place: t.Place, name: name}
+	var items *tree.Node
 	for _, pattern := range patterns {
-		found := t.get(string(pattern))
+		found := t.Get(string(pattern))
 		switch {
 		case found == nil:
 		case items != nil:
-			r.wrong(t.at(string(pattern)), "%s is %s already: it is one of linear, unordered, graph", or(name, "it"), p.pattern)
+			r.wrong(t.At(string(pattern)), "%s is %s already: it is one of linear, unordered, graph", or(name, "it"), p.pattern)
 		default:
 			items, p.pattern = found, pattern
 		}
 	}
 	if items == nil {
-		r.wrong(t.place, "nothing is to be done: add linear:, unordered: or graph: with a list of items")
+		r.wrong(t.Place, "nothing is to be done: add linear:, unordered: or graph: with a list of items")
 		return nil
 	}
 	if depth > MaxDepth {
-		r.wrong(t.place, "parts are nested more than %d deep", MaxDepth)
+		r.wrong(t.Place, "parts are nested more than %d deep", MaxDepth)
 		return nil
 	}
 	p.again = r.again(t, name)
-	if items.kind != list {
-		if items.kind != leaf || items.value != nil {
-			r.wrong(items.place, "%s is a list of items, each with a hyphen before it, not %s", p.pattern, items.word())
+	if items.Kind != tree.List {
+		if items.Kind != tree.Leaf || items.Value != nil {
+			r.wrong(items.Place, "%s is a list of items, each with a hyphen before it, not %s", p.pattern, items.Word())
 		}
-		items = &tree{kind: list}
+		items = &tree.Node{Kind: tree.List}
 	}
-	if p.pattern == flow.PatternGraph && len(items.items) > mostInGraph {
-		r.wrong(t.at("graph"), "a graph has at most %d items", mostInGraph)
+	if p.pattern == flow.PatternGraph && len(items.Items) > mostInGraph {
+		r.wrong(t.At("graph"), "a graph has at most %d items", mostInGraph)
 		return nil
 	}
-	for k, one := range items.items {
+	for k, one := range items.Items {
 		if i := r.item(one, fmt.Sprintf("%s/%d", name, k+1), p.pattern, depth); i != nil {
 			p.items = append(p.items, i)
 		}
 	}
-	if target := t.get("target"); target != nil {
+	if target := t.Get("target"); target != nil {
 		if p.pattern != flow.PatternGraph {
-			r.wrong(t.at("target"), "only a graph has a target")
+			r.wrong(t.At("target"), "only a graph has a target")
 		} else if name := r.name(target, "target"); name != "" {
-			p.target = &ref{target.place, name}
+			p.target = &ref{target.Place, name}
 		}
 	}
 	if p.pattern == flow.PatternGraph {
@@ -71,32 +72,32 @@ func or(text, other string) string {
 }
 
 // item reads one entry of a part.
-func (r *reader) item(t *tree, auto string, within flow.Pattern, depth int) *item {
-	if t.kind != mapping {
-		r.wrong(t.place, "an item is written as keys with values, such as task: NAME, not as %s", t.word())
+func (r *reader) item(t *tree.Node, auto string, within flow.Pattern, depth int) *item {
+	if t.Kind != tree.Mapping {
+		r.wrong(t.Place, "an item is written as keys with values, such as task: NAME, not as %s", t.Word())
 		return nil
 	}
 	if r.items++; r.items > MaxTasks {
 		if r.items == MaxTasks+1 {
-			r.wrong(t.place, "a flow has at most %d tasks", MaxTasks)
+			r.wrong(t.Place, "a flow has at most %d tasks", MaxTasks)
 		}
 		return nil
 	}
-	i := &item{place: t.place}
+	i := &item{place: t.Place}
 	switch {
-	case t.get("each") != nil:
+	case t.Get("each") != nil:
 		if !r.keys(t, "a task for each item", eachTable) {
 			return nil
 		}
 		i.each = r.each(t)
 		i.task = r.task(t, true)
-	case t.get("linear") != nil, t.get("unordered") != nil, t.get("graph") != nil:
+	case t.Get("linear") != nil, t.Get("unordered") != nil, t.Get("graph") != nil:
 		r.keys(t, "a part", partTable)
 		name := auto
-		if given := t.get("name"); given != nil {
+		if given := t.Get("name"); given != nil {
 			name = r.name(given, "name")
 		} else if hasAgain(t) {
-			r.wrong(t.place, "a part that is run again needs a name: its controller is stored under it")
+			r.wrong(t.Place, "a part that is run again needs a name: its controller is stored under it")
 		}
 		i.part = r.part(t, name, depth+1)
 	default:
@@ -113,9 +114,9 @@ func (r *reader) item(t *tree, auto string, within flow.Pattern, depth int) *ite
 // againKeys are the keys of controllers.
 var againKeys = []string{"retry", "for_each", "for_each_of", "always_revert"}
 
-func hasAgain(t *tree) bool {
+func hasAgain(t *tree.Node) bool {
 	for _, k := range append([]string{"revert_all"}, againKeys...) {
-		if t.get(k) != nil {
+		if t.Get(k) != nil {
 			return true
 		}
 	}
@@ -123,33 +124,33 @@ func hasAgain(t *tree) bool {
 }
 
 // again reads the controller of a part; nil if there is none.
-func (r *reader) again(t *tree, name string) *again {
+func (r *reader) again(t *tree.Node, name string) *again {
 	if !hasAgain(t) {
-		if t.get("as") != nil {
-			r.wrong(t.at("as"), "as names the value of an attempt, and this part has no retry, for_each or for_each_of")
+		if t.Get("as") != nil {
+			r.wrong(t.At("as"), "as names the value of an attempt, and this part has no retry, for_each or for_each_of")
 		}
 		return nil
 	}
-	a := &again{place: t.place, all: r.flag(t.get("revert_all"), "revert_all", false)}
+	a := &again{place: t.Place, all: r.flag(t.Get("revert_all"), "revert_all", false)}
 	for _, k := range againKeys {
-		v := t.get(k)
+		v := t.Get(k)
 		if v == nil {
 			continue
 		}
 		if a.way != "" {
-			r.wrong(t.at(k), "there is %s already: a part has one of retry, for_each, for_each_of, always_revert", a.way)
+			r.wrong(t.At(k), "there is %s already: a part has one of retry, for_each, for_each_of, always_revert", a.way)
 			continue
 		}
-		a.way, a.place = k, t.at(k)
+		a.way, a.place = k, t.At(k)
 		switch k {
 		case "retry":
 			r.retry(a, v)
 		case "for_each":
-			if v.kind != list || len(v.items) == 0 {
-				r.wrong(v.place, "for_each is a list of values; for_each_of names a value that is a list")
+			if v.Kind != tree.List || len(v.Items) == 0 {
+				r.wrong(v.Place, "for_each is a list of values; for_each_of names a value that is a list")
 				continue
 			}
-			a.values = v.plain().([]any)
+			a.values = v.Plain().([]any)
 		case "for_each_of":
 			a.of = r.name(v, "for_each_of")
 		case "always_revert":
@@ -161,9 +162,9 @@ func (r *reader) again(t *tree, name string) *again {
 	if a.way == "" && !a.all {
 		return nil
 	}
-	if as := t.get("as"); as != nil {
+	if as := t.Get("as"); as != nil {
 		if a.way != "retry" && a.way != "for_each" && a.way != "for_each_of" {
-			r.wrong(t.at("as"), "as names the value of an attempt, and this part has no retry, for_each or for_each_of")
+			r.wrong(t.At("as"), "as names the value of an attempt, and this part has no retry, for_each or for_each_of")
 		} else {
 			a.as = r.name(as, "as")
 		}
@@ -175,40 +176,40 @@ func (r *reader) again(t *tree, name string) *again {
 }
 
 // retry reads "retry: 3" or its long form.
-func (r *reader) retry(a *again, t *tree) {
-	if t.kind != mapping {
+func (r *reader) retry(a *again, t *tree.Node) {
+	if t.Kind != tree.Mapping {
 		a.times = r.whole(t, "retry", 1, 1)
 		return
 	}
 	if !r.keys(t, "retry", retryKeys) {
 		return
 	}
-	if t.get("times") == nil {
-		r.wrong(t.place, "retry needs times: how often it is run in all")
+	if t.Get("times") == nil {
+		r.wrong(t.Place, "retry needs times: how often it is run in all")
 	}
-	a.times = r.whole(t.get("times"), "times", 1, 1)
-	a.pause = r.span(t.get("pause"), "pause")
-	if a.longest = r.span(t.get("longest"), "longest"); a.longest > 0 && a.pause == 0 {
-		r.wrong(t.at("longest"), "longest doubles a pause, and there is no pause")
+	a.times = r.whole(t.Get("times"), "times", 1, 1)
+	a.pause = r.span(t.Get("pause"), "pause")
+	if a.longest = r.span(t.Get("longest"), "longest"); a.longest > 0 && a.pause == 0 {
+		r.wrong(t.At("longest"), "longest doubles a pause, and there is no pause")
 	}
 }
 
 // link reads how an item depends on others of its graph.
-func (r *reader) link(i *item, t *tree, within flow.Pattern) {
+func (r *reader) link(i *item, t *tree.Node, within flow.Pattern) {
 	for _, k := range linkKeys.names() {
-		if t.get(k) != nil && within != flow.PatternGraph {
-			r.wrong(t.at(k), "%s is for items of a graph; this one stands in %s", k, within)
+		if t.Get(k) != nil && within != flow.PatternGraph {
+			r.wrong(t.At(k), "%s is for items of a graph; this one stands in %s", k, within)
 			return
 		}
 	}
-	i.after = r.names(t.get("after"), "after")
-	if when := t.get("when"); when != nil {
+	i.after = r.names(t.Get("after"), "after")
+	if when := t.Get("when"); when != nil {
 		i.when, i.froms = r.condition(when)
 	}
-	if depth := t.get("depth"); depth != nil {
+	if depth := t.Get("depth"); depth != nil {
 		i.depth = flow.Depth(r.oneOf(depth, "depth", "all", "flow", "neighbors", "atom"))
-		if t.get("when") == nil {
-			r.wrong(t.at("depth"), "depth says what is left out if when does not hold, and there is no when")
+		if t.Get("when") == nil {
+			r.wrong(t.At("depth"), "depth says what is left out if when does not hold, and there is no when")
 		}
 	}
 }
@@ -220,7 +221,7 @@ func (r *reader) links(p *part) {
 	for _, i := range p.items {
 		if i.part != nil {
 			if first, twice := there[i.title()]; twice {
-				r.wrong(i.place, "there is something called %s already in this graph, in line %d", i.title(), first.line)
+				r.wrong(i.place, "there is something called %s already in this graph, in line %d", i.title(), first.Line)
 			}
 		}
 		there[i.title()] = i

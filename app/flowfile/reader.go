@@ -2,8 +2,11 @@ package flowfile
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // reader turns a tree into what it says, and collects what is wrong.
@@ -24,139 +27,125 @@ func (r *reader) wrong(at place, format string, args ...any) {
 }
 
 // keys checks that a mapping is one and has no other keys.
-func (r *reader) keys(t *tree, what string, known table) bool {
-	if t.kind != mapping {
-		r.wrong(t.place, "%s is written as keys with values, not as %s", what, t.word())
+func (r *reader) keys(t *tree.Node, what string, known table) bool {
+	if t.Kind != tree.Mapping {
+		r.wrong(t.Place, "%s is written as keys with values, not as %s", what, t.Word())
 		return false
 	}
-	for _, m := range t.members {
-		if known.named(m.name) == nil {
-			r.wrong(m.place, "%s has no key %.60q%s", what, m.name, similar(m.name, known.names()))
+	for _, m := range t.Members {
+		if known.named(m.Name) == nil {
+			r.wrong(m.Place, "%s has no key %.60q%s", what, m.Name, similar(m.Name, known.names()))
 		}
 	}
 	return true
 }
 
-// text reads a text; of a number or a flag, how it is written.
-func (r *reader) text(t *tree, what string) string {
-	if t.kind == leaf {
-		switch v := t.value.(type) {
-		case string:
-			return v
-		case bool:
-			if v {
-				return "true"
-			}
-			return "false"
-		case nil:
-		default:
-			return t.raw
-		}
+// text reads a text; of a number, how it is written.
+func (r *reader) text(t *tree.Node, what string) string {
+	switch v := t.Value.(type) {
+	case nil:
+		r.wrong(t.Place, "%s is a text, not %s", what, t.Word())
+		return ""
+	case bool:
+		return strconv.FormatBool(v)
 	}
-	r.wrong(t.place, "%s is a text, not %s", what, t.word())
-	return ""
+	return t.Text
 }
 
 // name reads a name; empty if it is none.
-func (r *reader) name(t *tree, what string) string {
-	if t.kind == leaf && t.value == nil {
-		r.wrong(t.place, "%s has no value", what)
+func (r *reader) name(t *tree.Node, what string) string {
+	if t.Kind == tree.Leaf && t.Value == nil {
+		r.wrong(t.Place, "%s has no value", what)
 		return ""
 	}
-	if t.kind != leaf {
-		r.wrong(t.place, "%s is a name, not %s", what, t.word())
+	if t.Kind != tree.Leaf {
+		r.wrong(t.Place, "%s is a name, not %s", what, t.Word())
 		return ""
 	}
 	name := r.text(t, what)
 	if !nameForm.MatchString(name) {
-		r.wrong(t.place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", name)
+		r.wrong(t.Place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", name)
 		return ""
 	}
 	return name
 }
 
 // names reads one name or a list of them.
-func (r *reader) names(t *tree, what string) []ref {
+func (r *reader) names(t *tree.Node, what string) []ref {
 	if t == nil {
 		return nil
 	}
-	all := []*tree{t}
-	if t.kind == list {
-		all = t.items
+	all := []*tree.Node{t}
+	if t.Kind == tree.List {
+		all = t.Items
 	}
 	var refs []ref
 	for _, one := range all {
 		if name := r.name(one, what); name != "" {
 			if slices.ContainsFunc(refs, func(x ref) bool { return x.name == name }) {
-				r.wrong(one.place, "%s names %s twice", what, name)
+				r.wrong(one.Place, "%s names %s twice", what, name)
 			}
-			refs = append(refs, ref{one.place, name})
+			refs = append(refs, ref{one.Place, name})
 		}
 	}
 	return refs
 }
 
 // span reads a time; zero if there is none.
-func (r *reader) span(t *tree, what string) time.Duration {
+func (r *reader) span(t *tree.Node, what string) time.Duration {
 	if t == nil {
 		return 0
 	}
-	text := ""
-	if t.kind == leaf {
-		text, _ = t.value.(string)
-	}
+	text, _ := t.Value.(string)
 	if text == "" {
-		r.wrong(t.place, "%s is a time such as 10s, 1h30m or 2d, not %s", what, t.word())
+		r.wrong(t.Place, "%s is a time such as 10s, 1h30m or 2d, not %s", what, t.Word())
 		return 0
 	}
 	d, err := span(text)
 	if err != nil {
-		r.wrong(t.place, "%s: %v", what, err)
+		r.wrong(t.Place, "%s: %v", what, err)
 	}
 	return d
 }
 
 // whole reads a whole number of at least least; def if there is none.
-func (r *reader) whole(t *tree, what string, least, def int) int {
+func (r *reader) whole(t *tree.Node, what string, least, def int) int {
 	if t == nil {
 		return def
 	}
-	n, ok := t.value.(int)
-	if !ok || t.kind != leaf {
-		r.wrong(t.place, "%s is a whole number, not %s", what, t.word())
+	n, ok := t.Value.(int)
+	if !ok {
+		r.wrong(t.Place, "%s is a whole number, not %s", what, t.Word())
 		return def
 	}
 	if n < least || n > 1_000_000_000 {
-		r.wrong(t.place, "%s must be from %d to 1000000000", what, least)
+		r.wrong(t.Place, "%s must be from %d to 1000000000", what, least)
 		return def
 	}
 	return n
 }
 
 // flag reads true or false.
-func (r *reader) flag(t *tree, what string, def bool) bool {
+func (r *reader) flag(t *tree.Node, what string, def bool) bool {
 	if t == nil {
 		return def
 	}
-	b, ok := t.value.(bool)
-	if !ok || t.kind != leaf {
-		r.wrong(t.place, "%s is true or false, not %s", what, t.word())
+	b, ok := t.Value.(bool)
+	if !ok {
+		r.wrong(t.Place, "%s is true or false, not %s", what, t.Word())
 		return def
 	}
 	return b
 }
 
 // oneOf reads a word of a list; the first if there is none.
-func (r *reader) oneOf(t *tree, what string, words ...string) string {
+func (r *reader) oneOf(t *tree.Node, what string, words ...string) string {
 	if t == nil {
 		return words[0]
 	}
-	text, _ := t.value.(string)
-	if t.kind != leaf || !slices.Contains(words, text) {
-		if t.kind == leaf && text == "" {
-			text = t.raw
-		}
-		r.wrong(t.place, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), text)
+	text, _ := t.Value.(string)
+	if !slices.Contains(words, text) {
+		r.wrong(t.Place, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), t.Text)
 		return words[0]
 	}
 	return text
@@ -168,7 +157,7 @@ func (r *reader) take(name string, at place) {
 		return
 	}
 	if first, there := r.taken[name]; there {
-		r.wrong(at, "there is something called %s already, in line %d: every task has a name of its own", name, first.line)
+		r.wrong(at, "there is something called %s already, in line %d: every task has a name of its own", name, first.Line)
 		return
 	}
 	r.taken[name] = at

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // request is what http says.
@@ -43,14 +44,14 @@ var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,100}$`)
 var ownHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect", "Keep-Alive"}
 
 // http reads a request.
-func (r *reader) http(a *action, t *tree) {
+func (r *reader) http(a *action, t *tree.Node) {
 	if r.o.HTTP == nil && !r.o.any {
 		r.wrong(a.place, "requests are off: the program that reads the file must allow them (flowfile.Options.HTTP)")
 	}
 	if !r.keys(t, "http", httpKeys) {
 		return
 	}
-	q := &request{method: r.oneOf(t.get("method"), "method", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}
+	q := &request{method: r.oneOf(t.Get("method"), "method", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")}
 	a.request = q
 	want := func(at place, x template) {
 		for _, name := range x.names {
@@ -59,90 +60,77 @@ func (r *reader) http(a *action, t *tree) {
 			}
 		}
 	}
-	if u := t.get("url"); u == nil {
-		r.wrong(t.place, "http needs a url")
+	if u := t.Get("url"); u == nil {
+		r.wrong(t.Place, "http needs a url")
 	} else if text := r.text(u, "url"); text != "" {
 		var err error
 		if q.url, err = newAddress(text); err != nil {
-			r.wrong(u.place, "url: %v", err)
+			r.wrong(u.Place, "url: %v", err)
 		}
-		want(u.place, q.url.template)
+		want(u.Place, q.url.template)
 	}
-	q.headers, q.form = r.fields(t.get("headers"), "headers", want), r.fields(t.get("form"), "form", want)
+	q.headers, q.form = r.fields(t.Get("headers"), "headers", want), r.fields(t.Get("form"), "form", want)
 	r.body(q, t, want)
-	if expect := t.get("expect"); expect != nil {
-		for _, one := range append([]*tree{}, expect.items...) {
+	if expect := t.Get("expect"); expect != nil {
+		for _, one := range append([]*tree.Node{}, expect.Items...) {
 			q.expect = append(q.expect, r.whole(one, "expect", 100, 200))
 		}
 		if len(q.expect) == 0 {
-			r.wrong(expect.place, "expect is a list of statuses, such as [200, 404]")
+			r.wrong(expect.Place, "expect is a list of statuses, such as [200, 404]")
 		}
 	}
 }
 
-func (r *reader) fields(t *tree, what string, want func(place, template)) []field {
+func (r *reader) fields(t *tree.Node, what string, want func(place, template)) []field {
 	if t == nil {
 		return nil
 	}
-	if t.kind != mapping {
-		r.wrong(t.place, "%s are written as name: value, not as %s", what, t.word())
+	if t.Kind != tree.Mapping {
+		r.wrong(t.Place, "%s are written as name: value, not as %s", what, t.Word())
 		return nil
 	}
 	var all []field
-	for _, m := range t.members {
-		if what == "headers" && (!headerName.MatchString(m.name) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(m.name))) {
-			r.wrong(m.place, "%.60q is no header that a file may set", m.name)
+	for _, m := range t.Members {
+		if what == "headers" && (!headerName.MatchString(m.Name) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(m.Name))) {
+			r.wrong(m.Place, "%.60q is no header that a file may set", m.Name)
 			continue
 		}
-		f := field{m.name, newTemplate(r.text(m.value, what))}
+		f := field{m.Name, newTemplate(r.text(m.Value, what))}
 		if strings.ContainsAny(strings.Join(f.texts, ""), "\r\n\x00") && what == "headers" {
-			r.wrong(m.value.place, "a header is one line")
+			r.wrong(m.Value.Place, "a header is one line")
 		}
-		want(m.value.place, f.template)
+		want(m.Value.Place, f.template)
 		all = append(all, f)
 	}
 	return all
 }
 
-func (r *reader) body(q *request, t *tree, want func(place, template)) {
-	body := t.get("body")
+func (r *reader) body(q *request, t *tree.Node, want func(place, template)) {
+	body := t.Get("body")
 	if (body != nil || q.form != nil) && (q.method == "GET" || q.method == "HEAD") {
-		r.wrong(t.place, "a %s has no body: add method: POST", q.method)
+		r.wrong(t.Place, "a %s has no body: add method: POST", q.method)
 	}
 	if body == nil {
 		return
 	}
 	if q.form != nil {
-		r.wrong(t.at("body"), "there is a form already: a request has one body")
+		r.wrong(t.At("body"), "there is a form already: a request has one body")
 	}
-	if body.kind != leaf {
-		q.json = body.plain()
-		body.leaves(func(one *tree) {
-			if text, is := one.value.(string); is {
-				want(one.place, newTemplate(text))
+	if body.Kind != tree.Leaf {
+		q.json = body.Plain()
+		for _, one := range body.All() {
+			if text, is := one.Value.(string); is {
+				want(one.Place, newTemplate(text))
 			}
-		})
+		}
 		return
 	}
 	d, err := newDocument(r.text(body, "body"))
 	if err != nil {
-		r.wrong(body.place, "body: %v", err)
+		r.wrong(body.Place, "body: %v", err)
 	}
 	q.text, q.holes = &d, len(d.names) > 0
-	want(body.place, d.template)
-}
-
-// leaves visits all leaves.
-func (t *tree) leaves(visit func(*tree)) {
-	if t.kind == leaf {
-		visit(t)
-	}
-	for _, m := range t.members {
-		m.value.leaves(visit)
-	}
-	for _, one := range t.items {
-		one.leaves(visit)
-	}
+	want(body.Place, d.template)
 }
 
 // Types of failures of requests.

@@ -49,7 +49,7 @@ func TestSchemaFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		json, err := compactJSON(root.plain())
+		json, err := compactJSON(root.Plain())
 		if err != nil {
 			t.Fatal(err)
 		}

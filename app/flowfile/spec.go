@@ -5,7 +5,11 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
+
+// place is where something stands in a file.
+type place = tree.Place
 
 // ref names something that stands elsewhere.
 type ref struct {
@@ -148,7 +152,7 @@ type Input struct {
 	Path     bool   `json:"path,omitempty"` // a path or a list of them; see [Input.Below]
 	Default  any    `json:"default"`
 	About    string `json:"about,omitempty"`
-	place
+	place    place
 }
 
 // Severity says how bad a finding is.

@@ -6,44 +6,45 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // task reads a task, or the template of a fan-out.
-func (r *reader) task(t *tree, template bool) *task {
-	k := &task{place: t.place, version: "1.0"}
-	if name := t.get("task"); name != nil {
+func (r *reader) task(t *tree.Node, template bool) *task {
+	k := &task{place: t.Place, version: "1.0"}
+	if name := t.Get("task"); name != nil {
 		k.name = r.name(name, "task")
 	}
 	k.act = r.action(t, []string{"run", "http", "go", "wait", "sleep"})
 	r.named(k, t)
 	k.args = r.args(t)
-	r.revert(k, t.get("revert"))
+	r.revert(k, t.Get("revert"))
 	if k.act == nil && k.revert == nil {
-		r.wrong(t.place, "%s does nothing: give it one of run, http, go, wait, sleep", or(k.name, "the task"))
+		r.wrong(t.Place, "%s does nothing: give it one of run, http, go, wait, sleep", or(k.name, "the task"))
 	}
-	k.provides = r.provides(t.get("provides"))
+	k.provides = r.provides(t.Get("provides"))
 	r.output(k, t)
-	k.timeout = r.span(t.get("timeout"), "timeout")
-	k.attempts = r.attempts(t.get("attempts"))
-	k.priority = r.whole(t.get("priority"), "priority", -1_000_000_000, 0)
-	if v := t.get("version"); v != nil {
+	k.timeout = r.span(t.Get("timeout"), "timeout")
+	k.attempts = r.attempts(t.Get("attempts"))
+	k.priority = r.whole(t.Get("priority"), "priority", -1_000_000_000, 0)
+	if v := t.Get("version"); v != nil {
 		k.version = r.text(v, "version")
 	}
-	for _, was := range r.names(t.get("was"), "was") {
+	for _, was := range r.names(t.Get("was"), "was") {
 		k.was = append(k.was, was.name)
 	}
 	if template {
 		r.template(k, t)
 	}
 	r.complete(k)
-	r.take(k.name, t.place)
+	r.take(k.name, t.Place)
 	r.tasks = append(r.tasks, k)
 	return k
 }
 
 // named gives a task without a name the one of what it does.
-func (r *reader) named(k *task, t *tree) {
-	if k.name != "" || t.get("task") != nil {
+func (r *reader) named(k *task, t *tree.Node) {
+	if k.name != "" || t.Get("task") != nil {
 		return
 	}
 	switch {
@@ -51,44 +52,44 @@ func (r *reader) named(k *task, t *tree) {
 	case k.act.kind == "wait":
 		k.name = "wait-" + k.act.signal
 	case k.act.kind == "sleep":
-		k.name = "sleep-" + r.text(t.get("sleep"), "sleep")
+		k.name = "sleep-" + r.text(t.Get("sleep"), "sleep")
 	case k.act.kind == "go":
 		k.name = k.act.fn
 	}
 	if k.name == "" {
-		r.wrong(t.place, "the task has no name: begin with task: NAME")
+		r.wrong(t.Place, "the task has no name: begin with task: NAME")
 	} else if !nameForm.MatchString(k.name) {
-		r.wrong(t.place, "the task needs a name of its own: begin with task: NAME")
+		r.wrong(t.Place, "the task needs a name of its own: begin with task: NAME")
 		k.name = ""
 	}
 }
 
 // action reads what is done: one of the keys; nil if there is none.
-func (r *reader) action(t *tree, keys []string) *action {
+func (r *reader) action(t *tree.Node, keys []string) *action {
 	var a *action
 	for _, k := range keys {
-		v := t.get(k)
+		v := t.Get(k)
 		if v == nil {
 			continue
 		}
 		if a != nil {
-			r.wrong(t.at(k), "it does %s already: one of %s", a.kind, strings.Join(keys, ", "))
+			r.wrong(t.At(k), "it does %s already: one of %s", a.kind, strings.Join(keys, ", "))
 			continue
 		}
-		a = &action{place: t.at(k), kind: k}
+		a = &action{place: t.At(k), kind: k}
 		switch k {
 		case "run":
 			r.command(a, v)
-			if dir := t.get("dir"); dir != nil {
+			if dir := t.Get("dir"); dir != nil {
 				a.dir = r.dir(dir)
 			}
-			a.noEnv = !r.flag(t.get("env"), "env", true)
+			a.noEnv = !r.flag(t.Get("env"), "env", true)
 		case "http":
 			r.http(a, v)
 		case "go":
 			if a.fn = r.name(v, "go"); a.fn != "" && !r.o.any {
 				if _, there := r.o.Go[a.fn]; !there {
-					r.wrong(v.place, "the program has no function %s%s", a.fn, similar(a.fn, sortedKeys(r.o.Go)))
+					r.wrong(v.Place, "the program has no function %s%s", a.fn, similar(a.fn, sortedKeys(r.o.Go)))
 				}
 			}
 		case "wait":
@@ -100,36 +101,36 @@ func (r *reader) action(t *tree, keys []string) *action {
 	return a
 }
 
-func (r *reader) wait(a *action, t *tree) {
-	if t.kind != mapping {
+func (r *reader) wait(a *action, t *tree.Node) {
+	if t.Kind != tree.Mapping {
 		a.signal = r.name(t, "wait")
 		return
 	}
 	r.keys(t, "wait", waitKeys)
-	if signal := t.get("signal"); signal != nil {
+	if signal := t.Get("signal"); signal != nil {
 		a.signal = r.name(signal, "signal")
 	} else {
-		r.wrong(t.place, "wait needs a signal")
+		r.wrong(t.Place, "wait needs a signal")
 	}
-	a.within = r.span(t.get("within"), "within")
+	a.within = r.span(t.Get("within"), "within")
 }
 
 // revert reads what takes a task back.
-func (r *reader) revert(k *task, t *tree) {
+func (r *reader) revert(k *task, t *tree.Node) {
 	if t == nil {
 		return
 	}
-	if t.kind != mapping {
-		if a := (&action{place: t.place, kind: "run"}); r.command(a, t) {
+	if t.Kind != tree.Mapping {
+		if a := (&action{place: t.Place, kind: "run"}); r.command(a, t) {
 			k.revert = a
 		}
 	} else {
 		r.keys(t, "revert", revertTable)
 		if k.revert = r.action(t, []string{"run", "http", "go"}); k.revert == nil {
-			r.wrong(t.place, "revert does nothing: give it one of run, http, go")
+			r.wrong(t.Place, "revert does nothing: give it one of run, http, go")
 			return
 		}
-		if slices.ContainsFunc(argKeys.names(), func(n string) bool { return t.get(n) != nil }) {
+		if slices.ContainsFunc(argKeys.names(), func(n string) bool { return t.Get(n) != nil }) {
 			undo := r.args(t)
 			k.undo = &undo
 		}
@@ -141,10 +142,10 @@ func (r *reader) revert(k *task, t *tree) {
 }
 
 // args reads arguments.
-func (r *reader) args(t *tree) args {
-	a := args{requires: r.names(t.get("requires"), "requires"), rebind: map[string]string{}}
-	a.optional = r.given(t.get("optional"), "optional")
-	a.inject = r.given(t.get("inject"), "inject")
+func (r *reader) args(t *tree.Node) args {
+	a := args{requires: r.names(t.Get("requires"), "requires"), rebind: map[string]string{}}
+	a.optional = r.given(t.Get("optional"), "optional")
+	a.inject = r.given(t.Get("inject"), "inject")
 	seen := map[string]bool{}
 	for _, one := range a.requires {
 		seen[one.name] = true
@@ -155,96 +156,96 @@ func (r *reader) args(t *tree) args {
 		}
 		seen[one.name] = true
 	}
-	t = t.get("rebind")
+	t = t.Get("rebind")
 	if t == nil {
 		return a
 	}
-	if t.kind != mapping {
-		r.wrong(t.place, "rebind is written as argument: value, not as %s", t.word())
+	if t.Kind != tree.Mapping {
+		r.wrong(t.Place, "rebind is written as argument: value, not as %s", t.Word())
 		return a
 	}
-	for _, m := range t.members {
-		if name := r.name(m.value, "rebind"); name != "" && r.argument(m) {
-			a.rebind[m.name] = name
+	for _, m := range t.Members {
+		if name := r.name(m.Value, "rebind"); name != "" && r.argument(m) {
+			a.rebind[m.Name] = name
 		}
-		if !seen[m.name] {
-			a.requires = append(a.requires, ref{m.place, m.name}) // what is bound is meant to be there
+		if !seen[m.Name] {
+			a.requires = append(a.requires, ref{m.Place, m.Name}) // what is bound is meant to be there
 		}
 	}
 	return a
 }
 
 // argument checks the name of an argument that is a key.
-func (r *reader) argument(m member) bool {
-	if nameForm.MatchString(m.name) {
+func (r *reader) argument(m tree.Member) bool {
+	if nameForm.MatchString(m.Name) {
 		return true
 	}
-	r.wrong(m.place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.name)
+	r.wrong(m.Place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
 	return false
 }
 
 // given reads arguments with values.
-func (r *reader) given(t *tree, what string) []arg {
+func (r *reader) given(t *tree.Node, what string) []arg {
 	if t == nil {
 		return nil
 	}
-	if t.kind != mapping {
-		r.wrong(t.place, "%s is written as argument: value, not as %s", what, t.word())
+	if t.Kind != tree.Mapping {
+		r.wrong(t.Place, "%s is written as argument: value, not as %s", what, t.Word())
 		return nil
 	}
 	var all []arg
-	for _, m := range t.members {
+	for _, m := range t.Members {
 		if r.argument(m) {
-			all = append(all, arg{ref{m.place, m.name}, m.value.plain()})
+			all = append(all, arg{ref{m.Place, m.Name}, m.Value.Plain()})
 		}
 	}
 	return all
 }
 
 // provides reads the names of a result.
-func (r *reader) provides(t *tree) provides {
+func (r *reader) provides(t *tree.Node) provides {
 	if t == nil {
 		return provides{}
 	}
-	p := provides{place: t.place}
-	switch t.kind {
-	case leaf:
+	p := provides{place: t.Place}
+	switch t.Kind {
+	case tree.Leaf:
 		p.result = flow.One(r.name(t, "provides"))
-	case list:
-		for _, one := range t.items {
+	case tree.List:
+		for _, one := range t.Items {
 			name := ""
-			if one.kind != leaf || one.value != nil && one.value != "" {
+			if one.Kind != tree.Leaf || one.Value != nil && one.Value != "" {
 				name = r.name(one, "provides")
 			}
 			p.result.Names = append(p.result.Names, name)
 		}
-	case mapping:
+	case tree.Mapping:
 		r.keys(t, "provides", providesKeys)
-		for _, one := range r.names(t.get("keys"), "keys") {
+		for _, one := range r.names(t.Get("keys"), "keys") {
 			p.result.Keys = append(p.result.Keys, one.name)
 		}
 		if len(p.result.Keys) == 0 {
-			r.wrong(t.place, "provides needs keys: the entries that are handed on")
+			r.wrong(t.Place, "provides needs keys: the entries that are handed on")
 		}
 	}
 	seen := map[string]bool{}
 	for _, name := range p.names() {
 		if seen[name] {
-			r.wrong(t.place, "provides names %s twice", name)
+			r.wrong(t.Place, "provides names %s twice", name)
 		}
 		seen[name] = true
 		if i := slices.IndexFunc(r.inputs, func(in Input) bool { return in.Name == name }); i >= 0 {
-			r.wrong(t.place, "%s is an input of the flow (line %d): a result needs another name", name, r.inputs[i].line)
+			r.wrong(t.Place, "%s is an input of the flow (line %d): a result needs another name", name, r.inputs[i].place.Line)
 		}
 	}
 	return p
 }
 
 // output reads what becomes of a command's output or a response's body.
-func (r *reader) output(k *task, t *tree) {
-	if out := t.get("output"); out != nil {
+func (r *reader) output(k *task, t *tree.Node) {
+	if out := t.Get("output"); out != nil {
 		if k.act == nil || k.act.kind != "run" && k.act.kind != "http" {
-			r.wrong(t.at("output"), "output is for run and http")
+			r.wrong(t.At("output"), "output is for run and http")
 		}
 		k.output = r.oneOf(out, "output", "line", "text", "json", "none")
 	} else if len(k.provides.result.Names)+len(k.provides.result.Keys) > 0 {
@@ -254,8 +255,8 @@ func (r *reader) output(k *task, t *tree) {
 	}
 	runs := k.act != nil && k.act.kind == "run" || k.revert != nil && k.revert.kind == "run"
 	for _, name := range []string{"dir", "env"} {
-		if t.get(name) != nil && !runs {
-			r.wrong(t.at(name), "%s is for run", name)
+		if t.Get(name) != nil && !runs {
+			r.wrong(t.At(name), "%s is for run", name)
 		}
 	}
 	if len(k.provides.names()) > 0 && (k.act == nil || k.act.kind == "sleep" || k.output == "none") {
@@ -264,19 +265,19 @@ func (r *reader) output(k *task, t *tree) {
 }
 
 // attempts reads how a task is tried again.
-func (r *reader) attempts(t *tree) flow.Attempts {
+func (r *reader) attempts(t *tree.Node) flow.Attempts {
 	if t == nil {
 		return flow.Attempts{}
 	}
-	if t.kind != mapping {
+	if t.Kind != tree.Mapping {
 		return flow.Attempts{Max: r.whole(t, "attempts", 1, 1)}
 	}
 	r.keys(t, "attempts", attemptKeys)
-	if t.get("max") == nil {
-		r.wrong(t.place, "attempts needs max: how often it is tried in all")
+	if t.Get("max") == nil {
+		r.wrong(t.Place, "attempts needs max: how often it is tried in all")
 	}
-	a := flow.Attempts{Max: r.whole(t.get("max"), "max", 1, 1), First: r.span(t.get("first"), "first"), Longest: r.span(t.get("longest"), "longest")}
-	if unless := r.names(t.get("unless"), "unless"); len(unless) > 0 {
+	a := flow.Attempts{Max: r.whole(t.Get("max"), "max", 1, 1), First: r.span(t.Get("first"), "first"), Longest: r.span(t.Get("longest"), "longest")}
+	if unless := r.names(t.Get("unless"), "unless"); len(unless) > 0 {
 		a.Until = func(f *flow.Failure) bool {
 			return slices.ContainsFunc(unless, func(one ref) bool { return f.Caused(one.name) })
 		}

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // entry is one value of the configuration file.
@@ -36,117 +34,70 @@ func (s *settings) findFile(env func(string) (string, bool)) string {
 }
 
 // readEntries reads a configuration file. {retain: {every: 1h}} and {retain.every: 1h} are the same.
-func readEntries(name string) (entries []entry, err error) {
+func readEntries(name string) ([]entry, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if recover() != nil { // the parser is not proof against every text
-			err = fmt.Errorf("%s: the file cannot be read as YAML", name)
-		}
-	}()
-	file, err := parser.ParseBytes(text, 0)
-	var at yaml.Error
-	if errors.As(err, &at) && at.GetToken() != nil {
-		return nil, fmt.Errorf("%s:%d: %s", name, at.GetToken().Position.Line, at.GetMessage())
+	root, err := tree.Read(text, tree.Options{Empty: true, Quote: true})
+	var entries []entry
+	if err == nil {
+		entries, err = entriesOf(root, "")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(file.Docs) > 1 {
-		return nil, fmt.Errorf("%s: it has more than one document", name)
+	var e *tree.Error
+	if errors.As(err, &e) {
+		return nil, fmt.Errorf("%s:%d: %s", name, e.Line, e.Text)
 	}
 	seen := map[string]int{}
-	for _, doc := range file.Docs {
-		if doc.Body == nil {
-			continue
+	for _, e := range entries {
+		if line := seen[e.Name]; line > 0 {
+			return nil, fmt.Errorf("%s:%d: %s stands there twice, first in line %d", name, e.Line, e.Name, line)
 		}
-		if err := walkFile(doc.Body, "", func(e entry) error {
-			if line := seen[e.Name]; line > 0 {
-				return fmt.Errorf("%s:%d: %s stands there twice, first in line %d", name, e.Line, e.Name, line)
-			}
-			seen[e.Name] = e.Line
-			entries = append(entries, e)
-			return nil
-		}); err != nil {
-			return nil, inFile(name, err)
-		}
+		seen[e.Name] = e.Line
 	}
 	return entries, nil
 }
 
-// misplaced is something in the file that no setting can be.
-type misplaced struct {
-	line int
-	what string
-}
-
-func (m misplaced) Error() string { return m.what }
-
-func inFile(name string, err error) error {
-	var m misplaced
-	if errors.As(err, &m) {
-		return fmt.Errorf("%s:%d: %s", name, m.line, m.what)
+// entriesOf gives the values below a part of the file, whose names begin with prefix. The error is a [*tree.Error].
+func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
+	if part.Kind != tree.Mapping {
+		return nil, &tree.Error{Place: part.Place, Text: "settings are names with values (slots: 32)"}
 	}
-	return err
-}
-
-// walkFile calls found for each value below a node, whose name begins with prefix.
-func walkFile(n ast.Node, prefix string, found func(entry) error) error {
-	line := n.GetToken().Position.Line
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		for _, v := range n.Values {
-			if err := walkFile(v, prefix, found); err != nil {
-				return err
+	var all []entry
+	for _, m := range part.Members {
+		if m.Value.Kind == tree.Mapping {
+			below, err := entriesOf(m.Value, prefix+m.Name+".")
+			if err != nil {
+				return nil, err
 			}
+			all = append(all, below...)
+			continue
 		}
-		return nil
-	case *ast.MappingValueNode:
-		key := n.Key.GetToken()
-		if n.Key.IsMergeKey() {
-			return misplaced{key.Position.Line, "a merge key is not for this file"}
-		}
-		name := prefix + key.Value
-		switch v := n.Value.(type) {
-		case *ast.MappingNode, *ast.MappingValueNode:
-			return walkFile(v, name+".", found)
-		}
-		text, err := scalar(n.Value)
+		text, err := scalar(m.Value)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return found(entry{name, text, key.Position.Line})
-	case *ast.CommentGroupNode:
-		return nil
+		all = append(all, entry{prefix + m.Name, text, m.Line})
 	}
-	return misplaced{line, "settings are names with values (slots: 32)"}
+	return all, nil
 }
 
 // scalar gives the text of a value; that of a list is its parts with commas between them.
-func scalar(n ast.Node) (string, error) {
-	switch n := n.(type) {
-	case *ast.NullNode:
-		return "", nil
-	case *ast.StringNode:
-		return n.Value, nil
-	case *ast.LiteralNode:
-		return n.Value.Value, nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, nil
-	case *ast.SequenceNode:
-		var parts []string
-		for _, v := range n.Values {
-			part, err := scalar(v)
-			if err != nil {
+func scalar(part *tree.Node) (string, error) {
+	switch part.Kind {
+	case tree.Leaf:
+		return part.Text, nil
+	case tree.List:
+		texts := make([]string, len(part.Items))
+		for i, item := range part.Items {
+			var err error
+			if texts[i], err = scalar(item); err != nil {
 				return "", err
 			}
-			parts = append(parts, part)
 		}
-		return strings.Join(parts, ","), nil
+		return strings.Join(texts, ","), nil
 	}
-	return "", misplaced{n.GetToken().Position.Line, "it takes a plain value"}
+	return "", &tree.Error{Place: part.Place, Text: "it takes a plain value"}
 }
 
 // unknown says that there is no setting of a name, and which may have been meant.

@@ -87,7 +87,7 @@ func (p *Profile) origin(key string) string {
 	at, ok := p.given[key]
 	switch {
 	case ok:
-		return fmt.Sprintf("%s:%d", p.file, at.line)
+		return fmt.Sprintf("%s:%d", p.file, at.Line)
 	case p.file == "" && p.ID == Default:
 		return "built in"
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Lint gives what is allowed and probably not meant. dir is the data directory that storage places are relative to.
@@ -38,9 +40,9 @@ type spelling struct {
 func (l *linter) warn(p *Profile, key, format string, args ...any) {
 	at, ok := p.given[key]
 	if !ok {
-		at = place{1, 1}
+		at = tree.Place{Line: 1, Column: 1}
 	}
-	l.found = append(l.found, &Mistake{File: p.file, Line: at.line, Column: at.column, Key: key, Text: fmt.Sprintf(format, args...)})
+	l.found = append(l.found, &Mistake{File: p.file, Line: at.Line, Column: at.Column, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
 // owner finds a collection whose local ids belong to two owners: the same local id then names two objects.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Mistake is one thing that is wrong with a profile file, and where.
@@ -89,23 +91,23 @@ type sources struct {
 	blind bool
 }
 
-func newSources(text []byte, root *tree) *sources {
+func newSources(text []byte, root *tree.Node) *sources {
 	s := &sources{lines: strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), hide: map[int]int{}, blind: root == nil}
 	if root != nil {
-		root.walk("", func(key string, part *tree) {
+		for key, part := range root.All() {
 			if hidden(key, part) {
-				if from, ok := s.hide[part.line]; !ok || part.column < from {
-					s.hide[part.line] = part.column
+				if from, ok := s.hide[part.Line]; !ok || part.Column < from {
+					s.hide[part.Line] = part.Column
 				}
 			}
-		})
+		}
 	}
 	return s
 }
 
 // hidden tells whether a part must not be shown, with all that is in it.
-func hidden(key string, part *tree) bool {
-	if part.kind == leaf {
+func hidden(key string, part *tree.Node) bool {
+	if part.Kind == tree.Leaf {
 		return !public(key, part)
 	}
 	f, _, ok := lookup(key)
@@ -113,12 +115,12 @@ func hidden(key string, part *tree) bool {
 }
 
 // public tells whether the value of a key may be shown: it is one of the schema's, no secret, and no URL that may hold one.
-func public(key string, part *tree) bool {
+func public(key string, part *tree.Node) bool {
 	f, item, ok := lookup(key)
 	if !ok || f.secret() || f.branch() || f.list != item {
 		return false
 	}
-	text, _ := part.value.(string)
+	text, _ := part.Value.(string)
 	return !strings.Contains(text, "whsec_") && (f.format != "uri" || !strings.ContainsAny(text, "@?"))
 }
 

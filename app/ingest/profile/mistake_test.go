@@ -71,6 +71,7 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 		"a block":          "id: a\ncallback:\n  url: https://x.org\n  secret: |\n    hush4711\n  secret: x\n",
 		"an anchor":        "id: a\nowner: &hush [hush4711]\n",
 		"a tag":            "id: a\ncallback: !!x hush4711\n",
+		"an alias":         "id: a\ncallback:\n  url: https://x.org\n  secret: *hush4711\n",
 	} {
 		_, err := Parse([]byte(text))
 		var all Mistakes

@@ -11,13 +11,17 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Parse reads one profile. The error is [Mistakes]: all of them where the file can be read as YAML, else the first.
 func Parse(text []byte) (*Profile, error) { return parse("", text) }
 
 func parse(file string, text []byte) (*Profile, error) {
-	root, err := grow(text)
+	root, err := tree.Read(text, tree.Options{
+		Aliases: true, Omit: true, Noun: "profile", Second: "a second document: a file holds one profile", // Quote is off: a key may be a mistyped secret
+	})
 	show := newSources(text, root)
 	finish := func(all Mistakes) error {
 		for _, m := range all {
@@ -26,12 +30,12 @@ func parse(file string, text []byte) (*Profile, error) {
 		}
 		return all.sorted()
 	}
-	var broken *Mistake
+	var broken *tree.Error
 	if errors.As(err, &broken) {
-		return nil, finish(Mistakes{broken})
+		return nil, finish(Mistakes{{Line: broken.Line, Column: broken.Column, Text: broken.Text}})
 	}
 	mistakes := check(root)
-	p := &Profile{file: file, given: map[string]place{}}
+	p := &Profile{file: file, given: map[string]tree.Place{}}
 	if len(mistakes) == 0 {
 		mistakes = p.fill(root)
 	}
@@ -47,18 +51,18 @@ func parse(file string, text []byte) (*Profile, error) {
 }
 
 // located gives a fault the place of its key, or of the nearest key above that is there.
-func located(root *tree, f fault) *Mistake {
-	part, key, ok := root.find(strings.Split(f.key, "."))
+func located(root *tree.Node, f fault) *Mistake {
+	part, key, ok := root.Find(strings.Split(f.key, "."))
 	at := key
-	if ok && part.kind == leaf {
-		at = part.place
+	if ok && part.Kind == tree.Leaf {
+		at = part.Place
 	}
-	return &Mistake{Line: at.line, Column: at.column, Key: f.key, Text: f.text}
+	return &Mistake{Line: at.Line, Column: at.Column, Key: f.key, Text: f.text}
 }
 
 // check holds a file against the schema.
-func check(root *tree) Mistakes {
-	err := compiled().Validate(root.plain())
+func check(root *tree.Node) Mistakes {
+	err := compiled().Validate(root.Plain())
 	var v *jsonschema.ValidationError
 	if err == nil || !errors.As(err, &v) {
 		return nil
@@ -67,7 +71,7 @@ func check(root *tree) Mistakes {
 }
 
 // against makes mistakes of what the schema refuses. The texts are our own: the library's quote values.
-func against(root *tree, v *jsonschema.ValidationError) Mistakes {
+func against(root *tree.Node, v *jsonschema.ValidationError) Mistakes {
 	var all Mistakes
 	for _, cause := range v.Causes {
 		all = append(all, against(root, cause)...)
@@ -76,7 +80,7 @@ func against(root *tree, v *jsonschema.ValidationError) Mistakes {
 		return all
 	}
 	key := strings.Join(v.InstanceLocation, ".")
-	part, _, _ := root.find(v.InstanceLocation)
+	part, _, _ := root.Find(v.InstanceLocation)
 	say := func(key, format string, args ...any) {
 		all = append(all, located(root, fault{key, fmt.Sprintf(format, args...)}))
 	}
@@ -86,8 +90,8 @@ func against(root *tree, v *jsonschema.ValidationError) Mistakes {
 		for _, name := range k.Properties {
 			say(below(name), "there is no such key%s", similar(key, name))
 			last := all[len(all)-1]
-			_, at, _ := root.find(append(append([]string{}, v.InstanceLocation...), name))
-			last.Line, last.Column = at.line, at.column
+			_, at, _ := root.Find(append(append([]string{}, v.InstanceLocation...), name))
+			last.Line, last.Column = at.Line, at.Column
 		}
 	case *kind.Required:
 		for _, name := range k.Missing {
@@ -121,8 +125,8 @@ var words = map[string]string{
 func number(n *big.Rat) string { return strings.TrimSuffix(n.FloatString(0), ".") }
 
 // value quotes a value that may be shown.
-func value(key string, part *tree) string {
-	if text, ok := part.value.(string); ok && public(key, part) {
+func value(key string, part *tree.Node) string {
+	if text, ok := part.Value.(string); ok && public(key, part) {
 		return fmt.Sprintf("%.100q: ", text)
 	}
 	return ""
@@ -185,30 +189,29 @@ func distance(a, b string) int {
 }
 
 // fill takes what the file gives into the profile, and remembers where each value stands. The schema has been satisfied.
-func (p *Profile) fill(root *tree) Mistakes {
+func (p *Profile) fill(root *tree.Node) Mistakes {
 	var all Mistakes
 	set(reflect.ValueOf(p).Elem(), root, "", &all)
-	root.walk("", func(key string, part *tree) {
+	for key := range root.All() {
 		if key != "" {
-			_, at, _ := root.find(strings.Split(key, "."))
-			p.given[key] = at
+			_, p.given[key], _ = root.Find(strings.Split(key, "."))
 		}
-	})
+	}
 	return all
 }
 
 // set gives the struct v the values of a mapping.
-func set(v reflect.Value, t *tree, above string, all *Mistakes) {
+func set(v reflect.Value, t *tree.Node, above string, all *Mistakes) {
 	for _, f := range fieldsOf(v.Type()) {
-		for _, m := range t.members {
-			if m.name == f.name {
-				assign(v.Field(f.index), m.value, strings.TrimPrefix(above+"."+f.name, "."), all)
+		for _, m := range t.Members {
+			if m.Name == f.name {
+				assign(v.Field(f.index), m.Value, strings.TrimPrefix(above+"."+f.name, "."), all)
 			}
 		}
 	}
 }
 
-func assign(to reflect.Value, t *tree, key string, all *Mistakes) {
+func assign(to reflect.Value, t *tree.Node, key string, all *Mistakes) {
 	switch to.Kind() {
 	case reflect.Pointer:
 		to.Set(reflect.New(to.Type().Elem()))
@@ -216,22 +219,22 @@ func assign(to reflect.Value, t *tree, key string, all *Mistakes) {
 	case reflect.Struct:
 		set(to, t, key, all)
 	case reflect.Slice:
-		to.Set(reflect.MakeSlice(to.Type(), len(t.items), len(t.items)))
-		for i, item := range t.items {
+		to.Set(reflect.MakeSlice(to.Type(), len(t.Items), len(t.Items)))
+		for i, item := range t.Items {
 			assign(to.Index(i), item, at(key, i), all)
 		}
 	case reflect.Bool:
-		b, _ := t.value.(bool)
+		b, _ := t.Value.(bool)
 		to.SetBool(b)
 	case reflect.Int, reflect.Int64:
-		n, err := whole(t.value)
+		n, err := whole(t.Value)
 		if err != nil || to.OverflowInt(n) {
-			*all = append(*all, &Mistake{Line: t.line, Column: t.column, Key: key, Text: "it is too large a number"})
+			*all = append(*all, &Mistake{Line: t.Line, Column: t.Column, Key: key, Text: "it is too large a number"})
 			return
 		}
 		to.SetInt(n)
 	case reflect.String:
-		text, _ := t.value.(string)
+		text, _ := t.Value.(string)
 		to.SetString(text)
 	}
 }

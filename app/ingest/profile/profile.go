@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Default is the id of the built-in profile.
@@ -42,8 +43,8 @@ type Profile struct {
 	Limits   Limits    `yaml:"limits" doc:"Bounds of one object."`
 
 	networks []netip.Prefix
-	file     string           // that it was read from
-	given    map[string]place // by key: where a value stands in the file
+	file     string                // that it was read from
+	given    map[string]tree.Place // by key: where a value stands in the file
 }
 
 // Minter makes the identifiers of new objects: our own from a NOID template, or a service.

@@ -116,7 +116,7 @@ func load(files []file, before *Set) (*Set, error) {
 		case s.byID[p.ID] != nil:
 			at := p.given["id"]
 			mistakes = append(mistakes, &Mistake{
-				File: f.name, Line: at.line, Column: at.column, Key: "id", Text: fmt.Sprintf("profile %s is also in %s", p.ID, s.byID[p.ID].file),
+				File: f.name, Line: at.Line, Column: at.Column, Key: "id", Text: fmt.Sprintf("profile %s is also in %s", p.ID, s.byID[p.ID].file),
 			})
 		default:
 			s.byID[p.ID], s.text[p.ID] = p, sha256.Sum256(f.text)

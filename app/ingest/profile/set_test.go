@@ -69,7 +69,9 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"scalar":        {"hello\n", "1:1: it must be keys with values"},
 		"no alias":      {"id: *a\n", "1:5: there is no anchor"},
 		"merge":         {"id: a\n<<: {owner: x}\n", "2:1: "},
-		"bomb":          {bomb, "there is more in this file"},
+		"bomb":          {bomb, "there is more in this file than 20000 values"},
+		"heavy":         {"id: a\n" + strings.Repeat("owner: x\n", 1000), "1001:1: more than 1000 keys one below the other"},
+		"in itself":     {"id: a\nstorage: &s [*s]\n", "2:14: there is no anchor before it"},
 		"empty":         {"", "1:1"},
 	} {
 		_, err := Parse([]byte(c.text))

@@ -1,0 +1,285 @@
+package tree
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Options say what files of one sort may have. The zero Options allow the least.
+type Options struct {
+	Nodes   int  // parts of a file, those that aliases bring counted each time. Defaults to 20,000
+	Levels  int  // of parts within parts, the root being level 0. Defaults to 32
+	Aliases bool // anchors and aliases may be used
+
+	Omit  bool // a key without a value is one that was left out
+	Empty bool // a file that says nothing is one without keys
+
+	Number func(json.Number) any // makes the Value of a number. Defaults to the json.Number itself, which loses nothing
+
+	Quote  bool   // messages name keys and anchors: nothing in these files is secret
+	Noun   string // what a file is: "flow" makes "a flow has no tag". Defaults to "file"
+	Second string // said of a second document. Defaults to "it has more than one document"
+	Merge  string // said of a merge key (<<). Defaults to "a merge key is not for this file"
+}
+
+func (o Options) withDefaults() Options {
+	o.Nodes, o.Levels, o.Noun = cmp.Or(o.Nodes, 20_000), cmp.Or(o.Levels, 32), cmp.Or(o.Noun, "file")
+	o.Second = cmp.Or(o.Second, "it has more than one document")
+	o.Merge = cmp.Or(o.Merge, "a merge key is not for this file")
+	if o.Number == nil {
+		o.Number = func(n json.Number) any { return n }
+	}
+	return o
+}
+
+// Read reads a file. The error is an [*Error]: the first thing that is wrong with it. What the file says is in no message, but for names that [Options] let be quoted.
+func Read(text []byte, o Options) (root *Node, err error) {
+	if e := weigh(text); e != nil {
+		return nil, e
+	}
+	defer func() {
+		if recover() != nil { // the library panics on some malformed files
+			root, err = nil, unreadable()
+		}
+	}()
+	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey()) // we tell of those ourselves: the library may quote a secret
+	if err != nil {
+		return nil, syntax(err)
+	}
+	r := &reader{Options: o.withDefaults(), anchors: map[string]*Node{}}
+	for _, doc := range file.Docs {
+		if doc.Body == nil || doc.Body.Type() == ast.CommentType || doc.Body.Type() == ast.NullType {
+			continue
+		}
+		if root != nil {
+			return nil, wrong(placeOf(doc.Body), "%s", r.Second)
+		}
+		if root, err = r.node(doc.Body, 0); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case root == nil && o.Empty:
+		return &Node{Place: Place{1, 1}, Kind: Mapping}, nil
+	case root == nil:
+		return nil, wrong(Place{1, 1}, "the file is empty")
+	}
+	return root, nil
+}
+
+func unreadable() *Error { return wrong(Place{1, 1}, "the file cannot be read as YAML") }
+
+// syntax brings the place of an error of the library to its front, and drops what it quotes.
+func syntax(err error) *Error {
+	e := unreadable()
+	var its yaml.Error
+	if errors.As(err, &its) {
+		e.Text = "not YAML: " + unquote(its.GetMessage())
+		if token := its.GetToken(); token != nil && token.Position != nil {
+			e.Place = Place{max(token.Position.Line, 1), max(token.Position.Column, 1)}
+		}
+	}
+	return e
+}
+
+// unquote takes away all from the first quote to the last, and all lines but the first. What is quoted may hold quotes itself.
+func unquote(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	const quotes = "\"`"
+	from, to := strings.IndexAny(text, quotes), strings.LastIndexAny(text, quotes)
+	switch {
+	case from < 0:
+		return text
+	case from == to: // the other is missing
+		return text[:from] + "..."
+	}
+	return text[:from] + "..." + text[to+1:]
+}
+
+// reader makes nodes of those of the library.
+type reader struct {
+	Options
+	anchors map[string]*Node
+	nodes   int
+}
+
+// count takes note of one part more.
+func (r *reader) count(at Place, level int) error {
+	if r.nodes++; r.nodes > r.Nodes {
+		return wrong(at, "there is more in this file than %d values, aliases counted as often as they are used", r.Nodes)
+	}
+	if level > r.Levels {
+		return wrong(at, "this is nested too deeply")
+	}
+	return nil
+}
+
+func placeOf(n ast.Node) Place {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return placeOf(n.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return placeOf(n.Key)
+	}
+	if token := n.GetToken(); token != nil && token.Position != nil {
+		return Place{max(token.Position.Line, 1), max(token.Position.Column, 1)}
+	}
+	return Place{1, 1}
+}
+
+// node makes a node of one of the library. Whatever that has no business handing over is a mistake in the file.
+func (r *reader) node(n ast.Node, level int) (*Node, error) {
+	if n == nil {
+		return &Node{Place: Place{1, 1}}, nil
+	}
+	at := placeOf(n)
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		return r.anchor(at, n, level)
+	case *ast.AliasNode:
+		return r.alias(at, n, level)
+	}
+	if err := r.count(at, level); err != nil {
+		return nil, err
+	}
+	switch n := n.(type) {
+	case *ast.NullNode:
+		return &Node{Place: at}, nil
+	case *ast.BoolNode:
+		return &Node{Place: at, Value: n.Value, Text: written(n)}, nil
+	case *ast.IntegerNode:
+		return &Node{Place: at, Value: r.Number(json.Number(fmt.Sprint(n.Value))), Text: written(n)}, nil
+	case *ast.FloatNode:
+		number, err := json.Marshal(n.Value)
+		if err != nil {
+			return nil, wrong(at, "it is no number that JSON has")
+		}
+		return &Node{Place: at, Value: r.Number(json.Number(number)), Text: written(n)}, nil
+	case *ast.StringNode:
+		return &Node{Place: at, Value: n.Value, Text: n.Value}, nil
+	case *ast.LiteralNode:
+		return &Node{Place: at, Value: n.Value.Value, Text: n.Value.Value}, nil
+	case *ast.MappingNode:
+		return r.mapping(at, n.Values, level)
+	case *ast.MappingValueNode:
+		return r.mapping(at, []*ast.MappingValueNode{n}, level)
+	case *ast.SequenceNode:
+		return r.list(at, n.Values, level)
+	}
+	return nil, wrong(at, "a %s has no %s", r.Noun, strings.ToLower(n.Type().String()))
+}
+
+// written gives a value as it stands in the file.
+func written(n ast.Node) string { return strings.TrimSpace(n.GetToken().Value) }
+
+func (r *reader) list(at Place, values []ast.Node, level int) (*Node, error) {
+	list := &Node{Place: at, Kind: List}
+	for _, v := range values {
+		item, err := r.node(v, level+1)
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, item)
+	}
+	return list, nil
+}
+
+func (r *reader) mapping(at Place, values []*ast.MappingValueNode, level int) (*Node, error) {
+	mapping := &Node{Place: at, Kind: Mapping}
+	seen := map[string]bool{}
+	for _, v := range values {
+		name, err := r.key(v.Key)
+		if err != nil {
+			return nil, err
+		}
+		key := placeOf(v.Key)
+		if seen[name] {
+			return nil, wrong(key, "the key%s stands there twice", r.quoted(name))
+		}
+		seen[name] = true
+		value, err := r.node(v.Value, level+1)
+		if err != nil {
+			return nil, err
+		}
+		if r.Omit && value.Kind == Leaf && value.Value == nil {
+			continue
+		}
+		mapping.Members = append(mapping.Members, Member{name, key, value})
+	}
+	return mapping, nil
+}
+
+// key gives the name of a key; of a number, true or false as it is written.
+func (r *reader) key(n ast.MapKeyNode) (string, error) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.IntegerNode, *ast.BoolNode, *ast.FloatNode:
+		return written(n), nil
+	case *ast.MergeKeyNode:
+		return "", wrong(placeOf(n), "%s", r.Merge)
+	}
+	return "", wrong(placeOf(n), "a key is a plain word")
+}
+
+// anchor reads a value that aliases may name from its end on: it cannot hold itself.
+func (r *reader) anchor(at Place, n *ast.AnchorNode, level int) (*Node, error) {
+	if !r.Aliases {
+		return nil, wrong(at, "it takes a plain value: a %s has no anchors", r.Noun)
+	}
+	value, err := r.node(n.Value, level)
+	r.anchors[n.Name.String()] = value
+	return value, err
+}
+
+func (r *reader) alias(at Place, n *ast.AliasNode, level int) (*Node, error) {
+	if !r.Aliases {
+		return nil, wrong(at, "it takes a plain value: a %s has no aliases", r.Noun)
+	}
+	name := n.Value.String()
+	value := r.anchors[name]
+	if value == nil {
+		return nil, wrong(at, "there is no anchor%s before it", r.quoted(name))
+	}
+	if err := r.again(at, value, level); err != nil {
+		return nil, err
+	}
+	here := *value
+	here.Place = at
+	return &here, nil
+}
+
+// again counts a part that an alias brings once more.
+func (r *reader) again(at Place, n *Node, level int) error {
+	if err := r.count(at, level); err != nil {
+		return err
+	}
+	for _, m := range n.Members {
+		if err := r.again(at, m.Value, level+1); err != nil {
+			return err
+		}
+	}
+	for _, item := range n.Items {
+		if err := r.again(at, item, level+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quoted gives a name as messages show it, which is not at all where it may be a secret.
+func (r *reader) quoted(name string) string {
+	if !r.Quote {
+		return ""
+	}
+	return fmt.Sprintf(" %.60q", name)
+}
