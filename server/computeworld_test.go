@@ -129,7 +129,7 @@ func (c *computing) ended(id job.ID) client.ComputeJob {
 
 func (c *computing) await(id job.ID, is func(*job.Job) bool) client.ComputeJob {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	if j, err := c.Await(ctx, id, is); err != nil {
 		c.t.Fatalf("%s stays in %s: %v", id, j.State, err)

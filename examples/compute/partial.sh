@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
 # Hands in a script that writes down how far it is, fetches what there is while it runs, and then the whole.
 #
-# URL: where the server listens for users of job-orchestrator; SERVICE: one of its services; USER_ID: your number.
+# URL: where the server listens for users of job-orchestrator; SERVICE: one of its services; USER_ID: your number; PAUSE: seconds that a step takes;
+# WITHIN: seconds after which there must be something to fetch.
 set -euo pipefail
 url=${URL:-http://127.0.0.1:5000}
 service=${SERVICE:-example}
 user=${USER_ID:-1}
+pause=${PAUSE:-0.4}
+within=${WITHIN:-2}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cat >"$work/run.sh" <<'SCRIPT'
+cat >"$work/run.sh" <<SCRIPT
 #!/bin/bash
-trap 'echo $? > .orchestrator.exit' EXIT
+trap 'echo \$? > .orchestrator.exit' EXIT
 for n in {1..8}; do
-	echo "step $n of 8" >> progress.txt
-	sleep 0.4
+	echo "step \$n of 8" >> progress.txt
+	sleep $pause
 done
 SCRIPT
 
@@ -39,7 +42,7 @@ fetch() {
 	return 1
 }
 
-fetch download_partial 2 run.sh progress.txt
+fetch download_partial "$within" run.sh progress.txt
 echo "so far: $(unzip -p "$work/answer" progress.txt | tail -n 1)"
 
 fetch download 60 run.sh progress.txt .orchestrator.exit

@@ -301,7 +301,7 @@ func (w *world) waits(k compute.Ticket, reason string) {
 	w.Helper()
 	changes := w.app.hub.listen()
 	defer w.app.hub.leave(changes)
-	ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), enough)
 	defer cancel()
 	for {
 		n, err := w.app.Look(ctx, handle(k))

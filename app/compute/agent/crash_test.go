@@ -92,6 +92,21 @@ func (m *mortal) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 	return j, err
 }
 
+// buries waits for all that a process did. An engine that died in a call never gives its slots back; nobody waits long for the dead.
+func (m *mortal) buries(all *sync.WaitGroup) {
+	gone := make(chan struct{})
+	go func() { all.Wait(); close(gone) }()
+	select {
+	case <-gone:
+		return
+	case <-m.dead:
+	}
+	select {
+	case <-gone:
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
 // way is one life of a payload; what it ends in if nobody dies.
 type way struct {
 	name string
@@ -105,8 +120,14 @@ func (y *way) live(t *testing.T, m *mortal, dir string, k compute.Ticket, runs *
 	t.Helper()
 	begun := make(chan struct{}, 1)
 	runner := &actor{play: func(ctx context.Context, c *sandbox.Command) (sandbox.Ending, error) {
+		m.mu.Lock()
+		if m.over { // an agent that is dead begins nothing, however late this goroutine had its turn
+			m.mu.Unlock()
+			runtime.Goexit()
+		}
 		n, _ := runs.LoadOrStore(c.Dir, new(int))
 		*n.(*int)++ // one run at a time is what this test is about
+		m.mu.Unlock()
 		begun <- struct{}{}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -161,22 +182,16 @@ func (y *way) live(t *testing.T, m *mortal, dir string, k compute.Ticket, runs *
 					t.Error(err)
 				}
 			case <-m.dead:
-			case <-time.After(5 * time.Second):
 			}
 		}
-		_, _ = app.await(ctx, handle(k), "", 5*time.Second)
+		_, _ = app.await(ctx, handle(k), "", enough)
 	})
 	select {
 	case <-over:
 	case <-m.dead:
 	}
 	stop()
-	gone := make(chan struct{})
-	go func() { all.Wait(); close(gone) }()
-	select {
-	case <-gone:
-	case <-time.After(200 * time.Millisecond): // an engine that died in a call never gives its slots back; nobody waits for the dead
-	}
+	m.buries(&all)
 	app.stop()
 }
 

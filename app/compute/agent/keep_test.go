@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -19,7 +20,7 @@ func vanishes(t *testing.T, name string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond) // the file system tells nobody
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(enough); ; <-tick.C {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
@@ -50,7 +51,7 @@ func TestKeep(t *testing.T) {
 	if _, err := app.Submit(ctx, parcel(k, "x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := app.await(ctx, handle(k), "", 10*time.Second); err != nil {
+	if _, err := app.await(ctx, handle(k), "", enough); err != nil {
 		t.Fatal(err)
 	}
 	vanishes(t, app.place(idOf(k)))
@@ -64,7 +65,9 @@ func TestKeep(t *testing.T) {
 }
 
 // Whoever removes files comes to rest when there is nothing to remove.
-func TestTidiesRests(t *testing.T) {
+func TestTidiesRests(t *testing.T) { synctest.Test(t, tidiesRests) }
+
+func tidiesRests(t *testing.T) {
 	w := newWorld(t, writes(0), nil)
 	k := ticket()
 	w.submit(w.app, parcel(k, "x"))

@@ -94,7 +94,7 @@ func (p *process) standing(t *testing.T, k compute.Ticket, want compute.Standing
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond) // another process: asking is the only way
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(enough); ; <-tick.C {
 		n, err := p.Look(t.Context(), handle(k))
 		if err == nil && n.Standing == want {
 			return n
@@ -138,7 +138,7 @@ func comes(t *testing.T, word string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond) // no signal tells of the beginning of a process that is not ours
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !alive(t, word); <-tick.C {
+	for deadline := time.Now().Add(enough); !alive(t, word); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("no process with %q runs", word)
 		}
@@ -150,7 +150,7 @@ func gone(t *testing.T, word string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond) // no signal tells of the end of a process that is not ours
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); alive(t, word); <-tick.C {
+	for deadline := time.Now().Add(enough); alive(t, word); <-tick.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("a process with %q goes on", word)
 		}

@@ -146,6 +146,9 @@ func (w *world) start(set func(*Options)) {
 	w.Cleanup(func() { w.stop() })
 }
 
+// enough is how long anything may take here that must come: long, since machines are slow and busy.
+const enough = time.Minute
+
 const secret = "0123456789abcdef0123456789abcdef"
 
 // ticket makes a new ticket.
@@ -192,10 +195,10 @@ func (w *world) submit(x compute.Executor, p *compute.Parcel) compute.Notice {
 // end waits for the end of a payload.
 func (w *world) end(t compute.Ticket) compute.Notice {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), enough)
 	defer cancel()
 	for {
-		n, err := w.app.await(ctx, handle(t), "", 10*time.Second)
+		n, err := w.app.await(ctx, handle(t), "", enough)
 		if err != nil {
 			w.Fatalf("%v: %v", t.Job, err)
 		}

@@ -133,7 +133,7 @@ func (c *cluster) empty() {
 
 // try gives what a command prints, whether it fails or not.
 func (c *cluster) try(name string, args ...string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "SLURM_CONF="+c.conf, "LC_ALL=C")
@@ -144,12 +144,12 @@ func (c *cluster) try(name string, args ...string) string {
 // until waits for the cluster, which tells nobody when it changes.
 func (c *cluster) until(what string, ok func() bool) {
 	c.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(enough)
 	for tick := time.NewTicker(50 * time.Millisecond); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
 			log, _ := os.ReadFile(filepath.Join(c.dir, "slurmctld.log"))
 			node, _ := os.ReadFile(filepath.Join(c.dir, "slurmd.log"))
-			c.t.Fatalf("not within 30 s: %s\n%s\n%s", what, log, node)
+			c.t.Fatalf("not within %s: %s\n%s\n%s", enough, what, log, node)
 		}
 	}
 }

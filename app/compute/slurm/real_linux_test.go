@@ -176,7 +176,7 @@ func realEnvironment(t *testing.T, _ *cluster, s *Slurm) {
 
 func realLimits(t *testing.T, _ *cluster, s *Slurm) {
 	wall := script("lim_wall", "trap 'echo told' TERM; sleep 1000 & while :; do wait; done")
-	wall.Limits.Wall = time.Second
+	wall.Limits.Wall = 5 * time.Second // it has set its trap by then
 	loud := script("lim_out", "head -c 100000 /dev/zero; echo unharmed >&2; exit 4")
 	loud.Limits.Output = 1000
 	cpu := script("lim_cpu", "exec bash -c 'while :; do :; done'")

@@ -70,10 +70,13 @@ func submit(t *testing.T, s *Slurm, p *compute.Parcel) compute.Notice {
 	return n
 }
 
+// enough is how long anything may take here that must come: long, since machines are slow and busy.
+const enough = time.Minute
+
 // follow looks at a payload whenever the executor says that something changed, until it is as wanted.
 func follow(t *testing.T, s *Slurm, h compute.Handle, what string, ok func(compute.Notice) bool) compute.Notice {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 45*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
 	defer cancel()
 	for {
 		n, err := s.Look(ctx, h)
@@ -111,7 +114,7 @@ func working(t *testing.T, s *Slurm, p *compute.Parcel) compute.Notice {
 // output reads a log to its end.
 func output(t *testing.T, s *Slurm, p *compute.Parcel, stream string, follow bool) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
 	defer cancel()
 	r, err := s.Log(ctx, handle(p), stream, 0, follow)
 	if err != nil {

@@ -62,6 +62,12 @@ func employ(t *testing.T, set func(*agent.Options)) *ours {
 
 func employOn(t *testing.T, store job.Store, h agent.HandlerOptions, set func(*agent.Options)) *ours {
 	t.Helper()
+	return employWith(t, store, h, set, nil)
+}
+
+// employWith sets its engine's options besides.
+func employWith(t *testing.T, store job.Store, h agent.HandlerOptions, set func(*agent.Options), tune func(*engine.Options)) *ours {
+	t.Helper()
 	runs := &counted{Runner: box(t, sandbox.None)}
 	o := agent.Options{Dir: t.TempDir(), Name: "a1", Slots: 16, Cores: -1, Memory: -1, Runner: runs, Sandbox: sandbox.None, Reserve: 1, Grace: 200 * time.Millisecond}
 	if set != nil {
@@ -71,7 +77,11 @@ func employOn(t *testing.T, store job.Store, h agent.HandlerOptions, set func(*a
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(store, app.Works(), engine.Options{Name: "agent", Sweep: 20 * time.Millisecond, Grace: 50 * time.Millisecond, Retain: engine.Retention{Every: 50 * time.Millisecond}})
+	eo := engine.Options{Name: "agent", Sweep: 20 * time.Millisecond, Grace: 50 * time.Millisecond, Lease: patience, Retain: engine.Retention{Every: 50 * time.Millisecond}}
+	if tune != nil {
+		tune(&eo)
+	}
+	e, err := engine.New(store, app.Works(), eo)
 	if err != nil {
 		t.Fatal(err)
 	}

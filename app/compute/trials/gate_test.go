@@ -31,7 +31,7 @@ const (
 	answerLost    harm = `{"type":"limit_data","stream":"downstream","attributes":{"bytes":25}}`  // it arrives, and the connection ends before the answer; 25 bytes are "100 Continue"
 	answerCut     harm = `{"type":"limit_data","stream":"downstream","attributes":{"bytes":400}}` // the connection ends within the answer
 	reset         harm = `{"type":"reset_peer","stream":"downstream","attributes":{"timeout":0}}` // the connection is reset
-	answerDelayed harm = `{"type":"latency","stream":"downstream","attributes":{"latency":1200}}` // the answer comes after whoever asked has given up
+	answerDelayed harm = `{"type":"latency","stream":"downstream","attributes":{"latency":2500}}` // the answer comes after whoever asked has given up
 	doubled       harm = "doubled"                                                                // it arrives twice, and the second answer counts
 )
 
@@ -43,8 +43,8 @@ type gate struct {
 	mu      sync.Mutex // guards the rest
 	target  *url.URL
 	ways    map[string]*way
-	strikes map[string]int
-	changed chan struct{} // closed at each strike
+	strikes map[string]int // by call, and by path
+	changed chan struct{}  // closed at each strike
 }
 
 // way is what a call is to suffer.
@@ -135,7 +135,7 @@ func (g *gate) heal() {
 	}
 }
 
-// struck waits until a call has suffered.
+// struck waits until a call has suffered, or one to a path.
 func (g *gate) struck(call string) {
 	g.t.Helper()
 	timer := time.NewTimer(patience)
@@ -156,7 +156,7 @@ func (g *gate) struck(call string) {
 }
 
 // route decides about a call.
-func (g *gate) route(call string) (target string, h harm) {
+func (g *gate) route(call, path string) (target string, h harm) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	w := g.ways[call]
@@ -176,6 +176,7 @@ func (g *gate) route(call string) (target string, h harm) {
 		}
 	}
 	g.strikes[call]++
+	g.strikes[path]++
 	close(g.changed)
 	g.changed = make(chan struct{})
 	if w.harm == doubled {
@@ -185,7 +186,7 @@ func (g *gate) route(call string) (target string, h harm) {
 }
 
 func (g *gate) serve(w http.ResponseWriter, r *http.Request) {
-	target, h := g.route(callOf(r))
+	target, h := g.route(callOf(r), r.URL.Path)
 	// Where an answer is to hang, the server must not close the connection behind it: toxiproxy passes that on, and the answer is lost instead.
 	transport := &http.Transport{DisableKeepAlives: h != answerHangs, DisableCompression: true}
 	if h == doubled {
@@ -210,7 +211,7 @@ func (g *gate) twice(r *http.Request, target string, transport http.RoundTripper
 		panic(http.ErrAbortHandler)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
 	first := r.Clone(ctx)
 	first.URL.Scheme, first.URL.Host, first.RequestURI = "http", target, ""

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -45,6 +46,9 @@ var stands = []stand{
 	{state: compute.Killing, call: "kill", harm: requestHangs, after: compute.Failed, cause: compute.CauseAgent},
 	{state: compute.Completed, name: "not forgotten", call: "forget", harm: requestHangs, lift: true, after: compute.Completed},
 }
+
+// scarce is the memory that the agent has where a job waits for some.
+const scarce = 1 << 30
 
 // marks numbers the marks of the jobs' processes.
 var marks atomic.Int64
@@ -77,14 +81,18 @@ type death struct {
 func newDeath(t *testing.T, s stand) *death {
 	t.Helper()
 	d := &death{T: t, stand: s, latch: newLatch(t), dir: t.TempDir(), mark: fmt.Sprintf("86400.%d%d", os.Getpid(), marks.Add(1))}
-	address := free(t)
-	d.agent = launch(t, nil, "agent", "--listen", address, "--data", d.dir, "--sandbox", "none", "--slots", "2", "--name", fmt.Sprintf("a%d", marks.Load()))
+	address := wiretest.Address(t)
+	args := []string{"agent", "--listen", address, "--data", d.dir, "--sandbox", "none", "--slots", "2", "--name", fmt.Sprintf("a%d", marks.Load())}
+	if s.state == compute.Prepared {
+		args = append(args, "--memory", fmt.Sprint(scarce))
+	}
+	d.agent = launch(t, nil, args...)
 	d.gate = newGate(t, "http://"+address)
 	if s.state == compute.Prepared {
 		d.gate.lose("events", reset) // what the agent tells would take the job on at once
 	}
 	services := written(t, "services.yaml", "services: {example: {}}\nagents: {a1: {url: '"+d.gate.url+"'}}\n")
-	d.server = launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-services", services, "--compute-retries", "16", "--compute-retry-for", "30s", "--log-level", "error")
+	d.server = launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-services", services, "--compute-retries", "16", "--compute-retry-for", "4m", "--log-level", "error")
 	return d
 }
 
@@ -105,7 +113,7 @@ func (d *death) until(states ...lifecycle.State) client.ComputeJob {
 	api := d.api()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(40 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(2 * patience); ; <-tick.C {
 		j, err := api.ComputeJob(d.Context(), d.id.ID)
 		if err == nil && slices.Contains(states, j.State) {
 			return j
@@ -119,12 +127,34 @@ func (d *death) until(states ...lifecycle.State) client.ComputeJob {
 // submit hands the job in. It starts a process with the mark, and one that wants to outlive it.
 func (d *death) submit() {
 	d.Helper()
-	text := []byte("#!/bin/bash\nsleep " + d.mark + " &\n(setsid sleep " + d.mark + " &)\n" + d.latch.wait() + "echo made >made.txt\n")
-	j, err := d.api().SubmitCompute(d.Context(), client.ComputeOrder{Service: cmp.Or(d.service, "example")}, []client.ComputeSource{{Name: "run.sh", Size: int64(len(text)), Content: bytes.NewReader(text)}}, nil)
+	d.hand("sleep " + d.mark + " &\n(setsid sleep " + d.mark + " &)\n" + d.latch.wait() + "echo made >made.txt\n")
+}
+
+// hand hands in a script. Two that are handed in have no room at the agent together where that has a memory of its own.
+func (d *death) hand(body string) {
+	d.Helper()
+	text, o := []byte("#!/bin/bash\n"+body), client.ComputeOrder{Service: cmp.Or(d.service, "example")}
+	if d.state == compute.Prepared {
+		o.Limits.Memory = scarce * 2 / 3
+	}
+	j, err := d.api().SubmitCompute(d.Context(), o, []client.ComputeSource{{Name: "run.sh", Size: int64(len(text)), Content: bytes.NewReader(text)}}, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
 	d.id = j
+}
+
+// behind has the job be Prepared: it waits at the agent for another's memory, and the server misses that it gets it.
+func (d *death) behind() {
+	d.Helper()
+	other := newLatch(d.T)
+	d.hand(other.wait())
+	d.until(compute.Running)
+	d.submit()
+	d.until(compute.Prepared)
+	d.gate.lose(d.call, d.harm)
+	d.gate.struck(fmt.Sprintf("/v1/payloads/%s/1", d.id.ID))
+	other.lift()
 }
 
 // reach brings the job to its state.
@@ -133,15 +163,24 @@ func (d *death) reach() {
 	if d.also[0] != "" {
 		d.gate.harm(d.also[0], harm(d.also[1]), 0, 1)
 	}
-	early := d.call != "" && d.state != compute.Killing && d.state != compute.Retrieving
+	early := d.call != "" && d.state != compute.Killing && d.state != compute.Retrieving && d.state != compute.Prepared
 	if early {
 		d.gate.harm(d.call, d.harm, d.pass, 0)
 	}
 	if d.state == compute.Queued {
 		d.gate.lose("events", reset)
 		d.gate.struck("room")
+		api := d.api()
+		eventually(d.T, "the server knows that nobody is there", func() bool {
+			all, err := api.ComputeAgents(d.Context())
+			return err == nil && len(all) == 1 && !all[0].Up
+		})
 	}
-	d.submit()
+	if d.state == compute.Prepared {
+		d.behind()
+	} else {
+		d.submit()
+	}
 	switch d.state {
 	case compute.Killing:
 		d.until(compute.Running)

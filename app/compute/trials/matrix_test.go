@@ -69,7 +69,7 @@ func clientDown(t *testing.T) {
 	if s := their.until(their.upload(script("true")), "Failed"); s.Message != "" {
 		t.Errorf("control: got %+v", s)
 	}
-	s := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.RetryFor = 3 * time.Second })
+	s := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.RetryFor = 3 * time.Second }) // so long between two attempts at most
 	id := s.upload(script("true"))
 	eventually(t, "the first attempt", func() bool { return s.data(id).Tries > 0 })
 	if now := s.status(id); now.Status != "Queued" {
@@ -184,7 +184,7 @@ func containerRestarted(t *testing.T) {
 	clock := newSkewed()
 	s := open(t, with(original(t, c, nil)), func(s *setting) {
 		s.engine.Clock = clock
-		s.compute.Services[0].Limits.Wall = time.Second
+		s.compute.Services[0].Limits.Wall = patience
 	})
 	id := s.upload(script("true"))
 	s.await(id, compute.Running)
@@ -208,6 +208,7 @@ func wiped(t *testing.T) {
 			first = u.uploadTo("example", 1, map[string]string{"run.sh": script(l.wait())})
 			runs++
 			l.arrived(runs)
+			u.until(first, "Submitted", "Prepared", "Unknown") // its server knows the id
 			c.Wipe()
 			second = u.uploadTo("example", 2, map[string]string{"run.sh": script("echo secret >secret.txt")})
 			c.Await("the second", func() bool { return c.Status(1) == "Completed" })
@@ -335,15 +336,25 @@ func halfZipped(t *testing.T) {
 
 // The original removes the directory of a job that runs. With ours the time is counted from the end.
 func agedWhileRunning(t *testing.T) {
-	const age = 50 * time.Millisecond
-	l := newLatch(t)
-	a := employ(t, func(o *agent.Options) { o.Keep = age })
+	l, clock := newLatch(t), newSkewed()
+	a := employWith(t, mem.New(), agent.HandlerOptions{}, func(o *agent.Options) { o.Keep = 10 * patience }, func(o *engine.Options) {
+		o.Clock, o.Lease = clock, 100*patience // nobody has to hurry by the clock that is put forward
+	})
 	s := open(t, with(dial(t, a.url)), func(s *setting) {
-		s.compute.Keep = age
+		s.compute.Keep = 50 * time.Millisecond
 		s.engine.Retain = engine.Retention{Every: 20 * time.Millisecond}
 	})
+	f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}}) // gives no receipts
+	f.Await(f.Submit(1, "example", map[string]string{"run.sh": "true"}), "Completed")
 	long := s.upload(script("echo first >first.txt\n" + l.wait() + "cat first.txt >second.txt"))
 	l.arrived(1)
+	s.await(long, compute.Running)
+	held := func() int { return len(inside(t, filepath.Join(a.dir, "payloads"))) }
+	if n := held(); n != 2 {
+		t.Errorf("the agent has the files of %d payloads", n)
+	}
+	clock.by.Store(int64(20 * patience))
+	eventually(t, "control: the age of what has ended passes at the agent", func() bool { return held() == 1 })
 	for range 3 { // others end and are cleaned meanwhile
 		short := s.upload(script("true"))
 		s.await(short, compute.Cleaned)

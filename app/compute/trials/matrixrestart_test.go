@@ -21,7 +21,7 @@ func newRestarts(t *testing.T, env ...string) *restarts {
 	t.Helper()
 	c := wiretest.Client(t, wiretest.ClientOptions{})
 	g := newGate(t, c.URL)
-	listen := free(t)
+	listen := wiretest.Address(t)
 	env = append(env, "SERVICE_EXAMPLE_UPLOAD_URL="+g.url+"/submit", "SERVICE_EXAMPLE_DOWNLOAD_URL="+g.url+"/retrieve", "SERVICE_EXAMPLE_TERMINATE_URL="+g.url+"/kill",
 		"SERVICE_EXAMPLE_RUNS_PER_USER=1")
 	p := launch(t, env, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-listen", listen, "--log-level", "error")

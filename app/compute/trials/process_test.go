@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,17 +77,6 @@ func (p *process) kill() {
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait() // says that it was killed
 	}
-}
-
-// free gives an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // alive tells whether a process of the machine has a word in its command line. The word is made so that no other has it.

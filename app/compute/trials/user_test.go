@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// patience is how long anything may take here.
-const patience = 20 * time.Second
+// patience is how long anything may take here that must come: long, since machines are slow and busy.
+const patience = time.Minute
 
 // user is somebody who uses the API of the original, of our server or of the original's.
 type user struct {

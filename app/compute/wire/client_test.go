@@ -158,7 +158,7 @@ func TestHealthOfOurs(t *testing.T) {
 
 // Each way in which a submission fails says whether the agent may have the job.
 func TestSubmitFailures(t *testing.T) {
-	short := wire.ClientOptions{Dial: time.Second, Header: 100 * time.Millisecond, Idle: 100 * time.Millisecond}
+	short := wire.ClientOptions{Header: time.Second, Idle: time.Second} // what is sent at all is sent by then, on slow machines too
 	files := []wire.File{file("run.sh", script)}
 	shrunk := wire.File{Name: "shrunk", Size: 100, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }}
 	grown := wire.File{Name: "grown", Size: 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("xyz")), nil }}
@@ -283,7 +283,7 @@ func TestSubmitToADeafAgent(t *testing.T) {
 
 func TestRetrieveFailures(t *testing.T) {
 	fake := wiretest.Client(t, wiretest.ClientOptions{Run: func(context.Context, string) int { return 0 }})
-	c := caller(t, fake.URL, wire.ClientOptions{Pack: 100 * time.Millisecond, Idle: 100 * time.Millisecond})
+	c := caller(t, fake.URL, wire.ClientOptions{Pack: time.Second, Idle: time.Second})
 	p, err := c.Submit(t.Context(), []wire.File{file("run.sh", script), file("big", strings.Repeat("x", 10_000))}, "")
 	if err != nil {
 		t.Fatal(err)

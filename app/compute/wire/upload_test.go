@@ -290,7 +290,7 @@ func TestExpect(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { conn.Close() })
-		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		conn.SetDeadline(time.Now().Add(time.Minute))
 		fmt.Fprintf(conn, "POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Type: multipart/form-data; boundary=BB\r\nContent-Length: %d\r\n\r\n", length)
 		return conn, bufio.NewReader(conn)
 	}
@@ -314,13 +314,13 @@ func TestExpect(t *testing.T) {
 // Files reach the backend while they come in, and a silent sender is not waited for.
 func TestUploadStreamsAndGivesUpOnSilence(t *testing.T) {
 	b := &slow{board: newBoard(), first: make(chan string, 1)}
-	addr := listen(t, Users(b, Options{Limits: Limits{Idle: 50 * time.Millisecond}}))
+	addr := listen(t, Users(b, Options{Limits: Limits{Idle: time.Second}}))
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(conn, "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=BB\r\nContent-Length: 100000\r\n\r\n"+
 		"--BB\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n"+strings.Repeat("x", 8000))
 	if got := <-b.first; !strings.HasPrefix(got, "xxx") {

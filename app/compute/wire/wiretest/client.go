@@ -59,6 +59,7 @@ type FakeClient struct {
 	subs     []Submission
 	requests []string
 	leftover int
+	packing  sync.Mutex  // held while a ZIP is made: one that is half made is served by a Fault, not by chance
 	spawned  []*exec.Cmd // none is waited for before the end, as in the original: the zombies keep their ids from being used again
 	running  sync.WaitGroup
 	ctx      context.Context
@@ -90,7 +91,7 @@ func Client(t testing.TB, o ClientOptions) *FakeClient {
 	c.changed = sync.NewCond(&c.mu)
 	ctx, stop := context.WithCancel(context.Background())
 	c.ctx = ctx
-	c.listen("127.0.0.1:0")
+	c.listen(Address(t))
 	c.URL = "http://" + c.addr
 	c.running.Go(func() { every(ctx, o.Interval, func() { c.runner(); c.updater() }) })
 	t.Cleanup(func() {
@@ -194,17 +195,20 @@ func (c *FakeClient) Requests() []string {
 	return slices.Clone(c.requests)
 }
 
-// Await waits until cond holds; it is asked after every request and every change of a payload. It fails the test after 20 s.
+// Await waits until cond holds; it is asked after every request and every change of a payload. It fails the test after a minute.
 func (c *FakeClient) Await(what string, cond func() bool) {
 	c.t.Helper()
 	await(c.t, what, &c.mu, c.changed, cond)
 }
 
+// patience is how long anything may take that must come: long, since machines are slow and busy.
+const patience = time.Minute
+
 // await wants cond to lock for itself.
 func await(t testing.TB, what string, mu *sync.Mutex, changed *sync.Cond, cond func() bool) {
 	t.Helper()
 	late := false
-	timer := time.AfterFunc(20*time.Second, func() {
+	timer := time.AfterFunc(patience, func() {
 		mu.Lock()
 		late = true
 		changed.Broadcast()
@@ -215,7 +219,7 @@ func await(t testing.TB, what string, mu *sync.Mutex, changed *sync.Cond, cond f
 		mu.Lock()
 		if late {
 			mu.Unlock()
-			t.Fatalf("waited 20 s for: %s", what)
+			t.Fatalf("waited %s for: %s", patience, what)
 		}
 		waker := time.AfterFunc(5*time.Millisecond, changed.Broadcast) // for what changes between cond and Wait
 		changed.Wait()

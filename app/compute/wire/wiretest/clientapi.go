@@ -95,6 +95,8 @@ func (c *FakeClient) retrieve(w http.ResponseWriter, r *http.Request) {
 		reply(w, 200, isJSON, p.json(""))
 		return
 	}
+	c.packing.Lock()
+	defer c.packing.Unlock()
 	kept := filepath.Join(p.loc, "output.zip")
 	if data, err := os.ReadFile(kept); err == nil {
 		reply(w, 200, isZIP, string(data)) // whoever made it
@@ -132,13 +134,13 @@ func (c *FakeClient) kill(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	c.mu.Lock()
+	if now := c.payloads[p.id]; now != nil {
+		now.killed = true // before its script can end: what it ends with then is no failure
+	}
+	c.mu.Unlock()
 	if p.pid > 0 {
 		syscall.Kill(p.pid, syscall.SIGTERM)
 	}
-	c.mu.Lock()
-	if now := c.payloads[p.id]; now != nil {
-		now.killed = true
-	}
-	c.mu.Unlock()
 	reply(w, 200, "", "")
 }

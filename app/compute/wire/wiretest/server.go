@@ -148,7 +148,7 @@ func (s *FakeServer) Words(id uint32) []string {
 	return slices.Compact(words)
 }
 
-// Await waits until a job has one of the words, and gives it. It fails the test after 20 s.
+// Await waits until a job has one of the words, and gives it. It fails the test after a minute.
 func (s *FakeServer) Await(id uint32, words ...string) string {
 	s.t.Helper()
 	var got string
