@@ -119,11 +119,6 @@ func hostOf(text string) string {
 	return u.Host
 }
 
-// hookPauses are the pauses after each try, as Standard Webhooks proposes them: about a day and a half for eight tries.
-var hookPauses = []time.Duration{
-	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
-}
-
 // Causes for which a notification is given up at once.
 const (
 	CauseHookGone    = "hook-gone"    // the receiver answered 410: it wants no more
@@ -136,7 +131,7 @@ func (a *App) deliverHook(ctx context.Context, m job.Message) error {
 	if err := json.Unmarshal(m.Body, &env); err != nil {
 		return engine.Fail(engine.CauseError, fmt.Errorf("notification %s: %w", m.Key, err))
 	}
-	pause := hookPauses[min(max(m.Attempts-1, 0), len(hookPauses)-1)]
+	pause := webhook.Pause(m.Attempts)
 	p, ok := a.options.Profiles.Get(env.Profile)
 	if !ok {
 		return engine.RetryAfter(pause, fmt.Errorf("there is no profile %s", env.Profile))

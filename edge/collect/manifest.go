@@ -36,9 +36,35 @@ type Options struct {
 	// skipped is not mentioned in the manifest. Nil skips nothing.
 	Skip func(name string) bool
 
+	// Last are files that are made when everything else is in the ZIP, and come last: by then Tell was told all. Their names are theirs from the start.
+	Last []Extra
+
+	// Tell is told of everything of the directory that is not in the ZIP, or not as it was, however much that is; the name is printable and short. Nil: only the manifest tells.
+	Tell func(why Reason, name, sentence string)
+
 	MaxFiles int   // entries of the directory, directories counted too. Defaults to 1,000,000
 	MaxBytes int64 // unpacked bytes of files of the directory. Defaults to no limit
 }
+
+// Reason is a word for why something is not in a ZIP, or not as it was.
+type Reason string
+
+// The reasons.
+const (
+	LinkOut    Reason = "link"       // a symbolic link that leads out, or whose target cannot be stored
+	FIFO       Reason = "fifo"       // a named pipe
+	Socket     Reason = "socket"     // of the file system
+	Device     Reason = "device"     // or another special file
+	LongName   Reason = "name"       // a path that is too long
+	TooLarge   Reason = "size"       // more than MaxBytes
+	TooMany    Reason = "count"      // more than MaxFiles
+	TooDeep    Reason = "depth"      // more directories in each other than can be gone into
+	Mounted    Reason = "mount"      // another file system
+	Unreadable Reason = "unreadable" // by its mode, or its disk
+	Changed    Reason = "changed"    // vanished, or became something else meanwhile
+	InPart     Reason = "part"       // it could not be read to its end: the rest is missing
+	NewName    Reason = "renamed"    // all of it is there, under another name than it had
+)
 
 // Extra is a file that does not come from the directory: stdout, stderr, exit.json. Open may give fs.ErrNotExist: then it is
 // told as vanished; any other error fails the whole. It is read to its end, so the caller bounds one that grows.
@@ -78,6 +104,25 @@ type Result struct {
 }
 
 const mostTold = 1000
+
+// leave tells that something is not taken, or not as it is.
+func (c *collector) leave(r Reason, name, why string, args ...any) {
+	c.skip(name, why, args...)
+	if c.Tell != nil {
+		c.Tell(r, short(name), fmt.Sprintf(why, args...))
+	}
+}
+
+// leaveFor is leave for a file that an error keeps from being taken.
+func (c *collector) leaveFor(err error, name string) { c.leave(reasonOf(err), name, "%s", gone(err)) }
+
+// callIt tells that something is stored under another name.
+func (c *collector) callIt(name, as string) {
+	c.rename(name, as)
+	if c.Tell != nil {
+		c.Tell(NewName, short(name), "stored as "+short(as))
+	}
+}
 
 func (m *Manifest) skip(name, why string, args ...any) {
 	if len(m.Skipped) >= mostTold {

@@ -30,7 +30,7 @@ type walker struct {
 	names func(name string) bool // false: skip it without a word
 	seen  func(at place, name string, info fs.FileInfo) error
 	dir   func(at place, name string, info fs.FileInfo) (stored string, err error) // errSkip: do not go in
-	leave func(name, why string, args ...any)
+	leave func(r Reason, name, why string, args ...any)
 }
 
 // place is one open directory of the walk.
@@ -42,8 +42,9 @@ type place struct {
 }
 
 var (
-	errSkip = errors.New("skip this directory")
-	errMost = errors.New("looked at as many entries as may be")
+	errSkip    = errors.New("skip this directory")
+	errChanged = errors.New("changed while it was collected")
+	errMost    = errors.New("looked at as many entries as may be")
 )
 
 // walk visits everything below top. It ends early only with an error of a callback, of the context, or of top itself.
@@ -90,7 +91,7 @@ func (w *walker) unreadable(at place, err error) error {
 	if at.name == "" {
 		return err
 	}
-	w.leave(at.name, "unreadable directory: %v", cause(err))
+	w.leave(Unreadable, at.name, "unreadable directory: %v", cause(err))
 	return nil
 }
 
@@ -100,7 +101,7 @@ func (w *walker) visit(at place, base string) error {
 	}
 	name := at.name + base
 	if w.count++; w.count > w.most {
-		w.leave(name, "this and all that follows: too many entries to look at")
+		w.leave(TooMany, name, "this and all that follows: too many entries to look at")
 		return errMost
 	}
 	if !w.names(name) {
@@ -108,29 +109,29 @@ func (w *walker) visit(at place, base string) error {
 	}
 	info, err := at.root.Lstat(base)
 	if err != nil {
-		w.leave(name, "%s", gone(err))
+		w.leave(reasonOf(err), name, "%s", gone(err))
 		return nil
 	}
 	if dev, ok := device(info); ok && dev != w.dev {
-		w.leave(name, "on another file system")
+		w.leave(Mounted, name, "on another file system")
 		return nil
 	}
 	if !info.IsDir() {
 		return w.seen(at, base, info)
 	}
 	if at.depth+1 >= maxDepth {
-		w.leave(name, "more than %d directories deep", maxDepth)
+		w.leave(TooDeep, name, "more than %d directories deep", maxDepth)
 		return nil
 	}
 	// The "/." makes the open of the name one of a directory: an open of what has become a FIFO would wait for ever.
 	sub, err := at.root.OpenRoot(base + "/.")
 	if err != nil {
-		w.leave(name, "%s", gone(err))
+		w.leave(reasonOf(err), name, "%s", gone(err))
 		return nil
 	}
 	defer sub.Close()
 	if now, err := sub.Stat("."); err != nil || !os.SameFile(info, now) {
-		w.leave(name, "changed while it was collected")
+		w.leave(Changed, name, "changed while it was collected")
 		return nil
 	}
 	stored, err := w.dir(at, base, info)
@@ -152,7 +153,7 @@ func open(at *os.Root, base string, info fs.FileInfo) (*os.File, fs.FileInfo, er
 	}
 	now, err := f.Stat()
 	if err == nil && (!now.Mode().IsRegular() || !os.SameFile(info, now)) {
-		err = errors.New("changed while it was collected")
+		err = errChanged
 	}
 	if err != nil {
 		f.Close()
@@ -190,6 +191,25 @@ func kind(m fs.FileMode) string {
 		return "device"
 	}
 	return "special file"
+}
+
+// reasonOf is gone in a word.
+func reasonOf(err error) Reason {
+	if errors.Is(err, fs.ErrNotExist) || err == errChanged {
+		return Changed
+	}
+	return Unreadable
+}
+
+// reasonFor is kind in a word, for what is neither a file nor a directory.
+func reasonFor(m fs.FileMode) Reason {
+	switch m.Type() {
+	case fs.ModeNamedPipe:
+		return FIFO
+	case fs.ModeSocket:
+		return Socket
+	}
+	return Device
 }
 
 // gone tells a file that has vanished from one that cannot be read.

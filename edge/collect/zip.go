@@ -33,9 +33,19 @@ func zipInto(ctx context.Context, dir *os.Root, w io.Writer, o Options, itself f
 			return c.Manifest, fmt.Errorf("collect: %w", err)
 		}
 	}
-	walk := &walker{ctx: ctx, most: 2*o.MaxFiles + mostTold, names: c.wanted, seen: c.entry, dir: c.directory, leave: c.skip}
+	for _, e := range o.Last {
+		if err := c.reserve(e.Name); err != nil {
+			return c.Manifest, fmt.Errorf("collect: %w", err)
+		}
+	}
+	walk := &walker{ctx: ctx, most: 2*o.MaxFiles + mostTold, names: c.wanted, seen: c.entry, dir: c.directory, leave: c.leave}
 	if err := walk.walk(dir); err != nil {
 		return c.Manifest, fmt.Errorf("collect: %w", err)
+	}
+	for _, e := range o.Last {
+		if err := c.store(e); err != nil {
+			return c.Manifest, fmt.Errorf("collect: %w", err)
+		}
 	}
 	if err := c.z.close(); err != nil {
 		return c.Manifest, fmt.Errorf("collect: %w", err)
@@ -58,15 +68,28 @@ type collector struct {
 func (c *collector) wanted(name string) bool { return c.Options.Skip == nil || !c.Options.Skip(name) }
 
 func (c *collector) extra(e Extra) error {
-	if err := checkName(e.Name); err != nil || Spell(e.Name) != e.Name || len(e.Name) > maxName {
-		return fmt.Errorf("extra file %q: not a name to store", e.Name)
+	if err := c.reserve(e.Name); err != nil {
+		return err
 	}
-	if !c.taken.add(e.Name) {
-		return fmt.Errorf("extra file %q: twice", e.Name)
+	return c.store(e)
+}
+
+// reserve keeps a name for an extra file.
+func (c *collector) reserve(name string) error {
+	if err := checkName(name); err != nil || Spell(name) != name || len(name) > maxName {
+		return fmt.Errorf("extra file %q: not a name to store", name)
 	}
+	if !c.taken.add(name) {
+		return fmt.Errorf("extra file %q: twice", name)
+	}
+	return nil
+}
+
+// store stores an extra file whose name is reserved.
+func (c *collector) store(e Extra) error {
 	r, err := e.Open()
 	if errors.Is(err, fs.ErrNotExist) {
-		c.skip(e.Name, "%s", gone(err))
+		c.skip(e.Name, "%s", gone(err)) // it is nothing of the directory's: Tell is not told
 		return nil
 	}
 	if err != nil {
@@ -93,18 +116,18 @@ func (c *collector) extra(e Extra) error {
 func (c *collector) admit(at place, base string) string {
 	name := at.name + base
 	if c.entries >= c.MaxFiles {
-		c.skip(name, "more than %d files", c.MaxFiles)
+		c.leave(TooMany, name, "more than %d files", c.MaxFiles)
 		return ""
 	}
 	wish := at.stored + spellPart(base, at.stored == "")
 	if len(wish)+20 > maxName {
-		c.skip(name, "its path is too long")
+		c.leave(LongName, name, "its path is too long")
 		return ""
 	}
 	c.entries++
 	as := c.taken.free(wish)
 	if as != at.stored+base {
-		c.rename(name, as)
+		c.callIt(name, as)
 	}
 	return as
 }
@@ -125,7 +148,7 @@ func (c *collector) entry(at place, base string, info fs.FileInfo) error {
 	case fs.ModeSymlink:
 		return c.link(at, base, info)
 	}
-	c.skip(at.name+base, "a %s", kind(info.Mode()))
+	c.leave(reasonFor(info.Mode()), at.name+base, "a %s", kind(info.Mode()))
 	return nil
 }
 
@@ -133,11 +156,11 @@ func (c *collector) link(at place, base string, info fs.FileInfo) error {
 	name := at.name + base
 	target, err := at.root.Readlink(base)
 	if err != nil {
-		c.skip(name, "%s", gone(err))
+		c.leaveFor(err, name)
 		return nil
 	}
 	if err := checkLink(name, target); err != nil {
-		c.skip(name, "a link to %s, which %v", short(target), err)
+		c.leave(LinkOut, name, "a link to %s, which %v", short(target), err)
 		return nil
 	}
 	as := c.admit(at, base)
@@ -156,7 +179,7 @@ func (c *collector) file(at place, base string, info fs.FileInfo) error {
 	}
 	f, info, err := open(at.root, base, info)
 	if err != nil {
-		c.skip(name, "%s", gone(err))
+		c.leaveFor(err, name)
 		return nil
 	}
 	defer f.Close()
@@ -167,7 +190,7 @@ func (c *collector) file(at place, base string, info fs.FileInfo) error {
 		}
 	}
 	if left := c.MaxBytes - c.stored; c.MaxBytes > 0 && info.Size() > left {
-		c.skip(name, "%d bytes, beyond the %d bytes that results may have", info.Size(), c.MaxBytes)
+		c.leave(TooLarge, name, "%d bytes, beyond the %d bytes that results may have", info.Size(), c.MaxBytes)
 		return nil
 	}
 	as := c.admit(at, base)
@@ -183,7 +206,7 @@ func (c *collector) file(at place, base string, info fs.FileInfo) error {
 		return context.Cause(c.ctx)
 	}
 	if src.err != nil {
-		c.skip(name, "stored in part, %d bytes: %s", h.size, cause(src.err))
+		c.leave(InPart, name, "stored in part, %d bytes: %s", h.size, cause(src.err))
 	}
 	c.Files++
 	c.Bytes += int64(h.size)
@@ -256,7 +279,7 @@ func Names(ctx context.Context, dir *os.Root, most int) (files []File, more bool
 		files = append(files, f)
 		return nil
 	}
-	w := &walker{ctx: ctx, most: most + 1, names: func(string) bool { return true }, seen: add, leave: func(string, string, ...any) {},
+	w := &walker{ctx: ctx, most: most + 1, names: func(string) bool { return true }, seen: add, leave: func(Reason, string, string, ...any) {},
 		dir: func(at place, base string, info fs.FileInfo) (string, error) { return "", add(at, base, info) }}
 	err = w.walk(dir)
 	if err == errFull {

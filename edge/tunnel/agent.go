@@ -11,7 +11,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -95,9 +94,7 @@ func (l *Listener) upgrade(ctx context.Context, c net.Conn) (*bufio.Reader, erro
 		return nil, fmt.Errorf("the server's answer: %w", err)
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols || !asksForUpgrade(answer.Header) {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 300))
-		_ = answer.Body.Close()
-		return nil, fmt.Errorf("the server refuses the tunnel: %s: %.300q", answer.Status, strings.TrimSpace(string(text)))
+		return nil, refusalOf(answer)
 	}
 	limit.N = math.MaxInt64
 	return reader, nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -31,6 +30,7 @@ type Options struct {
 
 	Backoff    time.Duration // before the second attempt; it doubles with each; defaults to 200 ms
 	BackoffMax time.Duration // defaults to 30 s
+	Refused    time.Duration // least pause after the server has refused the agent's token (401, 403); defaults to 1 min
 
 	Log *slog.Logger // defaults to none
 }
@@ -72,7 +72,7 @@ func Listen(ctx context.Context, o Options) (*Listener, error) {
 	for _, one := range []struct {
 		d     *time.Duration
 		usual time.Duration
-	}{{&o.Handshake, 10 * time.Second}, {&o.Silence, time.Minute}, {&o.Backoff, 200 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second}} {
+	}{{&o.Handshake, 10 * time.Second}, {&o.Silence, time.Minute}, {&o.Backoff, 200 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second}, {&o.Refused, time.Minute}} {
 		if *one.d <= 0 {
 			*one.d = one.usual
 		}
@@ -154,24 +154,35 @@ func (l *Listener) keep() {
 		}
 		failed++
 		l.o.Log.Debug("tunnel", "server", l.target.Host, "attempt", failed, "error", err)
-		if !l.rest(failed) {
+		if !l.rest(l.pause(failed, lasting(err) != nil)) {
 			return
 		}
 	}
 }
 
-// note remembers how the last attempt went, and tells when that changes.
+// lasting gives the refusal that an error is, if that lasts until people do something.
+func lasting(err error) *Refusal {
+	var r *Refusal
+	if errors.As(err, &r) && r.lasts() {
+		return r
+	}
+	return nil
+}
+
+// note remembers how the last attempt went, and tells when that changes. A refusal that lasts is told once, also when it comes after other failures.
 func (l *Listener) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if (l.err == nil) != (err == nil) {
-		if err != nil {
-			l.o.Log.Warn("the tunnel has no connection", "server", l.target.Host, "error", err)
-		} else {
-			l.o.Log.Info("the tunnel is connected", "server", l.target.Host)
-		}
-	}
+	before := l.err
 	l.err = err
+	switch r := lasting(err); {
+	case err == nil && before != nil:
+		l.o.Log.Info("the tunnel is connected", "server", l.target.Host)
+	case r != nil && (lasting(before) == nil || *lasting(before) != *r):
+		l.o.Log.Warn("the server refuses this agent", "server", l.target.Host, "agent", l.o.Name, "status", r.Status, "reason", r.Reason, "asked_again_after", l.o.Refused.String())
+	case r == nil && err != nil && before == nil:
+		l.o.Log.Warn("the tunnel has no connection", "server", l.target.Host, "error", err)
+	}
 }
 
 // give hands a connection to Accept; its place is free again when it is closed.
@@ -183,13 +194,8 @@ func (l *Listener) give(c *once) {
 	}
 }
 
-// rest waits before the next attempt: twice as long each time, and a random part of that, so that many agents do not come back at once.
-func (l *Listener) rest(failed int) bool {
-	d := l.o.Backoff << min(failed-1, 20)
-	if d > l.o.BackoffMax || d <= 0 {
-		d = l.o.BackoffMax
-	}
-	d = d/2 + rand.N(d/2+1)
+// rest waits before the next attempt.
+func (l *Listener) rest(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
