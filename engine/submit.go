@@ -27,6 +27,7 @@ type Order struct {
 	Bytes    int64    // of the work, as far as it is known
 	Due      time.Time
 	Deadline time.Time
+	Created  time.Time       // of a job that was created in another system, before now; zero: now. Its history begins now whatever this says
 	Spec     any             // encoded as JSON
 	By       lifecycle.Actor // who orders it; zero: Owner. What an Operator orders is entered in the audit list
 	Actor    string
@@ -56,7 +57,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil && w.Slots == 0 && (all[i].ID == "" || all[i].fresh) {
+		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil && w.Slots == 0 && all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
 			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.limits}
 		}
 	}
@@ -110,6 +111,12 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 	}
 	fresh.Expires = w.expires(&fresh, start, now, n.Deadline)
 	j, event := job.New(fresh, by, n.Actor, now)
+	switch {
+	case n.Created.After(now):
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "it cannot have been created at %s, which is still to come", n.Created.UTC().Format(time.RFC3339))
+	case !n.Created.IsZero():
+		j.Created = n.Created
+	}
 	if n.Note != "" {
 		event.Note = n.Note
 		event.Seal(job.Hash{})

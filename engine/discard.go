@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Discard makes the time of an ended job end now that it would be kept for ([Work.Keep]): the timer's arrow out of its end is taken at once, under the same
+// conditions as by retention. Who wanted it and why stand in the history entry of that arrow and in the audit list. Of the act, Event and Confirm are not read.
+// A tombstone stays as it is, and that is no error. Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it), Conflict if
+// the version is no longer current.
+func (e *Engine) Discard(ctx context.Context, a Act) (job.Job, error) {
+	entered := false
+	for try := 1; ; try++ {
+		j, err := e.discard(ctx, &a, &entered)
+		if job.KindOf(err) != job.Conflict || a.Version != 0 || try == 5 {
+			return j, err
+		}
+	}
+}
+
+// discard is one attempt. entered tells whether the audit list has it already.
+func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, error) {
+	j, err := e.store.Get(ctx, a.Job)
+	if err != nil {
+		return j, err
+	}
+	w := e.works[j.Kind]
+	ev, batchIn, err := e.discardable(ctx, w, &j, a)
+	if err != nil || j.Gone {
+		return j, err
+	}
+	by := a.By
+	if by == 0 {
+		by = lifecycle.Operator
+	}
+	if !*entered { // first: what a person wanted is known, whatever becomes of the process
+		if err := e.Audit(ctx, Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID), Note: a.Note}); err != nil {
+			return j, err
+		}
+		*entered = true
+	}
+	note := fmt.Sprintf("%s (%s) wanted it before its time", a.Actor, by)
+	if a.Note != "" {
+		note += ": " + a.Note
+	}
+	c, err := move(w, &j, ev, lifecycle.Timer, e.clock.Now())
+	if err != nil {
+		return j, err
+	}
+	c.Version, c.Seen, c.Actor, c.Note = j.Version, a.Version, a.Actor, note
+	c.Require.Idle, c.Require.ParentIn = true, batchIn
+	w.announce(&j, &c)
+	next, err := e.one(ctx, c)
+	if err != nil {
+		return j, err
+	}
+	return next, nil
+}
+
+// discardable gives the event that clears job j away, and where its batch must be then; nothing for a tombstone.
+func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *Act) (ev lifecycle.Event, batchIn []lifecycle.State, err error) {
+	refuse := func(format string, args ...any) error {
+		return job.Errorf(job.Refused, "discard", j.ID, format, args...)
+	}
+	switch {
+	case a.Actor == "":
+		return "", nil, job.Errorf(job.Invalid, "discard", j.ID, "somebody must want it: there is no actor")
+	case a.Version != 0 && a.Version != j.Version:
+		return "", nil, job.Errorf(job.Conflict, "discard", j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+	case j.Gone:
+		return "", nil, nil
+	case w == nil:
+		return "", nil, refuse("this engine does not know the kind %s", j.Kind)
+	case !w.knows(j):
+		return "", nil, refuse("%s", definitionBlocker(w, j).Sentence)
+	case !j.Ended:
+		return "", nil, refuse("it has not ended (%s): only what has ended can be cleared away", j.State)
+	case j.Children.Open > 0:
+		return "", nil, refuse("%d of its jobs are still running", j.Children.Open)
+	}
+	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
+	if !ok {
+		return "", nil, refuse("nothing is cleared away of a job that is %s", j.State)
+	}
+	if j.Parent != "" {
+		batchIn, err = e.endsOf(ctx, j.Parent)
+		switch {
+		case job.KindOf(err) == job.NotFound: // it was purged: nothing tells of it any more
+			err = nil
+		case err != nil:
+			return "", nil, err
+		case batchIn == nil:
+			return "", nil, refuse("its batch %s has not ended, and its report will tell of it", j.Parent)
+		}
+	}
+	return ev, batchIn, err
+}

@@ -1,0 +1,130 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// audited gives the audit list.
+func (w *world) audited() []job.Audit {
+	w.t.Helper()
+	list, err := w.store.(job.Auditor).Audit(w.t.Context(), 0, 1000)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// TestDiscard: what has ended is cleared away at a person's wish, once, by the timer's arrow, and history and audit list say who wanted it. The other job is kept.
+func TestDiscard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := letters(nil)
+		work.Keep = 24 * time.Hour
+		announced := 0
+		work.Announce = func(_ *job.Job, c *job.Change) []job.Message {
+			if c.Gone {
+				announced++
+			}
+			return nil
+		}
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute}, work)
+		defer w.stop()
+		j, other := w.end(w.post(engine.Order{}).ID), w.end(w.post(engine.Order{}).ID)
+		act := engine.Act{Job: j.ID, By: lc.Owner, Actor: "ada", Note: "no room", Version: j.Version}
+		got, err := w.Discard(t.Context(), act)
+		if err != nil || got.State != "Burnt" || !got.Gone {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		history, err := w.store.History(t.Context(), j.ID, 0, 0)
+		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer || last.Actor != "ada" || last.Note != "ada (owner) wanted it before its time: no room" {
+			t.Errorf("the history ends with %+v, %v", last, err)
+		}
+		list := w.audited()
+		if len(list) != 1 || list[0].Actor != "ada" || list[0].By != lc.Owner || list[0].Event != "delete" || list[0].Object != string(j.ID) || list[0].Note != "no room" {
+			t.Errorf("the audit list is %+v", list)
+		}
+		act.Version = 0
+		if again, err := w.Discard(t.Context(), act); err != nil || again.Version != got.Version {
+			t.Errorf("a second time: %+v, %v", again, err)
+		}
+		if n := len(w.audited()); n != 1 || announced != 1 {
+			t.Errorf("%d entries and %d announcements after the second time", n, announced)
+		}
+		time.Sleep(20 * time.Hour)
+		if now := w.get(other.ID); now.Version != other.Version {
+			t.Errorf("the other job: %+v", now)
+		}
+	})
+}
+
+// TestDiscardRefused: nothing is cleared away that has not ended, that somebody else changed, or that its batch will tell of; and nobody did it.
+func TestDiscardRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
+			if r.Job().Group == "slow" {
+				return blocked(ctx, r)
+			}
+			return nil
+		}}), sacksOf(time.Hour, "slow", "fast"))
+		defer w.stop()
+		open := w.post(engine.Order{Group: "slow"})
+		ended := w.end(w.post(engine.Order{}).ID)
+		batch := w.post(engine.Order{Kind: "test.sack"})
+		synctest.Wait()
+		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID, States: []lc.State{"Delivered"}})
+		if err != nil || len(page.Jobs) != 1 {
+			t.Fatal(page.Jobs, err)
+		}
+		letter := page.Jobs[0]
+		before := len(w.audited())
+		for _, c := range []struct {
+			what string
+			act  engine.Act
+			kind job.ErrorKind
+			says string
+		}{
+			{"open", engine.Act{Job: open.ID, Actor: "ada"}, job.Refused, "has not ended"},
+			{"seen before", engine.Act{Job: ended.ID, Actor: "ada", Version: 1}, job.Conflict, "changed meanwhile"},
+			{"nobody", engine.Act{Job: ended.ID}, job.Invalid, "no actor"},
+			{"unknown", engine.Act{Job: "let_none", Actor: "ada"}, job.NotFound, ""},
+			{"of a batch", engine.Act{Job: letter.ID, Actor: "ada"}, job.Refused, "has not ended, and its report"},
+		} {
+			if _, err := w.Discard(t.Context(), c.act); job.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", c.what, err)
+			}
+		}
+		if n := len(w.audited()); n != before {
+			t.Errorf("%d entries of what nobody did", n-before)
+		}
+		if got, err := w.Discard(t.Context(), engine.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" { // the control
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// TestOrderCreated: a job of another system keeps the time of its creation; its history begins now, and so does the time for which it is kept. Without, it is created now.
+func TestOrderCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		now, old := time.Now(), time.Now().AddDate(-2, 0, 0)
+		for want, o := range map[time.Time]engine.Order{old: {Created: old}, now: {}} {
+			j := w.end(w.post(o).ID)
+			history, err := w.store.History(t.Context(), j.ID, 0, 0)
+			if err != nil || !j.Created.Equal(want) || !j.Entered.Equal(now) || !history[0].At.Equal(now.Truncate(time.Microsecond)) {
+				t.Errorf("created %v, ended %v, history from %v, %v; want %v", j.Created, j.Entered, history[0].At, err, want)
+			}
+		}
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Created: now.Add(time.Second)}); job.KindOf(err) != job.Invalid {
+			t.Errorf("from the future: %v", err)
+		}
+	})
+}
