@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -41,6 +42,10 @@ type Options struct {
 	InjectTrap bool        // for original clients, which demand a trap in run.sh (LEGACY_INJECT_TRAP)
 	Resend     bool        // to an original client whose answer was lost: it may run twice (LEGACY_REDISPATCH)
 	Log        *slog.Logger
+
+	Fetch fetch.Policy                                          // of callbacks: what else they may reach. The zero Policy is safe
+	Ended func(service, state, cause string, ran time.Duration) // is told of each job that came to an end; ran is zero for one that never ran. Must not block. Nil: nobody is
+	Moved func(way, service string, n int64)                    // is told of bytes that went to an agent or came from one (ToAgent, FromAgent). Nil: nobody is
 }
 
 func (o *Options) complete() (err error) {
@@ -78,7 +83,8 @@ type App struct {
 	usage    *usage
 	places   *places
 	queues   *queues
-	root     *os.Root // Dir/compute
+	callers  map[string]*fetch.Client // by service: the ways out of callbacks
+	root     *os.Root                 // Dir/compute
 	engine   *engine.Engine
 	guard    *engine.JumpGuard
 	sweeping sync.Mutex
@@ -101,12 +107,18 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compute: %w", err)
 	}
-	a := &App{options: o, log: o.Log, services: map[string]*Service{}, root: root, stop: func() {}}
+	a := &App{options: o, log: o.Log, services: map[string]*Service{}, callers: map[string]*fetch.Client{}, root: root, stop: func() {}}
 	for i := range o.Services {
 		a.services[o.Services[i].Name] = &o.Services[i]
 	}
 	a.roster, a.usage, a.places = newRoster(a), newUsage(o.UserBytes), newPlaces()
 	a.queues = newQueues()
+	if err := a.openCallers(); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	if err := a.recallDrained(); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
 	return a, nil
 }
 
@@ -122,7 +134,7 @@ func (a *App) Works() []engine.Work {
 		Policies: map[lifecycle.State]engine.Policy{
 			Unknown: {Timeout: a.options.Lost}, Killing: {Timeout: a.options.Killing},
 		},
-		Patience: a.patience, Overdue: overdue, Announce: a.announce, Explain: a.explain,
+		Patience: a.patience, Overdue: overdue, Accompany: calledOff, Announce: a.announceAll, Explain: a.explain,
 		Steps: map[lifecycle.State]engine.Step{
 			Queued: a.begin, Processing: a.send, Submitted: a.look, Prepared: a.look, Running: a.look, Unknown: a.look,
 			Retrieving: a.fetch, Killing: a.kill,
@@ -169,7 +181,7 @@ func lost(j *job.Job) (cause, sentence string) {
 
 // Deliver gives the topics of the outbox that the application delivers, for the engine's options.
 func (a *App) Deliver() map[string]engine.Deliver {
-	return map[string]engine.Deliver{forgetTopic: a.deliverForget, cleanTopic: a.deliverClean}
+	return map[string]engine.Deliver{forgetTopic: a.deliverForget, cleanTopic: a.deliverClean, callbackTopic: a.deliverCallback}
 }
 
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs. Where users have a bound for their files, uploads wait until the files
@@ -179,6 +191,9 @@ func (a *App) Bind(e *engine.Engine) {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	e.Store().Watch(ctx, a.usage.hear)
+	if a.options.Ended != nil {
+		e.Store().Watch(ctx, a.hearEnds)
+	}
 	a.wait.Go(func() { a.count(ctx) })
 	a.roster.start(ctx)
 	a.wait.Go(func() { a.tidy(ctx) })
@@ -189,6 +204,9 @@ func (a *App) Close() error {
 	a.stop()
 	a.wait.Wait()
 	a.roster.wait.Wait()
+	for _, c := range a.callers {
+		c.Close()
+	}
 	return a.root.Close()
 }
 

@@ -21,6 +21,7 @@ import (
 // Codes of what jobs wait for ([engine.Blocker]).
 const (
 	blockFull   = "agents-full"   // room at an agent
+	blockSmall  = "agents-small"  // an agent that has as much as the job may use
 	blockAbsent = "no-agent"      // an agent that can be reached
 	blockAgent  = "agent"         // the next word of the agent that has it
 	blockSilent = "agent-silent"  // the first word of an agent that does not answer
@@ -55,8 +56,14 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	case why != "":
 		return engine.Fail(CauseRejected, errors.New(why))
 	}
-	c := a.roster.choose(&j, d.Tried)
+	may, err := a.services[spec.Service].Effective(spec.Limits)
+	if err != nil { // the service is another one than a moment ago
+		return engine.Retry(err)
+	}
+	c := a.roster.choose(&j, may, d.Tried)
 	switch {
+	case c.small: // it costs no attempt: an agent that is large enough may come
+		return engine.Wait(engine.Blocker{Code: blockSmall, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
 	case c.full:
 		waiting := a.roster.line(&j, blockFull) // it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
 		pause := time.Minute
@@ -69,6 +76,7 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	}
 	d.Handle = Handle{Ticket: Ticket{Job: j.ID, Attempt: d.Attempt + 1, Secret: rand.Text()}, Instance: c.instance}
 	d.Agent, d.Sent, d.Notice, d.Silent, d.Fetches, d.Killed = c.member.name, false, nil, 0, 0, false
+	d.Began, d.Over = time.Time{}, time.Time{}
 	r.SetTags(agentTag(d.Agent))
 	if err := r.SetData(d); err != nil {
 		a.roster.settle(ctx, c.member, false)
@@ -175,10 +183,15 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	if tried != "" && !slices.Contains(d.Tried, tried) {
 		d.Tried = append(d.Tried, tried)
 	}
-	d.Attempts = append(d.Attempts[max(0, len(d.Attempts)-15):], Past{Agent: tried, Error: shorten(reason.Error()), At: r.Now().UTC().Format(time.RFC3339)})
+	what := plain(reason)
+	if tried != "" {
+		what = tried + " did not take it: " + what
+		r.Log().Warn("an agent did not take a job", "agent", tried, "attempt", d.Tries, "error", reason) // with its address, for operators
+	}
+	d.Attempts = append(d.Attempts[max(0, len(d.Attempts)-15):], Past{Agent: tried, Error: plain(reason), At: r.Now().UTC().Format(time.RFC3339)})
 	d.Agent, d.Sent = "", false
 	if a.options.Retries > 0 && d.Tries >= a.options.Retries {
-		return a.giveUp(ctx, r, d, reason)
+		return a.giveUp(ctx, r, d, what)
 	}
 	r.SetTags([]string{}...)
 	if err := r.SetData(d); err != nil {
@@ -186,7 +199,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	}
 	b := engine.Blocker{
 		Code: blockBackup, Until: r.Now().Add(a.pause(d.Tries)),
-		Sentence: fmt.Sprintf("no agent took it (attempt %d of %s): %s", d.Tries, a.attempts(), shorten(reason.Error())),
+		Sentence: fmt.Sprintf("%s (attempt %d of %s)", what, d.Tries, a.attempts()),
 	}
 	if j.State == Queued {
 		return engine.Wait(b)
@@ -224,7 +237,7 @@ func (a *App) pause(n int) time.Duration {
 }
 
 // giveUp fails a job that nobody took. From Queued it goes by Processing: the table lets no job fail that was never tried.
-func (a *App) giveUp(ctx context.Context, r *engine.Run, d *Data, reason error) error {
+func (a *App) giveUp(ctx context.Context, r *engine.Run, d *Data, what string) error {
 	if err := r.SetData(d); err != nil {
 		return err
 	}
@@ -233,7 +246,7 @@ func (a *App) giveUp(ctx context.Context, r *engine.Run, d *Data, reason error) 
 			return err
 		}
 	}
-	return engine.Fail(CauseAgents, fmt.Errorf("no agent took it in %d attempts: %w", d.Tries, reason))
+	return engine.Fail(CauseAgents, fmt.Errorf("no agent took it in %d attempts; the last: %s", d.Tries, what))
 }
 
 // shorten bounds an error that is kept in a record.

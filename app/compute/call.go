@@ -51,11 +51,12 @@ type moving struct {
 	stop  context.CancelCauseFunc
 	timer *time.Timer
 	after time.Duration
+	count func(n int) // is told of the bytes
 }
 
-func newMoving(ctx context.Context, after time.Duration) *moving {
+func newMoving(ctx context.Context, after time.Duration, count func(n int)) *moving {
 	inner, stop := context.WithCancelCause(ctx)
-	return &moving{inner, stop, time.AfterFunc(after, func() { stop(errStalled) }), after}
+	return &moving{inner, stop, time.AfterFunc(after, func() { stop(errStalled) }), after, count}
 }
 
 // beat notes that something moved.
@@ -80,7 +81,9 @@ type beating struct {
 // Read is part of io.Reader.
 func (b *beating) Read(p []byte) (int, error) {
 	b.m.beat()
-	return b.ReadSeekCloser.Read(p)
+	n, err := b.ReadSeekCloser.Read(p)
+	b.m.count(n)
+	return n, err
 }
 
 // body is what comes from an executor. It is closed when its transfer ends, so that nobody reads for ever.
@@ -101,6 +104,7 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
 		b.m.beat()
+		b.m.count(n)
 	}
 	return n, b.m.name(err)
 }
@@ -122,7 +126,7 @@ func (a *App) submit(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m 
 	if first { // whatever memory it has now: nobody can have run it
 		p.Instance = ""
 	}
-	way := newMoving(ctx, a.options.Stall)
+	way := newMoving(ctx, a.options.Stall, a.counts(ToAgent, spec.Service))
 	defer way.end()
 	open := p.Open
 	p.Open = func(name string) (io.ReadSeekCloser, error) {

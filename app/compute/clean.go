@@ -1,11 +1,13 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -85,6 +87,34 @@ func (a *App) deliverClean(ctx context.Context, m job.Message) error {
 	return a.remove(dirOf(m.Job))
 }
 
+// Clean makes the time end for which the files of an ended job are kept: the timer's arrow is taken at once, and the files go as they do after Options.Keep. Who wanted it
+// stands in the history and in the audit list. The owner has the room again when it returns; a download that is being read is not cut. A job that was cleaned stays as it
+// is, and no error. Refused, with what can be done instead: it has not ended.
+func (a *App) Clean(ctx context.Context, id job.ID, w Wish) (job.Job, error) {
+	j, err := a.engine.Store().Get(ctx, id)
+	switch {
+	case err != nil:
+		return j, err
+	case j.Kind != JobKind:
+		return job.Job{}, job.Errorf(job.NotFound, "clean", id, "there is no such compute job")
+	case !j.Ended:
+		return j, job.Errorf(job.Refused, "clean", id, "cannot clean while %s: it has not ended; cancel it first, or wait for its end", j.State)
+	}
+	j, err = a.engine.Discard(ctx, engine.Act{Job: id, By: w.By, Actor: cmp.Or(w.Actor, w.By.String(), "somebody"), Note: w.Note, Version: w.Version})
+	if err == nil {
+		a.usage.record(&j)
+	}
+	return j, err
+}
+
+// removed says that the files of a job are gone; now is its record, or empty if that is gone as well.
+func removed(op string, id job.ID, now *job.Job) error {
+	if now.State != Cleaned {
+		return job.Errorf(job.Gone, op, id, "its files were removed")
+	}
+	return job.Errorf(job.Gone, op, id, "its files were removed at %s", now.Entered.UTC().Format(time.RFC3339))
+}
+
 // Clear removes what else belongs to a job whose record is about to be purged.
 func (a *App) Clear(_ context.Context, j *job.Job) error {
 	if j.Kind != JobKind {
@@ -102,11 +132,17 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 	switch b.Code {
 	case blockFull:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "wait for a slot; an operator can start another agent or raise its slots"
+	case blockSmall:
+		b.Holder, b.Remedy = "whoever made it, or an operator", "cancel it and make it again with less (stagepost clone --limit memory=...), or an operator starts an agent that has so much"
 	case blockBackup, blockAbsent:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "start an agent that serves "+j.Group+", or wait for the next attempt"
 	case blockSilent:
+		if d.Silent > 0 {
+			b.Since = d.Heard
+		}
 		b.Holder, b.Remedy = d.Agent, "see to the agent "+d.Agent+"; the job is asked for again by itself"
 	case blockAgent:
+		b.Since = j.Entered // not of the last look at it
 		b.Holder, b.Remedy = d.Agent, "wait, or cancel it"
 	}
 }

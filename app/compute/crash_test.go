@@ -257,7 +257,7 @@ func plots() []plot {
 			}
 		}},
 		{name: "cancelled while running", fake: manual, runs: 1, ends: ends(compute.Killed, compute.CauseKilled), act: cancelIn(compute.Running)},
-		{name: "cancelled in the queue", fake: func() *fake { f := manual(); f.slots = -1; return f }, ends: ends(compute.Killed, ""), act: cancelIn(compute.Queued)},
+		{name: "cancelled in the queue", fake: func() *fake { f := manual(); f.slots = -1; return f }, ends: ends(compute.Killed, compute.CauseKilled), act: cancelIn(compute.Queued)},
 		{name: "lost answer", fake: func() *fake { return onceAt(manual()) }, runs: 1, ends: ends(compute.Completed, ""), act: finish},
 		{name: "forgetful", fake: manual, runs: 1, ends: ends(compute.Failed, compute.CauseLost), act: func(s *scene, j *job.Job) {
 			if f := s.fakes[0]; j.State == compute.Running {

@@ -40,7 +40,9 @@ type Parcel struct {
 	Files    []File            `json:"files"`
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   Limits            `json:"limits,omitzero"`
-	Inputs   bool              `json:"inputs,omitempty"` // the results are to hold the inputs, too, changed or not
+	Inputs   bool              `json:"inputs,omitempty"`  // the results are to hold the inputs, too, changed or not
+	Binds    []string          `json:"binds,omitempty"`   // paths of the agent's machine that the server counts on, /opt/tool or /opt/tool:/tool: an agent that does not show them refuses
+	Network  string            `json:"network,omitempty"` // host, if the server counts on the machine's network: likewise
 
 	// Open opens a file by its name; it is not sent as JSON.
 	Open func(name string) (io.ReadSeekCloser, error) `json:"-"`
@@ -72,6 +74,7 @@ type Notice struct {
 	HasResult bool   `json:"has_result,omitempty"`
 	Bytes     int64  `json:"bytes,omitempty"`  // of the results; -1: not known before they are fetched
 	SHA256    string `json:"sha256,omitempty"` // of the results; empty: not known
+	LeftOut          // of the results, as far as it is known
 }
 
 // Causes of jobs that did not end well. They are apart from what went wrong with the transfer (reliability hole J9).
@@ -120,6 +123,8 @@ type Room struct {
 	Kind     string   `json:"kind"` // agent, legacy, slurm
 	Sandbox  string   `json:"sandbox,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // for people
+	Memory   int64    `json:"memory,omitempty"` // bytes that payloads together may ask for; 0: any amount, or not known
+	Cores    float64  `json:"cores,omitempty"`  // the same of processors
 	Events   bool     `json:"-"`                // it tells by itself when something changes: nobody need poll
 }
 

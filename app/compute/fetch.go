@@ -83,12 +83,13 @@ func (a *App) conclude(r *engine.Run, d *Data) error {
 	case e == nil:
 		return failed(r, CauseLost, "its agent does not say how it ended")
 	case e.Cause != "":
-		return failed(r, e.Cause, e.Sentence)
+		return failed(r, e.Cause, d.Results.note(e.Sentence))
 	case d.Results == nil:
 		return failed(r, CauseResults, "it ended well, and its results could not be had whole")
 	case d.Results.Partial && !a.original(d.Agent):
 		return failed(r, CauseResults, "it ended well, and its results are here in part only"+sentence(d.Results))
 	}
+	r.SetMessage(d.Results.note(""))
 	return engine.Go(Finish)
 }
 
@@ -134,7 +135,7 @@ func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
 	}
 	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.roster.kind(m) == kindLegacy) { // what there is, rather than nothing
 		if a.takePartial(ctx, j, d, m) == nil && d.Results != nil {
-			d.Results.Sentence = "the regular results could not be had whole: " + shorten(err.Error())
+			d.Results.Sentence = "the regular results could not be had whole: " + plain(err)
 			return nil
 		}
 	}
@@ -143,7 +144,7 @@ func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
 
 // takeWhole brings the regular results.
 func (a *App) takeWhole(ctx context.Context, j *job.Job, d *Data, m *member) error {
-	way := newMoving(ctx, a.options.Stall)
+	way := newMoving(ctx, a.options.Stall, a.counts(FromAgent, j.Group))
 	defer way.end()
 	from, err := m.executor.Results(way, d.Handle)
 	if err != nil {
@@ -159,6 +160,7 @@ func (a *App) takeWhole(ctx context.Context, j *job.Job, d *Data, m *member) err
 	}
 	results, err := a.receive(ctx, j.ID, newBody(way, from), want)
 	if err == nil {
+		results.LeftOut = d.Notice.LeftOut
 		d.Results = results
 	}
 	return err
@@ -166,7 +168,7 @@ func (a *App) takeWhole(ctx context.Context, j *job.Job, d *Data, m *member) err
 
 // takePartial brings what there is, if anything.
 func (a *App) takePartial(ctx context.Context, j *job.Job, d *Data, m *member) error {
-	way := newMoving(ctx, a.options.Stall)
+	way := newMoving(ctx, a.options.Stall, a.counts(FromAgent, j.Group))
 	defer way.end()
 	from, err := m.executor.Partial(way, d.Handle)
 	if errors.Is(err, ErrNoPayload) {
@@ -239,7 +241,7 @@ func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason erro
 		}
 		return engine.Wait(engine.Blocker{
 			Code: blockSilent, Until: r.Now().Add(a.options.Poll << d.Fetches),
-			Sentence: "its results did not come: " + shorten(reason.Error()),
+			Sentence: "its results did not come: " + plain(reason),
 		})
 	}
 	d.Fetches = 0
@@ -249,15 +251,17 @@ func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason erro
 			return err
 		}
 		if d.Notice.Ending != nil && d.Notice.Ending.Cause != "" {
-			return failed(r, d.Notice.Ending.Cause, d.Notice.Ending.Sentence+"; its output could not be fetched: "+shorten(reason.Error()))
+			return failed(r, d.Notice.Ending.Cause, d.Notice.Ending.Sentence+"; its output could not be fetched: "+plain(reason))
 		}
-		return failed(r, CauseResults, "its results cannot be had whole: "+shorten(reason.Error()))
+		return failed(r, CauseResults, "its results cannot be had whole: "+plain(reason))
 	}
-	d.Silent++
+	if d.Silent++; d.Silent == 1 {
+		d.Heard = r.Now()
+	}
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	b := engine.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5), Sentence: "its results did not come: " + shorten(reason.Error())}
+	b := engine.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5), Sentence: "its results did not come: " + plain(reason)}
 	err := r.Rest(ctx, Lose, b)
 	if errors.Is(err, errConflict) {
 		return engine.Go(Lose)

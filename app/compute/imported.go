@@ -9,37 +9,42 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Words under which jobs of another system are taken over. They walk through the lifecycle as all do, and no executor ever sees them.
+// Words under which jobs of another system are taken over that are no news here. Any other says that the job was at work there. They walk through the lifecycle as all do, and no
+// executor ever sees them.
 const (
+	ImportQueued    = "queued"    // its files are gone, or it would run here
 	ImportCompleted = "completed" // its results lie in its directory
 	ImportFailed    = "failed"
 	ImportInvalid   = "invalid"
 	ImportKilled    = "killed" // waits for whoever imports it to call it off
 )
 
-// beginImported is Queued for a job that ended elsewhere.
+// beginImported is Queued for a job that is not to run here.
 func (a *App) beginImported(r *engine.Run, spec *Spec) error {
 	switch spec.Imported.Word {
-	case ImportCompleted, ImportFailed:
-		return nil
+	case ImportQueued:
+		return engine.Fail(CauseRejected, errors.New("it was queued where it comes from, and its files were gone when it was taken over"))
+	case ImportInvalid:
+		return engine.Fail(CauseRejected, errors.New("it was invalid where it comes from"))
 	case ImportKilled:
 		return engine.Wait(engine.Blocker{Code: "import", Sentence: "the import calls it off, as it was where it comes from", Until: r.Now().Add(time.Minute)})
 	}
-	return engine.Fail(CauseRejected, errors.New("it was "+spec.Imported.Word+" where it comes from"))
+	return nil
 }
 
-// fetchImported is Retrieving for a job that ended elsewhere: its results are checked like all others.
+// fetchImported is Retrieving for a job that ended elsewhere, or was at work there: its results are checked like all others.
 func (a *App) fetchImported(ctx context.Context, r *engine.Run, j *job.Job, spec *Spec, d *Data) error {
+	cause, sentence := spec.Imported.ending()
 	if spec.Imported.Results != "" {
 		results, err := a.adopted(ctx, j.ID)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && spec.Imported.Word == ImportFailed { // a bad ending stays what it was (reliability hole J9)
-			return failed(r, CauseExit, "it had failed where it comes from; its results are damaged: "+err.Error())
-		}
-		if err != nil {
+		switch {
+		case err != nil && cause == "":
 			return failed(r, CauseResults, "its results are damaged: "+err.Error())
+		case err != nil: // a bad ending stays what it was (reliability hole J9)
+			return failed(r, cause, sentence+"; its results are damaged: "+err.Error())
 		}
 		d.Results = results
 		r.SetBytes(j.Bytes - before(j) + results.Bytes)
@@ -47,11 +52,44 @@ func (a *App) fetchImported(ctx context.Context, r *engine.Run, j *job.Job, spec
 			return err
 		}
 	}
-	if spec.Imported.Word == ImportCompleted && d.Results != nil {
+	switch {
+	case cause == "" && d.Results != nil:
 		return engine.Go(Finish)
-	}
-	if spec.Imported.Word == ImportCompleted {
+	case cause == "":
 		return failed(r, CauseResults, "it had ended well where it comes from, and its results did not come with it")
+	case spec.Imported.Missing:
+		sentence += "; its files were gone when it was taken over"
 	}
-	return failed(r, CauseExit, "it had failed where it comes from")
+	return failed(r, cause, sentence)
+}
+
+// ending says of a job that was not to run here how it ended, as far as that is known; no cause: well.
+func (i *Imported) ending() (cause, sentence string) {
+	const unknown = " where it comes from when it was taken over, and nobody knows what became of it"
+	switch i.Word {
+	case ImportCompleted:
+		return "", ""
+	case ImportFailed:
+		return CauseExit, "it had failed where it comes from"
+	case "processing":
+		return CauseLost, "it was being sent to its client" + unknown
+	case "locked":
+		return CauseLost, "it was being ended" + unknown
+	case "unknown", "":
+		return CauseLost, "its status was not known" + unknown
+	}
+	return CauseLost, "it was " + i.Word + unknown
+}
+
+// calledOff names the cause of a job that is called off before it was sent anywhere: no step does, for it ends in the commit of the person's event.
+func calledOff(_ context.Context, j *job.Job, c *job.Change) error {
+	if c.Event != Cancel || !c.Ended {
+		return nil
+	}
+	cause, sentence := CauseKilled, "it was called off before it was sent anywhere"
+	if spec, err := SpecOf(j); err == nil && spec.Imported != nil && spec.Imported.Word == ImportKilled {
+		sentence = "it had been ended on request where it comes from"
+	}
+	c.Set.Cause, c.Set.Message = &cause, &sentence
+	return nil
 }

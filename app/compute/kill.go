@@ -50,7 +50,7 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	case err != nil:
 		return a.doubt(ctx, r, &d, err)
 	}
-	d.take(&notice)
+	d.take(&notice, r.Now())
 	switch notice.Standing {
 	case Stranger, Lost:
 		return a.ended(r, &d)

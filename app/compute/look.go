@@ -64,7 +64,7 @@ func (a *App) unheard(ctx context.Context, r *engine.Run, d *Data, reason error)
 		}
 		return engine.Wait(engine.Blocker{
 			Code: blockSilent, Until: r.Now().Add(min(250*time.Millisecond<<min(d.Silent, 5), a.options.Silence/2)),
-			Sentence: d.Agent + " does not answer: " + shorten(reason.Error()),
+			Sentence: d.Agent + " does not answer: " + plain(reason),
 		})
 	}
 	return a.silent(ctx, r, d, reason)
@@ -87,7 +87,7 @@ func (a *App) handAgain(ctx context.Context, r *engine.Run, spec *Spec, d *Data,
 
 // follow takes the arrow that follows from what an executor said.
 func (a *App) follow(ctx context.Context, r *engine.Run, d *Data, n *Notice) error {
-	d.take(n)
+	d.take(n, r.Now())
 	if err := r.SetData(d); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 		return j, err
 	}
 	if j.State == Cleaned {
-		return j, job.Errorf(job.Gone, "repeat", id, "its files were removed %s after its end", a.options.Keep)
+		return j, removed("repeat", id, &j)
 	}
 	u, err := a.Begin(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 		return j, job.Errorf(job.Unavailable, "repeat", id, "its files cannot be read: %w", bare(err))
 	}
 	priority := j.Priority
-	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env, Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Priority: &priority}
+	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env, Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Callback: spec.Callback, Priority: &priority}
 	if change != nil {
 		change(&o)
 	}

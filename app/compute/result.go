@@ -53,14 +53,13 @@ func (a *App) Results(j *job.Job) (*os.File, *Results, error) {
 
 // file opens a file of a job. Gone: it was cleaned, perhaps since the record was read. Once open it can be read to its end, whatever becomes of the job (reliability hole J16).
 func (a *App) file(j *job.Job, op, name string) (*os.File, error) {
-	gone := job.Errorf(job.Gone, op, j.ID, "its files were removed %s after its end", a.options.Keep)
 	if j.State == Cleaned {
-		return nil, gone
+		return nil, removed(op, j.ID, j)
 	}
 	f, err := a.root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) && j.Ended {
 		if now, again := a.engine.Store().Get(context.Background(), j.ID); job.KindOf(again) == job.NotFound || again == nil && now.State == Cleaned {
-			return nil, gone
+			return nil, removed(op, j.ID, &now)
 		}
 	}
 	return f, err

@@ -18,10 +18,13 @@ type roster struct {
 	app  *App
 	wait sync.WaitGroup
 
-	mu      sync.Mutex // guards the rest
-	ctx     context.Context
-	members map[string]*member
-	waiting line
+	mu       sync.Mutex // guards the rest
+	ctx      context.Context
+	began    time.Time // when ctx came
+	members  map[string]*member
+	expected map[string]bool  // that come by themselves and have not come yet
+	drained  map[string]Drain // that an operator of this server wants to get nothing new
+	waiting  line
 }
 
 // member is an executor on the roster. The roster's lock guards all but the first three.
@@ -48,11 +51,13 @@ type Agent struct {
 	Since time.Time `json:"since,omitzero"` // so it stands
 	Error string    `json:"error,omitempty"`
 	Room
-	Reserved int `json:"reserved"` // jobs on their way to it
+	Reserved int    `json:"reserved"`        // jobs on their way to it
+	Jobs     int    `json:"jobs,omitempty"`  // of this server that it has, up to 1000; only [App.Drain] counts them
+	Drain    *Drain `json:"drain,omitempty"` // who drains it here; nil: nobody, but it may drain by itself
 }
 
 func newRoster(a *App) *roster {
-	return &roster{app: a, members: map[string]*member{}, waiting: newLine()}
+	return &roster{app: a, members: map[string]*member{}, expected: map[string]bool{}, drained: map[string]Drain{}, waiting: newLine()}
 }
 
 // Join puts an executor on the roster, in the place of one with its name. May be called at any time.
@@ -65,6 +70,7 @@ func (a *App) Join(name string, x Executor) {
 	}
 	m := &member{name: name, executor: x, since: time.Now(), err: errUnasked}
 	r.members[name] = m
+	delete(r.expected, name)
 	if r.ctx != nil {
 		r.watch(m)
 	}
@@ -98,6 +104,9 @@ func (a *App) Agents() []Agent {
 		if m.err != nil {
 			one.Error = m.err.Error()
 		}
+		if d, ok := r.drained[name]; ok {
+			one.Draining, one.Drain = true, &d
+		}
 		list = append(list, one)
 	}
 	return list
@@ -107,7 +116,7 @@ func (a *App) Agents() []Agent {
 func (r *roster) start(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ctx = ctx
+	r.ctx, r.began = ctx, time.Now()
 	for _, m := range r.members {
 		r.watch(m)
 	}
@@ -258,7 +267,7 @@ func (r *roster) serving(service string, tried []string) []*member {
 	for _, m := range r.members {
 		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service)
 		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, m.name)
-		if named && m.err == nil && !m.room.Draining && serves {
+		if named && m.err == nil && !r.drains(m) && serves {
 			fit = append(fit, m)
 		}
 	}
@@ -283,29 +292,51 @@ type choice struct {
 	instance string  // of its memory, as it said last
 	full     bool    // there are some, and all are full
 	soon     bool    // it is known in a moment
+	small    bool    // there are some, and none of them has as much as the job may use
 	reason   string
 }
 
 // errUnasked is what is known of an executor before its first answer: nothing that would count against a job.
 var errUnasked = errors.New("it was not asked yet")
 
-// unasked tells whether an executor that may serve a service was not asked yet. The caller has the lock.
-func (r *roster) unasked(service string) bool {
+// unasked says that an executor that may serve a service was not asked yet, or may come yet; "" if not so. The caller has the lock.
+func (r *roster) unasked(service string) string {
 	s := r.app.services[service]
 	for name, m := range r.members {
 		if m.err == errUnasked && (s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)) {
-			return true
+			return "the agents are being asked how they stand"
 		}
 	}
-	return false
+	if r.ctx == nil || time.Since(r.began) > r.app.gathering() {
+		return ""
+	}
+	to := len(r.members) == 0 || len(r.expected) > 0
+	if s != nil && len(s.Agents) > 0 {
+		to = slices.ContainsFunc(s.Agents, func(name string) bool { return r.members[name] == nil })
+	}
+	if to {
+		return "the server has just started, and agents that come by themselves have not come yet"
+	}
+	return ""
 }
 
-// choose finds an executor for a job and reserves a slot of it.
-func (r *roster) choose(j *job.Job, tried []string) choice {
+// gathering is for how long after the start an executor that comes by itself and has not come yet counts as one that was not asked yet.
+func (a *App) gathering() time.Duration { return min(time.Minute, a.options.RetryFor) }
+
+// Expect says that an executor will come by itself. A job that nobody else can have waits for it while the server is starting. Called before Bind.
+func (a *App) Expect(name string) {
+	a.roster.mu.Lock()
+	defer a.roster.mu.Unlock()
+	a.roster.expected[name] = true
+}
+
+// choose finds an executor for a job that may use so much, and reserves a slot of it.
+func (r *roster) choose(j *job.Job, may Limits, tried []string) choice {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting.jobs, j.ID)
-	fit := r.serving(j.Group, tried)
+	all := r.serving(j.Group, tried)
+	fit := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return tooSmall(m, may) })
 	for _, m := range fit {
 		if m.spare() > 0 && m.reserved < r.app.mostCalls() {
 			m.reserved++
@@ -316,8 +347,14 @@ func (r *roster) choose(j *job.Job, tried []string) choice {
 	if len(fit) > 0 {
 		return choice{full: true, reason: fmt.Sprintf("all slots of %s are taken", names(fit))}
 	}
-	if r.unasked(j.Group) {
-		return choice{full: true, soon: true, reason: "the agents are being asked how they stand"}
+	if why := r.unasked(j.Group); why != "" {
+		return choice{full: true, soon: true, reason: why}
+	}
+	if len(all) > 0 {
+		return choice{small: true, reason: smallest(all, may)}
+	}
+	if reason := r.allDrained(j.Group); reason != "" {
+		return choice{full: true, reason: reason}
 	}
 	return choice{reason: r.absent(j.Group)}
 }
@@ -348,8 +385,8 @@ func (r *roster) absent(service string) string {
 		case s != nil && len(s.Agents) > 0 && !slices.Contains(s.Agents, name):
 			continue
 		case m.err != nil:
-			why = "cannot be reached: " + m.err.Error()
-		case m.room.Draining:
+			why = "cannot be reached: " + plain(m.err)
+		case r.drains(m):
 			why = "takes nothing new (it drains)"
 		default:
 			why = "does not serve " + service

@@ -56,7 +56,7 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 		return a.doubt(ctx, r, d, errors.New(notice.Reason))
 	case err == nil:
 		taken = true
-		d.take(&notice)
+		d.take(&notice, r.Now())
 		d.Tried, d.Tries = nil, 0
 		if err := r.SetData(d); err != nil {
 			return err
@@ -76,15 +76,36 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 	return a.doubt(ctx, r, d, err)
 }
 
-// take remembers what an executor said.
-func (d *Data) take(n *Notice) {
+// take remembers what an executor said, and when this server first heard that the job runs, and that it does not any more: some executors do not know.
+func (d *Data) take(n *Notice, now time.Time) {
+	if n.Standing == Works && d.Began.IsZero() {
+		d.Began = now
+	}
+	if n.Standing == Ended && d.Over.IsZero() {
+		d.Over = now
+	}
 	if n.Remote != "" {
 		d.Remote = n.Remote
 	}
 	if n.Instance != "" {
 		d.Instance = n.Instance
 	}
+	n.LeftOut = n.LeftOut.bounded()
 	d.Notice, d.Silent = n, 0
+}
+
+// Times are when a job began to run and when it ended: as its executor says, else as this server heard. Zero: it is not known, or not so yet.
+func (d *Data) Times() (started, finished time.Time) {
+	if d.Notice == nil {
+		return d.Began, d.Over
+	}
+	if started = d.Notice.Started; started.IsZero() {
+		started = d.Began
+	}
+	if finished = d.Notice.Finished; finished.IsZero() {
+		finished = d.Over
+	}
+	return started, finished
 }
 
 // handed goes on with a job that an executor has.
@@ -122,6 +143,9 @@ func (a *App) awaits(r *engine.Run, agent string, n *Notice) engine.Blocker {
 
 // doubt leaves it open whether an executor has a job: it is Unknown until it answers (the law's ruling on lost answers).
 func (a *App) doubt(ctx context.Context, r *engine.Run, d *Data, reason error) error {
+	if d.Silent == 0 {
+		d.Heard = r.Now()
+	}
 	d.Sent, d.Silent = true, d.Silent+1
 	if err := r.SetData(d); err != nil {
 		return err
@@ -138,7 +162,7 @@ func (a *App) doubt(ctx context.Context, r *engine.Run, d *Data, reason error) e
 func (a *App) silent(ctx context.Context, r *engine.Run, d *Data, reason error) error {
 	b := engine.Blocker{
 		Code: blockSilent, Until: r.Now().Add(min(a.options.Poll<<min(d.Silent, 6), 30*time.Second)),
-		Sentence: fmt.Sprintf("%s does not answer: %s", d.Agent, shorten(reason.Error())),
+		Sentence: fmt.Sprintf("%s does not answer: %s", d.Agent, plain(reason)),
 	}
 	if err := r.SetData(d); err != nil {
 		return err

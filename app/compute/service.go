@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -21,6 +22,10 @@ type Service struct {
 	Max         Limits            // that a job may ask for
 	Env         map[string]string // of every job
 	LeaveInputs bool              // results do not hold unchanged inputs
+	Callbacks   *Callbacks        // nil: an order must name no callback
+
+	// Bare tells whether nobody but original clients of job-orchestrator serves it now, as far as is known: they know no limits, so a job that asks for some is refused. nil: no.
+	Bare func() bool
 }
 
 // serviceName is what a service may be called: it stands in URLs and in the names of variables.
@@ -52,6 +57,9 @@ func CheckServices(services []Service) ([]Service, error) {
 		if err := s.Limits.Within(s.Max); err != nil {
 			wrong = append(wrong, fmt.Errorf("service %q: its own limits are beyond its maximum: %w", s.Name, err))
 		}
+		if err := s.Callbacks.Check(); err != nil {
+			wrong = append(wrong, fmt.Errorf("service %q: %w", s.Name, err))
+		}
 	}
 	return services, errors.Join(wrong...)
 }
@@ -66,12 +74,32 @@ func (s *Service) Quotas() []job.Limit {
 	return []job.Limit{user, all}
 }
 
-// Effective gives the limits of a job that asked for some.
+// Effective gives the limits of a job that asked for some. What the service itself sets is no reason to refuse: `why` tells when nobody enforces it.
 func (s *Service) Effective(asked Limits) (Limits, error) {
 	if err := asked.Within(s.Max); err != nil {
 		return Limits{}, err
 	}
+	if names := asked.Names(); len(names) > 0 && s.Bare != nil && s.Bare() {
+		return Limits{}, fmt.Errorf("limits (%s) cannot be had: only original clients of job-orchestrator serve %s, and they know none", strings.Join(names, ", "), s.Name)
+	}
 	return asked.Over(s.Limits), nil
+}
+
+// Names lists the limits that are set.
+func (l Limits) Names() []string {
+	var names []string
+	for _, one := range []struct {
+		name string
+		set  bool
+	}{
+		{"wall", l.Wall != 0}, {"cpu", l.CPU != 0}, {"memory", l.Memory != 0}, {"disk", l.Disk != 0},
+		{"output", l.Output != 0}, {"processes", l.Processes != 0}, {"cores", l.Cores != 0}, {"files", l.Files != 0},
+	} {
+		if one.set {
+			names = append(names, one.name)
+		}
+	}
+	return names
 }
 
 // patience is how long a job may be in Running by the server's own clock: its agent ends it before that.

@@ -24,17 +24,19 @@ type Spec struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; nil: as the service says
 	From     job.ID            `json:"from,omitempty"`     // the job that it repeats
+	Callback string            `json:"callback,omitempty"` // the URL that is told of its end
 	Upload   string            `json:"upload,omitempty"`   // digest of what was uploaded, to tell a repetition from another upload under the same key
 	Imported *Imported         `json:"imported,omitempty"` // it ended elsewhere
 	TES      json.RawMessage   `json:"tes,omitempty"`      // the task of GA4GH TES that it was made of
 }
 
-// Imported says how a job ended in another system (the import of job-orchestrator's database).
+// Imported says how a job stood in another system (the import of job-orchestrator's database).
 type Imported struct {
 	From    string `json:"from"`              // which database
-	Word    string `json:"word"`              // its status there
+	Word    string `json:"word"`              // its status there, in lower case
+	Missing bool   `json:"missing,omitempty"` // its files were gone when it was imported
 	Results string `json:"results,omitempty"` // name of the results' file in the job's directory
-	Created string `json:"created,omitempty"`
+	Created string `json:"created,omitempty"` // as it was written there
 }
 
 // Data is what steps found out of a job.
@@ -53,6 +55,8 @@ type Data struct {
 	Failures int       `json:"failures,omitempty"` // times that they were given up
 	Killed   bool      `json:"killed,omitempty"`   // its agent was told to end it
 	Told     time.Time `json:"told,omitzero"`      // so, for the last time
+	Began    time.Time `json:"began,omitzero"`     // when it was first heard here that it runs
+	Over     time.Time `json:"over,omitzero"`      // and that it does not any more
 	Overtime bool      `json:"overtime,omitempty"` // it is ended because it ran for too long
 }
 
@@ -69,8 +73,8 @@ type Results struct {
 	SHA256   string `json:"sha256"`
 	Files    int    `json:"files"`
 	Partial  bool   `json:"partial,omitempty"` // not taken after its regular end
-	Skipped  int    `json:"skipped,omitempty"` // left out: pipes, devices, links that lead out
 	Sentence string `json:"sentence,omitempty"`
+	LeftOut
 }
 
 // SpecOf reads the spec of a job.

@@ -41,8 +41,10 @@ type Order struct {
 	Inputs   *bool
 	Key      string // idempotency key of the owner: a second order with it gives the first one's job
 	From     job.ID
+	Callback string // the URL that is told of the job's end, if the service allows it ([Service.CheckCallback])
 	Priority *int
-	Number   int64 // on the wire; zero: the next
+	Number   int64     // on the wire; zero: the next
+	Created  time.Time // of a job of another system; zero: now
 	Imported *Imported
 	TES      json.RawMessage
 	By       lifecycle.Actor
@@ -298,10 +300,11 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 	}
 	id := newID(a.engine)
 	defer u.loan.release(id)
+	u.loan.whole = true
 	if err := u.loan.grow(ctx, u.bytes-u.loan.bytes); err != nil {
 		return job.Job{}, err
 	}
-	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From,
+	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
 		Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
 	a.places.hold(dir)
@@ -347,6 +350,9 @@ func (u *Upload) check(o *Order) error {
 	if _, err := service.Effective(o.Limits); err != nil {
 		return invalid("%w", err)
 	}
+	if err := service.CheckCallback(o.Callback); err != nil {
+		return invalid("%w", err)
+	}
 	return nil
 }
 
@@ -385,7 +391,7 @@ func sameUpload(j *job.Job, digest string) error {
 }
 
 func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {
-	n := engine.Order{ID: id, Number: o.Number, Kind: JobKind, Priority: job.DefaultPriority, Group: o.Service, Owner: o.Owner, Key: o.Key, Bytes: bytes, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note}
+	n := engine.Order{ID: id, Number: o.Number, Kind: JobKind, Priority: job.DefaultPriority, Group: o.Service, Owner: o.Owner, Key: o.Key, Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note}
 	if o.Priority != nil {
 		n.Priority = *o.Priority
 	}

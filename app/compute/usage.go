@@ -115,6 +115,7 @@ type loan struct {
 	usage *usage
 	owner string
 	bytes int64
+	whole bool // nothing more comes: what it is to hold is all of the upload
 }
 
 // grow takes more room for the owner, all of it or none: two who want the last room do not both get it (hole S7). Refused: there is not so much. The first call waits until
@@ -132,11 +133,25 @@ func (l *loan) grow(ctx context.Context, more int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if has := u.total[l.owner]; has+more > u.most {
-		return job.Errorf(job.Refused, "upload", "", "%s has %d bytes of files here and may have %d: download and delete old results, or wait until they are cleaned", l.owner, has, u.most)
+		return l.full(has-l.bytes, l.bytes+more)
 	}
 	u.add(l.owner, more)
 	l.bytes += more
 	return nil
+}
+
+// full refuses an upload of some size to an owner who has so many bytes here besides, and says what can be done about it.
+func (l *loan) full(has, size int64) error {
+	alone, least := "this upload has", ""
+	if !l.whole {
+		alone, least = "this upload has at least", "at least "
+	}
+	if size > l.usage.most {
+		return job.Errorf(job.Refused, "upload", "", "%s may have %d bytes of files here, and %s %d bytes alone: make it smaller, or ask an operator for more room (compute.user.bytes)",
+			l.owner, l.usage.most, alone, size)
+	}
+	return job.Errorf(job.Refused, "upload", "", "%s has %d bytes of files here and may have %d, and this upload brings %s%d bytes more: remove ended jobs' files that are not needed any more (stagepost clean ID, or POST /api/compute/jobs/ID/clean), or wait until they are cleaned",
+		l.owner, has, l.usage.most, least, size)
 }
 
 // becomes has the job's record take the loan's place, whenever it is heard of. The caller releases the loan when it has the answer.

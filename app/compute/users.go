@@ -104,13 +104,17 @@ func (u wireUsers) Job(ctx context.Context, id uint32) (wire.View, error) {
 		Status: wire.Status(Wire(j.State)), Reason: j.Cause, Message: j.Message, Created: j.Created, Public: string(j.ID), Owner: j.Owner, Attempt: int(d.Attempt),
 	}
 	if n := d.Notice; n != nil {
-		v.Started = n.Started
+		v.Started, _ = d.Times()
 		if e := n.Ending; e != nil && j.Ended {
-			v.ExitCode, v.Signal = &e.Exit, e.Signal
+			if v.Signal = e.Signal; e.Exit >= 0 { // else it is not known, or there was none
+				v.ExitCode = &e.Exit
+			}
 		}
 	}
 	if j.Ended {
-		v.Finished = j.Entered
+		if s, err := SpecOf(&j); err == nil && s.Imported == nil { // when one ended in another system is not known
+			v.Finished = j.Entered
+		}
 		if j.State != Cleaned {
 			v.Expires = j.Entered.Add(u.app.options.Keep)
 		}
@@ -166,8 +170,9 @@ func (u wireUsers) Terminate(ctx context.Context, id uint32) (already wire.Statu
 	if c, known := wire.CallerOf(ctx); known && c.Owner != j.Owner {
 		wish = Wish{By: lifecycle.Operator, Actor: cmp.Or(c.Owner, "operator")}
 	}
+	was := j.Ended // then a Killed one was not ended by this
 	j, err = u.app.Cancel(ctx, j.ID, wish)
-	if err == nil && j.Ended && j.State != Killed {
+	if err == nil && j.Ended && (was || j.State != Killed) {
 		already = wire.Status(Wire(j.State))
 	}
 	return already, err

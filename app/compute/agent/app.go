@@ -44,6 +44,7 @@ type Options struct {
 	Memory   int64              // bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
 	Reserve  int64              // bytes of the disk that no parcel may take. Defaults to 256 MiB
 	Services map[string]Service // by name. Defaults to any service, with the zero Service
+	Others   bool               // services that Services does not name are served, too, with the zero Service
 	Runner   Runner             // what confines payloads
 	Sandbox  string             // how Runner confines, for people and records
 	Grace    time.Duration      // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
@@ -231,9 +232,12 @@ func (a *App) empty(ctx context.Context) (bool, error) {
 	return len(page.Jobs) == 0, err
 }
 
-// services lists the services by name; nil: any.
+// services lists the services by name; none: any.
 func (a *App) services() []string {
 	names := []string{}
+	if a.options.Others {
+		return names
+	}
 	for name := range a.options.Services {
 		names = append(names, name)
 	}
@@ -247,7 +251,7 @@ func (a *App) service(name string) (Service, bool) {
 		return Service{}, true
 	}
 	s, ok := a.options.Services[name]
-	return s, ok
+	return s, ok || a.options.Others
 }
 
 // lock keeps others from receiving, packing or removing a payload until the function it gives is called; ok is false if somebody is at it.

@@ -58,18 +58,12 @@ func syncDir(name string) error {
 }
 
 // writeJSON is writeFile for a value.
-func writeJSON(name string, v *record) error {
+func writeJSON[T any](name string, v *T) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
 	return writeFile(name, append(text, '\n'))
-}
-
-// record is what exit.json and results.json hold.
-type record struct {
-	*compute.Ending
-	*compute.Results
 }
 
 // exit reads how a payload's run ended; nil if that was never written.

@@ -111,9 +111,10 @@ func (l *legacy) get(ctx context.Context, n uint32) (j job.Job, err error) {
 
 // original names the service of payloads that came without one.
 func (a *App) original() string {
-	all := a.services()
-	if len(all) == 1 {
-		return all[0]
+	if len(a.options.Services) == 1 {
+		for name := range a.options.Services {
+			return name
+		}
 	}
 	return "default"
 }

@@ -52,7 +52,7 @@ func (a *App) ended(j *job.Job, n *compute.Notice) {
 	}
 	switch {
 	case d.Results != nil:
-		n.HasResult, n.Bytes, n.SHA256 = true, d.Results.Bytes, d.Results.SHA256
+		n.HasResult, n.Bytes, n.SHA256, n.LeftOut = true, d.Results.Bytes, d.Results.SHA256, d.Results.LeftOut
 	case a.ran(j.ID):
 		n.HasResult, n.Bytes = true, -1
 	}
@@ -146,6 +146,6 @@ func (a *App) Room(ctx context.Context) (compute.Room, error) {
 	busy := len(a.running())
 	return compute.Room{
 		Instance: a.memory.name, Services: a.services(), Slots: a.options.Slots, Free: max(0, a.options.Slots-busy), Waiting: waiting,
-		Load: a.load.percent(), Draining: a.Draining(), Kind: "agent", Sandbox: a.options.Sandbox, Events: true,
+		Memory: a.options.Memory, Cores: a.options.Cores, Load: a.load.percent(), Draining: a.Draining(), Kind: "agent", Sandbox: a.options.Sandbox, Events: true,
 	}, nil
 }

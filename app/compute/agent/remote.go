@@ -40,6 +40,9 @@ var (
 	_ compute.Teller   = (*Remote)(nil)
 )
 
+// ErrNoAgent says that what answers at an address is not an agent of Stagepost: it does not know what agents are asked.
+var ErrNoAgent = errors.New("what answers there is no agent of Stagepost")
+
 // Dial makes the executor. Nothing is sent yet.
 func Dial(o DialOptions) (*Remote, error) {
 	u, err := url.Parse(o.URL)
@@ -176,6 +179,8 @@ func failure(status int, text []byte) error {
 		return &compute.Refusal{Reason: p.Error, Here: p.Here}
 	case status == http.StatusNotFound && p.Error == compute.ErrNoPayload.Error():
 		return compute.ErrNoPayload
+	case status == http.StatusNotFound && p.Error == http.StatusText(status): // an agent gives a sentence of its own
+		return job.Errorf(job.Unavailable, "agent", "", "%w (%d)", ErrNoAgent, status)
 	case status == http.StatusBadRequest:
 		kind = job.Invalid
 	case status == http.StatusConflict, status == http.StatusUnauthorized:

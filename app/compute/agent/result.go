@@ -1,10 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -49,22 +50,35 @@ func (a *App) results(ctx context.Context, id job.ID, s *Spec) (*compute.Results
 		return nil, err
 	}
 	defer into.Close()
-	made, err := a.pack.file(ctx, dir, into, zipName, a.contents(id, s))
+	o := a.contents(id, s)
+	var left compute.LeftOut
+	o.Tell = left.Tell
+	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return a.exitAndLeft(id, &left) }}}
+	made, err := a.pack.file(ctx, dir, into, zipName, o)
 	if err != nil {
 		return nil, err
 	}
-	m := &made.Manifest
-	r := &compute.Results{Bytes: made.Bytes, SHA256: made.SHA256.String(), Files: m.Files, Skipped: len(m.Skipped) + m.SkippedMore}
-	if r.Skipped > 0 {
-		r.Sentence = fmt.Sprintf("%d left out; the first: %s (%s)", r.Skipped, m.Skipped[0].Name, m.Skipped[0].Why)
+	r := &compute.Results{Bytes: made.Bytes, SHA256: made.SHA256.String(), Files: made.Manifest.Files, LeftOut: left}
+	return r, writeJSON(a.place(id, resultsName), r)
+}
+
+// exitAndLeft gives exit.json as results hold it: how the payload ended, and what is not among the results. One without exit.json was ended before it had one.
+func (a *App) exitAndLeft(id job.ID, left *compute.LeftOut) (io.ReadCloser, error) {
+	ending := a.exit(id)
+	if ending == nil {
+		return nil, fs.ErrNotExist
 	}
-	return r, writeJSON(a.place(id, resultsName), &record{Results: r})
+	text, err := json.Marshal(struct {
+		*compute.Ending
+		*compute.LeftOut
+	}{ending, left})
+	return io.NopCloser(bytes.NewReader(append(text, '\n'))), err
 }
 
 // contents says what goes into a ZIP besides the directory, and which inputs do not.
 func (a *App) contents(id job.ID, s *Spec) collect.Options {
 	o := collect.Options{}
-	for _, name := range []string{stdoutName, stderrName, exitName} {
+	for _, name := range []string{stdoutName, stderrName} {
 		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return openSteady(a.place(id, name)) }})
 	}
 	if s.Inputs {
@@ -194,5 +208,7 @@ func (a *App) partial(ctx context.Context, j *job.Job, w func() io.Writer) error
 		return err
 	}
 	defer dir.Close()
-	return a.pack.stream(ctx, dir, w(), a.contents(j.ID, &s))
+	o := a.contents(j.ID, &s)
+	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return openSteady(a.place(j.ID, exitName)) }}}
+	return a.pack.stream(ctx, dir, w(), o)
 }

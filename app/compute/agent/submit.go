@@ -99,6 +99,9 @@ func (a *App) admit(p *compute.Parcel) (*Spec, error) {
 	if err := p.Limits.Within(service.Max); err != nil {
 		return nil, here("the agent does not allow it: %s", err)
 	}
+	if lacks := a.lacks(p, &service); lacks != "" {
+		return nil, here("%s", lacks)
+	}
 	limits := p.Limits.Over(service.Limits.Over(a.options.Limits))
 	if why := a.room.never(need{limits.Memory, limits.Cores}); why != "" {
 		return nil, here("%s", why)

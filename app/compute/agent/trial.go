@@ -153,7 +153,7 @@ func (a *App) execute(ctx context.Context, r *engine.Run, t *trial, service *Ser
 	}
 	ending.Started, ending.Finished, ending.Sandbox = timeOf(t.started), timeOf(r.Now()), a.options.Sandbox
 	a.log.Info("a payload ended", "payload", t.id, "job", t.spec.Job, "exit", ending.Exit, "cause", ending.Cause)
-	if err := writeJSON(a.place(t.id, exitName), &record{Ending: ending}); err != nil {
+	if err := writeJSON(a.place(t.id, exitName), ending); err != nil {
 		return nil, engine.Retry(unavailable(t.id, err))
 	}
 	return ending, nil
@@ -201,12 +201,12 @@ func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.
 func (a *App) attribute(ctx context.Context, r *engine.Run, ending *compute.Ending) {
 	select {
 	case <-r.Stopping():
-		ending.Cause, ending.Sentence = CauseStopped, "the agent was stopped while it ran"
+		stopped(ending)
 		return
 	default:
 	}
 	if errors.Is(context.Cause(ctx), errHalted) {
-		ending.Cause, ending.Sentence = CauseStopped, "the agent was stopped while it ran"
+		stopped(ending)
 		return
 	}
 	if j, err := a.engine.Store().Get(context.WithoutCancel(ctx), r.Job().ID); err == nil && j.State == compute.Killed {
@@ -214,6 +214,14 @@ func (a *App) attribute(ctx context.Context, r *engine.Run, ending *compute.Endi
 		return
 	}
 	ending.Cause, ending.Sentence = compute.CauseAgent, "the agent lost its hold on it while it ran"
+}
+
+// stopped says that a run was ended because the agent stops. A script that ends with 0 when it is told to end was hardly done: its code is not shown as one of success.
+func stopped(ending *compute.Ending) {
+	ending.Cause, ending.Sentence = CauseStopped, "the agent was stopped while it ran"
+	if ending.Exit == 0 && ending.Signal == "" {
+		ending.Exit, ending.Sentence = -1, ending.Sentence+"; told to end, run.sh ended with 0"
+	}
 }
 
 // resume is the step for Running: somebody began to run the payload and did not conclude. It is never run again.
@@ -233,13 +241,13 @@ func (a *App) resume(ctx context.Context, r *engine.Run) error {
 	ending := a.exit(id)
 	if ending == nil {
 		ending = &compute.Ending{
-			Exit: -1, Cause: compute.CauseAgent, Finished: timeOf(r.Now()), Sandbox: a.options.Sandbox,
+			Exit: -1, Cause: compute.CauseAgent, Started: timeOf(r.Job().Entered), Finished: timeOf(r.Now()), Sandbox: a.options.Sandbox,
 			Sentence: "the agent ended while it ran; its processes were ended with it, and it is not run again",
 		}
 		if err := os.MkdirAll(filepath.Dir(a.place(id, exitName)), 0o700); err != nil {
 			return engine.Retry(unavailable(id, err))
 		}
-		if err := writeJSON(a.place(id, exitName), &record{Ending: ending}); err != nil {
+		if err := writeJSON(a.place(id, exitName), ending); err != nil {
 			return engine.Retry(unavailable(id, err))
 		}
 	}

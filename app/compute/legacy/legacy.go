@@ -19,10 +19,14 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/edge/collect"
+	"github.com/stagepost/stagepost/job"
 )
 
 // Kind is what [compute.Room] says of these executors.
 const Kind = "legacy"
+
+// Instance stands in their rooms and handles where an agent names its memory, which an original client does not: it tells by which protocol a job was to be handed over.
+const Instance = "original"
 
 // Options of an executor.
 type Options struct {
@@ -32,6 +36,9 @@ type Options struct {
 	Most      int64    // bytes of one payload's results: who sends more, without end perhaps, is cut off. Defaults to 64 GiB, as compute.Options.MaxResults
 	Resend    bool     // a payload whose fate is unknown is sent once more: it may run twice (LEGACY_REDISPATCH)
 	Calls     wire.ClientOptions
+
+	Record  func(ctx context.Context, id job.ID) (job.Job, error) // the server's record of a job. nil: what its user asked for is not looked at
+	Service func(name string) compute.Service                     // of the server. nil: what services set is not looked at
 }
 
 // Client is an original client as an executor.
@@ -42,6 +49,7 @@ type Client struct {
 	mu     sync.Mutex // guards the rest
 	asked  map[uint32]*asked
 	owners map[uint32]uint64 // whose payload an id is, by the hash of its ticket, for all that were given since this process began
+	places map[job.ID]string // what is said of where a job runs
 	seed   maphash.Seed
 }
 
@@ -64,7 +72,7 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	o.Most = cmp.Or(o.Most, 64<<30)
-	return &Client{options: o, wire: c, asked: map[uint32]*asked{}, owners: map[uint32]uint64{}, seed: maphash.MakeSeed()}, nil
+	return &Client{options: o, wire: c, asked: map[uint32]*asked{}, owners: map[uint32]uint64{}, places: map[job.ID]string{}, seed: maphash.MakeSeed()}, nil
 }
 
 // Kind tells what it is before it answers for the first time: whether a job may be sent again depends on it.
@@ -79,11 +87,14 @@ func (c *Client) Room(ctx context.Context) (compute.Room, error) {
 	if err != nil {
 		return compute.Room{}, err
 	}
-	return compute.Room{Services: c.options.Services, Load: load, Kind: Kind, Sandbox: "none", Detail: "an original client of job-orchestrator"}, nil
+	return compute.Room{Instance: Instance, Services: c.options.Services, Load: load, Kind: Kind, Sandbox: "none", Detail: "an original client of job-orchestrator: no limits, no variables, no exit codes"}, nil
 }
 
 // Submit is part of compute.Executor. It is not repeatable: the caller does so only if it means it.
 func (c *Client) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
+	if err := c.unable(ctx, p); err != nil {
+		return compute.Notice{}, err
+	}
 	files := make([]wire.File, 0, len(p.Files))
 	for _, f := range p.Files {
 		files = append(files, wire.File{Name: f.Name, Size: f.Size, Open: func() (io.ReadCloser, error) { return p.Open(f.Name) }})
@@ -93,9 +104,9 @@ func (c *Client) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice,
 	switch {
 	case err == nil:
 		c.own(got.ID, p.Ticket)
-		return compute.Notice{Standing: compute.Waits, Remote: strconv.FormatUint(uint64(got.ID), 10)}, nil
+		return compute.Notice{Standing: compute.Waits, Remote: strconv.FormatUint(uint64(got.ID), 10), Instance: Instance}, nil
 	case errors.Is(err, wire.ErrNotSent):
-		return compute.Notice{}, errors.Join(compute.ErrNotSent, err)
+		return compute.Notice{}, fmt.Errorf("%w: %w", compute.ErrNotSent, err)
 	case errors.As(err, &status) && !errors.Is(err, wire.ErrLost):
 		return compute.Notice{}, &compute.Refusal{Reason: err.Error(), Here: status.Code != 400}
 	}
@@ -169,7 +180,11 @@ func (c *Client) Look(ctx context.Context, h compute.Handle) (compute.Notice, er
 	if a.reply.ZIP == nil {
 		c.drop(n, a)
 	}
-	return notice(h, a.reply, a.err)
+	said, err := notice(h, a.reply, a.err)
+	if err == nil && said.Standing == compute.Works {
+		said.Place = c.place(ctx, h.Job)
+	}
+	return said, err
 }
 
 // notice reads an answer.
@@ -378,4 +393,9 @@ func (c *Client) Log(context.Context, compute.Handle, string, int64, bool) (io.R
 }
 
 // Forget is part of compute.Executor: an original client knows no receipts, and clears away by itself.
-func (c *Client) Forget(context.Context, compute.Handle) error { return nil }
+func (c *Client) Forget(_ context.Context, h compute.Handle) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.places, h.Job)
+	return nil
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Local is the name of the agent that a server has in itself.
@@ -28,6 +29,8 @@ const Local = "local"
 type Site struct {
 	Services []Service // by name
 	Agents   []Agent   // by name
+
+	root *tree.Node // of the file; nil: not known
 }
 
 // Service is one service, as a file writes it down.
@@ -42,6 +45,7 @@ type Service struct {
 	LeaveInputs bool              `yaml:"leave_inputs"`  // results hold no unchanged inputs
 	Binds       []string          `yaml:"binds"`         // paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool
 	Network     string            `yaml:"network"`       // none (the default) or host
+	Callbacks   *Callbacks        `yaml:"callbacks"`     // where jobs' ends may be told. Defaults to nowhere
 	Policy      string            `yaml:"policy"`        // of run.sh: off (the default), warn or legacy
 }
 
@@ -115,18 +119,19 @@ func Read(name string) (*Site, error) {
 	}
 	s, err := Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, inFile(name, err)
 	}
 	return s, nil
 }
 
-// Parse reads the text of a file and gives all mistakes in it; those of YAML with line and column.
+// Parse reads the text of a file and gives all mistakes in it, joined: each is a [Mistake] with its line and column. Of what is no such YAML it gives the first.
 func Parse(text []byte) (*Site, error) {
+	root, _ := tree.Read(text, tree.Options{Aliases: true}) // only to tell where mistakes stand
 	var d document
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&d); err != nil && len(bytes.TrimSpace(text)) > 0 {
-		return nil, errors.New(yaml.FormatError(err, false, true))
+		return nil, ofYAML(err, root)
 	}
-	s := &Site{}
+	s := &Site{root: root}
 	for _, name := range slices.Sorted(maps.Keys(d.Services)) {
 		one := d.Services[name]
 		one.Name = name
@@ -142,54 +147,58 @@ func Parse(text []byte) (*Site, error) {
 
 // check gives all mistakes in a site.
 func (s *Site) check() error {
-	var wrong []error
-	if _, err := compute.CheckServices(s.Compute()); err != nil {
-		wrong = append(wrong, err)
+	wrong := &mistakes{root: s.root}
+	for _, one := range s.Compute() {
+		if _, err := compute.CheckServices([]compute.Service{one}); err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				wrong.add([]string{"services", one.Name}, "%s", line)
+			}
+		}
 	}
 	known := map[string]bool{Local: true}
 	for i := range s.Agents {
 		known[s.Agents[i].Name] = true
 		if err := s.Agents[i].check(); err != nil {
-			wrong = append(wrong, fmt.Errorf("agent %q: %w", s.Agents[i].Name, err))
+			wrong.add([]string{"agents", s.Agents[i].Name}, "agent %q: %v", s.Agents[i].Name, err)
 		}
 	}
 	for i := range s.Services {
-		if err := s.Services[i].check(known); err != nil {
-			wrong = append(wrong, fmt.Errorf("service %q: %w", s.Services[i].Name, err))
-		}
+		s.Services[i].check(known, wrong)
 	}
-	return errors.Join(wrong...)
+	return wrong.join()
 }
 
-func (s *Service) check(known map[string]bool) error {
-	var wrong []error
+func (s *Service) check(known map[string]bool, all *mistakes) {
+	wrong := func(field, format string, args ...any) {
+		all.add([]string{"services", s.Name, field}, "service %q: %s", s.Name, fmt.Sprintf(format, args...))
+	}
 	for _, name := range s.Agents {
 		if !known[name] {
-			wrong = append(wrong, fmt.Errorf("there is no agent %q", name))
+			wrong("agents", "there is no agent %q", name)
 		}
 	}
 	for _, bind := range s.Binds {
 		from, to, _ := strings.Cut(bind, ":")
 		if !filepath.IsAbs(from) || to != "" && !filepath.IsAbs(to) {
-			wrong = append(wrong, fmt.Errorf("bind %q must be absolute, as /opt/tool or /opt/tool:/tool", bind))
+			wrong("binds", "bind %q must be absolute, as /opt/tool or /opt/tool:/tool", bind)
 		}
 	}
+	s.checkCallbacks(wrong)
 	switch s.Network {
 	case "", "none", "host":
 	default:
-		wrong = append(wrong, fmt.Errorf("network must be none or host, not %q", s.Network))
+		wrong("network", "network must be none or host, not %q", s.Network)
 	}
 	switch wire.Policy(s.Policy) {
 	case "", wire.PolicyOff, wire.PolicyWarn, wire.PolicyLegacy:
 	default:
-		wrong = append(wrong, fmt.Errorf("policy must be off, warn or legacy, not %q", s.Policy))
+		wrong("policy", "policy must be off, warn or legacy, not %q", s.Policy)
 	}
-	for name := range s.Env {
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			wrong = append(wrong, fmt.Errorf("%q is no name for a variable", name))
+			wrong("env", "%q is no name for a variable", name)
 		}
 	}
-	return errors.Join(wrong...)
 }
 
 func (a *Agent) check() error {
@@ -220,7 +229,7 @@ func (s *Site) Compute() []compute.Service {
 	var list []compute.Service
 	for _, one := range s.Services {
 		list = append(list, compute.Service{
-			Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, LeaveInputs: one.LeaveInputs,
+			Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, LeaveInputs: one.LeaveInputs, Callbacks: one.callbacks(),
 		})
 	}
 	return list

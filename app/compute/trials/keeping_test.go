@@ -213,9 +213,11 @@ func listed(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("%d jobs on all pages", len(seen))
 	}
-	if _, _, text := (user{T: t, url: p.url}).do("GET", "/metrics", "", nil); !says(string(text), "compute") {
-		t.Error("the metrics know nothing of compute")
-	}
+	eventually(t, "the metrics tell of the agent, and of the jobs and bytes of the service", func() bool {
+		_, _, text := (user{T: t, url: p.url}).do("GET", "/metrics", "", nil)
+		return says(string(text), `stagepost_compute_agent_up{agent="local"} 1`) && says(string(text), `stagepost_compute_run_seconds_count{service="default",state="Completed"} 5`) &&
+			says(string(text), `stagepost_compute_bytes_total{service="default",way="from-agent"}`)
+	})
 }
 
 // An upload that was cut goes on where it was, and one that is too large is told so.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime/multipart"
 	"net/http"
@@ -194,6 +195,24 @@ func oddResults(t *testing.T) {
 	has(t, files, append(fiveNames, "a..b", "d/e/f")...)
 	if says(files["out"], "root:") {
 		t.Error("a link led outside")
+	}
+	left := s.data(id).Results.LeftOut // and what is not there is told
+	want := map[string]int{"link": 1, "fifo": 1}
+	for why, n := range left.Reasons { // who runs this may read whatever its mode is
+		if why == "unreadable" && n == 1 {
+			want[why] = 1
+		}
+	}
+	if !maps.Equal(left.Reasons, want) || left.Skipped != len(want) || left.Renamed != 1 || len(left.Names) != len(want)+1 {
+		t.Errorf("of what was left out it is told %+v", left)
+	}
+	if !says(files["exit.json"], `"fifo":1`) || !says(files["exit.json"], `{"name":"out","why":"a link to /etc/passwd, which leads out of the directory"}`) {
+		t.Errorf("exit.json says %s", files["exit.json"])
+	}
+	plain := s.upload(script(five))
+	s.ends(plain, compute.Completed, "")
+	if left := s.data(plain).Results.LeftOut; left.Skipped+left.Renamed+len(left.Names) > 0 || says(s.results(plain)["exit.json"], "skipped") {
+		t.Errorf("control: of a job that left nothing odd it is told %+v", left)
 	}
 	t.Run("zip fails once", zipFailsOnce)
 }

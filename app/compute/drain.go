@@ -1,0 +1,195 @@
+package compute
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Drain is an operator's word that an executor is to get no new jobs from this server.
+type Drain struct {
+	Who   string    `json:"who"`
+	Why   string    `json:"why,omitempty"`
+	Since time.Time `json:"since"`
+}
+
+// drainedName is the file that keeps drains over restarts.
+const drainedName = "drained.json"
+
+// Drain has an executor get no new jobs from this server, or get them again; what it has goes on. It holds from here, whatever kind the executor is and however it is reached, over
+// restarts of both sides, until it is taken back. Doing it twice changes nothing. NotFound: there is no executor of the name, and none is drained.
+func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) (Agent, error) {
+	r := a.roster
+	r.mu.Lock()
+	_, drained := r.drained[name]
+	if r.members[name] == nil && !r.expected[name] && !drained {
+		known := a.known()
+		r.mu.Unlock()
+		return Agent{}, job.Errorf(job.NotFound, "drain", "", "there is no agent %.80q; the agents are %s", name, known)
+	}
+	before := r.drained
+	if drained != on {
+		r.drained = map[string]Drain{}
+		for n, d := range before {
+			if n != name {
+				r.drained[n] = d
+			}
+		}
+		if on {
+			r.drained[name] = Drain{cmp.Or(who, "somebody"), why, a.now()}
+		}
+		if err := a.keepDrained(r.drained); err != nil {
+			r.drained = before
+			r.mu.Unlock()
+			return Agent{}, job.Errorf(job.Unavailable, "drain", "", "it cannot be kept: %w", bare(err))
+		}
+		a.log.Info("an agent is drained, or not any more", "agent", name, "drained", on, "who", who, "why", why)
+	}
+	if ctx := r.ctx; drained && !on && ctx != nil { // those who wait for an agent are called
+		r.wait.Go(func() { r.recall(ctx); r.call(ctx) })
+	}
+	r.mu.Unlock()
+	one := Agent{Name: name, Error: "it has not come yet", Room: Room{Draining: on}}
+	for _, known := range a.Agents() {
+		if known.Name == name {
+			one = known
+		}
+	}
+	open := false
+	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name), Ended: &open, Limit: 1000})
+	one.Jobs = len(page.Jobs)
+	return one, err
+}
+
+// known names the executors for people. The caller has the roster's lock.
+func (a *App) known() string {
+	var names []string
+	for name := range a.roster.members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) > 20 {
+		names = append(names[:20], "...")
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
+}
+
+func (a *App) now() time.Time {
+	if a.engine != nil {
+		return a.engine.Clock().Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+// keepDrained writes who is drained: whole or not at all.
+func (a *App) keepDrained(all map[string]Drain) error {
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary := path.Join(stageName, drainedName)
+	f, err := a.root.Create(temporary)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = a.root.Rename(temporary, drainedName)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(a.root, ".")
+}
+
+// recallDrained reads who was drained when the server ended.
+func (a *App) recallDrained() error {
+	text, err := a.root.ReadFile(drainedName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &a.roster.drained)
+	}
+	if err != nil {
+		return fmt.Errorf("compute: %s in the data directory, which says which agents are drained, cannot be read: %w", drainedName, err)
+	}
+	return nil
+}
+
+// drains tells whether an executor takes nothing new, by its own word or an operator's. The caller has the lock.
+func (r *roster) drains(m *member) bool {
+	_, drained := r.drained[m.name]
+	return drained || m.room.Draining
+}
+
+// allDrained says that a service waits for an operator: executors serve it and answer, and he drains them. Then a job loses nothing by waiting. The caller has the lock.
+func (r *roster) allDrained(service string) string {
+	s := r.app.services[service]
+	var held []string
+	for name, m := range r.members {
+		_, drained := r.drained[name]
+		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)
+		if serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service); drained && named && serves {
+			held = append(held, name)
+		}
+	}
+	if len(held) == 0 {
+		return ""
+	}
+	slices.Sort(held)
+	d := r.drained[held[0]]
+	text := fmt.Sprintf("%s takes nothing new: %s drains it", held[0], d.Who)
+	if d.Why != "" {
+		text += " (" + oneLine(d.Why) + ")"
+	}
+	if len(held) > 1 {
+		text += fmt.Sprintf("; %d more are drained", len(held)-1)
+	}
+	return text
+}
+
+// tooSmall tells whether an executor could never run a job that may use so much.
+func tooSmall(m *member, may Limits) bool {
+	return m.room.Memory > 0 && may.Memory > m.room.Memory || m.room.Cores > 0 && may.Cores > m.room.Cores
+}
+
+// smallest says why none of some executors could ever run a job.
+func smallest(all []*member, may Limits) string {
+	memory, cores := int64(0), 0.0
+	for _, m := range all {
+		memory, cores = max(memory, m.room.Memory), max(cores, m.room.Cores)
+	}
+	which := all[0].name + " has"
+	if len(all) > 1 {
+		which = "of " + names(all) + " none has more than"
+	}
+	switch {
+	case may.Memory > memory && memory > 0:
+		return fmt.Sprintf("it may use %s of memory, and %s %s for jobs", sizeText(may.Memory), which, sizeText(memory))
+	case may.Cores > cores && cores > 0:
+		return fmt.Sprintf("it may use %g cores, and %s %g for jobs", may.Cores, which, cores)
+	}
+	return fmt.Sprintf("it may use %s of memory and %g cores, and no agent has both for jobs: %s", sizeText(may.Memory), may.Cores, names(all))
+}
+
+// sizeText is a number of bytes for people, a little less than it is rather than more.
+func sizeText(n int64) string {
+	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
+		if size := int64(1) << (40 - 10*i); n >= size {
+			return strconv.FormatFloat(math.Floor(float64(n)/float64(size)*10)/10, 'f', -1, 64) + " " + unit
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
