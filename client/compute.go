@@ -55,6 +55,7 @@ type ComputeJob struct {
 	Asked    *ComputeLimits               `json:"limits_asked,omitempty"`
 	Limits   *ComputeLimits               `json:"limits,omitempty"` // that hold; missing when the service is not there any more
 	Inputs   *bool                        `json:"inputs,omitempty"`
+	Callback string                       `json:"callback,omitempty"` // is told of its end
 	Attempts []ComputeAttempt             `json:"attempts,omitempty"` // in vain, to hand it over
 	Waits    string                       `json:"waits,omitempty"`    // what its agent says it waits for
 	Can      map[string][]lifecycle.Event `json:"can,omitempty"`
@@ -81,8 +82,18 @@ type ComputeResults struct {
 	SHA256   string `json:"sha256"`
 	Files    int    `json:"files"`
 	Partial  bool   `json:"partial,omitempty"`
-	Skipped  int    `json:"skipped,omitempty"` // left out: pipes, devices, links that lead out
 	Sentence string `json:"sentence,omitempty"`
+
+	Skipped int               `json:"skipped,omitempty"`         // left out: pipes, sockets, devices, links that lead out, what cannot be read
+	Reasons map[string]int    `json:"skipped_reasons,omitempty"` // how many by a word: link, fifo, socket, device, size, ...
+	Names   []ComputeLeftFile `json:"skipped_files,omitempty"`   // the first of them, and of those under other names
+	Renamed int               `json:"renamed,omitempty"`         // all there, under other names than they had
+}
+
+// ComputeLeftFile is a file that is not in the results of a job, or not under its name.
+type ComputeLeftFile struct {
+	Name string `json:"name"` // printable
+	Why  string `json:"why"`
 }
 
 // ComputeAttempt is one attempt to hand a job over, in vain.
@@ -119,6 +130,7 @@ type ComputeQuery struct {
 	Name     string
 	Labels   []string // name=value, or a name that must be there
 	Ended    *bool
+	Number   int64 // at most one job has it; 0: all
 	After    string
 	Limit    int
 }
@@ -144,7 +156,7 @@ func (q *ComputeQuery) values() url.Values {
 	if q.Ended != nil {
 		v.Set("ended", strconv.FormatBool(*q.Ended))
 	}
-	return number(v, "limit", int64(q.Limit))
+	return number(number(v, "limit", int64(q.Limit)), "number", q.Number)
 }
 
 func computePath(id job.ID, more string) string {
@@ -154,6 +166,18 @@ func computePath(id job.ID, more string) string {
 // ComputeJobs gives a page of compute jobs, the newest first.
 func (c *Client) ComputeJobs(ctx context.Context, q ComputeQuery) (ComputePage, error) {
 	return get[ComputePage](ctx, c, "/api/compute/jobs", q.values())
+}
+
+// ComputeNumber gives the compute job that has a number, as a list shows it, or kind NotFound.
+func (c *Client) ComputeNumber(ctx context.Context, number int64) (ComputeJob, error) {
+	page, err := c.ComputeJobs(ctx, ComputeQuery{Number: number})
+	switch {
+	case err != nil:
+		return ComputeJob{}, err
+	case len(page.Jobs) == 0:
+		return ComputeJob{}, job.Errorf(job.NotFound, "get", "", "there is no compute job with the number %d", number)
+	}
+	return page.Jobs[0], nil
 }
 
 // ComputeJob gives one compute job with all that is known of it.
@@ -174,6 +198,7 @@ type ComputeRepeat struct {
 	Limits   ComputeLimits     `json:"limits,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Priority *int              `json:"priority,omitempty"`
+	Callback *string           `json:"callback,omitempty"` // of a clone; the empty text takes it away
 	Key      string            `json:"key,omitempty"`
 	Confirm  bool              `json:"confirm,omitempty"` // of a retry: although it had completed
 	Note     string            `json:"note,omitempty"`
@@ -226,10 +251,22 @@ type ComputeAgent struct {
 	Free     int       `json:"free"`
 	Waiting  int       `json:"waiting"`
 	Reserved int       `json:"reserved"`
-	Load     float64   `json:"load"` // of its processors, in percent
-	Draining bool      `json:"draining"`
-	Sandbox  string    `json:"sandbox,omitempty"`
-	Detail   string    `json:"detail,omitempty"`
+	Load     float64   `json:"load"`             // of its processors, in percent
+	Draining bool      `json:"draining"`         // it gets nothing new, by its own word or this server's
+	Memory   int64     `json:"memory,omitempty"` // bytes that its jobs together may ask for; 0: not known
+	Cores    float64   `json:"cores,omitempty"`  // the same of processors
+
+	Drain   *ComputeDrain `json:"drain,omitempty"` // who drains it from this server; missing: nobody
+	Jobs    int           `json:"jobs,omitempty"`  // of this server that it has, up to 1000; only when it is drained or resumed
+	Sandbox string        `json:"sandbox,omitempty"`
+	Detail  string        `json:"detail,omitempty"`
+}
+
+// ComputeDrain is an operator's word that an agent is to get no new jobs from this server.
+type ComputeDrain struct {
+	Who   string    `json:"who"`
+	Why   string    `json:"why,omitempty"`
+	Since time.Time `json:"since"`
 }
 
 // ComputeAgents lists the agents.

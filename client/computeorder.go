@@ -25,6 +25,7 @@ type ComputeOrder struct {
 	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; missing: as the service says
 	Priority *int              `json:"priority,omitempty"` // 0..99, lower goes first
 	Key      string            `json:"key,omitempty"`      // idempotency key: a second order with it and the same content gives the first one's job
+	Callback string            `json:"callback,omitempty"` // a URL that is told of the job's end, where the service allows it
 	Files    []ComputeInline   `json:"files,omitempty"`    // small ones
 	Uploads  []string          `json:"uploads,omitempty"`  // ids of complete resumable uploads; their names stand in their metadata
 	Note     string            `json:"note,omitempty"`     // why

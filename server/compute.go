@@ -19,11 +19,13 @@ type Compute interface {
 	Begin(ctx context.Context) (*compute.Upload, error)
 	Repeat(ctx context.Context, id job.ID, change func(*compute.Order)) (job.Job, error)
 	Cancel(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
+	Clean(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
 	Results(j *job.Job) (*os.File, *compute.Results, error)
 	Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error)
 	Input(j *job.Job, name string) (*os.File, error)
 	Log(ctx context.Context, j *job.Job, stream string, offset int64, follow bool) (io.ReadCloser, error)
 	Agents() []compute.Agent
+	Drain(ctx context.Context, name string, on bool, who, why string) (compute.Agent, error)
 	Services() []compute.Service
 	Keep() time.Duration
 }
@@ -119,7 +121,8 @@ func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
 		Agent: d.Agent, Attempt: d.Attempt, Created: j.Created, Changed: j.Changed,
 	}
 	if n := d.Notice; n != nil {
-		v.Place, v.Started, v.Finished = n.Place, n.Started, n.Finished
+		v.Place = n.Place
+		v.Started, v.Finished = d.Times()
 		if e := n.Ending; e != nil {
 			v.Ending = &client.ComputeEnding{
 				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Sandbox: e.Sandbox, WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
@@ -127,15 +130,28 @@ func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
 		}
 	}
 	if j.Ended && j.State != compute.Cleaned {
-		if v.Finished.IsZero() {
+		if v.Finished.IsZero() && spec.Imported == nil { // when one ended in another system is not known
 			v.Finished = j.Entered
 		}
 		v.Expires = j.Entered.Add(app.Keep())
 	}
 	if d.Results != nil && j.State != compute.Cleaned {
-		v.Results = (*client.ComputeResults)(d.Results)
+		v.Results = viewResults(d.Results)
 	}
 	return v, nil
+}
+
+func viewResults(r *compute.Results) *client.ComputeResults {
+	v := &client.ComputeResults{
+		Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Partial: r.Partial, Sentence: r.Sentence, Skipped: r.Skipped, Reasons: r.Reasons, Renamed: r.Renamed,
+	}
+	for _, f := range r.Names {
+		v.Names = append(v.Names, client.ComputeLeftFile(f))
+	}
+	if left := r.LeftOut.Sentence(); left != "" {
+		v.Sentence = strings.TrimPrefix(v.Sentence+"; "+left, "; ")
+	}
+	return v
 }
 
 // detailCompute adds what only one job is shown with.
@@ -151,7 +167,7 @@ func (s *Server) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) er
 	for _, f := range spec.Files {
 		v.Files = append(v.Files, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
 	}
-	v.Env, v.Inputs = spec.Env, spec.Inputs
+	v.Env, v.Inputs, v.Callback = spec.Env, spec.Inputs, spec.Callback
 	asked := viewLimits(spec.Limits)
 	v.Asked = &asked
 	for _, one := range app.Services() {
@@ -229,36 +245,20 @@ func (s *Server) eventsCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.events(w, r)
 }
 
-// cancelCompute calls a job off. The body is what an event takes; a DELETE takes version, note and actor in its query, for not all can send a body with it.
+// cancelCompute calls a job off. The body is what an event takes.
 func (s *Server) cancelCompute(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	var a client.Act
-	if r.Method == http.MethodDelete {
-		a = client.Act{Note: p.text("note"), Actor: p.text("actor"), As: p.text("as"), Version: p.number("version", 0, 1<<62)}
-	}
-	if err := p.done(); err != nil {
+	if err := read(r).done(); err != nil {
 		return err
 	}
 	app, j, err := s.computeJob(r)
 	if err != nil {
 		return err
 	}
-	if r.Method != http.MethodDelete {
-		if a, err = decode[client.Act](r, false); err != nil {
-			return err
-		}
-	}
-	by, actor, err := identity(r, a.As, a.Actor)
+	a, err := decode[client.Act](r, false)
 	if err != nil {
 		return err
 	}
-	if err := tooLong("note", a.Note, mostNote); err != nil {
-		return err
-	}
-	if j, err = app.Cancel(r.Context(), j.ID, compute.Wish{By: by, Actor: actor, Note: a.Note, Version: a.Version}); err != nil {
-		return s.situate(r, err, compute.Cancel, by)
-	}
-	return s.replyCompute(w, r, app, &j, http.StatusOK)
+	return s.dropCompute(w, r, app, &j, &a, false)
 }
 
 // foldState gives a state as the lifecycle spells it, for people write "running".

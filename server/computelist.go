@@ -33,7 +33,7 @@ func (s *Server) listCompute(w http.ResponseWriter, r *http.Request) error {
 	p := read(r)
 	f := computeFilter{services: p.all("service"), name: p.text("name"), labels: p.all("label")}
 	f.query = job.Query{
-		Kinds: []job.Kind{compute.JobKind}, Owner: p.text("owner"), Causes: p.all("cause"), Ended: p.flag("ended"), After: p.text("after"), Limit: int(p.number("limit", 1, 1000)),
+		Kinds: []job.Kind{compute.JobKind}, Owner: p.text("owner"), Causes: p.all("cause"), Ended: p.flag("ended"), After: p.text("after"), Limit: int(p.number("limit", 1, 1000)), Number: p.number("number", 1, job.LastNumber),
 	}
 	for _, state := range p.all("state") {
 		f.query.States = append(f.query.States, foldState(state))
@@ -186,14 +186,7 @@ func (s *Server) computeAgents(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := client.ComputeAgents{Agents: []client.ComputeAgent{}}
 	for _, a := range app.Agents() {
-		v := client.ComputeAgent{
-			Name: a.Name, Kind: a.Kind, Up: a.Up, Since: a.Since, Error: a.Error, Services: a.Services, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Reserved: a.Reserved,
-			Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Detail: a.Detail,
-		}
-		if v.Services == nil {
-			v.Services = []string{}
-		}
-		answer.Agents = append(answer.Agents, v)
+		answer.Agents = append(answer.Agents, viewAgent(&a))
 	}
 	return reply(w, answer)
 }

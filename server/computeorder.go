@@ -39,6 +39,9 @@ func checkCompute(o *client.ComputeOrder) error {
 			return err
 		}
 	}
+	if err := tooLong("callback", o.Callback, mostNote); err != nil {
+		return err
+	}
 	if err := tooLong("note", o.Note, mostNote); err != nil {
 		return err
 	}
@@ -114,6 +117,18 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
+// mayCall refuses an order whose callback its service does not allow, before its files come. The application judges it again.
+func mayCall(app Compute, o *client.ComputeOrder) error {
+	for _, s := range app.Services() {
+		if s.Name == o.Service {
+			if err := s.CheckCallback(o.Callback); err != nil {
+				return job.Errorf(job.Invalid, "compute", "", "%w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // keyed gives the idempotency key of an order, which may stand in a header as well.
 func keyed(header, field string) (string, error) {
 	if header != "" && field != "" && header != field {
@@ -131,7 +146,7 @@ func sameOrder(first *job.Job, o *compute.Order) error {
 	if err != nil {
 		return err
 	}
-	if spec.Name != o.Name || spec.Limits != o.Limits || !maps.Equal(spec.Env, o.Env) || !maps.Equal(spec.Labels, o.Labels) || spec.From != o.From || written(spec.Inputs) != written(o.Inputs) {
+	if spec.Name != o.Name || spec.Limits != o.Limits || !maps.Equal(spec.Env, o.Env) || !maps.Equal(spec.Labels, o.Labels) || spec.From != o.From || spec.Callback != o.Callback || written(spec.Inputs) != written(o.Inputs) {
 		return job.Errorf(job.Conflict, "compute", first.ID, "this idempotency key was used for another order")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 func (s *Server) retryCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.repeatCompute(w, r, func(j *job.Job, asked *client.ComputeRepeat) error {
 		switch {
-		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil || asked.Priority != nil || asked.Limits != (client.ComputeLimits{}):
+		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil || asked.Priority != nil || asked.Callback != nil || asked.Limits != (client.ComputeLimits{}):
 			return job.Errorf(job.Invalid, "retry", j.ID, "a retry changes nothing; clone makes a job with changes")
 		case !j.Ended:
 			return job.Errorf(job.Refused, "retry", j.ID, "it has not ended (%s)", j.State)
@@ -100,6 +100,9 @@ func change(o *compute.Order, asked *client.ComputeRepeat) {
 	}
 	if asked.Priority != nil {
 		o.Priority = asked.Priority
+	}
+	if asked.Callback != nil {
+		o.Callback = *asked.Callback
 	}
 	o.Limits = limitsOf(asked.Limits).Over(o.Limits)
 	if len(asked.Env) == 0 {

@@ -118,13 +118,16 @@ func (s *Server) gather(r *http.Request, app Compute, o *client.ComputeOrder) (*
 	if err := checkCompute(o); err != nil {
 		return nil, err
 	}
+	if err := mayCall(app, o); err != nil {
+		return nil, err
+	}
 	by, actor, err := identity(r, "", o.Actor)
 	if err != nil {
 		return nil, err
 	}
 	g := &gathering{server: s, app: app, owner: OwnerOf(r.Context()), names: map[string]bool{}}
 	g.order = compute.Order{
-		Owner: computeOwner(r, o.Owner), Service: o.Service, Name: o.Name, Env: o.Env, Limits: limitsOf(o.Limits), Labels: o.Labels, Inputs: o.Inputs, Priority: o.Priority,
+		Owner: computeOwner(r, o.Owner), Service: o.Service, Name: o.Name, Env: o.Env, Limits: limitsOf(o.Limits), Labels: o.Labels, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
 		By: by, Actor: actor, Note: o.Note,
 	}
 	if g.order.Key, err = keyed(r.Header.Get("Idempotency-Key"), o.Key); err != nil {

@@ -195,6 +195,7 @@ type payload struct {
 	out     map[string][]byte
 	ending  *compute.Ending
 	results []byte
+	left    compute.LeftOut
 }
 
 var errDeaf = errors.New("it does not answer")
@@ -252,7 +253,7 @@ func (p *payload) notice() compute.Notice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := compute.Notice{Standing: compute.Works, Remote: "r-" + string(p.id), Instance: "one", Place: "node1", Started: time.Now().UTC()}
-	if p.ending != nil {
+	if n.LeftOut = p.left; p.ending != nil {
 		n.Standing, n.Ending, n.HasResult, n.Bytes, n.Finished = compute.Ended, p.ending, p.results != nil, -1, time.Now().UTC()
 	}
 	return n
@@ -338,6 +339,13 @@ func (p *payload) end(e compute.Ending, files ...string) {
 	p.changed.Broadcast()
 	p.mu.Unlock()
 	p.puppet.news(p.id)
+}
+
+// leave has the payload say that something is not in its results.
+func (p *payload) leave(left compute.LeftOut) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = left
 }
 
 // tail reads what a payload writes.

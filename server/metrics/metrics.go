@@ -14,7 +14,7 @@ import (
 // Options of New. The zero value works.
 type Options struct {
 	Version string // of the program
-	Groups  int    // groups (collections, courses) that are told apart; the rest are "other". Defaults to 50
+	Groups  int    // groups (collections, courses, services), and agents, that are told apart; the rest are "other". Defaults to 50
 	Causes  int    // causes that are told apart for each counter; the rest are "other". Defaults to 64
 	Log     *slog.Logger
 }
@@ -25,12 +25,13 @@ type Metrics struct {
 	handler  http.Handler
 	state    *state
 
-	attempts meters
-	commits  commits
-	flows    *flows
-	bytes    *prometheus.CounterVec
-	requests *prometheus.HistogramVec
-	routes   table[answer, prometheus.Observer]
+	attempts  meters
+	commits   commits
+	flows     *flows
+	computing computing
+	bytes     *prometheus.CounterVec
+	requests  *prometheus.HistogramVec
+	routes    table[answer, prometheus.Observer]
 }
 
 // namespace begins the name of every metric.
@@ -51,6 +52,7 @@ func New(o Options) *Metrics {
 	m.attempts = newMeters(m.registry, o.Causes)
 	m.commits = newCommits(m.registry)
 	m.flows = newFlows(m.registry, o.Causes)
+	m.computing = newComputing(m.registry, o)
 	m.bytes = counter(m.registry, "ingest_bytes_total", "Bytes that ingest moved, by way: fetched from sources, stored in places, read back from places.", "way")
 	m.requests = histogram(m.registry, "http_request_duration_seconds", "Time to answer a request, by method, route and status. Event streams and long polls take as long as they are open.",
 		[]float64{.001, .005, .025, .1, .5, 2, 10, 60}, "method", "route", "status")

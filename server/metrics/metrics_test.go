@@ -27,8 +27,7 @@ func TestCounts(t *testing.T) {
 	w.Moved("fetched", 1000)
 	w.Answered("GET", "/api/jobs", 200, time.Millisecond)
 	w.Answered("BREW", "", 405, time.Millisecond)
-	got := series(page(t, w))
-	for name, want := range map[string]string{
+	want := map[string]string{
 		`stagepost_attempts_total{ending="passed",kind="test.letter",state="Posted"}`:               "3",
 		`stagepost_attempts_total{ending="passed",kind="test.letter",state="Sorting"}`:              "1",
 		`stagepost_attempts_total{ending="failed",kind="test.letter",state="Sorting"}`:              "2",
@@ -56,7 +55,9 @@ func TestCounts(t *testing.T) {
 		`stagepost_scrape_errors_total{source="jobs"}`:         "0",
 		`stagepost_http_request_duration_seconds_count{method="GET",route="/api/jobs",status="200"}`: "1",
 		`stagepost_http_request_duration_seconds_count{method="other",route="none",status="405"}`:    "1",
-	} {
+	}
+	got := w.settled(t, want)
+	for name, want := range want {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}
@@ -103,6 +104,8 @@ func everything(t *testing.T) *world {
 	}
 	w.Committed(3, time.Millisecond)
 	w.Moved("stored", 1)
+	w.ComputeEnded("python", "Failed", "timeout", time.Minute)
+	w.ComputeMoved("to-agent", "python", 1)
 	flows(t, w.Flows())
 	w.Answered("GET", "/api/jobs", 200, time.Millisecond)
 	hold(t, w, "")

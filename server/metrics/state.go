@@ -22,6 +22,7 @@ type Sources struct {
 	Engine   *engine.Engine
 	Waiting  func() int                                      // operations that wait for the store's commit loop; nil leaves them out
 	Watching func() int                                      // open event streams; nil leaves them out
+	Agents   func() []Agent                                  // who runs compute jobs; nil leaves them out
 	Disks    func() map[string]string                        // directories by the name of what lies there
 	Space    func(dir string) (free, total int64, err error) // defaults to asking the file system
 }
@@ -52,6 +53,7 @@ type state struct {
 	waiting, watching            *prometheus.Desc
 	pending, due, age            *prometheus.Desc
 	free, size                   *prometheus.Desc
+	agents                       agents
 	errors                       *prometheus.CounterVec
 }
 
@@ -60,7 +62,7 @@ func newState(o Options) *state {
 		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 	}
 	return &state{
-		groups: chosen{most: o.Groups}, log: o.Log,
+		groups: chosen{most: o.Groups}, log: o.Log, agents: newAgents(o, desc),
 		jobs: desc("jobs", "Jobs by kind, state, the kind of stage that the state is (queue, work, wait, end) and group; groups beyond a number are \"other\".",
 			"kind", "state", "stage", "group"),
 		claimed:  desc("jobs_claimed", "Of the jobs, those that a worker holds.", "kind", "state", "stage", "group"),
@@ -86,9 +88,9 @@ func newState(o Options) *state {
 
 // Describe is part of prometheus.Collector.
 func (s *state) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
+	for _, d := range append([]*prometheus.Desc{
 		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
-	} {
+	}, s.agents.all()...) {
 		c <- d
 	}
 	s.errors.Describe(c)
@@ -106,7 +108,7 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 		c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for name, collect := range map[string]func(context.Context, *Sources, putter) error{
-		"jobs": s.collectJobs, "holds": s.collectHolds, "outbox": s.collectOutbox, "disks": s.collectDisks,
+		"jobs": s.collectJobs, "holds": s.collectHolds, "outbox": s.collectOutbox, "disks": s.collectDisks, "agents": s.collectAgents,
 	} {
 		s.errors.WithLabelValues(name) // a counter that is there before anything is wrong
 		if err := collect(ctx, from, put); err != nil {

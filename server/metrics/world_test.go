@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -29,12 +31,14 @@ type world struct {
 	*metrics.Metrics
 	engine *engine.Engine
 	store  job.Store
+	agents atomic.Pointer[[]metrics.Agent]
 }
 
 // start runs an engine whose step for Sorting is given, until the test ends.
 func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *world {
 	t.Helper()
 	w := &world{Metrics: metrics.New(o), store: store}
+	w.agents.Store(&[]metrics.Agent{{Name: "node1", Up: true, Slots: 4, Free: 1, Waiting: 2, Load: 75}, {Name: "node2"}})
 	pass := func(context.Context, *engine.Run) error { return nil }
 	e, err := engine.New(store, []engine.Work{{
 		Life: life, Prefix: "let", Steps: map[lc.State]engine.Step{"Posted": pass, "Sorting": sort},
@@ -54,6 +58,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 		Disks: func() map[string]string {
 			return map[string]string{"data": t.TempDir(), "new": "/there/is/no/such/place"}
 		},
+		Agents: func() []metrics.Agent { return *w.agents.Load() },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -87,6 +92,23 @@ func series(text string) map[string]string {
 		}
 	}
 	return all
+}
+
+// settled reads the metrics until they are what is wanted, or for long enough: an attempt is counted after the commit that ends it, for which others wait.
+func (w *world) settled(t *testing.T, want map[string]string) (got map[string]string) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(20 * time.Second); ; <-tick.C {
+		got = series(page(t, w))
+		missing := false
+		for name, want := range want {
+			missing = missing || got[name] != want
+		}
+		if !missing || time.Now().After(limit) {
+			return got
+		}
+	}
 }
 
 // lives lets jobs end in every way that a test can reach quickly.
