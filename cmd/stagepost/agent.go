@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -29,6 +32,7 @@ type agentSettings struct {
 	grace, keep, records         time.Duration
 	anyone                       bool
 	compat                       wire.Compat
+	shown                        map[string]wire.Service // services of the environment
 }
 
 func (c *cli) agent() *cobra.Command {
@@ -45,7 +49,7 @@ It prints one line with its address and its data directory when it is ready. On 
 ends them: they fail with the cause agent-stopped and keep their output. Those that wait are run after the next start. A second signal ends it at once; then, as after
 kill -9, payloads that ran end with it, are never run again, and fail with the cause agent-died.
 
-The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY and COMPAT of job-orchestrator are honoured where no flag says otherwise.`,
+The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY, COMPAT and SERVICE_<NAME>_BIND_RO of job-orchestrator are honoured where no flag says otherwise.`,
 		Example: "  stagepost agent --server https://jobs.example.org --data /srv/agent --token-file /etc/stagepost/agent.token\n" +
 			"  stagepost agent --listen 127.0.0.1:9000 --data /srv/agent --services /etc/stagepost/services.yaml",
 		Args: cobra.NoArgs,
@@ -80,7 +84,7 @@ func (a *agentSettings) complete(s *settings, flag func(string) bool) error {
 	if err != nil {
 		return usage(err)
 	}
-	a.data, a.server, a.compat, a.policy = s.Data, s.Server, env.Compat, string(env.ScriptPolicy)
+	a.data, a.server, a.compat, a.policy, a.shown = s.Data, s.Server, env.Compat, string(env.ScriptPolicy), env.Services
 	if !flag("data") && os.Getenv("DATA_PATH") != "" {
 		a.data = env.DataPath
 	}
@@ -172,10 +176,34 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 			mistakes = append(mistakes, a.exposed(o.Services))
 		}
 	}
+	mistakes = append(mistakes, a.show(&o))
 	if err := errors.Join(mistakes...); err != nil {
 		return o, usage(err)
 	}
 	return o, nil
+}
+
+// show adds the directories that SERVICE_<NAME>_BIND_RO shows. Without a file of services all others are served as well.
+func (a *agentSettings) show(o *agent.Options) error {
+	var wrong []error
+	for _, name := range slices.Sorted(maps.Keys(a.shown)) {
+		dirs := a.shown[name].BindRO
+		s, known := o.Services[name]
+		switch {
+		case len(dirs) == 0:
+			continue
+		case a.services != "" && !known:
+			wrong = append(wrong, fmt.Errorf("SERVICE_%s_BIND_RO: %s names no service %s", strings.ToUpper(name), a.services, name))
+			continue
+		case o.Services == nil:
+			o.Services, o.Others = map[string]agent.Service{}, true
+		}
+		for _, dir := range dirs {
+			s.Binds = append(s.Binds, sandbox.Bind{From: dir})
+		}
+		o.Services[name] = s
+	}
+	return errors.Join(wrong...)
 }
 
 // exposed refuses an address that scripts on the machine's network could use to order the agent about.

@@ -2,51 +2,115 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/client"
 )
 
+// drainFlags are those of drain and resume.
+type drainFlags struct {
+	token, note, actor string
+	noWait             bool
+}
+
+func (f *drainFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.token, "agent-token-file", "", "with a URL: file with the agent's token; defaults to none")
+	cmd.Flags().StringVarP(&f.note, "note", "m", "", "with a NAME: why; users whose jobs wait for it see it")
+	cmd.Flags().StringVar(&f.actor, "actor", "", "with a NAME: your name; defaults to the login name")
+}
+
 func (c *cli) agentDrain() *cobra.Command {
-	var token string
-	var noWait bool
+	var f drainFlags
 	cmd := &cobra.Command{
-		Use:   "drain URL",
+		Use:   "drain NAME|URL",
 		Short: "Have an agent take no payloads any more",
-		Long: `Has the agent refuse payloads, which go to others, and waits until those that it has are done: then its machine can be taken away. A restart of the agent or
-stagepost agent resume ends it.`,
-		Example: "  stagepost agent drain http://127.0.0.1:9000",
+		Long: `Has an agent get no new payloads and waits until those that it has are done: then its machine can be taken away.
+
+With the NAME of an agent the server is asked (--server), which sends it nothing more, however it is reached: also one that dials the server and has no address, an original
+client, a cluster. That holds over restarts of the server and of the agent, until stagepost agent resume NAME. Jobs for which there is no other agent wait, and lose no attempt.
+
+With its URL the agent itself is asked, and takes nothing from any server. A restart of the agent or stagepost agent resume URL ends that.`,
+		Example: "  stagepost agent drain node7 --note 'new disks'\n  stagepost agent drain http://127.0.0.1:9000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
-			remote, err := dialAgent(args[0], token)
+			if !isURL(args[0]) {
+				return c.drainNamed(ctx, args[0], true, &f)
+			}
+			remote, err := dialAgent(args[0], f.token)
 			if err != nil {
 				return err
 			}
 			defer remote.Close()
 			room, err := remote.Drain(ctx, true)
-			if err != nil || noWait {
-				return c.printRoom(room, err)
+			if err != nil || f.noWait {
+				return c.printRoom(room, noAgentAt(args[0], err))
 			}
-			return c.agentDrained(ctx, remote, room)
+			return c.agentDrained(ctx, room, unfinished(room), func(ctx context.Context) (compute.Room, int, error) {
+				room, err := remote.Room(ctx)
+				return room, unfinished(room), err
+			})
 		},
 	}
-	cmd.Flags().StringVar(&token, "agent-token-file", "", "file with the agent's token; defaults to none")
-	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for what it has")
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "do not wait for what it has")
 	return cmd
 }
 
-// agentDrained waits until the agent has no payload that has not ended.
-func (c *cli) agentDrained(ctx context.Context, remote *agent.Remote, room compute.Room) (err error) {
+// isURL tells whether an argument is an address and no name.
+func isURL(arg string) bool { return strings.ContainsAny(arg, ":/") }
+
+// noAgentAt says what to do when what answers at a URL is something else than an agent, most likely the server.
+func noAgentAt(url string, err error) error {
+	if !errors.Is(err, agent.ErrNoAgent) {
+		return err
+	}
+	return usagef("%s is not the address of an agent; if it is that of the server, name the agent: stagepost agent drain NAME --server %s", url, url)
+}
+
+// drainNamed asks the server, and waits for a drained agent.
+func (c *cli) drainNamed(ctx context.Context, name string, on bool, f *drainFlags) error {
+	if f.token != "" {
+		return usagef("--agent-token-file is for the URL of an agent; the server is asked with --token-file")
+	}
+	api, err := c.api()
+	if err != nil {
+		return err
+	}
+	now, err := api.DrainComputeAgent(ctx, name, on, client.Act{Actor: whoami(f.actor), Note: f.note})
+	if err != nil || !on || f.noWait {
+		return c.printRoom(roomOf(&now), err)
+	}
+	return c.agentDrained(ctx, roomOf(&now), now.Jobs, func(ctx context.Context) (compute.Room, int, error) {
+		now, err := api.DrainComputeAgent(ctx, name, true, client.Act{Actor: whoami(f.actor), Note: f.note}) // a second time it only tells
+		return roomOf(&now), now.Jobs, err
+	})
+}
+
+// unfinished is how many payloads an agent has that have not ended.
+func unfinished(room compute.Room) int { return room.Slots - room.Free + room.Waiting }
+
+// roomOf makes of what the server says of an agent what the agent would.
+func roomOf(a *client.ComputeAgent) compute.Room {
+	return compute.Room{
+		Kind: a.Kind, Services: a.Services, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting + a.Reserved, Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Memory: a.Memory, Cores: a.Cores,
+		Detail: a.Detail,
+	}
+}
+
+// agentDrained waits until an agent has no payload that has not ended.
+func (c *cli) agentDrained(ctx context.Context, room compute.Room, left int, look func(context.Context) (compute.Room, int, error)) (err error) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for told := -1; ; {
-		left := room.Slots - room.Free + room.Waiting
 		if left == 0 {
 			return c.printRoom(room, nil)
 		}
@@ -59,33 +123,36 @@ func (c *cli) agentDrained(ctx context.Context, remote *agent.Remote, room compu
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		if room, err = remote.Room(ctx); err != nil {
+		if room, left, err = look(ctx); err != nil {
 			return err
 		}
 	}
 }
 
 func (c *cli) agentResume() *cobra.Command {
-	var token string
+	var f drainFlags
 	cmd := &cobra.Command{
-		Use:     "resume URL",
+		Use:     "resume NAME|URL",
 		Short:   "Have a drained agent take payloads again",
-		Long:    `Ends what stagepost agent drain began.`,
-		Example: "  stagepost agent resume http://127.0.0.1:9000",
+		Long:    `Ends what stagepost agent drain began: with a NAME at the server, with a URL at the agent itself.`,
+		Example: "  stagepost agent resume node7\n  stagepost agent resume http://127.0.0.1:9000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
-			remote, err := dialAgent(args[0], token)
+			if !isURL(args[0]) {
+				return c.drainNamed(ctx, args[0], false, &f)
+			}
+			remote, err := dialAgent(args[0], f.token)
 			if err != nil {
 				return err
 			}
 			defer remote.Close()
 			room, err := remote.Drain(ctx, false)
-			return c.printRoom(room, err)
+			return c.printRoom(room, noAgentAt(args[0], err))
 		},
 	}
-	cmd.Flags().StringVar(&token, "agent-token-file", "", "file with the agent's token; defaults to none")
+	f.add(cmd)
 	return cmd
 }
 

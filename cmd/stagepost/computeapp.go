@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/detect"
 	"github.com/stagepost/stagepost/app/compute/legacy"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/app/compute/slurm"
@@ -22,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -54,7 +56,7 @@ func computeSite(s *settings) (*site.Site, *wire.Config, error) {
 			return nil, nil, usage(err)
 		}
 		c = &read
-		if err := all.Add(c); err != nil {
+		if err := errors.Join(noQuota(c), all.Add(c)); err != nil {
 			return nil, nil, usage(err)
 		}
 		if s.ComputeListen == "" {
@@ -76,6 +78,7 @@ func (r *running) openCompute(s *settings) (*computeApp, error) {
 	o := compute.Options{
 		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, NoRetry: s.ComputeRetries == 0, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: s.ComputeKeep, UserBytes: s.ComputeUserBytes,
 		NeedScript: env.StrictUpload, Policy: env.ScriptPolicy, InjectTrap: env.LegacyInjectTrap, Resend: env.LegacyRedispatch, Log: r.log,
+		Ended: r.metrics.ComputeEnded, Moved: r.metrics.ComputeMoved,
 	}
 	if env.Compat == wire.Strict && s.isDefault("compute.strict") {
 		s.ComputeStrict = true
@@ -89,11 +92,14 @@ func (r *running) openCompute(s *settings) (*computeApp, error) {
 	if _, set := os.LookupEnv("DISPATCH_RETRIES"); set && s.isDefault("compute.retries") {
 		o.Retries, o.NoRetry = env.DispatchRetries+1, env.DispatchRetries == 0
 	}
-	app, err := compute.New(o)
-	if err != nil {
+	c := &computeApp{site: all, agents: map[string]compute.Executor{}}
+	for i := range o.Services {
+		s := &o.Services[i]
+		s.Bare = func() bool { return c.bare(s.Name, s.Agents) }
+	}
+	if c.App, err = compute.New(o); err != nil {
 		return nil, err
 	}
-	c := &computeApp{App: app, site: all, agents: map[string]compute.Executor{}}
 	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, s, env), c.openTunnels(r), c.openTES(r, s)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -137,9 +143,10 @@ func (c *computeApp) openAgents(r *running, s *settings, env *wire.Config) error
 			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition, Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
 				Services: a.Services, Poll: a.Slurm.Poll.Duration, Log: r.log})
 		case a.Legacy != "" || a.Endpoints != nil:
-			x, err = dialLegacy(&a, env.LegacyRedispatch)
+			x, err = c.dialOriginal(&a, env.LegacyRedispatch)
 		case a.Tunnel:
-			continue // it comes by itself
+			c.Expect(a.Name) // it comes by itself
+			continue
 		}
 		if err != nil {
 			return usagef("agent %s: %v", a.Name, err)
@@ -161,17 +168,90 @@ func remoteAgent(name, url, tokenFile string) (compute.Executor, error) {
 	return agent.Dial(o)
 }
 
-func dialLegacy(a *site.Agent, resend bool) (compute.Executor, error) {
-	o := legacy.Options{Services: a.Services, Resend: resend}
+// dialOriginal makes the executor of an address of job-orchestrator. Whether an original client is there or an agent of ours is found out where variables give it; the services file says
+// what it means.
+func (c *computeApp) dialOriginal(a *site.Agent, resend bool) (compute.Executor, error) {
+	o := legacy.Options{Services: a.Services, Resend: resend, Record: c.record, Service: c.service}
 	if a.Endpoints != nil {
 		o.Endpoints = *a.Endpoints
-		return legacy.New(o)
+		return detect.New(detect.Options{Name: a.Name, Original: o})
 	}
 	var err error
 	if o.Endpoints, err = wire.AgentAt(a.Legacy); err != nil {
 		return nil, err
 	}
 	return legacy.New(o)
+}
+
+// record gives what the server knows of a job.
+func (c *computeApp) record(ctx context.Context, id job.ID) (job.Job, error) {
+	return c.engine.Store().Get(ctx, id)
+}
+
+// service gives a service by its name, or nothing of it.
+func (c *computeApp) service(name string) compute.Service {
+	all := c.Services()
+	if i := slices.IndexFunc(all, func(s compute.Service) bool { return s.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return compute.Service{}
+}
+
+// bare tells whether only original clients of job-orchestrator serve a service, as far as they answered: named are its agents, none: all.
+func (c *computeApp) bare(service string, named []string) bool {
+	serve := 0
+	for _, a := range c.Agents() {
+		if len(named) > 0 && !slices.Contains(named, a.Name) || len(a.Services) > 0 && !slices.Contains(a.Services, service) {
+			continue
+		}
+		if a.Kind != legacy.Kind {
+			return false
+		}
+		serve++
+	}
+	return serve > 0
+}
+
+// Join puts an agent on the roster. With each parcel it hears which paths and which network the server's services count on.
+func (c *computeApp) Join(name string, x compute.Executor) {
+	if t, ok := x.(telling); ok {
+		if _, cluster := x.(*slurm.Slurm); !cluster {
+			x = &asking{t, c.site.Services}
+		}
+	}
+	c.App.Join(name, x)
+}
+
+// telling is an executor that tells when something changes: our agents, and addresses that one may be at.
+type telling interface {
+	compute.Executor
+	compute.Teller
+}
+
+// asking tells an agent what the service of a parcel counts on. What the agent's owner does not allow it refuses.
+type asking struct {
+	telling
+	services []site.Service
+}
+
+// Submit is part of compute.Executor.
+func (x *asking) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
+	q := *p
+	if i := slices.IndexFunc(x.services, func(s site.Service) bool { return s.Name == p.Service }); i >= 0 {
+		q.Binds = x.services[i].Binds
+		if q.Network = x.services[i].Network; q.Network == "none" {
+			q.Network = ""
+		}
+	}
+	return x.telling.Submit(ctx, &q)
+}
+
+// Kind tells what is known of it before it answers.
+func (x *asking) Kind() string {
+	if k, ok := x.telling.(interface{ Kind() string }); ok {
+		return k.Kind()
+	}
+	return "agent"
 }
 
 // Works are the kinds that the engine is to be made with.

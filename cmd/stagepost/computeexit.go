@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -137,18 +136,15 @@ func (c *cli) exitRun(err error, n int) int {
 		inner = o.error
 	}
 	if c.out.mode == modeJSON {
-		p := client.ProblemOf(err)
-		if p == nil {
-			p = &client.Problem{Kind: job.KindOf(inner), Detail: err.Error()}
-			if errors.As(err, &e) {
-				p.Kind, p.Job = job.Refused, e.job.ID
-			}
+		if p := client.ProblemOf(err); p != nil {
+			c.writeProblem(p, n)
+			return n
 		}
-		text, _ := json.Marshal(struct {
-			*client.Problem
-			Exit int `json:"exit"`
-		}{p, n}) // plain fields: cannot fail
-		fmt.Fprintf(c.err, "%s\n", text)
+		own := ownProblem{Kind: job.KindOf(inner), Detail: err.Error(), Exit: n}
+		if errors.As(err, &e) {
+			own.Kind, own.Job, own.State, own.Cause = job.Refused, e.job.ID, e.job.State, e.job.Cause
+		}
+		c.writeOwn(own)
 		return n
 	}
 	for _, text := range sentences(err) {
@@ -158,7 +154,8 @@ func (c *cli) exitRun(err error, n int) int {
 	switch {
 	case errors.As(err, &e):
 		hint = fmt.Sprintf("stagepost results %s fetches what it left; stagepost retry %s runs it again", e.job.ID, e.job.ID)
-		if e.job.Results == nil {
+		var lost resultsLost
+		if e.job.Results == nil || c.flagGiven("out") && !errors.As(err, &lost) { // there is nothing to fetch, or it was fetched
 			hint = fmt.Sprintf("stagepost why %s; stagepost retry %s runs it again", e.job.ID, e.job.ID)
 		}
 	case !errors.Is(err, errAbandoned):

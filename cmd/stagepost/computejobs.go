@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 )
@@ -17,6 +19,24 @@ import (
 const computePrefix = "cmp_"
 
 func isCompute(id string) bool { return strings.HasPrefix(id, computePrefix) }
+
+// isNumber tells whether an argument is the number of a job and no id: ids begin with letters.
+func isNumber(arg string) bool {
+	return arg != "" && strings.Trim(arg, "0123456789") == ""
+}
+
+// jobID gives the id that an argument means: itself, or of a bare number that of the compute job that has it. Only compute jobs are called by their numbers.
+func jobID(ctx context.Context, api *client.Client, arg string) (job.ID, error) {
+	if !isNumber(arg) {
+		return job.ID(arg), nil
+	}
+	n, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil || n < 1 {
+		return "", usagef("%.40q is no number of a compute job", arg)
+	}
+	j, err := api.ComputeNumber(ctx, n)
+	return j.ID, err
+}
 
 // computeFilter are the flags of jobs.
 type computeFilter struct {
@@ -43,6 +63,9 @@ place in the queue of its service. With --watch the list is drawn again every tw
 			}
 			if f.open && f.ended {
 				return usagef("either --open or --ended")
+			}
+			if err := areComputeStates(f.States); err != nil {
+				return err
 			}
 			if f.open || f.ended {
 				f.Ended = &f.ended
@@ -147,7 +170,7 @@ func (c *cli) whyShort(j *client.ComputeJob) string {
 // runtimeOf gives how long a script ran, or has been running.
 func runtimeOf(j *client.ComputeJob, now time.Time) string {
 	switch {
-	case j.Ending != nil && j.Ended:
+	case j.Ending != nil && j.Ended && j.Ending.WallMS > 0:
 		return (time.Duration(j.Ending.WallMS) * time.Millisecond).String()
 	case j.Started.IsZero():
 		return ""
@@ -164,6 +187,10 @@ func exitText(j *client.ComputeJob) string {
 		return ""
 	case e.Signal != "":
 		return e.Signal
+	case e.ExitCode < 0 && j.Started.IsZero(): // it never ran
+		return ""
+	case e.ExitCode < 0:
+		return "unknown"
 	default:
 		return strconv.Itoa(e.ExitCode)
 	}
@@ -210,8 +237,27 @@ func (c *cli) completeCompute(cmd *cobra.Command) {
 		_ = cmd.RegisterFlagCompletionFunc("service", c.completeServices)
 	}
 	if cmd.Flags().Lookup("state") != nil {
-		c.complete(cmd, "state", stateNames()...)
+		c.complete(cmd, "state", computeStates()...)
 	}
+}
+
+// computeStates lists the states of compute jobs.
+func computeStates() []string {
+	var names []string
+	for _, stage := range compute.JobLife.Stages() {
+		names = append(names, string(stage.State))
+	}
+	return names
+}
+
+// areComputeStates refuses what is no state of compute jobs, in any case. The server knows the states of all kinds, of which the others' would only give an empty list.
+func areComputeStates(states []string) error {
+	for _, state := range states {
+		if !slices.ContainsFunc(computeStates(), func(name string) bool { return strings.EqualFold(name, state) }) {
+			return usagef("--state: compute jobs have no state %.40q (known: %s)", state, strings.Join(computeStates(), ", "))
+		}
+	}
+	return nil
 }
 
 // completeServices offers the services.

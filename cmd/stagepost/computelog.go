@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -22,7 +23,10 @@ func (c *cli) readOutput(ctx context.Context, api *client.Client, id job.ID, str
 		if err != nil && ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return c.tellCut(ctx, api, id)
 	}
 	streams := []string{stream}
 	if stream == client.Both {
@@ -33,7 +37,30 @@ func (c *cli) readOutput(ctx context.Context, api *client.Client, id job.ID, str
 			return err
 		}
 	}
-	return nil
+	return c.tellCut(ctx, api, id)
+}
+
+// tellCut says on standard error that a job wrote more than is kept; with -o json the job says so itself (log_cut).
+func (c *cli) tellCut(ctx context.Context, api *client.Client, id job.ID) error {
+	if c.out.mode == modeJSON {
+		return nil
+	}
+	j, err := api.ComputeJob(ctx, id)
+	if err == nil {
+		c.sayCut(&j)
+	}
+	return err
+}
+
+func (c *cli) sayCut(j *client.ComputeJob) {
+	if j.Ending == nil || !j.Ending.LogCut || c.out.mode == modeJSON {
+		return
+	}
+	most := "its limit"
+	if j.Limits != nil && j.Limits.Output > 0 {
+		most = fmt.Sprintf("its limit of %d bytes", j.Limits.Output)
+	}
+	newPrinter(c.err).line("stagepost: %s wrote more than is kept: each of standard output and error was cut at %s, and the rest is gone (--limit output=SIZE keeps more)", j.ID, most)
 }
 
 // readStream prints one stream as far as it is there.

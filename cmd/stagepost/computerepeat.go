@@ -17,6 +17,7 @@ func (c *cli) clone() *cobra.Command {
 	var a act
 	var env, labels, limits []string
 	var priority int
+	var callback string
 	cmd := &cobra.Command{
 		Use:   "clone ID",
 		Short: "Make a new compute job of the files of another, with changes",
@@ -40,6 +41,9 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 					return usagef("--limit: %w", err)
 				}
 			}
+			if cmd.Flags().Changed("callback") {
+				r.Callback = &callback
+			}
 			if cmd.Flags().Changed("priority") {
 				r.Priority = &priority
 			}
@@ -48,7 +52,11 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 			if err != nil {
 				return err
 			}
-			j, err := api.CloneCompute(ctx, job.ID(args[0]), r)
+			id, err := jobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			j, err := api.CloneCompute(ctx, id, r)
 			if err != nil {
 				return err
 			}
@@ -63,8 +71,9 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 	f.StringArrayVar(&labels, "label", nil, "other labels, in place of all: NAME=VALUE; may be given again")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.IntVar(&priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
+	f.StringVar(&callback, "callback", "", "another URL that is told of the job's end; empty: none")
 	f.StringVarP(&a.note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&a.as, "as", "operator", "who asks: operator or owner")
+	f.StringVar(&a.as, "as", "", "who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
 	f.StringVar(&a.actor, "actor", "", "your name in the history; defaults to the login name")
 	c.complete(cmd, "as", "operator", "owner")
 	c.completeCompute(cmd)
@@ -77,6 +86,10 @@ var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, jo
 	"cancel": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
 		return api.CancelCompute(ctx, id, *a)
 	},
+	"clean": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
+		return api.CleanCompute(ctx, id, *a)
+	},
+	"delete": noDelete,
 	"retry": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
 		return api.RetryCompute(ctx, id, client.ComputeRepeat{Confirm: a.Confirm, Note: a.Note, Actor: a.Actor, As: a.As})
 	},
@@ -84,6 +97,10 @@ var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, jo
 
 // cause causes an event on a job, by the way that its application has for it.
 func cause(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (client.Job, error) {
+	id, err := jobID(ctx, api, string(id))
+	if err != nil {
+		return client.Job{}, err
+	}
 	do := computeEvents[e]
 	if do == nil || !isCompute(string(id)) {
 		return api.Do(ctx, id, e, *a)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,7 +49,11 @@ With --partial it fetches what a job that runs has made so far; --list shows the
 			if err != nil {
 				return err
 			}
-			id, files := job.ID(args[0]), args[1:]
+			id, err := jobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			files := args[1:]
 			switch {
 			case list && (partial || out != "" || len(files) > 0):
 				return usagef("--list stands alone")
@@ -57,7 +62,11 @@ With --partial it fetches what a job that runs has made so far; --list shows the
 			case list:
 				return c.listFiles(ctx, api, id)
 			case len(files) > 0:
-				return c.fetchFiles(ctx, api, id, files, out)
+				err := c.fetchFiles(ctx, api, id, files, out)
+				if err == nil && (slices.Contains(files, client.Stdout) || slices.Contains(files, client.Stderr)) {
+					err = c.tellCut(ctx, api, id)
+				}
+				return err
 			}
 			return c.fetchResults(ctx, api, id, out, partial)
 		},
@@ -88,6 +97,9 @@ func (c *cli) listFiles(ctx context.Context, api *client.Client, id job.ID) erro
 	rows := make([][]string, len(all))
 	for i, f := range all {
 		rows[i] = []string{f.From, f.Name, strconv.FormatInt(f.Size, 10), f.Mode, c.out.when(f.Modified)}
+	}
+	if j, err := api.ComputeJob(ctx, id); err == nil { // the list is right without it
+		c.sayLeft(&j)
 	}
 	return c.out.table([]string{"FROM", "NAME", "BYTES", "MODE", "AGE"}, rows)
 }
@@ -125,6 +137,8 @@ func (c *cli) fetchResults(ctx context.Context, api *client.Client, id job.ID, o
 	if err != nil || c.out.mode == modeJSON {
 		return err
 	}
+	c.sayCut(&j)
+	c.sayLeft(&j)
 	return c.out.sheet([][2]string{{"fetched", out}})
 }
 
@@ -135,7 +149,12 @@ func (c *cli) wholeResults(ctx context.Context, api *client.Client, j *client.Co
 		return err
 	}
 	defer d.Body.Close()
-	return whole(c.out, d, "the results")
+	if err := whole(c.out, d, "the results"); err != nil {
+		return err
+	}
+	c.sayCut(j)
+	c.sayLeft(j)
+	return nil
 }
 
 // whole copies a download, which must be as long as it was announced.
@@ -223,10 +242,18 @@ func (c *cli) unpackZip(ctx context.Context, name, out string) error {
 		return fmt.Errorf("the results are in %s, and are not unpacked: %w", name, err)
 	}
 	if links > 0 {
-		newPrinter(c.err).line("stagepost: %d symbolic links are not unpacked; %s has them", links, name)
+		newPrinter(c.err).line("stagepost: %s", linksKept(links, name))
 		return nil
 	}
 	return os.Remove(name)
+}
+
+// linksKept tells of the symbolic links that stay packed.
+func linksKept(links int, name string) string {
+	if links == 1 {
+		return fmt.Sprintf("1 symbolic link is not unpacked; %s has it", name)
+	}
+	return fmt.Sprintf("%d symbolic links are not unpacked; %s has them", links, name)
 }
 
 // withoutLinks copies a ZIP as it is packed, without its symbolic links, and tells how many those are.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -67,7 +69,7 @@ Stagepost could not run it, or does not know what became of it. Wrong usage is 2
 			defer cancel()
 			api, err := c.api()
 			if err != nil {
-				return err
+				return outside(err)
 			}
 			return outside(c.runFiles(ctx, api, &r, files))
 		},
@@ -88,6 +90,7 @@ func (r *computeRun) bind(cmd *cobra.Command) {
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the owner of the token, else to the login name")
 	f.IntVar(&r.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
 	f.BoolVar(&r.keepInputs, "inputs", false, "the results hold the inputs, too; defaults to what the service says")
+	f.StringVar(&r.Callback, "callback", "", "a URL that is told of the job's end, signed; the service names the hosts to which it may lead")
 	f.BoolVar(&r.detach, "detach", false, "print the job and do not follow it")
 	f.StringVar(&r.out, "out", "", "unpack the results into this directory, which must not be there")
 	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
@@ -177,19 +180,21 @@ func sourcesOf(names []string) (files []client.ComputeSource, end func(), err er
 	}
 	seen := map[string]string{}
 	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			end()
-			return nil, nil, usage(err)
+		info, err := os.Stat(name) // first: opening a pipe waits for its writer
+		var f *os.File
+		if err == nil && (info.IsDir() || info.Mode().IsRegular()) {
+			if f, err = os.Open(name); err == nil {
+				open = append(open, f)
+				info, err = f.Stat()
+			}
 		}
-		open = append(open, f)
-		info, err := f.Stat()
 		switch {
 		case err != nil:
+			err = usage(err)
 		case info.IsDir():
 			err = usagef("%s is a directory, and uploads are flat: pack it (tar -czf %s.tgz %s), and unpack it in %s", name, filepath.Base(name), name, scriptName)
 		case !info.Mode().IsRegular():
-			err = usagef("%s is no regular file", name)
+			err = usagef("%s is %s and no regular file: what comes out of it cannot be read twice, as an upload may need; copy it into a file first", name, kindOf(info.Mode()))
 		case seen[filepath.Base(name)] != "":
 			err = usagef("%s and %s would be one file: uploads are flat", seen[filepath.Base(name)], name)
 		}
@@ -201,6 +206,19 @@ func sourcesOf(names []string) (files []client.ComputeSource, end func(), err er
 		files = append(files, client.ComputeSource{Name: filepath.Base(name), Size: info.Size(), Content: f})
 	}
 	return files, end, nil
+}
+
+// kindOf names what is no file and no directory.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return "something else"
 }
 
 // runFiles hands an order in and follows it to its end.
@@ -222,6 +240,9 @@ func (c *cli) runFiles(ctx context.Context, api *client.Client, r *computeRun, n
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+		if p := client.ProblemOf(err); p != nil && (p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity) {
+			err = usage(err) // the server judges the order as the flags are judged here
+		}
 		return err
 	}
 	if r.detach {
@@ -234,6 +255,8 @@ func (c *cli) runFiles(ctx context.Context, api *client.Client, r *computeRun, n
 	if j, err = f.toEnd(ctx); err != nil {
 		return err
 	}
+	c.sayCut(&j)
+	c.sayLeft(&j)
 	if c.out.mode == modeJSON {
 		if err := c.message(struct {
 			Job *client.ComputeJob `json:"job"`

@@ -146,22 +146,43 @@ func sentences(err error) []string {
 
 // tellJSON writes the error as the API would.
 func (c *cli) tellJSON(err error, n int) {
-	p := client.ProblemOf(err)
-	if p == nil {
-		p = &client.Problem{Kind: job.KindOf(err), Detail: err.Error()}
-		switch n {
-		case exitUsage:
-			p.Kind = job.Invalid
-		case exitTimeout:
-			p.Kind, p.Detail = job.Unavailable, errTimeout.Error()
-		case exitFailed:
-			p.Kind = job.Refused
-		}
+	if p := client.ProblemOf(err); p != nil {
+		c.writeProblem(p, n)
+		return
 	}
+	p := ownProblem{Kind: job.KindOf(err), Detail: err.Error(), Exit: n}
+	switch n {
+	case exitUsage:
+		p.Kind = job.Invalid
+	case exitTimeout:
+		p.Kind, p.Detail = job.Unavailable, errTimeout.Error()
+	case exitFailed:
+		p.Kind = job.Refused
+	}
+	c.writeOwn(p)
+}
+
+// writeProblem writes what a server said, with the exit code.
+func (c *cli) writeProblem(p *client.Problem, n int) {
 	text, _ := json.Marshal(struct {
 		*client.Problem
 		Exit int `json:"exit"`
 	}{p, n}) // plain fields: cannot fail
+	fmt.Fprintf(c.err, "%s\n", text)
+}
+
+// ownProblem is a problem that no server told: it has none of what only an answer of HTTP has.
+type ownProblem struct {
+	Detail string          `json:"detail"`
+	Kind   job.ErrorKind   `json:"kind"`
+	Job    job.ID          `json:"job,omitempty"`
+	State  lifecycle.State `json:"state,omitempty"`
+	Cause  string          `json:"cause,omitempty"`
+	Exit   int             `json:"exit"`
+}
+
+func (c *cli) writeOwn(p ownProblem) {
+	text, _ := json.Marshal(p) // plain fields: cannot fail
 	fmt.Fprintf(c.err, "%s\n", text)
 }
 
@@ -235,11 +256,28 @@ func (c *cli) calledPath() string {
 	return c.called.CommandPath()
 }
 
+// flagGiven tells whether the command was called with a flag.
+func (c *cli) flagGiven(name string) bool {
+	return c.called != nil && c.called.Flags().Changed(name)
+}
+
+// ofCompute tells whether the command was about compute jobs: it is for nothing else, or was given an id or a number of one.
+func (c *cli) ofCompute() bool {
+	switch c.calledPath() {
+	case "stagepost run", "stagepost jobs", "stagepost results", "stagepost clone":
+		return true
+	}
+	return slices.ContainsFunc(c.called.Flags().Args(), func(arg string) bool { return isCompute(arg) || isNumber(arg) })
+}
+
 // shows names the command that lists what was looked for.
 func (c *cli) shows() string {
 	path := strings.Fields(c.calledPath())
 	if len(path) < 2 {
 		return "stagepost list shows what there is"
+	}
+	if c.ofCompute() {
+		return "stagepost jobs shows what there is"
 	}
 	scoped := c.called.Flags().NArg() == 0
 	switch name := path[1]; {

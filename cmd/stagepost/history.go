@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *cli) history() *cobra.Command {
@@ -24,9 +23,13 @@ func (c *cli) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			id, err := jobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
 			entries := []client.Event{}
 			for {
-				more, err := api.History(ctx, job.ID(args[0]), int64(len(entries)), 10_000)
+				more, err := api.History(ctx, id, int64(len(entries)), 10_000)
 				if err != nil {
 					return err
 				}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +20,6 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 func (c *cli) importJobs() *cobra.Command {
@@ -32,10 +31,12 @@ func (c *cli) importJobs() *cobra.Command {
 		Long: `Takes over the jobs in the database of a job-orchestrator server (db.sqlite), with their files and results, into a data directory on which no
 server runs. Jobs keep their ids, so that the users' scripts find them. Completed jobs can be downloaded as before; queued ones run when the server starts.
 
-What a job's original client had not told by then is not known here: jobs that were at a client become Failed, and their users submit them again. Cleaned jobs
-are left out: there is nothing of them but the word. Files are kept for compute.keep from now on.
+What a job's original client had not told by then is not known here: jobs that were at a client become Failed with the cause lost, and their users submit them again.
+Queued jobs whose files are gone become Invalid, completed ones whose results are gone or damaged Failed. Cleaned jobs are left out: there is nothing of them but the word.
+Jobs keep the time of their creation; when one ended the original does not say. Files are kept for compute.keep from the server's next start on.
 
-May be repeated: a job that is here already is left as it is. The original's files are only read.`,
+May be repeated: a job that is here already is left as it is, and counted as such. The original's files are only read. With --dry-run they are looked at in the same way, and
+the numbers are those of the import.`,
 		Example: "  stagepost import --data /srv/stagepost --database /srv/orchestrator/db.sqlite --compute-services services.yaml --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,22 +57,28 @@ May be repeated: a job that is here already is left as it is. The original's fil
 
 // takeover counts what became of the original's jobs.
 type takeover struct {
-	Taken   int            `json:"taken"`
-	Left    int            `json:"left_out"` // cleaned ones
-	Failed  int            `json:"failed"`   // of the taken ones: nobody knows how they ended, or their files are gone
-	ByWord  map[string]int `json:"by_status"`
+	Taken   int            `json:"taken"`     // that were not here before
+	There   int            `json:"there"`     // that were
+	Left    int            `json:"left_out"`  // cleaned ones
+	Failed  int            `json:"failed"`    // of the taken ones, those that had not failed there: nobody knows how they ended, or their files are gone or damaged
+	ByWord  map[string]int `json:"by_status"` // of all
 	Notices []string       `json:"notices,omitempty"`
+	Unsaid  int            `json:"notices_left_out,omitempty"`
 }
 
-// oldJob is a row of the original's table of jobs.
-type oldJob struct {
-	id, user      int64
-	service, word string
-	dir, created  string
+// mostNotices is how many notices are given.
+const mostNotices = 1000
+
+func (t *takeover) notice(text string) {
+	if len(t.Notices) >= mostNotices {
+		t.Unsaid++
+		return
+	}
+	t.Notices = append(t.Notices, text)
 }
 
 // takeOver reads the original's database and makes jobs of its rows, in the order of their ids.
-func (c *cli) takeOver(ctx context.Context, database string, dry bool) (*takeover, error) {
+func (c *cli) takeOver(ctx context.Context, database string, dry bool) (done *takeover, err error) {
 	old, err := oldJobs(database)
 	if err != nil {
 		return nil, err
@@ -81,181 +88,155 @@ func (c *cli) takeOver(ctx context.Context, database string, dry bool) (*takeove
 		return nil, err
 	}
 	known := all.Compute()
-	var missing []string
-	for _, o := range old {
-		lacks := !slices.ContainsFunc(known, func(s compute.Service) bool { return s.Name == o.service })
-		if lacks && wire.ParseStored(o.word) != wire.Cleaned && !slices.Contains(missing, o.service) {
-			missing = append(missing, o.service)
-		}
-	}
-	if len(missing) > 0 {
+	if missing := unserved(old, known); len(missing) > 0 {
 		return nil, usagef("services that the jobs name and --compute-services does not: %s", strings.Join(missing, ", "))
 	}
-	done := &takeover{ByWord: map[string]int{}}
-	if dry {
-		for _, o := range old {
-			done.count(&o)
-		}
-		return done, nil
-	}
 	dir, err := filepath.Abs(c.settings.Data)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
 	if err != nil {
+		return nil, err
+	}
+	done = &takeover{ByWord: map[string]int{}}
+	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); dry && errors.Is(err, fs.ErrNotExist) { // nothing is here, and nothing is to be
+		return done, done.all(ctx, old, &newcomer{now: time.Now()})
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
-	app, err := compute.New(compute.Options{Dir: dir, Services: known})
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
+	defer func() { err = errors.Join(err, store.Close()) }()
+	to := &newcomer{store: store, now: time.Now()}
+	if dry {
+		return done, done.all(ctx, old, to)
 	}
-	e, err := engine.New(store, app.Works(), engine.Options{})
-	if err == nil {
-		app.Bind(e)
-		for i := range old {
-			if err = takeOne(ctx, app, e, &old[i], done); err != nil {
-				err = fmt.Errorf("job %d: %w", old[i].id, err)
-				break
-			}
+	if to.app, err = compute.New(compute.Options{Dir: dir, Services: known}); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, to.app.Close()) }()
+	if to.engine, err = engine.New(store, to.app.Works(), engine.Options{}); err != nil {
+		return nil, err
+	}
+	to.app.Bind(to.engine)
+	return done, done.all(ctx, old, to)
+}
+
+// unserved lists the services that jobs name and nobody knows.
+func unserved(old []oldJob, known []compute.Service) (missing []string) {
+	for _, o := range old {
+		lacks := !slices.ContainsFunc(known, func(s compute.Service) bool { return s.Name == o.service })
+		if lacks && wire.ParseStored(o.word) != wire.Cleaned && !slices.Contains(missing, o.service) {
+			missing = append(missing, o.service)
 		}
 	}
-	return done, errors.Join(err, app.Close(), store.Close())
+	return missing
 }
 
-// count notes a job and tells as what it is taken over; nil: it is not, or it runs here.
-func (t *takeover) count(o *oldJob) (as *compute.Imported, leave bool) {
+// newcomer is where jobs are taken over to. Without an engine nothing is, and without a store nothing is there.
+type newcomer struct {
+	store  job.Store
+	app    *compute.App
+	engine *engine.Engine
+	now    time.Time
+}
+
+// all takes all jobs over. An error names the job.
+func (t *takeover) all(ctx context.Context, old []oldJob, to *newcomer) error {
+	for i := range old {
+		if err := t.one(ctx, &old[i], to); err != nil {
+			return fmt.Errorf("job %d: %w", old[i].id, err)
+		}
+	}
+	return nil
+}
+
+// one takes a job over, or counts it, unless it is here already.
+func (t *takeover) one(ctx context.Context, o *oldJob, to *newcomer) error {
 	word := wire.ParseStored(o.word)
-	t.ByWord[string(word)]++
-	as = &compute.Imported{From: "job-orchestrator", Created: o.created}
-	switch word {
-	case wire.Cleaned:
+	j, there, err := to.find(ctx, o)
+	if err != nil {
+		return err
+	}
+	if there {
+		t.ByWord[string(word)]++
+		t.There++
+		return to.callOff(ctx, &j)
+	}
+	if word == wire.Cleaned {
+		t.ByWord[string(word)]++
 		t.Left++
-		return nil, true
-	case wire.Queued:
-		as = nil
-	case wire.Completed:
-		as.Word = compute.ImportCompleted
-	case wire.Invalid:
-		as.Word = compute.ImportInvalid
-	case wire.Killed:
-		as.Word = compute.ImportKilled
-	case wire.Failed:
-		as.Word = compute.ImportFailed
-	default:
-		as.Word = compute.ImportFailed
-		t.Failed++
-		t.notice("job %d was %s: what its client made of it is not known here, and it counts as failed", o.id, word)
-	}
-	t.Taken++
-	return as, false
-}
-
-func (t *takeover) notice(format string, args ...any) {
-	if len(t.Notices) < 100 {
-		t.Notices = append(t.Notices, fmt.Sprintf(format, args...))
-	}
-}
-
-// takeOne makes a job of a row.
-func takeOne(ctx context.Context, app *compute.App, e *engine.Engine, o *oldJob, done *takeover) error {
-	as, leave := done.count(o)
-	if leave {
 		return nil
 	}
-	u, err := app.Begin(ctx)
+	f, err := o.look(ctx)
+	if err != nil {
+		return err
+	}
+	w := o.will(&f, to.now)
+	if to.engine != nil {
+		if err := to.take(ctx, o, &w); err != nil {
+			return err
+		}
+	}
+	t.ByWord[string(word)]++
+	t.Taken++
+	if w.fails {
+		t.Failed++
+	}
+	for _, n := range w.notices {
+		t.notice(n)
+	}
+	return nil
+}
+
+// find gives the job that was made of a row before.
+func (to *newcomer) find(ctx context.Context, o *oldJob) (j job.Job, there bool, err error) {
+	if to.store == nil {
+		return j, false, nil
+	}
+	page, err := to.store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, Number: o.id, Limit: 1})
+	if err != nil || len(page.Jobs) == 0 {
+		return j, false, err
+	}
+	if j = page.Jobs[0]; j.Key != o.key() || j.Owner != o.owner() {
+		return j, false, job.Errorf(job.Conflict, "import", j.ID, "the id %d is another job's here: import into a data directory without compute jobs of its own", o.id)
+	}
+	return j, true, nil
+}
+
+// take makes a job of a row.
+func (to *newcomer) take(ctx context.Context, o *oldJob, w *will) error {
+	u, err := to.app.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer u.Discard()
-	results, err := copyOld(u, o.dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		done.notice("job %d: its directory %s is gone", o.id, o.dir)
-		if as == nil || as.Word == compute.ImportCompleted {
-			as = &compute.Imported{From: "job-orchestrator", Word: compute.ImportFailed, Created: o.created}
-			done.Failed++
+	if w.files {
+		if err := o.copy(u, w.as != nil); err != nil {
+			return err
 		}
-	case err != nil:
-		return err
-	case results && as != nil:
-		as.Results = "output.zip"
 	}
-	user := strconv.FormatInt(o.user, 10)
 	j, err := u.Commit(ctx, compute.Order{
-		Owner: "user-" + user, User: user, Service: o.service, Key: "job-orchestrator/" + strconv.FormatInt(o.id, 10), Number: o.id, Imported: as, By: lifecycle.Operator, Actor: "import",
+		Owner: o.owner(), User: strconv.FormatInt(o.user, 10), Service: o.service, Key: o.key(), Number: o.id, Created: w.created, Imported: w.as, By: lifecycle.Operator, Actor: "import",
+		Note: "it was " + strings.ToLower(string(wire.ParseStored(o.word))) + " at job-orchestrator",
 	})
-	if err == nil && j.Number != o.id {
-		err = job.Errorf(job.Conflict, "import", j.ID, "it is here under the id %d", j.Number)
+	if err != nil {
+		return err
 	}
-	if err == nil && as != nil && as.Word == compute.ImportKilled && !j.Ended {
-		_, err = e.Do(ctx, engine.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import", Note: "it was killed at the original"})
+	if j.Number != o.id {
+		return job.Errorf(job.Conflict, "import", j.ID, "it is here under the id %d", j.Number)
 	}
+	return to.callOff(ctx, &j)
+}
+
+// callOff ends a job that was killed at the original. An earlier import may have ended before it could.
+func (to *newcomer) callOff(ctx context.Context, j *job.Job) error {
+	spec, err := compute.SpecOf(j)
+	if err != nil || to.engine == nil || j.Ended || spec.Imported == nil || spec.Imported.Word != compute.ImportKilled {
+		return err
+	}
+	_, err = to.engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import", Note: "it was killed at the original"})
 	return err
-}
-
-// copyOld copies the files of a directory of the original. results tells whether there were results. Only regular files of the directory itself are taken: the original has no others.
-func copyOld(u *compute.Upload, dir string) (results bool, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false, err
-	}
-	defer root.Close()
-	top, err := root.Open(".")
-	if err != nil {
-		return false, err
-	}
-	entries, err := top.ReadDir(-1)
-	if err = errors.Join(err, top.Close()); err != nil {
-		return false, err
-	}
-	for _, entry := range entries {
-		if !entry.Type().IsRegular() {
-			continue
-		}
-		f, err := root.Open(entry.Name())
-		if err != nil {
-			return results, err
-		}
-		take := func(r io.Reader) error { return u.File(entry.Name(), r) }
-		if entry.Name() == "output.zip" {
-			take, results = u.Results, true
-		}
-		if err := errors.Join(take(f), f.Close()); err != nil {
-			return results, err
-		}
-	}
-	return results, nil
-}
-
-// oldJobs reads the original's table, in the order of ids.
-func oldJobs(database string) ([]oldJob, error) {
-	if _, err := os.Stat(database); err != nil {
-		return nil, usage(err)
-	}
-	db, err := conn.Open(database, conn.ReadOnly, "")
-	if err != nil {
-		return nil, err
-	}
-	defer db.Close()
-	rows, err := db.Prepare("SELECT id, user_id, service, status, loc, coalesce(created_at, '') FROM jobs ORDER BY id")
-	if err != nil {
-		return nil, fmt.Errorf("%s is no database of job-orchestrator: %w", database, err)
-	}
-	defer rows.Close()
-	var old []oldJob
-	for {
-		more, err := rows.Step()
-		if err != nil || !more {
-			return old, err
-		}
-		old = append(old, oldJob{
-			id: rows.GetInt(0), user: rows.GetInt(1), service: rows.GetText(2), word: rows.GetText(3), dir: rows.GetText(4), created: rows.GetText(5),
-		})
-	}
 }
 
 func (c *cli) printTakeover(t *takeover, dry bool) error {
@@ -265,11 +246,16 @@ func (c *cli) printTakeover(t *takeover, dry bool) error {
 	for _, n := range t.Notices {
 		c.out.line("%s", n)
 	}
+	if t.Unsaid > 0 {
+		c.out.line("... and %d more", t.Unsaid)
+	}
 	taken := "taken over"
 	if dry {
 		taken = "would be taken over"
 	}
-	rows := [][2]string{{taken, strconv.Itoa(t.Taken)}, {"of these failed", strconv.Itoa(t.Failed)}, {"left out (cleaned)", strconv.Itoa(t.Left)}}
+	rows := [][2]string{
+		{taken, strconv.Itoa(t.Taken)}, {"  lost, or without files", strconv.Itoa(t.Failed)}, {"here already", strconv.Itoa(t.There)}, {"left out (cleaned)", strconv.Itoa(t.Left)},
+	}
 	for _, s := range wire.Statuses() {
 		if n := t.ByWord[string(s)]; n > 0 {
 			rows = append(rows, [2]string{"  " + string(s), strconv.Itoa(n)})

@@ -20,7 +20,7 @@ func (c *cli) logs() *cobra.Command {
 		Use:   "logs ID",
 		Short: "Show what the steps of a job logged, or what a compute job's script wrote",
 		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
---events what the steps of the server logged about it. With --follow it goes on until the job has ended, and waits for one that has not begun.`,
+--events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.`,
 		Example:           "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n  stagepost logs cmp_01J9... --stream stderr",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
@@ -31,14 +31,21 @@ func (c *cli) logs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if isCompute(args[0]) && !events {
-				return c.readOutput(ctx, api, job.ID(args[0]), stream, follow)
+			id, err := jobID(ctx, api, args[0])
+			if err != nil {
+				return err
 			}
-			return c.readLog(ctx, api, job.ID(args[0]), follow)
+			switch {
+			case isCompute(string(id)) && events:
+				return c.readEvents(ctx, api, id, follow)
+			case isCompute(string(id)):
+				return c.readOutput(ctx, api, id, stream, follow)
+			}
+			return c.readLog(ctx, api, id, follow)
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
-	cmd.Flags().BoolVar(&events, "events", false, "of a compute job: what the steps of the server logged about it")
+	cmd.Flags().BoolVar(&events, "events", false, "of a compute job: what the server did")
 	cmd.Flags().StringVar(&stream, "stream", client.Both, "of a compute job: stdout, stderr or both")
 	c.complete(cmd, "stream", client.Stdout, client.Stderr, client.Both)
 	return cmd

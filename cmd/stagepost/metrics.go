@@ -24,7 +24,19 @@ func (r *running) bindMetrics(files *sqlite.Store) {
 	if files != nil {
 		from.Waiting = files.Waiting
 	}
+	if r.compute != nil {
+		from.Agents = r.compute.standing
+	}
 	r.metrics.Bind(from)
+}
+
+// standing gives the metrics how the agents stand.
+func (c *computeApp) standing() []metrics.Agent {
+	var all []metrics.Agent
+	for _, a := range c.Agents() {
+		all = append(all, metrics.Agent{Name: a.Name, Up: a.Up, Draining: a.Draining, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Load: a.Load})
+	}
+	return all
 }
 
 // disks names the directories whose room is watched: the data directory and the storage places.

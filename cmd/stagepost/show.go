@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -26,8 +25,12 @@ func (c *cli) show() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for i, id := range args {
-				j, err := api.Job(ctx, job.ID(id))
+			for i, arg := range args {
+				id, err := jobID(ctx, api, arg)
+				if err != nil {
+					return err
+				}
+				j, err := api.Job(ctx, id)
 				if err != nil {
 					return err
 				}

@@ -33,7 +33,15 @@ The exit code is 0 if it ended well or came to the state of --until, 5 if it end
 			}
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
-			return c.followTo(ctx, job.ID(args[0]), lifecycle.State(until))
+			api, err := c.api()
+			if err != nil {
+				return err
+			}
+			id, err := jobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			return c.followTo(ctx, id, lifecycle.State(until))
 		},
 	}
 	cmd.Flags().StringVar(&until, "until", "", "follow it only until it comes to this state")

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *cli) why() *cobra.Command {
@@ -35,7 +34,11 @@ For a job that has ended it tells how it came to its end. With --at it tells abo
 			if err != nil {
 				return err
 			}
-			x, err := api.Why(ctx, job.ID(args[0]), then)
+			id, err := jobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			x, err := api.Why(ctx, id, then)
 			if err != nil {
 				return err
 			}
