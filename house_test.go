@@ -171,3 +171,28 @@ func sources(t *testing.T) map[string][]string {
 	}
 	return files
 }
+
+// TestNobodySleeps: tests wait for signals. Sleeping is for packages whose tests run on fake time (testing/synctest), and there for bubbles. In bench clients pause between their
+// questions, as those do whose speed is measured.
+func TestNobodySleeps(t *testing.T) {
+	fake, sleepers := map[string]bool{}, map[string]string{}
+	for file, imports := range sources(t) {
+		dir := filepath.Dir(file)
+		fake[dir] = fake[dir] || slices.Contains(imports, "testing/synctest")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") && file != "house_test.go" && dir != "bench" && strings.Contains(string(text), "time.Sleep(") {
+			sleepers[dir] = file
+		}
+	}
+	for dir, file := range sleepers {
+		if !fake[dir] {
+			t.Errorf("%s sleeps, and no test of its package runs on fake time: wait for a signal", file)
+		}
+	}
+	if len(sleepers) == 0 {
+		t.Error("control: nobody sleeps in any bubble: the search has broken")
+	}
+}

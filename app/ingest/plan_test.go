@@ -142,7 +142,7 @@ func TestPlanVeryLargeObjects(t *testing.T) {
 		for i := 0; i < 40 && r.Method == http.MethodGet; i++ {
 			_, _ = w.Write([]byte("."))
 			w.(http.Flusher).Flush()
-			time.Sleep(25 * time.Millisecond) // a slow server: 1 s in all, twice what a silent one gets
+			<-time.After(25 * time.Millisecond) // a slow server: 1 s in all, twice what a silent one gets
 		}
 	})
 	s.answer("sparse", func(w http.ResponseWriter, r *http.Request) {
