@@ -36,6 +36,12 @@ func TestDrainAgent(t *testing.T) {
 	}
 	c.runs(j.ID)
 	c.problem(c.request(http.MethodPost, "/api/compute/agents/nobody/drain", `{}`), http.StatusNotFound, job.NotFound)
+	_, text := c.get("/api/audit")
+	for _, part := range []string{`"agent-drain"`, `"new disks"`, `"agent-resume"`, `"puppet"`} {
+		if strings.Count(text, part) == 0 || strings.Contains(text, "nobody") {
+			t.Errorf("the audit list lacks %s, or has what came to nothing: %s", part, text)
+		}
+	}
 }
 
 // TestLeftOutOfResults stands in the JSON of a job with counts by reason and the first names.

@@ -81,7 +81,7 @@ func (s *Service) CheckCallback(target string) error {
 		return errors.New("callback: this is no URL")
 	}
 	if err := caller(nil, fetch.Policy{}).Check(target); err != nil {
-		return fmt.Errorf("callback: %w", err)
+		return fmt.Errorf("callback: %w", errors.Unwrap(err)) // without the URL, whose path may be a secret
 	}
 	if u.User != nil || u.Fragment != "" {
 		return errors.New("callback: the URL must hold no user, no password and no fragment")

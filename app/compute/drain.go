@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Drain is an operator's word that an executor is to get no new jobs from this server.
@@ -37,6 +39,18 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 		known := a.known()
 		r.mu.Unlock()
 		return Agent{}, job.Errorf(job.NotFound, "drain", "", "there is no agent %.80q; the agents are %s", name, known)
+	}
+	if drained != on && a.engine != nil { // first: what a person wanted is known, whatever becomes of the process
+		r.mu.Unlock()
+		event := lifecycle.Event("agent-drain")
+		if !on {
+			event = "agent-resume"
+		}
+		if err := a.engine.Audit(ctx, engine.Entry{Actor: cmp.Or(who, "somebody"), Event: event, Object: name, Note: why}); err != nil {
+			return Agent{}, err
+		}
+		r.mu.Lock()
+		_, drained = r.drained[name]
 	}
 	before := r.drained
 	if drained != on {
@@ -134,14 +148,19 @@ func (r *roster) drains(m *member) bool {
 	return drained || m.room.Draining
 }
 
-// allDrained says that a service waits for an operator: executors serve it and answer, and he drains them. Then a job loses nothing by waiting. The caller has the lock.
+// allDrained says that a service waits for an operator: executors serve it, and he drains them. They may be switched off meanwhile: that is what draining is for. Then a job loses nothing
+// by waiting. The caller has the lock.
 func (r *roster) allDrained(service string) string {
 	s := r.app.services[service]
 	var held []string
 	for name, m := range r.members {
 		_, drained := r.drained[name]
 		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)
-		if serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service); drained && named && serves {
+		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service)
+		if !m.heard { // it did not say since the start: only who names it may hope for it
+			serves = s != nil && slices.Contains(s.Agents, name)
+		}
+		if drained && named && serves {
 			held = append(held, name)
 		}
 	}

@@ -86,16 +86,19 @@ func (a *App) conclude(r *engine.Run, d *Data) error {
 		return failed(r, e.Cause, d.Results.note(e.Sentence))
 	case d.Results == nil:
 		return failed(r, CauseResults, "it ended well, and its results could not be had whole")
-	case d.Results.Partial && !a.original(d.Agent):
+	case d.Results.Partial && !a.original(d):
 		return failed(r, CauseResults, "it ended well, and its results are here in part only"+sentence(d.Results))
 	}
 	r.SetMessage(d.Results.note(""))
 	return engine.Go(Finish)
 }
 
-// original tells whether an executor is an original client.
-func (a *App) original(agent string) bool {
-	m, _ := a.roster.get(agent)
+// original tells whether an original client has a job.
+func (a *App) original(d *Data) bool {
+	if d.Instance != "" {
+		return d.Instance == Original
+	}
+	m, _ := a.roster.get(d.Agent)
 	return m != nil && a.roster.kind(m) == kindLegacy
 }
 
@@ -133,7 +136,7 @@ func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
 	if err == nil || full(err) {
 		return err
 	}
-	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.roster.kind(m) == kindLegacy) { // what there is, rather than nothing
+	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.original(d)) { // what there is, rather than nothing
 		if a.takePartial(ctx, j, d, m) == nil && d.Results != nil {
 			d.Results.Sentence = "the regular results could not be had whole: " + plain(err)
 			return nil

@@ -12,7 +12,7 @@ import (
 // Words under which jobs of another system are taken over that are no news here. Any other says that the job was at work there. They walk through the lifecycle as all do, and no
 // executor ever sees them.
 const (
-	ImportQueued    = "queued"    // its files are gone, or it would run here
+	ImportQueued    = "queued"    // its files are gone, or not all here, or it would run
 	ImportCompleted = "completed" // its results lie in its directory
 	ImportFailed    = "failed"
 	ImportInvalid   = "invalid"
@@ -23,6 +23,9 @@ const (
 func (a *App) beginImported(r *engine.Run, spec *Spec) error {
 	switch spec.Imported.Word {
 	case ImportQueued:
+		if !spec.Imported.Missing {
+			return engine.Fail(CauseRejected, errors.New("it was queued where it comes from, and not all of its files could be taken over"))
+		}
 		return engine.Fail(CauseRejected, errors.New("it was queued where it comes from, and its files were gone when it was taken over"))
 	case ImportInvalid:
 		return engine.Fail(CauseRejected, errors.New("it was invalid where it comes from"))

@@ -55,7 +55,7 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	case Stranger, Lost:
 		return a.ended(r, &d)
 	case Ended:
-		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.original(d.Agent)) { // an original client may see the signal's exit code before its own note that it was told
+		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.original(&d)) { // an original client may see the signal's exit code before its own note that it was told
 			if err := r.SetData(d); err != nil {
 				return err
 			}

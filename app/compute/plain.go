@@ -18,6 +18,7 @@ func plain(err error) string {
 	var dns *net.DNSError
 	var timeout net.Error
 	var no *Refusal
+	var file *os.PathError
 	switch {
 	case errors.As(err, &no):
 		return oneLine(no.Reason)
@@ -31,6 +32,8 @@ func plain(err error) string {
 		return "it does not answer in time"
 	case errors.As(err, &op) && op.Err != nil:
 		return oneLine(op.Err.Error())
+	case errors.As(err, &file):
+		return oneLine(file.Err.Error()) // without the path
 	case errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, errStalled):
 		return "it does not answer in time"
 	}

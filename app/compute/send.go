@@ -12,6 +12,9 @@ import (
 // kindLegacy is the kind of executors that are original clients: they do not know tickets.
 const kindLegacy = "legacy"
 
+// Original is the instance in the handles of jobs that were handed over by the original's protocol, whoever is at the address now.
+const Original = "original"
+
 // send is the step of Processing for a claim that finds a job there: an earlier one ended in the middle of handing it over, and it may have arrived.
 func (a *App) send(ctx context.Context, r *engine.Run) error {
 	j := r.Job()

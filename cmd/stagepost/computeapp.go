@@ -199,6 +199,11 @@ func (c *computeApp) service(name string) compute.Service {
 
 // bare tells whether only original clients of job-orchestrator serve a service, as far as they answered: named are its agents, none: all.
 func (c *computeApp) bare(service string, named []string) bool {
+	if slices.ContainsFunc(c.site.Agents, func(a site.Agent) bool { // it may be away now: what it could run is not refused for good
+		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) && (len(a.Services) == 0 || slices.Contains(a.Services, service))
+	}) {
+		return false
+	}
 	serve := 0
 	for _, a := range c.Agents() {
 		if len(named) > 0 && !slices.Contains(named, a.Name) || len(a.Services) > 0 && !slices.Contains(a.Services, service) {

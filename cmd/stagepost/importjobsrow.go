@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/wire"
@@ -52,8 +54,12 @@ func oldJobs(database string) ([]oldJob, error) {
 		if err != nil || !more {
 			return old, err
 		}
+		id := rows.GetInt(0)
+		if id < 1 || id > math.MaxUint32 {
+			return nil, fmt.Errorf("%s: a job has the id %d: the original gives 1 to %d", database, id, uint32(math.MaxUint32))
+		}
 		old = append(old, oldJob{
-			id: rows.GetInt(0), user: rows.GetInt(1), service: rows.GetText(2), word: rows.GetText(3), dir: rows.GetText(4), created: rows.GetText(5),
+			id: id, user: rows.GetInt(1), service: rows.GetText(2), word: rows.GetText(3), dir: rows.GetText(4), created: rows.GetText(5),
 		})
 	}
 }
@@ -82,6 +88,9 @@ func (o *oldJob) will(f *oldFiles, now time.Time) (w will) {
 	var ok bool
 	if w.created, ok = o.time(now); !ok {
 		note("its time of creation, %q, is no time in the past; it counts as created now", o.created)
+	}
+	if len(f.odd) > 0 && word != wire.Queued {
+		note("%d of its files are not taken over: their names are no UTF-8, such as %q", len(f.odd), f.odd[0])
 	}
 	switch word {
 	case wire.Queued:
@@ -113,6 +122,8 @@ func (o *oldJob) waits(f *oldFiles, w *will, bad func(format string, args ...any
 	switch {
 	case f.gone:
 		bad("it was queued, and its directory %s is gone: it becomes Invalid", o.dir)
+	case len(f.odd) > 0:
+		bad("it was queued, and the name %q of a file of it is no UTF-8: it becomes Invalid", f.odd[0])
 	case !slices.Contains(f.names, compute.Script):
 		bad("it was queued, and there is no %s in %s: it becomes Invalid when the server starts", compute.Script, o.dir)
 		w.as = nil
@@ -138,6 +149,7 @@ func (o *oldJob) time(now time.Time) (at time.Time, ok bool) {
 type oldFiles struct {
 	gone    bool
 	names   []string // of the files that are taken over, without the results
+	odd     []string // of those that are not: no job here can have such a name
 	results bool
 	damage  error // of the results
 }
@@ -159,7 +171,7 @@ func (o *oldJob) look(ctx context.Context) (f oldFiles, err error) {
 			f.damage, err = bad, nil
 		}
 		return err
-	})
+	}, func(name string) { f.odd = append(f.odd, name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return oldFiles{gone: true}, nil
 	}
@@ -173,11 +185,12 @@ func (o *oldJob) copy(u *compute.Upload, ran bool) error {
 			return u.Results(file)
 		}
 		return u.File(name, file)
-	})
+	}, func(string) {})
 }
 
-// each opens the files of a row one after the other. Only regular files of the directory itself are taken: the original has no others.
-func (o *oldJob) each(do func(name string, file *os.File) error) error {
+// each opens the files of a row one after the other. Only regular files of the directory itself are taken: the original has no others. odd is told the names of those whose name no
+// job here can have.
+func (o *oldJob) each(do func(name string, file *os.File) error, odd func(name string)) error {
 	root, err := os.OpenRoot(o.dir)
 	if err != nil {
 		return err
@@ -192,7 +205,11 @@ func (o *oldJob) each(do func(name string, file *os.File) error) error {
 		return err
 	}
 	for _, entry := range entries {
-		if !entry.Type().IsRegular() {
+		switch {
+		case !entry.Type().IsRegular():
+			continue
+		case !utf8.ValidString(entry.Name()):
+			odd(entry.Name())
 			continue
 		}
 		f, err := root.Open(entry.Name())

@@ -26,7 +26,7 @@ import (
 const Kind = "legacy"
 
 // Instance stands in their rooms and handles where an agent names its memory, which an original client does not: it tells by which protocol a job was to be handed over.
-const Instance = "original"
+const Instance = compute.Original
 
 // Options of an executor.
 type Options struct {
