@@ -20,13 +20,15 @@ import (
 
 // Codes of what jobs wait for ([engine.Blocker]).
 const (
-	blockFull   = "agents-full"   // room at an agent
-	blockSmall  = "agents-small"  // an agent that has as much as the job may use
-	blockAbsent = "no-agent"      // an agent that can be reached
-	blockAgent  = "agent"         // the next word of the agent that has it
-	blockSilent = "agent-silent"  // the first word of an agent that does not answer
-	blockBackup = "agent-backoff" // its time to be handed over again
-	blockDisk   = "disk"          // room on this server's disk
+	blockFull   = "agents-full"     // room at an agent
+	blockDrain  = "agents-drained"  // an operator who drains them
+	blockStart  = "agents-starting" // the first word of agents after the server's start
+	blockSmall  = "agents-small"    // an agent that has as much as the job may use
+	blockAbsent = "no-agent"        // an agent that can be reached
+	blockAgent  = "agent"           // the next word of the agent that has it
+	blockSilent = "agent-silent"    // the first word of an agent that does not answer
+	blockBackup = "agent-backoff"   // its time to be handed over again
+	blockDisk   = "disk"            // room on this server's disk
 )
 
 // atAgent are the states in which an executor has, or may have, a job.
@@ -64,13 +66,13 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	switch {
 	case c.small: // it costs no attempt: an agent that is large enough may come
 		return engine.Wait(engine.Blocker{Code: blockSmall, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
-	case c.full:
-		waiting := a.roster.line(&j, blockFull) // it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
+	case c.waits != "":
+		waiting := a.roster.line(&j, c.waits) // it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
 		pause := time.Minute
 		if c.soon {
 			pause = 500 * time.Millisecond
 		}
-		return engine.Wait(engine.Blocker{Code: blockFull, Sentence: c.reason, Until: r.Now().Add(pause + time.Duration(waiting)*20*time.Millisecond)})
+		return engine.Wait(engine.Blocker{Code: c.waits, Sentence: c.reason, Until: r.Now().Add(pause + time.Duration(waiting)*20*time.Millisecond)})
 	case c.member == nil:
 		return a.again(ctx, r, &d, "", errors.New(c.reason))
 	}

@@ -150,8 +150,8 @@ func TestDrain(t *testing.T) {
 				return
 			}
 			says := func() bool {
-				_, text := w.whyOf(j.ID)
-				return strings.Contains(text, "a1 takes nothing new: op drains it (new disks)")
+				codes, text := w.whyOf(j.ID)
+				return codes == "agents-drained" && strings.Contains(text, "a1 takes nothing new: op drains it (new disks)") && strings.Contains(text, "agent resume NAME")
 			}
 			eventually(t, "it says why", says)
 			f.finish(has.ID, nil)

@@ -105,7 +105,7 @@ const mostRecalled = 20_000
 
 // recall puts those in line again who wait for an executor by their records: there is a new one, and a server that was started anew remembers nobody.
 func (r *roster) recall(ctx context.Context) {
-	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Causes: []string{blockFull, blockBackup}, Oldest: true, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockBackup}, Oldest: true, Limit: 1000}
 	for n := 0; n < mostRecalled; n += 1000 {
 		page, err := r.app.engine.Store().List(ctx, q)
 		if err != nil {

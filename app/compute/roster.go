@@ -290,7 +290,7 @@ func btoi(b bool) int {
 type choice struct {
 	member   *member // nil: none
 	instance string  // of its memory, as it said last
-	full     bool    // there are some, and all are full
+	waits    string  // what a job in line waits for: that there is room, or that an operator or the start lets them take something
 	soon     bool    // it is known in a moment
 	small    bool    // there are some, and none of them has as much as the job may use
 	reason   string
@@ -345,16 +345,16 @@ func (r *roster) choose(j *job.Job, may Limits, tried []string) choice {
 		}
 	}
 	if len(fit) > 0 {
-		return choice{full: true, reason: fmt.Sprintf("all slots of %s are taken", names(fit))}
+		return choice{waits: blockFull, reason: fmt.Sprintf("all slots of %s are taken", names(fit))}
 	}
 	if why := r.unasked(j.Group); why != "" {
-		return choice{full: true, soon: true, reason: why}
+		return choice{waits: blockStart, soon: true, reason: why}
 	}
 	if len(all) > 0 {
 		return choice{small: true, reason: smallest(all, may)}
 	}
 	if reason := r.allDrained(j.Group); reason != "" {
-		return choice{full: true, reason: reason}
+		return choice{waits: blockDrain, reason: reason}
 	}
 	return choice{reason: r.absent(j.Group)}
 }

@@ -107,7 +107,11 @@ func (c *cli) eventLine(e *client.Event) error {
 		stamp = e.At.Local().Format(time.TimeOnly)
 	}
 	said := strings.TrimSuffix(eventWords(e), ".") + because(e.Cause, e.Note)
-	if e.Actor != "" {
+	early := e.Actor != "" && e.Event.Event == compute.Clean // a person took the timer's arrow: its sentence is not what happened, and the note names him
+	switch {
+	case early:
+		said = "Its files are removed" + because(e.Cause, e.Note)
+	case e.Actor != "":
 		said += fmt.Sprintf(" (%s, %s)", strings.Join(e.By, ", "), e.Actor)
 	}
 	_, err := fmt.Fprintln(c.out, strings.Join([]string{stamp, clean(string(e.Event.Event)), clean(string(e.To)), clean(strings.TrimSpace(said))}, "\t"))
