@@ -189,7 +189,11 @@ func (s *Server) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) er
 		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files", "results": self + "/results", "partial": self + "/partial", "job": "/api/jobs/" + string(j.ID),
 		"why": "/api/jobs/" + string(j.ID) + "/why",
 	}
-	v.Can = s.view(*j).Can
+	if v.Can = s.view(*j).Can; j.Ended && j.State != compute.Cleaned { // by clean a person has the timer's arrow taken
+		for _, by := range []lifecycle.Actor{lifecycle.Owner, lifecycle.Operator} {
+			v.Can[by.String()] = append(v.Can[by.String()], compute.Clean)
+		}
+	}
 	return nil
 }
 

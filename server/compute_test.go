@@ -72,7 +72,7 @@ func TestComputeRefused(t *testing.T) {
 	c.sent(c.request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
 	for body, want := range map[string]string{
 		`{"command":["true"]}`:                      "service is missing",
-		`{"service":"other","command":["true"]}`:    `there is no service`,
+		`{"service":"other","command":["true"]}`:    `there is no service \"other\" (known: `,
 		`{"service":"wide"}`:                        "there are no files",
 		`{"service":"wide","command":[]}`:           "the command is empty",
 		`{"service":"wide","command":" "}`:          "the command is empty",
@@ -89,7 +89,7 @@ func TestComputeRefused(t *testing.T) {
 		`{"service":"wide","command":["true"],"limits":{"memory":"much"}}`:                    "it is not a size",
 		`{"service":"wide","command":["true"],"limits":{"wall":"-1s"}}`:                       "it must not be negative",
 		`{"service":"wide","command":["true"],"limits":{"processes":-1}}`:                     "must not be negative",
-		`{"service":"small","command":["true"],"limits":{"memory":"2GiB"}}`:                   "more than the 1073741824",
+		`{"service":"small","command":["true"],"limits":{"memory":"2GiB"}}`:                   "memory 2 GiB is more than the 1 GiB that its service allows",
 		`{"service":"wide","command":["true"],"priority":100}`:                                "priority must be",
 		`{"service":"wide","command":["true"],"name":"a\u0007"}`:                              "control character",
 		`{"service":"wide","command":["true"],"key":"` + strings.Repeat("k", 201) + `"}`:      "longer than 200",

@@ -22,6 +22,14 @@ func TestComputeClean(t *testing.T) {
 	j := c.order(client.ComputeOrder{})
 	path := "/api/compute/jobs/" + string(j.ID)
 	c.runs(j.ID)
+	can := func(want bool) {
+		t.Helper()
+		now, err := c.client.ComputeJob(t.Context(), j.ID)
+		if err != nil || slices.Contains(now.Can["owner"], compute.Clean) != want || slices.Contains(now.Can["operator"], compute.Clean) != want {
+			t.Errorf("it can %v, %v; clean: want %t", now.Can, err, want)
+		}
+	}
+	can(false)
 	p := c.problem(c.request(http.MethodPost, path+"/clean", `{}`), http.StatusConflict, job.Refused)
 	if !strings.Contains(p.Detail, "it has not ended; cancel it first") || !slices.Contains(p.Can, "cancel") {
 		t.Errorf("got %+v", p)
@@ -29,11 +37,13 @@ func TestComputeClean(t *testing.T) {
 	done := c.finish(j.ID, compute.Ending{}, "x", "y")
 	c.problem(c.request(http.MethodPost, path+"/clean", `{"version":1}`), http.StatusConflict, job.Conflict)
 	c.get(path + "/results")
+	can(true)
 	got, err := c.client.CleanCompute(t.Context(), j.ID, client.Act{Actor: "ann", Note: "done with it"})
 	if err != nil || got.State != compute.Cleaned || got.Results != nil || !got.Expires.IsZero() {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	c.problem(c.request(http.MethodGet, path+"/results", ""), http.StatusGone, job.Gone)
+	can(false)
 	again, err := c.client.CleanCompute(t.Context(), j.ID, client.Act{})
 	if err != nil || again.Version != got.Version || again.Version != done.Version+1 {
 		t.Errorf("a second time: %+v, %v", again, err)

@@ -137,7 +137,6 @@ func (s *Server) fileCompute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("path")
-	err = job.Errorf(job.NotFound, "files", j.ID, "there is no file %.100q", name)
 	if from != fromInputs {
 		err = s.resultFile(w, r, app, &j, name)
 		if from == fromResults || job.KindOf(err) != job.NotFound {
@@ -145,6 +144,9 @@ func (s *Server) fileCompute(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	f, missing := app.Input(&j, name)
+	if missing != nil && job.KindOf(missing) == job.NotFound && from == "" {
+		return nowhere(&j, name)
+	}
 	if missing != nil {
 		return missing
 	}
@@ -155,9 +157,17 @@ func (s *Server) fileCompute(w http.ResponseWriter, r *http.Request) error {
 	}
 	at := slices.IndexFunc(spec.Files, func(f compute.File) bool { return f.Name == name })
 	if at < 0 {
-		return job.Errorf(job.NotFound, "files", j.ID, "there is no input %.100q", name)
+		return nowhere(&j, name)
 	}
 	return s.serveFile(w, r, download{id: j.ID, name: name, etag: `"` + spec.Files[at].SHA256 + `"`, modified: j.Created, content: f})
+}
+
+// nowhere says that a job has no such file.
+func nowhere(j *job.Job, name string) error {
+	if d, err := compute.DataOf(j); err == nil && d.Results == nil {
+		return job.Errorf(job.NotFound, "files", j.ID, "there is no file %.100q: it is not among its inputs, and there are no results (%s)", name, j.State)
+	}
+	return job.Errorf(job.NotFound, "files", j.ID, "there is no file %.100q: it is neither among its results nor among its inputs", name)
 }
 
 // resultFile gives one file out of the results.

@@ -89,6 +89,9 @@ func TestComputeFiles(t *testing.T) {
 			t.Errorf("%s: got %s %q", none, answer.Status, text)
 		}
 	}
+	if p := c.problem(c.request(http.MethodGet, path+"/nothing", ""), http.StatusNotFound, job.NotFound); !strings.Contains(p.Detail, "neither among its results nor among its inputs") {
+		t.Errorf("got %q", p.Detail)
+	}
 	c.problem(c.request(http.MethodGet, path+"/run.sh?from=elsewhere", ""), http.StatusBadRequest, job.Invalid)
 }
 

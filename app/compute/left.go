@@ -102,7 +102,11 @@ func (l *LeftOut) Sentence() string {
 	if l.Renamed > 0 {
 		texts = append(texts, fmt.Sprintf("stored under other names: %d", l.Renamed))
 	}
-	for _, f := range l.Names[:min(len(l.Names), 3)] {
+	shown := 3
+	if l.Skipped+l.Renamed == shown+1 { // dots would be no shorter than the last name
+		shown++
+	}
+	for _, f := range l.Names[:min(len(l.Names), shown)] {
 		names = append(names, f.Name)
 	}
 	if len(texts) == 0 || len(names) == 0 {

@@ -3,6 +3,8 @@ package compute
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -37,23 +39,42 @@ func either[T comparable](a, b T) T {
 // Within tells what of the limits is more than most allows, all of it at once. A zero in most allows all; a zero in l asks for nothing.
 func (l Limits) Within(most Limits) error {
 	var wrong []error
-	exceeds(&wrong, "wall", l.Wall, most.Wall)
-	exceeds(&wrong, "cpu", l.CPU, most.CPU)
-	exceeds(&wrong, "memory", l.Memory, most.Memory)
-	exceeds(&wrong, "disk", l.Disk, most.Disk)
-	exceeds(&wrong, "output", l.Output, most.Output)
-	exceeds(&wrong, "processes", l.Processes, most.Processes)
-	exceeds(&wrong, "cores", l.Cores, most.Cores)
-	exceeds(&wrong, "files", l.Files, most.Files)
+	exceeds(&wrong, "wall", l.Wall, most.Wall, spanText)
+	exceeds(&wrong, "cpu", l.CPU, most.CPU, spanText)
+	exceeds(&wrong, "memory", l.Memory, most.Memory, sizeText)
+	exceeds(&wrong, "disk", l.Disk, most.Disk, sizeText)
+	exceeds(&wrong, "output", l.Output, most.Output, sizeText)
+	exceeds(&wrong, "processes", l.Processes, most.Processes, strconv.Itoa)
+	exceeds(&wrong, "cores", l.Cores, most.Cores, coresText)
+	exceeds(&wrong, "files", l.Files, most.Files, strconv.Itoa)
 	return errors.Join(wrong...)
 }
 
-func exceeds[T ~int | ~int64 | ~float64](wrong *[]error, name string, l, most T) {
+// exceeds notes a limit that is more than it may be. Where people's words for both are the same, the plain numbers show the difference.
+func exceeds[T ~int | ~int64 | ~float64](wrong *[]error, name string, l, most T, text func(T) string) {
 	var zero T
 	switch {
 	case l < zero:
 		*wrong = append(*wrong, fmt.Errorf("%s must not be negative", name))
 	case most != zero && l > most:
-		*wrong = append(*wrong, fmt.Errorf("%s %v is more than the %v that its service allows", name, l, most))
+		asked, allowed := text(l), text(most)
+		if asked == allowed {
+			asked, allowed = fmt.Sprintf("%v", l), fmt.Sprintf("%v", most)
+		}
+		*wrong = append(*wrong, fmt.Errorf("%s %s is more than the %s that its service allows", name, asked, allowed))
 	}
 }
+
+// spanText is a time as people write it in a limit: 2h, not 2h0m0s.
+func spanText(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func coresText(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }

@@ -1,8 +1,10 @@
 package compute
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,4 +111,13 @@ func (s *Service) patience(asked Limits) time.Duration {
 		return 0
 	}
 	return l.Wall + l.Wall/10 + 5*time.Minute
+}
+
+// serviceNames lists the services for people, the first 20 of them.
+func (a *App) serviceNames() string {
+	names := slices.Sorted(maps.Keys(a.services))
+	if n := len(names); n > 21 { // as in what was left out: the rest are two at least
+		names = append(names[:20], fmt.Sprintf("and %d more", n-20))
+	}
+	return cmp.Or(strings.Join(names, ", "), "none")
 }

@@ -49,7 +49,7 @@ func TestWhatWasLeftOut(t *testing.T) {
 		exit          int
 	}{
 		{"nothing", "", compute.LeftOut{}, 0},
-		{"some", "left out of its results: 2 links that lead out, 1 pipe; stored under other names: 1 (out, pipe, up, ...)", odd, 0},
+		{"some", "left out of its results: 2 links that lead out, 1 pipe; stored under other names: 1 (out, pipe, up, x)", odd, 0},
 		{"of one that failed", "exit 3; left out of its results: 2 links", odd, 3},
 		{"too much", "left out of its results: ", flood, 0},
 	} {

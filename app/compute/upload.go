@@ -343,7 +343,7 @@ func (u *Upload) check(o *Order) error {
 	case o.Owner == "":
 		return invalid("a job needs an owner")
 	case service == nil:
-		return invalid("there is no service %q", o.Service)
+		return invalid("there is no service %.80q (known: %s)", o.Service, u.app.serviceNames())
 	case !script && u.app.options.NeedScript && o.Imported == nil:
 		return invalid("there is no %s among the files", Script)
 	}

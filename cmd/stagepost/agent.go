@@ -173,10 +173,10 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 			mistakes = append(mistakes, err)
 		} else {
 			o.Services = s.Agent()
-			mistakes = append(mistakes, a.exposed(o.Services))
+			mistakes = append(mistakes, a.exposed(o.Services), fileBinds(s, a.services, a.name))
 		}
 	}
-	mistakes = append(mistakes, a.show(&o))
+	mistakes = append(mistakes, a.show(&o), shownBinds(a.shown, true))
 	if err := errors.Join(mistakes...); err != nil {
 		return o, usage(err)
 	}

@@ -40,38 +40,40 @@ type computeApp struct {
 	tes     *tes.Adapter // nil: no tasks of GA4GH TES are taken
 }
 
-// computeSite reads the services: from the file, and from job-orchestrator's variables.
-func computeSite(s *settings) (*site.Site, *wire.Config, error) {
+// computeSite reads the services: from the file, and from job-orchestrator's variables. All mistakes in both are told.
+func computeSite(s *settings) (*site.Site, *wire.Config, error) { return readSite(s, site.Read) }
+
+func readSite(s *settings, file func(name string) (*site.Site, error)) (*site.Site, *wire.Config, error) {
 	all := &site.Site{}
+	var wrong error
 	if s.ComputeServices != "" {
-		var err error
-		if all, err = site.Read(s.ComputeServices); err != nil {
-			return nil, nil, usage(err)
+		if all, wrong = file(s.ComputeServices); wrong != nil {
+			all = &site.Site{}
 		}
 	}
 	c := &wire.Config{}
 	if slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") }) || s.ComputeListen != "" {
 		read, err := wire.Environ(os.Environ(), wire.ServerMode)
-		if err != nil {
-			return nil, nil, usage(err)
+		if err == nil {
+			err = all.Add(&read)
 		}
-		c = &read
-		if err := errors.Join(noQuota(c), all.Add(c)); err != nil {
-			return nil, nil, usage(err)
-		}
+		c, wrong = &read, errors.Join(wrong, err)
 		if s.ComputeListen == "" {
 			s.ComputeListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(c.Port)))
 		}
 	}
+	if wrong = errors.Join(wrong, serverBinds(s, all, c)); wrong != nil {
+		return nil, nil, usage(wrong)
+	}
 	if len(all.Services) == 0 && (s.ComputeLocal > 0 || len(all.Agents) > 0) {
-		all.Services = []site.Service{{Name: "default", RunsPerUser: max(5, s.ComputeLocal), MaxRuns: max(10, s.ComputeLocal)}}
+		all.Services = []site.Service{{Name: "default", RunsPerUser: new(max(5, s.ComputeLocal)), MaxRuns: new(max(10, s.ComputeLocal))}}
 	}
 	return all, c, nil
 }
 
 // openCompute makes the application, or gives nil if there is nothing to compute with.
 func (r *running) openCompute(s *settings) (*computeApp, error) {
-	all, env, err := computeSite(s)
+	all, env, err := readSite(s, site.ReadServer)
 	if err != nil || len(all.Services) == 0 {
 		return nil, err
 	}

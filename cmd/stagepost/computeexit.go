@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -127,6 +128,11 @@ func computeCode(err error) (n int, known bool) {
 	return 0, false
 }
 
+// changesHelp says what to do about a job that was refused: as it is it would be refused again.
+func changesHelp(id job.ID) string {
+	return fmt.Sprintf("a retry would be refused again: stagepost clone %s with another --service, --limit or --env, or stagepost run with other files", id)
+}
+
 // exitRun tells how a run ended, with where to look, and gives the exit code.
 func (c *cli) exitRun(err error, n int) int {
 	var o outsideError
@@ -157,6 +163,9 @@ func (c *cli) exitRun(err error, n int) int {
 		var lost resultsLost
 		if e.job.Results == nil || c.flagGiven("out") && !errors.As(err, &lost) { // there is nothing to fetch, or it was fetched
 			hint = fmt.Sprintf("stagepost why %s; stagepost retry %s runs it again", e.job.ID, e.job.ID)
+		}
+		if e.job.Cause == compute.CauseRejected {
+			hint = changesHelp(e.job.ID)
 		}
 	case !errors.Is(err, errAbandoned):
 		hint = c.hint(inner, code(inner))

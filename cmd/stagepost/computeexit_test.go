@@ -1,14 +1,33 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
+
+// TestRejectedHint sends nobody to retry with a job that would be refused again. The control failed in another way.
+func TestRejectedHint(t *testing.T) {
+	for cause, want := range map[string]string{compute.CauseRejected: "stagepost clone cmp_1 with", compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
+		var out bytes.Buffer
+		c := &cli{err: &out, out: &printer{Writer: io.Discard, mode: modePlain}}
+		c.exitRun(computeEnded{client.ComputeJob{ID: "cmp_1", State: "Failed", Cause: cause}, 1}, 1)
+		if !strings.Contains(out.String(), want) || cause == compute.CauseRejected && strings.Contains(out.String(), "stagepost retry") {
+			t.Errorf("%s: it says %q", cause, out.String())
+		}
+		if cause == compute.CauseRejected && !strings.Contains(afterFailure(&client.Job{Job: job.Job{ID: "cmp_1", Cause: cause}}), want) {
+			t.Error("watch says something else")
+		}
+	}
+}
 
 // TestComputeExit holds every way to end against the exit code of run that its help promises.
 func TestComputeExit(t *testing.T) {

@@ -58,23 +58,17 @@ place in the queue of its service. With --watch the list is drawn again every tw
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
-			if f.Limit < 1 || f.Limit > 1000 {
-				return usagef("--limit must be 1 to 1000; --all gives everything")
-			}
-			if f.open && f.ended {
-				return usagef("either --open or --ended")
-			}
-			if err := areComputeStates(f.States); err != nil {
+			if err := f.check(); err != nil {
 				return err
-			}
-			if f.open || f.ended {
-				f.Ended = &f.ended
 			}
 			if watch && (c.out.mode != modeTable || !c.out.terminal) {
 				return usagef("--watch is for a terminal; stagepost watch ID follows one job in a pipe")
 			}
 			api, err := c.api()
 			if err != nil {
+				return err
+			}
+			if err := areComputeCauses(ctx, api, f.Causes); err != nil {
 				return err
 			}
 			if watch {
@@ -101,8 +95,23 @@ place in the queue of its service. With --watch the list is drawn again every tw
 	fl.BoolVar(&f.all, "all", false, "all of them, page by page")
 	fl.BoolVar(&watch, "watch", false, "draw the list again and again")
 	c.complete(cmd, "outcome", "ok", "failed", "cancelled")
+	c.complete(cmd, "cause", compute.Causes()...)
 	c.completeCompute(cmd)
 	return cmd
+}
+
+// check refuses flags that make no sense, and completes the query.
+func (f *computeFilter) check() error {
+	if f.Limit < 1 || f.Limit > 1000 {
+		return usagef("--limit must be 1 to 1000; --all gives everything")
+	}
+	if f.open && f.ended {
+		return usagef("either --open or --ended")
+	}
+	if f.open || f.ended {
+		f.Ended = &f.ended
+	}
+	return areComputeStates(f.States)
 }
 
 // find gives the jobs, and whether there are more.
@@ -255,6 +264,24 @@ func areComputeStates(states []string) error {
 	for _, state := range states {
 		if !slices.ContainsFunc(computeStates(), func(name string) bool { return strings.EqualFold(name, state) }) {
 			return usagef("--state: compute jobs have no state %.40q (known: %s)", state, strings.Join(computeStates(), ", "))
+		}
+	}
+	return nil
+}
+
+// areComputeCauses refuses what is no cause of compute jobs and stands in no job either: an executor of another version may give causes that this program does not know.
+func areComputeCauses(ctx context.Context, api *client.Client, causes []string) error {
+	known := compute.Causes()
+	for _, cause := range causes {
+		if slices.Contains(known, cause) {
+			continue
+		}
+		page, err := api.ComputeJobs(ctx, client.ComputeQuery{Causes: []string{cause}, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(page.Jobs) == 0 && page.Next == "" {
+			return usagef("--cause: no compute job has the cause %.40q (known: %s)", cause, strings.Join(known, ", "))
 		}
 	}
 	return nil

@@ -123,6 +123,9 @@ func (r *computeRun) complete(cmd *cobra.Command, files, words []string) error {
 	}
 	script := false
 	for _, name := range files {
+		if _, err := os.Stat(name); err != nil { // first: without it nothing else about the files is sure
+			return usage(err)
+		}
 		script = script || filepath.Base(name) == scriptName
 	}
 	switch {

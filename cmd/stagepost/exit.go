@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -209,6 +210,8 @@ func (c *cli) hint(err error, n int) string {
 	var u usageError
 	p := client.ProblemOf(err)
 	switch {
+	case n == exitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
+		return "GET /api/compute/services shows the services and what they allow"
 	case errors.As(err, &u), n == exitUsage:
 		return c.calledPath() + " --help"
 	case n == exitNotFound && e != nil:
@@ -264,7 +267,7 @@ func (c *cli) flagGiven(name string) bool {
 // ofCompute tells whether the command was about compute jobs: it is for nothing else, or was given an id or a number of one.
 func (c *cli) ofCompute() bool {
 	switch c.calledPath() {
-	case "stagepost run", "stagepost jobs", "stagepost results", "stagepost clone":
+	case "stagepost run", "stagepost jobs", "stagepost results", "stagepost clone", "stagepost clean":
 		return true
 	}
 	return slices.ContainsFunc(c.called.Flags().Args(), func(arg string) bool { return isCompute(arg) || isNumber(arg) })
@@ -285,6 +288,8 @@ func (c *cli) shows() string {
 		return "stagepost hold shows what is held"
 	case name == "hooks" && path[len(path)-1] == "ping", name == "profile":
 		return "stagepost profile list shows what there is"
+	case name == "agent":
+		return "GET /api/compute/agents shows the agents and how they stand"
 	case name == "flow":
 		return "stagepost flow list shows what there is"
 	case name == "hooks", name == "outbox", name == "locks":
@@ -312,6 +317,8 @@ func afterFailure(j *client.Job) string {
 		return "stagepost bulk with the same filters and --dry-run shows what it would meet now"
 	case j.Children.Failed > 0:
 		return fmt.Sprintf("stagepost list --parent %s --outcome failed shows which; stagepost why ID tells why", j.ID)
+	case isCompute(string(j.ID)) && j.Cause == compute.CauseRejected:
+		return changesHelp(j.ID)
 	case slices.Contains(j.Can["operator"], "retry"):
 		return fmt.Sprintf("stagepost why %s; stagepost retry %s sends it back to where it failed", j.ID, j.ID)
 	}

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -47,9 +45,6 @@ func orchestrator(args []string, in io.Reader, out, errs io.Writer) int {
 	if err == nil && mode == wire.ServerMode && len(env.Services) == 0 && os.Getenv("STAGEPOST_COMPUTE_SERVICES") == "" && os.Getenv("STAGEPOST_COMPUTE_LOCAL") == "" {
 		err = errors.New("there is no service: set SERVICE_<NAME>_UPLOAD_URL to the address where its client takes jobs, such as http://127.0.0.1:9000/submit")
 	}
-	if err == nil && mode == wire.ServerMode {
-		err = noQuota(&env)
-	}
 	if err != nil {
 		for _, text := range sentences(err) {
 			newPrinter(errs).line("%s: %s", orchestratorName, text)
@@ -66,23 +61,6 @@ func orchestrator(args []string, in io.Reader, out, errs io.Writer) int {
 		newPrinter(errs).line("%s: %s is not read: stagepost import takes over what an original server kept", orchestratorName, env.DBPath)
 	}
 	return run(orchestratorServer(&env), in, out, errs)
-}
-
-// noQuota refuses quotas of 0: nothing of such a service would ever run, and whoever asks why would have to guess. The original takes them.
-func noQuota(c *wire.Config) error {
-	var all []error
-	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
-		for _, one := range []struct {
-			word string
-			is   int
-		}{{"RUNS_PER_USER", c.Services[name].RunsPerUser}, {"MAX_RUNS", c.Services[name].MaxRuns}} {
-			if one.is == 0 {
-				all = append(all, &wire.Mistake{Name: "SERVICE_" + strings.ToUpper(name) + "_" + one.word, Reason: "is 0: no job of the service would ever run. " +
-					"Write 1 or more; to keep its jobs waiting for a time: stagepost hold --group " + name + " --note WHY"})
-			}
-		}
-	}
-	return errors.Join(all...)
 }
 
 // orchestratorServer gives the call of a server. Its own API is on a free port; stagepost --data finds it.

@@ -11,7 +11,15 @@ import (
 // defaultPath is the PATH of commands that bring none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// validate gives all mistakes of a command at once.
+// Unacceptable says that a command can never run as it is asked for: the fault is in what was asked, and not in the sandbox or the machine's state.
+type Unacceptable struct{ Err error }
+
+func (e *Unacceptable) Error() string { return e.Err.Error() }
+
+// Unwrap gives what is wrong.
+func (e *Unacceptable) Unwrap() error { return e.Err }
+
+// validate gives all mistakes of a command at once, as an Unacceptable.
 func (c *Command) validate() error {
 	var all []error
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
@@ -31,7 +39,7 @@ func (c *Command) validate() error {
 		all = append(all, fmt.Errorf("the directory %q is not absolute", c.Dir))
 	}
 	for _, b := range c.Binds {
-		all = append(all, b.validate())
+		all = append(all, b.Check())
 	}
 	if c.Network != "" && c.Network != networkNone && c.Network != networkHost {
 		all = append(all, fmt.Errorf("the network %q is neither none nor host", c.Network))
@@ -40,13 +48,17 @@ func (c *Command) validate() error {
 	if l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Disk < 0 || l.Output < 0 || l.Processes < 0 || l.Cores < 0 || l.Files < 0 || c.Grace < 0 {
 		all = append(all, errors.New("a limit is negative"))
 	}
-	return errors.Join(all...)
+	if err := errors.Join(all...); err != nil {
+		return &Unacceptable{err}
+	}
+	return nil
 }
 
 // taken lists what no bind may cover or lie in: the places that the sandbox makes itself.
 var taken = []string{jobDir, "/proc", "/dev", "/tmp", "/sys", "/etc/passwd", "/etc/group"}
 
-func (b Bind) validate() error {
+// Check tells why no sandbox can show a bind, as far as its paths say it. Whether there is something to show it does not look.
+func (b Bind) Check() error {
 	to := b.to()
 	if !filepath.IsAbs(b.From) || !filepath.IsAbs(to) {
 		return fmt.Errorf("the bind %q to %q is not absolute", b.From, to)

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +26,9 @@ func (r *running) makePlan() error {
 	for _, b := range r.c.Binds {
 		r.plan.Binds = append(r.plan.Binds, planBind{From: b.From, To: b.to()})
 	}
+	if err := r.missing(); err != nil {
+		return err
+	}
 	switch r.tier {
 	case Native:
 		return r.native()
@@ -32,10 +37,23 @@ func (r *running) makePlan() error {
 	}
 	for _, b := range r.plan.Binds {
 		if b.To != filepath.Clean(b.From) {
-			return fmt.Errorf("tier none cannot show %s as %s: it has no mounts of its own", b.From, b.To)
+			return &Unacceptable{fmt.Errorf("tier none cannot show %s as %s: it has no mounts of its own", b.From, b.To)}
 		}
 	}
 	r.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{"stagepost", marker}, Env: initEnv, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	return nil
+}
+
+// missing tells of what is to be shown and does not exist. Without mounts nothing has to: tier none shows nothing by itself.
+func (r *running) missing() error {
+	if r.tier == None {
+		return nil
+	}
+	for _, b := range r.plan.Binds {
+		if _, err := os.Stat(b.From); errors.Is(err, fs.ErrNotExist) {
+			return &Unacceptable{fmt.Errorf("show %s: %w", b.From, syscall.ENOENT)}
+		}
+	}
 	return nil
 }
 

@@ -192,6 +192,9 @@ func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.
 		if errors.Is(err, syscall.E2BIG) { // its own doing, not the agent's: execve(2)
 			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected, Sentence: "its environment is larger than this machine takes: " + err.Error()}
 		}
+		if _, ok := errors.AsType[*sandbox.Unacceptable](err); ok { // as it and its service are set up, no agent's life would help
+			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected, Sentence: "it cannot be run as it and its service ask: " + err.Error()}
+		}
 		return failed(err)
 	}
 	return endingOf(&e)

@@ -3,6 +3,7 @@ package site
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -36,7 +37,7 @@ func (s *Service) callbacks() *compute.Callbacks {
 	return all
 }
 
-// checkCallbacks tells what is wrong with the networks; the rest is the application's to judge. The file of secrets need not be there: an agent reads the same services.
+// checkCallbacks tells what is wrong with the networks; the rest is the application's to judge. The file of secrets is for checkSecrets.
 func (s *Service) checkCallbacks(wrong func(field, format string, args ...any)) {
 	if s.Callbacks == nil {
 		return
@@ -46,6 +47,21 @@ func (s *Service) checkCallbacks(wrong func(field, format string, args ...any)) 
 			wrong("callbacks", "callbacks: %q is no network such as 10.1.0.0/16", text)
 		}
 	}
+}
+
+// checkSecrets tells whether the secrets can be read now. It is for a server: an agent reads the same services and needs none.
+func (s *Service) checkSecrets(all *mistakes) {
+	if s.Callbacks == nil || s.Callbacks.SecretFile == "" {
+		return
+	}
+	_, err := readSecrets(s.Callbacks.SecretFile)
+	if err == nil {
+		return
+	}
+	if file := (*fs.PathError)(nil); errors.As(err, &file) {
+		err = fmt.Errorf("%s: %w", file.Path, file.Err)
+	}
+	all.add([]string{"services", s.Name, "callbacks", "secret_file"}, "service %q: callbacks: %v", s.Name, err)
 }
 
 // mostSecrets bounds the secrets of a service: all of them sign.

@@ -16,7 +16,7 @@ func (s *Site) Add(c *wire.Config) error {
 	wrong := &mistakes{root: s.root}
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		one := c.Services[name]
-		service := Service{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Binds: one.BindRO}
+		service := Service{Name: one.Name, RunsPerUser: &one.RunsPerUser, MaxRuns: &one.MaxRuns, Binds: one.BindRO}
 		if slices.ContainsFunc(s.Services, func(o Service) bool { return o.Name == name }) {
 			wrong.add([]string{"services", name}, "the service %q is in the file and in the environment (SERVICE_%s_...)", name, strings.ToUpper(name))
 			continue
@@ -28,5 +28,5 @@ func (s *Site) Add(c *wire.Config) error {
 		}
 		s.Services = append(s.Services, service)
 	}
-	return errors.Join(wrong.join(), s.check())
+	return errors.Join(wrong.join(), s.check(false))
 }

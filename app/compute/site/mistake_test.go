@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/app/compute/wire"
 )
@@ -46,6 +47,77 @@ func TestMistakesHavePlaces(t *testing.T) {
 				t.Errorf("%q: got %s, want %s", c.text, lines[i], name+want)
 			}
 		}
+	}
+}
+
+// TestQuotaOfZero: a quota that is written as 0 is refused in the words in which the variable is, wherever it comes from; one that is not written is the default.
+func TestQuotaOfZero(t *testing.T) {
+	for text, want := range map[string][]string{
+		"services:\n  maps:\n    runs_per_user: 0\n    network: wifi\n    max_runs: 0\n": {
+			`3:5: service "maps": runs_per_user ` + wire.NeverRuns("maps"), `4:5: service "maps": network must be none or host, not "wifi"`, `5:5: service "maps": max_runs ` + wire.NeverRuns("maps"),
+		},
+		"services:\n  a: &base {max_runs: 0}\n  b: *base\n": {`2:13: service "a": max_runs ` + wire.NeverRuns("a"), `2:13: service "b": max_runs ` + wire.NeverRuns("b")},
+	} {
+		if _, err := site.Parse([]byte(text)); err == nil || err.Error() != strings.Join(want, "\n") {
+			t.Errorf("%q: got\n%v\nwant\n%s", text, err, strings.Join(want, "\n"))
+		}
+	}
+	s, err := site.Parse([]byte("services:\n  a: {}\n  b: {runs_per_user: , max_runs: null}\n  c: {runs_per_user: 1, max_runs: 2}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := compute.CheckServices(s.Compute())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][2]int{{5, 10}, {5, 10}, {1, 2}} {
+		if got := [2]int{all[i].RunsPerUser, all[i].MaxRuns}; got != want {
+			t.Errorf("%s: got %v, want %v", all[i].Name, got, want)
+		}
+	}
+}
+
+// TestServerTellsSecretsToo: a server tells of secrets that cannot be read beside all else, with the place; an agent needs none.
+func TestServerTellsSecretsToo(t *testing.T) {
+	dir := t.TempDir()
+	name, secret, none := filepath.Join(dir, "services.yaml"), filepath.Join(dir, "secret"), filepath.Join(dir, "none")
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(secret, "hush\n")
+	rest := "    callbacks:\n      hosts: [a.example.org]\n      secret_file: "
+	write(name, "services:\n  a:\n    binds: [relative]\n"+rest+none+"\n    network: wifi\n  b:\n"+rest+secret+"\n")
+	_, err := site.ReadServer(name)
+	if err == nil {
+		t.Fatal("it was taken")
+	}
+	lines, want := strings.Split(err.Error(), "\n"), []string{
+		`:3:5: service "a": bind "relative" must`, `:6:7: service "a": callbacks: ` + none + ": ", `:7:5: service "a": network must`, `:11:7: service "b": callbacks: ` + secret + ": line 1: ",
+	}
+	if len(lines) != len(want) || strings.Contains(err.Error(), "hush") {
+		t.Fatalf("got\n%v", err)
+	}
+	for i := range want {
+		if !strings.HasPrefix(lines[i], name+want[i]) {
+			t.Errorf("got %s, want %s", lines[i], name+want[i])
+		}
+	}
+	write(secret, known+"\n")
+	write(name, "services:\n  b:\n"+rest+secret+"\n")
+	if _, err := site.ReadServer(name); err != nil {
+		t.Errorf("the control: %v", err)
+	}
+	if err := os.Remove(secret); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := site.ReadServer(name); err == nil {
+		t.Error("a server has secrets that are gone")
+	}
+	if _, err := site.Read(name); err != nil {
+		t.Errorf("an agent: %v", err)
 	}
 }
 

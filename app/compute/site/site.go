@@ -36,8 +36,8 @@ type Site struct {
 // Service is one service, as a file writes it down.
 type Service struct {
 	Name        string            `yaml:"-"`
-	RunsPerUser int               `yaml:"runs_per_user"` // jobs of one user that hold a slot. Defaults to 5
-	MaxRuns     int               `yaml:"max_runs"`      // jobs that hold a slot. Defaults to 10
+	RunsPerUser *int              `yaml:"runs_per_user"` // jobs of one user that hold a slot, at least 1. Defaults to 5
+	MaxRuns     *int              `yaml:"max_runs"`      // jobs that hold a slot, at least 1. Defaults to 10
 	Agents      []string          `yaml:"agents"`        // that serve it. Defaults to all that say they do
 	Limits      Limits            `yaml:"limits"`        // of a job that asks for none
 	Max         Limits            `yaml:"max"`           // that a job may ask for
@@ -99,8 +99,13 @@ type document struct {
 // mostFile is how long a file may be, in bytes.
 const mostFile = 1 << 20
 
-// Read reads a file.
-func Read(name string) (*Site, error) {
+// Read reads a file as an agent does: what only a server has need not be there.
+func Read(name string) (*Site, error) { return read(name, false) }
+
+// ReadServer reads a file as a server does: the secrets of callbacks must be there, too.
+func ReadServer(name string) (*Site, error) { return read(name, true) }
+
+func read(name string, server bool) (*Site, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -117,7 +122,7 @@ func Read(name string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Parse(text)
+	s, err := parse(text, server)
 	if err != nil {
 		return nil, inFile(name, err)
 	}
@@ -125,7 +130,9 @@ func Read(name string) (*Site, error) {
 }
 
 // Parse reads the text of a file and gives all mistakes in it, joined: each is a [Mistake] with its line and column. Of what is no such YAML it gives the first.
-func Parse(text []byte) (*Site, error) {
+func Parse(text []byte) (*Site, error) { return parse(text, false) }
+
+func parse(text []byte, server bool) (*Site, error) {
 	root, _ := tree.Read(text, tree.Options{Aliases: true}) // only to tell where mistakes stand
 	var d document
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&d); err != nil && len(bytes.TrimSpace(text)) > 0 {
@@ -142,11 +149,11 @@ func Parse(text []byte) (*Site, error) {
 		one.Name = name
 		s.Agents = append(s.Agents, one)
 	}
-	return s, s.check()
+	return s, s.check(server)
 }
 
-// check gives all mistakes in a site.
-func (s *Site) check() error {
+// check gives all mistakes in a site; for a server those of the secrets, too.
+func (s *Site) check(server bool) error {
 	wrong := &mistakes{root: s.root}
 	for _, one := range s.Compute() {
 		if _, err := compute.CheckServices([]compute.Service{one}); err != nil {
@@ -164,6 +171,9 @@ func (s *Site) check() error {
 	}
 	for i := range s.Services {
 		s.Services[i].check(known, wrong)
+		if server {
+			s.Services[i].checkSecrets(wrong)
+		}
 	}
 	return wrong.join()
 }
@@ -171,6 +181,14 @@ func (s *Site) check() error {
 func (s *Service) check(known map[string]bool, all *mistakes) {
 	wrong := func(field, format string, args ...any) {
 		all.add([]string{"services", s.Name, field}, "service %q: %s", s.Name, fmt.Sprintf(format, args...))
+	}
+	for _, quota := range []struct {
+		field string
+		is    *int
+	}{{"runs_per_user", s.RunsPerUser}, {"max_runs", s.MaxRuns}} {
+		if quota.is != nil && *quota.is == 0 {
+			wrong(quota.field, "%s %s", quota.field, wire.NeverRuns(s.Name))
+		}
 	}
 	for _, name := range s.Agents {
 		if !known[name] {
@@ -229,10 +247,18 @@ func (s *Site) Compute() []compute.Service {
 	var list []compute.Service
 	for _, one := range s.Services {
 		list = append(list, compute.Service{
-			Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, LeaveInputs: one.LeaveInputs, Callbacks: one.callbacks(),
+			Name: one.Name, RunsPerUser: orZero(one.RunsPerUser), MaxRuns: orZero(one.MaxRuns), Agents: one.Agents, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Env: one.Env, LeaveInputs: one.LeaveInputs, Callbacks: one.callbacks(),
 		})
 	}
 	return list
+}
+
+// orZero gives a number, or the 0 by which the application knows that none was written.
+func orZero(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // Agent gives the services as an agent has them. None: it serves any.

@@ -28,7 +28,7 @@ type Config struct {
 	DataPath string // absolute
 	MaxAge   time.Duration
 
-	// Services by name, in lower case. Those of [ServerMode] have at least one agent each.
+	// Services by name, in lower case. Those of [ServerMode] have at least one agent each, and no quota of 0.
 	Services map[string]Service
 
 	DispatchRetries  int  // 0: a job whose agent cannot be reached fails at once, as in the original
@@ -65,9 +65,15 @@ type Mistake struct {
 
 func (m *Mistake) Error() string { return m.Name + " " + m.Reason }
 
+// NeverRuns says what is wrong with a quota of 0 of a service: whoever asks why nothing runs would have to guess. The original takes it.
+func NeverRuns(service string) string {
+	return "is 0: no job of the service would ever run. Write 1 or more; to keep its jobs waiting for a time: stagepost hold --group " + service + " --note WHY"
+}
+
 // draft is a Config in the making.
 type draft struct {
 	Config
+	mode     Mode
 	triples  map[string]*Endpoints
 	clients  map[string][]Endpoints
 	from     map[string]string // what set a value, to find two variables for one
@@ -82,7 +88,7 @@ func (d *draft) wrong(name, format string, args ...any) {
 // error joins a *Mistake for each thing that is wrong; nothing is used then.
 func Environ(env []string, mode Mode) (Config, error) {
 	d := &draft{
-		Config: Config{Services: map[string]Service{}}, triples: map[string]*Endpoints{}, clients: map[string][]Endpoints{},
+		Config: Config{Services: map[string]Service{}}, mode: mode, triples: map[string]*Endpoints{}, clients: map[string][]Endpoints{},
 		from: map[string]string{},
 	}
 	if mode != ServerMode && mode != AgentMode {
@@ -105,7 +111,7 @@ func Environ(env []string, mode Mode) (Config, error) {
 			d.service(name, rest, given[name])
 		}
 	}
-	d.finish(mode)
+	d.finish()
 	if len(d.mistakes) > 0 {
 		return Config{}, errors.Join(d.mistakes...)
 	}
@@ -135,6 +141,8 @@ func (d *draft) service(variable, rest, value string) {
 		}
 		if err := v.set(d, &s, value); err != nil {
 			d.wrong(variable, "%v", err)
+		} else if d.mode == ServerMode && (v.Name == "RUNS_PER_USER" && s.RunsPerUser == 0 || v.Name == "MAX_RUNS" && s.MaxRuns == 0) {
+			d.wrong(variable, "%s", NeverRuns(key))
 		}
 		d.Services[key] = s
 		return
@@ -155,7 +163,7 @@ func serviceName(name string) bool {
 }
 
 // finish puts the agents together. Addresses that are missing beside an upload address are derived from it.
-func (d *draft) finish(mode Mode) {
+func (d *draft) finish() {
 	for _, key := range slices.Sorted(maps.Keys(d.Services)) {
 		s := d.Services[key]
 		prefix := "SERVICE_" + strings.ToUpper(key)
@@ -166,7 +174,7 @@ func (d *draft) finish(mode Mode) {
 			s.Agents = append(s.Agents, *e)
 		}
 		s.Agents = append(s.Agents, d.clients[key]...)
-		if len(s.Agents) == 0 && mode == ServerMode && d.triples[key] == nil && d.from[key+" CLIENTS"] == "" {
+		if len(s.Agents) == 0 && d.mode == ServerMode && d.triples[key] == nil && d.from[key+" CLIENTS"] == "" {
 			d.wrong(prefix+"_UPLOAD_URL", "is missing, and %s_CLIENTS too: the service has no agent", prefix)
 		}
 		d.Services[key] = s

@@ -105,6 +105,24 @@ func TestEnvironTellsAllMistakes(t *testing.T) {
 	}
 }
 
+// TestEnvironQuotaOfZero: a server's quota of 0 is told once, with all other mistakes; what is no number is not called 0.
+func TestEnvironQuotaOfZero(t *testing.T) {
+	_, err := Environ([]string{"PORT=abc", "SERVICE_EXAMPLE_RUNS_PER_USER=0", "SERVICE_x_MAX_RUNS=+00", "SERVICE_X_UPLOAD_URL=http://127.0.0.1:1/submit", "SERVICE_X_RUNS_PER_USER=many"}, ServerMode)
+	want := []string{
+		"PORT must be a whole number from 0 to 65535", "SERVICE_EXAMPLE_RUNS_PER_USER " + NeverRuns("example"), "SERVICE_X_RUNS_PER_USER must be a whole number from 0 to 65535",
+		"SERVICE_x_MAX_RUNS " + NeverRuns("x"), "SERVICE_EXAMPLE_UPLOAD_URL is missing, and SERVICE_EXAMPLE_CLIENTS too: the service has no agent",
+	}
+	if err == nil || err.Error() != strings.Join(want, "\n") {
+		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+	if !strings.HasSuffix(NeverRuns("x"), "stagepost hold --group x --note WHY") {
+		t.Errorf("got %s", NeverRuns("x"))
+	}
+	if _, err := Environ([]string{"SERVICE_X_MAX_RUNS=0"}, AgentMode); err != nil {
+		t.Errorf("an agent has no quotas: %v", err)
+	}
+}
+
 func TestEnvironForEver(t *testing.T) {
 	got, err := Environ([]string{"MAX_AGE=18446744073709551615"}, ServerMode)
 	if err != nil || got.MaxAge < 100*365*24*time.Hour {

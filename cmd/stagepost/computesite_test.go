@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/wire"
+)
+
+// TestOrchestratorTellsZerosAtOnce: quotas of 0 are told in the same pass as all else that is wrong with the variables.
+func TestOrchestratorTellsZerosAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, value := range map[string]string{
+		"PORT": "abc", "SERVICE_EXAMPLE_RUNS_PER_USER": "0", "SERVICE_X_MAX_RUNS": "0", "SERVICE_X_UPLOAD_URL": "http://127.0.0.1:1/submit",
+	} {
+		t.Setenv(name, value)
+	}
+	var out, errs bytes.Buffer
+	if code := orchestrator([]string{"server"}, strings.NewReader(""), &out, &errs); code != exitUsage {
+		t.Fatalf("exit code %d", code)
+	}
+	want := []string{"PORT must be ", "SERVICE_EXAMPLE_RUNS_PER_USER " + wire.NeverRuns("example") + "\n", "SERVICE_X_MAX_RUNS " + wire.NeverRuns("x") + "\n", "SERVICE_EXAMPLE_UPLOAD_URL is missing"}
+	for _, text := range want {
+		if strings.Count(errs.String(), orchestratorName+": "+text) != 1 {
+			t.Errorf("%q is not told once in\n%s", text, errs.String())
+		}
+	}
+	if n := strings.Count(errs.String(), "\n"); n != len(want) {
+		t.Errorf("%d lines:\n%s", n, errs.String())
+	}
+}
+
+// TestFileAndVariablesAtOnce: a server tells what is wrong with its file, its secrets and its variables in one pass; what only counts the services needs no secrets.
+func TestFileAndVariablesAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := newSettings()
+	s.ComputeServices = "services.yaml"
+	secret := "services:\n  a:\n    callbacks: {hosts: [a.example.org], secret_file: /dev/null/none}\n"
+	for _, c := range []struct {
+		text, variable string
+		want           []string
+	}{
+		{secret + "    max_runs: 0\n", "0", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `, `services.yaml:4:5: service "a": max_runs ` + wire.NeverRuns("a"), "SERVICE_B_RUNS_PER_USER " + wire.NeverRuns("b")}},
+		{secret, "1", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `}},
+	} {
+		t.Setenv("SERVICE_B_UPLOAD_URL", "http://127.0.0.1:1/submit")
+		t.Setenv("SERVICE_B_RUNS_PER_USER", c.variable)
+		if err := os.WriteFile(filepath.Clean(s.ComputeServices), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := readSite(s, site.ReadServer)
+		if _, is := errors.AsType[usageError](err); !is {
+			t.Fatalf("got %v", err)
+		}
+		lines := sentences(err)
+		if len(lines) != len(c.want) {
+			t.Fatalf("got %d lines:\n%v", len(lines), err)
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(lines[i], want) {
+				t.Errorf("got %s, want %s", lines[i], want)
+			}
+		}
+	}
+	if all, _, err := computeSite(s); err != nil || len(all.Services) != 2 {
+		t.Errorf("without the secrets: %v", err)
+	}
+}
