@@ -49,7 +49,7 @@ fast: build
 	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM jobs WHERE created IS NULL OR changed IS NULL" | grep '^0$$'
 
 race:
-	$(GO) test -race ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/... ./app/compute ./app/compute/agent ./app/compute/wire/... ./edge/tunnel ./edge/tus
+	$(GO) test -race ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/... ./app/compute ./app/compute/agent ./app/compute/detect ./app/compute/wire/... ./edge/tunnel ./edge/tus
 
 long:
 	$(GO) test ./app -run OnDisk -everywhere -v -timeout 20m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
