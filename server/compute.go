@@ -249,22 +249,6 @@ func (s *Server) eventsCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.events(w, r)
 }
 
-// cancelCompute calls a job off. The body is what an event takes.
-func (s *Server) cancelCompute(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
-		return err
-	}
-	app, j, err := s.computeJob(r)
-	if err != nil {
-		return err
-	}
-	a, err := decode[client.Act](r, false)
-	if err != nil {
-		return err
-	}
-	return s.dropCompute(w, r, app, &j, &a, false)
-}
-
 // foldState gives a state as the lifecycle spells it, for people write "running".
 func foldState(name string) lifecycle.State {
 	for _, stage := range compute.JobLife.Stages() {
