@@ -1,21 +1,39 @@
 # make            this help
 # make demo       run the main job on real input, with the embedded store
 # make check      everything that CI runs; installs what it lacks
+# make soak       make check, then the tests with long counts; run it before an issue is closed
 SHELL := /bin/bash
 .SHELLFLAGS := -eo pipefail -c
 GO ?= go
-# What the long tests are given here; the plain `go test ./...` takes less.
-HOURS ?= 1000
-KILLS ?= 1000
-INPUTS ?= 5000x
-TRIES ?= 10000
-RACES ?= 1000
-OBJECTS ?= 10000
-WORLDS ?= 10000
-FLOWS ?= 200
-SWAPS ?= 300000
+INPUTS ?= 500x
+LONG_INPUTS ?= 5000x
 
-.PHONY: help build demo check fast long race fuzz generate bench tools
+# The packages that share memory between goroutines.
+RACE = ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/... \
+	./app/compute ./app/compute/agent ./app/compute/detect ./app/compute/wire/... ./edge/tunnel ./edge/tus
+
+# The tests with long counts: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
+define SOAK
+./app -run OnDisk -everywhere
+./engine -run Simulation|Why -hours 1000 -rapid.checks 20000
+./engine -run SlipsThrough|HoldRace -tries 10000
+./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
+./cmd/stagepost -run TestKill$$ -kills 1000
+./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
+./app/ingest -run TestTwoJobsRace -tries 1000
+./app/ingest -run TestPlanManySmallObjects -jobs 10000
+./flow -run Worlds -worlds 10000 -crashes 0
+./flow/durable -run KilledFlows -flows 200
+./app/ingest/access -run Memory -vast
+./edge/collect -run TestRace|Zip64Sizes -vast -swaps 300000
+./app/compute/agent -run Big -big 2147483648
+./app/compute -run DeathAtEveryChange -crash-sqlite
+./app/compute -run LongQueue -queued 10000
+./app/compute/trials -run TestKills -kills 3
+endef
+export SOAK
+
+.PHONY: help build demo check lint tests race shows cluster soak fuzz generate bench tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
@@ -32,41 +50,38 @@ demo: build
 tools:
 	@scripts/tools
 
-# Fast things first: what fails should fail soon.
-check: tools fast race long fuzz
+# Fast things first: what fails should fail soon. The counts are small; make soak has the long ones.
+check: tools lint tests race shows cluster fuzz
 	@echo "everything passed"
 
-fast: build
+lint: build
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "gofmt the files above"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
 	$(GO) test . ./docs ./lifecycle/... ./job/...
-	$(GO) test ./...
+
+tests: build
+	scripts/test ./...
+
+race:
+	scripts/test -race $(RACE)
+
+# What the README and the examples show.
+shows: build
 	$(GO) run ./examples/embed
 	rm -rf bin/demo-data && bin/stagepost demo --data bin/demo-data
 	@echo "the views, read with the sqlite3 tool:"
 	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM history WHERE at LIKE '20__-__-__T%'" | grep -v '^0$$'
 	sqlite3 bin/demo-data/stagepost.db "SELECT count(*) FROM jobs WHERE created IS NULL OR changed IS NULL" | grep '^0$$'
 
-race:
-	$(GO) test -race ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/... ./app/compute ./app/compute/agent ./app/compute/detect ./app/compute/wire/... ./edge/tunnel ./edge/tus
+# A real Slurm on this machine.
+cluster: tools
+	scripts/test ./app/compute/slurm -run Cluster -slurm
 
-long:
-	$(GO) test ./app -run OnDisk -everywhere -v -timeout 20m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
-	$(GO) test ./engine -run 'Simulation|Why' -hours $(HOURS) -rapid.checks 20000 -v -timeout 20m | grep -v '^=== '
-	$(GO) test ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648 -v -timeout 20m | grep -v '^=== '
-	$(GO) test ./cmd/stagepost -run Kill -kills $(KILLS) -v -timeout 20m | grep -v '^=== '
-	$(GO) test ./engine -run 'SlipsThrough|HoldRace' -tries $(TRIES) -v | grep -v '^=== '
-	$(GO) test ./app/ingest -run TestTwoJobsRace -tries $(RACES) -v -timeout 30m | grep -v '^=== '
-	$(GO) test ./app/ingest -run TestPlanManySmallObjects -jobs $(OBJECTS) -v -timeout 30m | grep -v '^=== '
-	$(GO) test ./app/ingest -run 'TestReportIsSentOnce|TestNobodyDisturbs' -v -timeout 10m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
-	$(GO) test ./flow -run Worlds -worlds $(WORLDS) -crashes 0 -v -timeout 20m | grep -v '^=== '
-	$(GO) test ./flow/durable -run KilledFlows -flows $(FLOWS) -v -timeout 10m | grep -v '^=== '
-	$(GO) test ./app/ingest/access -run Memory -vast -v -timeout 10m | grep -v '^=== '
-	$(GO) test ./edge/collect -run 'TestRace|Zip64Sizes' -vast -swaps $(SWAPS) -v -timeout 10m | grep -v '^=== '
-	$(GO) test ./app/compute/agent -run Big -big 2147483648 -v -timeout 10m | grep -v '^=== '
-	$(GO) test ./app/compute -run DeathAtEveryChange -crash-sqlite -v -timeout 10m | grep -E '^(ok|FAIL|---| +[a-z_]+.go)'
-	$(GO) test ./app/compute/slurm -run Cluster -slurm -v -timeout 10m | grep -v '^=== '
+soak: check
+	@while read -r line; do echo "== $$line"; $(GO) test $$line -v -timeout 60m </dev/null | grep -E '^(ok|FAIL|---|panic| +[a-z_]+.go)'; done <<<"$$SOAK"
+	@scripts/fuzz $(LONG_INPUTS)
+	@echo "everything passed"
 
 # So many inputs for each fuzz target: a count ends the same way on slow machines, a time does not.
 fuzz:
