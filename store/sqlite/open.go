@@ -15,14 +15,15 @@ import (
 
 // Store is a job.Store in a directory. Call Open, and Close at the end.
 type Store struct {
-	dir     string
-	options Options
-	owner   *owner
-	names   *names
-	lines   *lines
-	readers *readers
-	inbox   inbox
-	watch   watchers
+	dir          string
+	options      Options
+	owner        *owner
+	installation string
+	names        *names
+	lines        *lines
+	readers      *readers
+	inbox        inbox
+	watch        watchers
 
 	// The loop's own.
 	records     *records
@@ -85,6 +86,9 @@ func (s *Store) open() (err error) {
 	}
 	writer.CountFrames()
 	if err := migrate(writer); err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	if s.installation, err = identify(writer); err != nil {
 		return errors.Join(err, writer.Close())
 	}
 	if err := mark(s.dir); err != nil {
