@@ -58,6 +58,9 @@ func (l *Ledger) LoadPosted(number int64) { l.posted = max(l.posted, number) }
 // LoadAudit takes in the last entry of the audit list.
 func (l *Ledger) LoadAudit(seq int64, hash job.Hash) { l.audits, l.sealed = seq, hash }
 
+// LastAudit gives the number and the hash of the last entry of the audit list.
+func (l *Ledger) LastAudit() (seq int64, hash job.Hash) { return l.audits, l.sealed }
+
 // LoadHold takes in a hold at the start.
 func (l *Ledger) LoadHold(h job.Hold) {
 	l.revised = max(l.revised, h.Version)

@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/ledger"
 	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
@@ -90,8 +92,11 @@ func (s *Store) verifyAudit(ctx context.Context, wrong func(job.ID, error)) erro
 			seq = last.Seq
 		}
 		page, err := s.Audit(ctx, seq, 1000)
-		if err != nil || len(page) == 0 {
+		if err != nil {
 			return err
+		}
+		if len(page) == 0 {
+			return s.verifyEnd(ctx, last, wrong)
 		}
 		if err := job.VerifyAudit(last, page); err != nil {
 			wrong("", err) // what follows hangs on it: one fault is told
@@ -99,4 +104,24 @@ func (s *Store) verifyAudit(ctx context.Context, wrong func(job.ID, error)) erro
 		}
 		last = &page[len(page)-1]
 	}
+}
+
+// verifyEnd compares the last entry of the list with the one that the store made last; last is nil for an empty list.
+func (s *Store) verifyEnd(ctx context.Context, last *job.Audit, wrong func(job.ID, error)) error {
+	if last == nil {
+		last = &job.Audit{}
+	}
+	return s.do(ctx, true, func(l *ledger.Ledger) error {
+		switch seq, hash := l.LastAudit(); {
+		case last.Seq < seq: // or it has grown meanwhile
+			rest, err := s.Audit(ctx, last.Seq, 1)
+			if err == nil && len(rest) == 0 {
+				wrong("", fmt.Errorf("audit list: entries %d to %d are missing", last.Seq+1, seq))
+			}
+			return err
+		case last.Seq == seq && last.Hash != hash:
+			wrong("", fmt.Errorf("audit list: entry %d was replaced", seq))
+		}
+		return nil
+	})
 }

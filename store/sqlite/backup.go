@@ -68,5 +68,18 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 	if err := c.Exec("VACUUM INTO '" + strings.ReplaceAll(file, "'", "''") + "'"); err != nil {
 		return fmt.Errorf("copy: %w", errors.Join(err, ctx.Err()))
 	}
+	if err := s.leave(file); err != nil {
+		return err
+	}
 	return syncFile(file)
+}
+
+// leave notes in a copy that it has no head file: it gets one where it is opened.
+func (s *Store) leave(file string) error {
+	c, err := conn.Open(file, conn.ReadWrite, s.options.vfs)
+	if err != nil {
+		return err
+	}
+	err = c.Exec("PRAGMA synchronous = FULL; UPDATE head SET series = '', copied = 1")
+	return errors.Join(err, c.Close())
 }

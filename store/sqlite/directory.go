@@ -26,13 +26,14 @@ func prepareDir(dir string) error {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	there := err == nil && info.Size() > 0
-	_, err = os.Stat(filepath.Join(dir, marker))
-	switch marked := err == nil; {
-	case marked && !there:
-		return job.Errorf(job.Internal, "open", "", "%s is missing or empty, but %s says that there was one: restore it from a backup,"+
-			" or remove %s to begin without any jobs", file, filepath.Join(dir, marker), filepath.Join(dir, marker))
-	case there:
+	if there {
 		return nil
+	}
+	for _, name := range []string{marker, headName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return job.Errorf(job.Internal, "open", "", "%s is missing or empty, but %s says that there was one: restore it from a backup,"+
+				" or remove %s and %s to begin without any jobs", file, filepath.Join(dir, name), marker, headName)
+		}
 	}
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

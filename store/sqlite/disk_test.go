@@ -22,7 +22,7 @@ type disk struct {
 }
 
 type diskOp struct {
-	kind byte // 'w' write, 't' truncate, 's' sync, 'd' delete, 'a' acknowledgement
+	kind byte // 'w' write, 't' truncate, 's' sync, 'd' delete, 'p' a whole file put in place, 'a' acknowledgement
 	file string
 	at   int64 // offset of a write, size of a truncation
 	data []byte
@@ -84,6 +84,18 @@ func (d *disk) do(op diskOp) int32 {
 
 // acknowledged notes that a caller was told.
 func (d *disk) acknowledged(f fact) { d.do(diskOp{kind: 'a', ack: f}) }
+
+// head notes what is done to the head file, which is not SQLite's.
+func (d *disk) head(op headOp) {
+	switch {
+	case op.sync:
+		d.do(diskOp{kind: 's', file: headName})
+	case len(op.data) == headSlots*slotSize:
+		d.do(diskOp{kind: 'p', file: headName, data: op.data})
+	default:
+		d.do(diskOp{kind: 'w', file: headName, at: op.at, data: op.data})
+	}
+}
 
 func (d *disk) failing(f func(*diskOp) int32) {
 	d.mu.Lock()

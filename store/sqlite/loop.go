@@ -224,7 +224,7 @@ func (s *Store) transact(ops []*op) error {
 		}
 		r.cache.age()
 	}
-	if err := r.commit(); err != nil {
+	if err := r.commit(s.ledger.LastAudit()); err != nil {
 		return &commitError{err}
 	}
 	took := time.Since(began)

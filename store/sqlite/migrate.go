@@ -16,7 +16,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the newest version this binary knows.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // migrate brings the schema to schemaVersion. A database that is newer is refused with kind Internal.
 func migrate(c *conn.Conn) error {

@@ -37,7 +37,7 @@ INSERT INTO job_now SELECT n, state, last_ok, origin, outcome, ended, priority, 
 INSERT INTO job_data SELECT * FROM new.job_data;
 INSERT INTO job_key SELECT * FROM new.job_key;
 INSERT INTO event SELECT * FROM new.event;
-INSERT INTO task SELECT * FROM new.task;
+INSERT INTO task SELECT job, name, kind, state, epoch, attempts, done, total, message, data, changed FROM new.task;
 INSERT INTO hold SELECT scope, kind, state, grp, owner, job, who, why, since, until, version FROM new.hold;
 INSERT INTO message SELECT m, key, job, topic, body, created, due, attempts, error, settled FROM new.message;
 DETACH new`)
@@ -95,7 +95,7 @@ func TestMigrateFromOne(t *testing.T) {
 		}
 		clean(t, s)
 	}
-	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got, []string{"1", "2", "3"}) {
+	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got, []string{"1", "2", "3", "4"}) {
 		t.Errorf("schema versions %v", got)
 	}
 	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' ORDER BY name)"

@@ -106,6 +106,9 @@ func (s *Store) open() (err error) {
 	if err := s.records.findNext(); err != nil {
 		return err
 	}
+	if err := s.settleHead(); err != nil {
+		return err
+	}
 	copier, err := s.connect(conn.ReadWrite, "")
 	if err != nil {
 		return err
@@ -172,6 +175,9 @@ func (s *Store) release() error {
 	}
 	if s.records != nil {
 		errs = append(errs, s.records.c.Close())
+		if s.records.headFile != nil {
+			errs = append(errs, s.records.headFile.close())
+		}
 	}
 	if s.owner != nil {
 		errs = append(errs, s.owner.release())

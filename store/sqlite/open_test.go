@@ -70,7 +70,7 @@ func TestOwner(t *testing.T) {
 func TestMissingDatabase(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	closeStore(t, openStore(t, dir, Options{}))
-	for name, want := range map[string]os.FileMode{"": 0o700, database: 0o600, "owner": 0o600, marker: 0o600} {
+	for name, want := range map[string]os.FileMode{"": 0o700, database: 0o600, "owner": 0o600, marker: 0o600, headName: 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q has mode %v (%v), want %v", name, info.Mode().Perm(), err, want)
@@ -87,8 +87,12 @@ func TestMissingDatabase(t *testing.T) {
 	}
 	_, err = Open(dir, Options{})
 	wantKind(t, "no database", err, job.Internal)
-	if err := os.Remove(filepath.Join(dir, marker)); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{marker, headName} {
+		_, err = Open(dir, Options{})
+		wantKind(t, "a trace of a database", err, job.Internal)
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	closeStore(t, openStore(t, dir, Options{}))
 }

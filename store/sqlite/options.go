@@ -16,7 +16,11 @@ type Options struct {
 	// its begin to the end of the sync. It must be quick. Defaults to none.
 	OnCommit func(ops int, took time.Duration)
 
-	vfs    string // file layer, for tests
+	vfs    string                                // file layer, for tests
+	accept func(missing string)                  // a database that misses commits is taken as it is
+	tap    func(headOp)                          // sees what is done to the head file, for tests
+	order  func(head, commit func() error) error // carries out both, for tests; defaults to inParallel
+
 	sync   string // synchronous, for the control of the power-cut test; defaults to FULL
 	frames int    // pages in the log from which a checkpoint begins; defaults to manyFrames
 }

@@ -3,7 +3,11 @@ package sqlite
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/ledger"
@@ -22,14 +26,18 @@ type records struct {
 	lines     []lineChange      // of the open transaction, for the lists in memory
 	shown     *lines            // of what is committed
 	purging   purging
-	failed    error // the first statement that failed; the transaction cannot be committed
+	head      head // of the newest commit
+	headFile  *headFile
+	order     func(head, commit func() error) error // how the head and the log come to the disk
+	changes   int64                                 // of the connection when the transaction began
+	failed    error                                 // the first statement that failed; the transaction cannot be committed
 }
 
 var _ ledger.Records = (*records)(nil)
 
 // writing are the loop's prepared statements.
 type writing struct {
-	begin, commit, byID, keyed, made, insert, update, data, noData, key, event, task, hold, dropHold,
+	begin, commit, head, byID, keyed, made, insert, update, data, noData, key, event, task, hold, dropHold,
 	message, due, ofJob, post, word, move, audit *conn.Stmt
 }
 
@@ -38,6 +46,7 @@ func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, 
 	err := prepare(c, map[**conn.Stmt]string{
 		&r.stmts.begin:  "BEGIN IMMEDIATE",
 		&r.stmts.commit: "COMMIT",
+		&r.stmts.head:   "UPDATE head SET seq = ?, mark = ?, at = ?",
 		&r.stmts.byID:   selectRow + "WHERE m.id = ?",
 		&r.stmts.keyed:  "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND k.owner = ?",
 		&r.stmts.made:   insertMade,
@@ -80,20 +89,49 @@ func prepare(c *conn.Conn, statements map[**conn.Stmt]string) (err error) {
 
 // begin opens the transaction.
 func (r *records) begin() error {
-	r.failed = nil
+	r.failed, r.changes = nil, r.c.Changes()
 	if err := r.stmts.begin.Run(); err != nil {
 		return err
 	}
 	return r.names.begin()
 }
 
-// commit closes it; afterwards everything is on disk.
-func (r *records) commit() error {
-	if err := r.stmts.commit.Run(); err != nil {
+// commit closes it; afterwards everything is on disk. audits and hash are of the last entry of the audit list.
+func (r *records) commit(audits int64, hash job.Hash) error {
+	if r.c.Changes() == r.changes { // everything was refused
+		return r.stmts.commit.Run()
+	}
+	next := r.head
+	next.begun++
+	next.mark, next.at = rand.Int64(), time.Now()
+	next.rows, next.entries, next.audits, next.auditHash = r.nextRow-1, r.nextEvent-1, audits, hash
+	s := r.stmts.head
+	s.Int(1, next.begun)
+	s.Int(2, next.mark)
+	s.Int(3, next.at.UnixMicro())
+	if err := s.Run(); err != nil {
 		return err
 	}
+	before := r.head
+	before.begun = next.begun
+	if err := r.order(func() error { return r.headFile.begin(&before) }, r.stmts.commit.Run); err != nil {
+		return err
+	}
+	next.seq = next.begun
+	r.head = next
 	r.names.committed()
-	return nil
+	return r.headFile.confirm(&r.head)
+}
+
+// inParallel syncs the head file and the log at the same time. A head file that has no room is behind until there is some; that is no harm.
+func inParallel(head, commit func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- head() }()
+	err := commit()
+	if failed := <-done; err == nil && !errors.Is(failed, syscall.ENOSPC) {
+		err = failed
+	}
+	return err
 }
 
 // rollback undoes the transaction and forgets what it left in memory. The caller then loads the ledger anew.

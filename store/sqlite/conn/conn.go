@@ -106,6 +106,9 @@ func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.t
 // LastRow is the row number of the last insertion.
 func (c *Conn) LastRow() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
 
+// Changes counts the rows that this connection has ever inserted, updated or deleted.
+func (c *Conn) Changes() int64 { return sqlite3.Xsqlite3_total_changes64(c.tls, c.db) }
+
 // CountFrames makes Frames work. It replaces the automatic checkpoint.
 func (c *Conn) CountFrames() {
 	sqlite3.Xsqlite3_wal_hook(c.tls, c.db, *(*uintptr)(unsafe.Pointer(&struct {

@@ -1,0 +1,24 @@
+package sqlite
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// syncData brings a file's content to the disk, without its times.
+func syncData(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			if failed = syscall.Fdatasync(int(fd)); failed != syscall.EINTR {
+				return
+			}
+		}
+	})
+	return errors.Join(err, os.NewSyscallError("fdatasync", failed))
+}
