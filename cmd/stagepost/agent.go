@@ -68,10 +68,10 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 	f.StringVar(&a.memory, "memory", "", "memory that payloads together may ask for; defaults to that of the machine")
 	f.StringVar(&a.tokenFile, "agent-token-file", "", "file with the token that callers of --listen must bring; defaults to none")
 	f.StringVar(&a.services, "services", "", "file of services (YAML), the same as the server's; defaults to none: any service")
-	f.StringVar(&a.sandbox, "sandbox", "", "how payloads are confined: auto, native, bwrap, none, or require: whatever works but none; defaults to auto")
-	f.DurationVar(&a.grace, "grace", 30*time.Second, "that running payloads get when the agent stops")
-	f.DurationVar(&a.keep, "keep", 0, "how long results are kept after a payload's end if no server says that it has them; defaults to 48h")
-	f.DurationVar(&a.records, "records", 30*24*time.Hour, "how long it is remembered that a payload was here")
+	f.StringVar(&a.sandbox, "sandbox", "", "how payloads are confined: auto, native, bwrap, none, or require: whatever works but none; defaults to require")
+	durationFlag(f, &a.grace, "grace", 30*time.Second, "that running payloads get when the agent stops")
+	durationFlag(f, &a.keep, "keep", 0, "how long results are kept after a payload's end if no server says that it has them; defaults to 48h")
+	durationFlag(f, &a.records, "records", 30*24*time.Hour, "how long it is remembered that a payload was here")
 	f.BoolVar(&a.anyone, "anyone", false, "listen beyond loopback without a token: whoever reaches the address can run commands on this machine")
 	c.complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
 	cmd.AddCommand(c.agentDoctor(), c.agentDrain(), c.agentResume())
@@ -96,7 +96,7 @@ func (a *agentSettings) complete(s *settings, flag func(string) bool) error {
 		a.keep = env.MaxAge
 	}
 	if !flag("sandbox") {
-		a.sandbox = cmp.Or(env.Sandbox, "auto")
+		a.sandbox = cmp.Or(env.Sandbox, sandbox.Require)
 	}
 	if a.listen == "" && a.server == "" && os.Getenv("PORT") != "" {
 		host := "127.0.0.1" // whoever reaches it could run commands: it is opened to others on purpose only
@@ -132,6 +132,30 @@ func (a *agentSettings) checkListen() error {
 
 // token reads the token of callers, or gives none.
 func (a *agentSettings) token() (string, error) { return readAgentToken(a.tokenFile) }
+
+// confined is the part of a sandbox that says what its commands may read.
+type confined interface {
+	ShowsAll() bool
+	Hide() error
+}
+
+// keepToken keeps the agent's tokens from its jobs. Jobs that run as the agent's user, unconfined, could read every file of it, so that such an agent has its token from the
+// environment, which is closed to them, or none.
+func (a *agentSettings) keepToken(box confined, server string) error {
+	if !box.ShowsAll() {
+		return nil
+	}
+	if os.Getenv(tokenVariable) != "" {
+		server = ""
+	}
+	for _, name := range []string{a.tokenFile, server} {
+		if name != "" {
+			return usagef("jobs without confinement could read the token in %s: use --sandbox require, run the agent as root (its jobs then have user ids of their own), or give the token of --server as %s",
+				name, tokenVariable)
+		}
+	}
+	return box.Hide()
+}
 
 // readAgentToken reads a token file: the first line, at least 16 characters, readable by its owner alone.
 func readAgentToken(name string) (string, error) {

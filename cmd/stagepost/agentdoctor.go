@@ -25,7 +25,7 @@ type finding struct {
 }
 
 func (c *cli) agentDoctor() *cobra.Command {
-	tier := "auto"
+	tier := sandbox.Require
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell whether this machine can run payloads, and what would make it better",

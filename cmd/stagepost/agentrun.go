@@ -100,6 +100,9 @@ func (c *cli) startAgent(ctx context.Context, a *agentSettings, log *slog.Logger
 	if r.sandbox, err = sandbox.Open(ctx, sandbox.Options{Tier: a.sandbox, Name: "stagepost-" + a.name, Log: log}); err != nil {
 		return r, fmt.Errorf("sandbox: %w", err)
 	}
+	if err := a.keepToken(r.sandbox, c.settings.Token); err != nil {
+		return r, err
+	}
 	o.Runner, o.Sandbox = r.sandbox, r.sandbox.Tier()
 	if r.app, err = agent.New(o); err != nil {
 		return r, err

@@ -119,7 +119,10 @@ func (c *computeApp) openLocal(r *running, s *settings) error {
 	}
 	c.sandbox = box
 	if box.Tier() == sandbox.None {
-		r.log.Warn("jobs run without a sandbox: they may do what this server may", "remedy", "stagepost agent doctor")
+		r.log.Warn("jobs run without a sandbox", "remedy", "stagepost agent doctor")
+	}
+	if err := box.Hide(); err != nil {
+		return err
 	}
 	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: s.ComputeKeep, Log: r.log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}

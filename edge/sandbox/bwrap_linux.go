@@ -9,8 +9,14 @@ import (
 // initPath is where bubblewrap shows this program to be the init.
 const initPath = "/.stagepost-init"
 
+// shownPaths are what bubblewrap shows beside the system's directories, at the paths where it finds it.
+type shownPaths struct {
+	dir, self string
+	binds     []string // in the order of the plan
+}
+
 // bubblewrap gives the arguments that make the same surroundings as buildRoot: see bwrap(1). texts are the files that it reads from descriptors, from first on.
-func bubblewrap(p *plan, dir, self string, first int) (args []string, texts []string) {
+func bubblewrap(p *plan, shown *shownPaths, first int) (args []string, texts []string) {
 	args = []string{
 		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--as-pid-1",
 		"--uid", strconv.Itoa(workUID), "--gid", strconv.Itoa(workUID), "--hostname", "job", "--cap-drop", "ALL", "--clearenv", "--setenv", "GOMAXPROCS", "1",
@@ -56,10 +62,10 @@ func bubblewrap(p *plan, dir, self string, first int) (args []string, texts []st
 		}
 		args = append(args, "--tmpfs", at)
 	}
-	args = append(args, "--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--bind", dir, jobDir)
-	for _, b := range p.Binds {
-		args = append(args, "--ro-bind", b.From, b.To)
+	args = append(args, "--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--bind", shown.dir, jobDir)
+	for i, b := range p.Binds {
+		args = append(args, "--ro-bind", shown.binds[i], b.To)
 	}
-	args = append(args, "--ro-bind", self, initPath, "--remount-ro", "/", "--chdir", jobDir, "--", initPath, marker)
+	args = append(args, "--ro-bind", shown.self, initPath, "--remount-ro", "/", "--chdir", jobDir, "--", initPath, marker)
 	return args, texts
 }

@@ -20,7 +20,9 @@
 //
 // Limits are kept by control groups where there are some (package cgroup), else by rlimits and by a watch that looks four times a second.
 //
-// As root with a free range of user ids, each command gets a user id of its own on the machine, and its directory is shown to it through an id-mapped mount: files that it writes
-// belong to the caller on disk, no file is ever given away by path, and nothing of the command can signal or read a process of root. Where the kernel or the file system
-// cannot do this, the id in the sandbox stands for the caller's own. In the sandbox the id is always 1000, without capabilities.
+// If the caller is root, each command gets a user id of its own on the machine in every tier, and a caller without a free range of ids is refused: no command has the id of root,
+// none can signal or read a process of root, and what it is shown it reads as a stranger. In the tiers with namespaces its directory comes to it through an id-mapped mount, so
+// that files that it writes belong to the caller on disk. Where the kernel or the file system has none, and in tier none, the directory is lent: what is in it belongs to the
+// command's id until the command has ended, and to the caller again afterwards. Commands of other callers have the caller's id on the machine.
+// In the tiers with namespaces the command sees itself as user 1000, without capabilities.
 package sandbox

@@ -16,6 +16,7 @@ type launch struct {
 	gate       uintptr // the socket where it says that it is there and waits to be let go
 	rlimits    []rlimit
 	lastCap    uintptr
+	id         uintptr // user and group that it becomes; zero: none
 	filter     unix.SockFprog
 	scope      int // a Landlock ruleset that keeps signals and abstract sockets inside; -1 if the kernel has none
 
@@ -139,6 +140,11 @@ func (l *launch) become() (e syscall.Errno) {
 			return e
 		}
 	}
+	if l.id != 0 {
+		if e = l.changeUser(); e != 0 {
+			return e
+		}
+	}
 	if e = l.dropAll(); e != 0 {
 		return e
 	}
@@ -160,6 +166,25 @@ func (l *launch) become() (e syscall.Errno) {
 		}
 	}
 	_, _, e = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(l.path)), uintptr(unsafe.Pointer(l.argv)), uintptr(unsafe.Pointer(l.envv)))
+	return e
+}
+
+// changeUser makes the child that of another user, without groups. The kernel forgets the death signal with it.
+//
+//go:norace
+//go:nosplit
+//go:nocheckptr
+func (l *launch) changeUser() (e syscall.Errno) {
+	if _, _, e = syscall.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); e != 0 {
+		return e
+	}
+	if _, _, e = syscall.RawSyscall(unix.SYS_SETRESGID, l.id, l.id, l.id); e != 0 {
+		return e
+	}
+	if _, _, e = syscall.RawSyscall(unix.SYS_SETRESUID, l.id, l.id, l.id); e != 0 {
+		return e
+	}
+	_, _, e = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0, 0)
 	return e
 }
 

@@ -149,7 +149,8 @@ func hostile(t *testing.T, s *Sandbox, tier string, c script, other string) {
 		t.Cleanup(func() { removeTree(dir) })
 	})
 	want, cause := c.out, c.cause
-	if tier == None && c.none != "" {
+	foreign := strings.Contains(c.text, "$OTHER") && os.Geteuid() == 0 // commands of root have users of their own in each tier
+	if tier == None && c.none != "" && !foreign {
 		want = c.none
 	}
 	if want != anything && g.out != want {
@@ -163,24 +164,5 @@ func hostile(t *testing.T, s *Sandbox, tier string, c script, other string) {
 	}
 	if g.StdoutBytes > 1<<20 != g.Cut {
 		t.Errorf("got %+v, want a cut if there was too much", g.Ending)
-	}
-}
-
-// TestWithoutOwnIDs is native as root where no other user can be mapped: the kernel takes the command for root, and only the mounts and the missing capabilities hold it.
-func TestWithoutOwnIDs(t *testing.T) {
-	if os.Geteuid() != 0 || !strings.Contains(strings.Join(tiers(t), " "), Native) {
-		return
-	}
-	s := ungrouped(t)
-	if s.ids != nil {
-		s.ids.close()
-		s.ids = nil
-	}
-	other := t.TempDir()
-	for _, c := range scripts {
-		switch c.name {
-		case "core_pattern", "sysctl", "sysrq", "oom_score_adj", "shadow", "keys of root", "kill the init", "kill the agent", "program of the machine", "setuid copy", "capabilities", "another's directory":
-			t.Run(c.name, func(t *testing.T) { hostile(t, s, Native, c, other) })
-		}
 	}
 }

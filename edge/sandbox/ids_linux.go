@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ids gives every running command a user id of its own on the machine, which is also its group, with the user namespace that shows the caller's files as that user's.
+// ids gives every running command of a caller that is root a user id of its own on the machine, which is also its group.
 type ids struct {
 	mu    sync.Mutex // guards what follows
 	base  uint32
@@ -25,8 +25,11 @@ type ids struct {
 // id is one of them, given back when its command has gone.
 type id struct {
 	host uint32
-	ns   *os.File // maps the caller's own id on disk to host
+	ns   *os.File // a user namespace that maps the caller's own id on disk to host; nil until it is needed
 }
+
+// errNoIDs refuses to run a command as root.
+var errNoIDs = errors.New("this program runs as root, and there is no free range of user ids to run commands with: run it as another user, or give its container a range of ids")
 
 // newIDs finds ids that nobody else on the machine should use, or nil: only root may map them, and a container may have none.
 func newIDs() *ids {
@@ -63,7 +66,7 @@ func widest(name string) span {
 }
 
 // take gives an id that no running command has.
-func (i *ids) take(run func(func())) (*id, error) {
+func (i *ids) take() (*id, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if n := len(i.free); n > 0 {
@@ -75,11 +78,6 @@ func (i *ids) take(run func(func())) (*id, error) {
 		return nil, errors.New("all user ids are in use")
 	}
 	got := &id{host: i.base + i.next}
-	var err error
-	run(func() { got.ns, err = mapping(got.host) })
-	if err != nil {
-		return nil, err
-	}
 	i.next++
 	i.all = append(i.all, got)
 	return got, nil
@@ -95,7 +93,9 @@ func (i *ids) close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, one := range i.all {
-		_ = one.ns.Close()
+		if one.ns != nil {
+			_ = one.ns.Close()
+		}
 	}
 	i.all, i.free = nil, nil
 }
@@ -118,16 +118,29 @@ func mapping(host uint32) (*os.File, error) {
 	return ns, err
 }
 
-// mountAs gives a detached mount of a directory in which the caller's files are that id's.
-func (i *id) mountAs(dir *os.File) (*os.File, error) {
+// mountAs gives a detached mount of a directory in which the caller's files are that id's. run starts processes. The id must be taken.
+func (i *id) mountAs(dir *os.File, run func(func())) (mount *os.File, err error) {
+	if i.ns == nil {
+		run(func() { i.ns, err = mapping(i.host) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return detached(dir, unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | mountedJob, Userns_fd: uint64(i.ns.Fd())})
+}
+
+// mountedJob are the attributes of a command's directory in the tiers with namespaces.
+const mountedJob = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+
+// detached gives a detached mount of a directory, with attributes.
+func detached(dir *os.File, attr unix.MountAttr) (*os.File, error) {
 	fd, err := unix.OpenTree(int(dir.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return nil, fmt.Errorf("open the tree: %w", err)
 	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Userns_fd: uint64(i.ns.Fd())}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("map the ids: %w", err)
+		return nil, fmt.Errorf("set the attributes of the mount: %w", err)
 	}
 	return os.NewFile(uintptr(fd), "dir"), nil
 }

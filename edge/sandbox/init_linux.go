@@ -27,6 +27,9 @@ func init() { Init() }
 // Init does the work of a process that was executed again as the init of a sandbox, and never returns there; else it does nothing. It has been called before main and TestMain
 // begin; their call as the first line says so, and makes sure that this package is linked.
 func Init() {
+	if len(os.Args) == 3 && os.Args[1] == stageMarker {
+		runStage(os.Args[2])
+	}
 	if len(os.Args) != 2 || os.Args[1] != marker {
 		return
 	}
@@ -67,7 +70,7 @@ func (p *process) run() (*status, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l launch
+	l := launch{id: uintptr(plan.ID)}
 	if err := l.prepare(program, plan.Argv, plan.Env, gateFD, plan.Rlimits); err != nil {
 		return nil, err
 	}

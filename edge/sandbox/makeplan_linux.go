@@ -19,8 +19,8 @@ const initThreads = 16
 
 // makePlan finishes what the init is told, and makes the process that it will be.
 func (r *running) makePlan() error {
-	if r.tier == Native {
-		r.takeID()
+	if err := r.showDir(); err != nil {
+		return err
 	}
 	r.plan.Rlimits = r.rlimits()
 	for _, b := range r.c.Binds {
@@ -60,23 +60,51 @@ func (r *running) missing() error {
 // initEnv is the environment of the init. One processor is enough for it, and makes fewer threads.
 var initEnv = []string{"GOMAXPROCS=1"}
 
-// takeID gives the command a user id of its own if the file system of Dir can show it its files so; else it has the caller's.
-func (r *running) takeID() {
+// takeID takes a user id for the command if the caller is root: no command runs as root. Everybody else's commands have the caller's id.
+func (r *running) takeID() (err error) {
+	if os.Geteuid() != 0 {
+		return nil
+	}
 	if r.s.ids == nil {
-		return
+		return errNoIDs
 	}
-	id, err := r.s.ids.take(r.s.spawner.do)
-	if err != nil {
-		return
+	r.id, err = r.s.ids.take()
+	return err
+}
+
+// showDir makes the command's directory that of the command's own id: by a mount that maps the ids, and where the kernel, the file system or the tier has none, by the owner of
+// the files, until the command has ended.
+func (r *running) showDir() error {
+	if r.id == nil {
+		return nil
 	}
-	mount, err := id.mountAs(r.dir)
-	if err != nil {
-		r.s.ids.give(id)
-		return
+	if r.tier == None {
+		return r.lendDir()
 	}
-	r.id = id
+	mount, err := r.id.mountAs(r.dir, r.s.spawner.do)
+	if err != nil || r.s.lends {
+		if err == nil {
+			_ = mount.Close()
+		}
+		if err := r.lendDir(); err != nil {
+			return err
+		}
+		if mount, err = detached(r.dir, unix.MountAttr{Attr_set: mountedJob}); err != nil {
+			return fmt.Errorf("show the command its directory: %w", err)
+		}
+	}
 	r.files = append(r.files, mount)
 	r.plan.DirTree = controlFD + len(r.files) - 1
+	return nil
+}
+
+// lendDir makes the command's id the owner of Dir and of all that is in it.
+func (r *running) lendDir() error {
+	r.lent = true
+	if err := chownTree(r.held(), os.Geteuid(), int(r.id.host)); err != nil {
+		return fmt.Errorf("give the command its directory: %w", err)
+	}
+	return nil
 }
 
 // native is the init in namespaces of its own.
@@ -97,7 +125,7 @@ func (r *running) native() error {
 	}
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: workUID, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: workUID, HostID: gid, Size: 1}}
-	if os.Geteuid() == 0 { // others may not give up their groups
+	if r.id != nil { // others may not give up their groups
 		attr.GidMappingsEnableSetgroups = true
 		attr.Credential = &syscall.Credential{Uid: workUID, Gid: workUID}
 		if err := r.openBinds(); err != nil {
@@ -124,8 +152,19 @@ func (r *running) openBinds() error {
 
 // inBubble is the init in bubblewrap.
 func (r *running) inBubble() error {
+	shown := shownPaths{dir: r.c.Dir, self: r.s.self}
+	for _, b := range r.plan.Binds {
+		shown.binds = append(shown.binds, b.From)
+	}
+	var stage *stage
+	if r.id != nil {
+		var err error
+		if stage, shown, err = r.openStage(); err != nil {
+			return err
+		}
+	}
 	first := controlFD + len(r.files)
-	args, texts := bubblewrap(r.plan, r.c.Dir, r.s.self, first)
+	args, texts := bubblewrap(r.plan, &shown, first)
 	for _, text := range texts {
 		read, write, err := os.Pipe()
 		if err != nil {
@@ -140,7 +179,17 @@ func (r *running) inBubble() error {
 			return err
 		}
 	}
-	r.cmd = &exec.Cmd{Path: r.s.bwrap, Args: append([]string{"bwrap"}, args...), Env: []string{}, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}}
+	args = append([]string{"bwrap"}, args...)
+	r.cmd = &exec.Cmd{Path: r.s.bwrap, Args: args, Env: []string{}, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}}
+	if stage == nil {
+		return nil
+	}
+	stage.Program, stage.Args = r.s.bwrap, args
+	text, err := stage.encode()
+	if err != nil {
+		return err
+	}
+	r.cmd.Path, r.cmd.Args, r.cmd.Env, r.cmd.SysProcAttr.Cloneflags = "/proc/self/exe", []string{"stagepost", stageMarker, text}, initEnv, unix.CLONE_NEWNS
 	return nil
 }
 
@@ -165,8 +214,8 @@ func (r *running) rlimits() []rlimit {
 		out = append(out, rlimit{unix.RLIMIT_CPU, s, s + 1})
 	}
 	switch {
-	case l.Processes == 0 || r.group != nil || r.id == nil && os.Geteuid() == 0: // root has no limit
-	case r.tier != None:
+	case l.Processes == 0 || r.group != nil:
+	case r.tier != None || r.id != nil:
 		add(unix.RLIMIT_NPROC, uint64(l.Processes+initThreads))
 	default: // the limit counts everything of the user, so this only keeps a bomb from taking the machine before the watch ends it
 		add(unix.RLIMIT_NPROC, uint64(l.Processes+bombSlack+ofUser(os.Geteuid())))

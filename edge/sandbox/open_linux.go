@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/stagepost/stagepost/edge/sandbox/cgroup"
 )
 
@@ -22,7 +24,8 @@ type Sandbox struct {
 	self    string // this program, for bubblewrap
 	bwrap   string // empty: not installed
 	groups  *cgroup.Manager
-	ids     *ids // nil: commands have the caller's user id
+	ids     *ids // nil: commands have the caller's user id, and those of root are refused
+	lends   bool // directories are lent to commands even where they could be mounted for them; for tests
 	spawner *spawner
 	serial  atomic.Int64
 	ended   context.Context // ends with Close
@@ -73,7 +76,7 @@ func open(ctx context.Context, o Options, groups *cgroup.Manager, found []cgroup
 		log = slog.New(slog.DiscardHandler)
 	}
 	if s.tier == None {
-		log.Warn("commands are not confined: they see the files, the network and the processes that this user sees")
+		log.Warn("no confinement: " + s.open())
 	}
 	log.Info("sandbox", "tier", s.tier, "control_groups", s.groups != nil, "own_ids", s.ids != nil)
 	return s, nil
@@ -86,6 +89,20 @@ var remedies = map[string]string{
 	None:   "allow this program to execute itself",
 }
 
+// remedy says what an operator can do for a tier that does not work.
+func (s *Sandbox) remedy(tier string) string {
+	if os.Geteuid() != 0 {
+		return remedies[tier]
+	}
+	if s.ids == nil {
+		return "run this program as another user than root, or give its container a range of user ids"
+	}
+	if info, err := os.Stat(s.self); err == nil && tier != None && info.Mode()&0o001 == 0 {
+		return "let every user execute " + s.self + ": commands of root get a user id of their own"
+	}
+	return remedies[tier]
+}
+
 // pick tries the tiers and takes the first allowed one that works.
 func (s *Sandbox) pick(ctx context.Context, want string) error {
 	allowed := map[string][]string{"": {Native, Bwrap, None}, Auto: {Native, Bwrap, None}, Require: {Native, Bwrap}, Native: {Native}, Bwrap: {Bwrap}, None: {None}}[want]
@@ -96,19 +113,10 @@ func (s *Sandbox) pick(ctx context.Context, want string) error {
 	var failed []error
 	for _, tier := range []string{Native, Bwrap, None} {
 		err := s.probe(ctx, tier)
-		if err != nil && tier == Native && s.ids != nil { // a user of its own may be what fails: it may not be allowed to execute this program
-			ids := s.ids
-			s.ids = nil
-			if again := s.probe(ctx, tier); again == nil {
-				s.checks = append(s.checks, Check{"own user ids", false, err.Error(), "let every user execute " + s.self})
-				err = nil
-			}
-			ids.close()
-		}
 		works[tier] = err == nil
 		if err != nil {
 			failed = append(failed, fmt.Errorf("tier %s: %w", tier, err))
-			s.checks = append(s.checks, Check{"tier " + tier, false, err.Error(), remedies[tier]})
+			s.checks = append(s.checks, Check{"tier " + tier, false, err.Error(), s.remedy(tier)})
 		} else {
 			s.checks = append(s.checks, Check{"tier " + tier, true, "a command ran", ""})
 		}
@@ -178,8 +186,31 @@ func (s *Sandbox) checkParts() {
 		yes("own user ids", true, "commands run as this user, who is not root", "")
 	}
 	if s.tier == None {
-		yes("confinement", false, "commands see the files, the network and the processes that this user sees", "make the tier native or bwrap work, or run this program in a container or a machine of its own")
+		yes("confinement", false, s.open(), "make the tier native or bwrap work, or run this program in a container or a machine of its own")
 	}
+}
+
+// open says what tier none leaves open.
+func (s *Sandbox) open() string {
+	if s.ids != nil {
+		return "commands see the network and the processes of the machine, and the files that everybody may read"
+	}
+	return "commands see the files, the network and the processes that this user sees"
+}
+
+// ShowsAll tells whether commands may read every file of this program's user: in tier none, unless they have ids of their own.
+func (s *Sandbox) ShowsAll() bool { return s.tier == None && s.ids == nil }
+
+// Hide keeps commands that have this program's id from its memory and its environment, where its secrets are. It holds for the whole program, which then can make no sandbox of
+// another tier.
+func (s *Sandbox) Hide() error {
+	if !s.ShowsAll() {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("hide the memory of this program from commands: %w", err)
+	}
+	return nil
 }
 
 // Tier is the one that Run uses.

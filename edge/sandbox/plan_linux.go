@@ -15,6 +15,7 @@ type plan struct {
 	Env     []string
 	Dir     string // on the machine; in tier bwrap already /job
 	DirTree int    // descriptor of a detached mount of Dir; zero: made from the path
+	ID      uint32 // in tier none: the user and group that the command becomes; zero: the caller's
 	Dev     uint64 // Dir must be this
 	Ino     uint64
 	Binds   []planBind

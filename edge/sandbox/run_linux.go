@@ -63,6 +63,7 @@ type running struct {
 	temp           string   // the private temporary directory of tier none
 	mark           string   // in the environment, in tier none
 	id             *id      // nil: the caller's own
+	lent           bool     // what Dir holds is the id's until the command has ended
 	group          *cgroup.Group
 	plan           *plan
 	files          []*os.File // the init's, from controlFD on; closed when it has been started
@@ -90,7 +91,7 @@ type running struct {
 
 // begin makes everything that the command needs and starts its init.
 func (r *running) begin() error {
-	for _, step := range []func() error{r.openDir, r.openTemp, r.openGroup, r.openPipes, r.makePlan, r.start} {
+	for _, step := range []func() error{r.openDir, r.takeID, r.openTemp, r.openGroup, r.openPipes, r.makePlan, r.start} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -125,6 +126,15 @@ func (r *running) openTemp() error {
 			return err
 		}
 		home, temp, r.plan.Temp = r.c.Dir, r.temp, r.temp
+		if r.id != nil {
+			r.plan.ID = r.id.host
+			if err := os.Lchown(r.temp, int(r.id.host), int(r.id.host)); err != nil {
+				return fmt.Errorf("give the command its temporary directory: %w", err)
+			}
+			if !reachable(home) { // the working directory needs no path, a home does
+				home = temp
+			}
+		}
 	}
 	r.plan.Env = environment(r.c.Env, home, temp)
 	if r.tier == None {
@@ -325,7 +335,7 @@ func recvmsg(fd int, p, oob []byte) (n, oobn, flags int, from unix.Sockaddr, err
 // clear gives back what is left of a run, whether or not it was started.
 func (r *running) clear() {
 	r.closeTheirs()
-	for _, f := range []*os.File{r.dir, r.control, r.status, r.stdin} {
+	for _, f := range []*os.File{r.control, r.status, r.stdin} {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -345,6 +355,12 @@ func (r *running) clear() {
 	}
 	if r.temp != "" {
 		removeTree(r.temp)
+	}
+	if r.lent {
+		_ = chownTree(r.held(), int(r.id.host), os.Geteuid())
+	}
+	if r.dir != nil {
+		_ = r.dir.Close()
 	}
 	if r.id != nil {
 		r.s.ids.give(r.id)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,9 @@ func shell(t *testing.T, s *Sandbox, tier, script string, change func(*Command))
 	t.Helper()
 	var out, errs bytes.Buffer
 	c := &Command{Argv: []string{"/bin/bash", "-c", script}, Dir: t.TempDir(), Stdout: &out, Stderr: &errs, Grace: 200 * time.Millisecond}
+	if err := os.Chmod(filepath.Dir(c.Dir), 0o711); err != nil { // in tier none a user of its own may pass
+		t.Fatal(err)
+	}
 	if change != nil {
 		change(c)
 	}

@@ -19,6 +19,12 @@ func Open(context.Context, Options) (*Sandbox, error) {
 // Tier is never called.
 func (s *Sandbox) Tier() string { return None }
 
+// ShowsAll is never called.
+func (s *Sandbox) ShowsAll() bool { return true }
+
+// Hide is never called.
+func (s *Sandbox) Hide() error { return errors.ErrUnsupported }
+
 // Checks is never called.
 func (s *Sandbox) Checks() []Check { return nil }
 

@@ -141,6 +141,9 @@ func New(o Options) (*App, error) {
 			return nil, fmt.Errorf("agent: %w", err)
 		}
 	}
+	if err := openWay(&o); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
 	a := &App{
 		options: o, log: o.Log, room: newRoom(need{o.Memory, o.Cores}), load: newLoadMeter(), hub: newHub(), cleaned: newHub(), pack: zipper{}, shell: Shell(),
 		freed: make(chan struct{}, 1), busy: map[job.ID]bool{}, awaited: map[job.ID]int{}, trials: map[job.ID]*trial{}, wires: map[uint32]job.ID{},

@@ -152,7 +152,7 @@ func (a *App) settle(ctx context.Context, o engine.Order, s *Spec, stage string)
 	if err := a.remove(o.ID); err != nil { // there is no record: a crash left it
 		return j, unavailable(o.ID, err)
 	}
-	if err := os.Rename(stage, a.place(o.ID)); err != nil {
+	if err := errors.Join(os.Chmod(stage, a.wayMode()), os.Rename(stage, a.place(o.ID))); err != nil {
 		return j, unavailable(o.ID, err)
 	}
 	if err := errors.Join(syncDir(filepath.Dir(a.place(o.ID))), a.memory.use()); err != nil {

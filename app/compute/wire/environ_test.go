@@ -16,7 +16,7 @@ func TestEnvironDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{Port: 5000, DBPath: filepath.Join(here, "db.sqlite"), DataPath: filepath.Join(here, "data"), MaxAge: 48 * time.Hour,
-		Services: map[string]Service{}, DispatchRetries: 5, ScriptPolicy: PolicyOff, Sandbox: "auto"}
+		Services: map[string]Service{}, DispatchRetries: 5, ScriptPolicy: PolicyOff, Sandbox: "require"}
 	for _, mode := range []Mode{ServerMode, AgentMode} {
 		got, err := Environ([]string{"PATH=/bin", "PORT=", "=odd", "nothing"}, mode)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -108,7 +108,7 @@ var plain = []plainVariable{
 		}
 		return err
 	}},
-	{Variable{"SANDBOX", "auto", true, "How run.sh is confined: auto (the best that works), native, bwrap, none, or require (auto, but never none)."},
+	{Variable{"SANDBOX", "require", true, "How run.sh is confined: auto (the best that works), native, bwrap, none, or require (auto, but never none)."},
 		func(c *Config, v string) (err error) {
 			c.Sandbox, err = oneOf(v, "auto", "native", "bwrap", "none", "require")
 			return err
