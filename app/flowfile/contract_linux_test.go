@@ -53,8 +53,19 @@ func everywhere(t *testing.T, test func(t *testing.T, p site)) {
 	for tier, box := range boxes {
 		t.Run(tier, func(t *testing.T) {
 			temp, dir := t.TempDir(), t.TempDir()
+			passable(t, temp)
 			test(t, site{&Confined{Sandbox: box, Temp: temp, Dirs: []string{dir}}, temp, dir, tier != sandbox.None})
 		})
+	}
+}
+
+// passable lets everybody pass through a directory of the test and the one above it: commands of root have a user of their own.
+func passable(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(name, 0o711); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -251,6 +262,7 @@ func TestWalls(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("s3cret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	passable(t, filepath.Dir(secret))
 	everywhere(t, func(t *testing.T, p site) {
 		for _, text := range []string{`cat "$SECRET"`, `exec 3<>/dev/tcp/127.0.0.1/$PORT`} {
 			c := sh(text)

@@ -124,6 +124,11 @@ func (c *computeApp) openLocal(r *running, s *settings) error {
 	if err := box.Hide(); err != nil {
 		return err
 	}
+	if box.Tier() == sandbox.None && os.Geteuid() == 0 { // jobs have users of their own, who pass through to their directories
+		if err := os.Chmod(r.Data, 0o711); err != nil {
+			return err
+		}
+	}
 	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: s.ComputeKeep, Log: r.log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
