@@ -20,6 +20,8 @@ type Sight interface {
 	Submission(ctx context.Context, batch job.ID) (ingest.Handed, error)
 	Orphans(ctx context.Context) (ingest.OrphanReport, error)
 	FixOrphans(ctx context.Context, f ingest.FixOrphans) (ingest.FixedOrphans, error)
+	Locations(ctx context.Context) ([]ingest.Location, error)
+	Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error)
 }
 
 // sight gives who shows the files of ingest.

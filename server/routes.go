@@ -62,6 +62,8 @@ func Routes() []Route {
 		{get, "/api/queue/batches", Operator, "Batches by age with their jobs by outcome, the oldest first: group, all (those that ended well, too), after, limit.", (*Server).queueBatches, false},
 		{get, "/api/queue/holds", Operator, "What is held: holds with the number of open jobs they concern, and jobs that were put aside.", (*Server).queueHolds, false},
 		{get, "/api/stuck", Operator, "Open jobs that stay longer than usual, are overdue or held for long, or whose worker is silent, worst first: kind, factor, limit.", (*Server).stuck, false},
+		{get, "/api/storage", Operator, "Storage locations: directory, owner, whether they may be used and why not.", (*Server).storageLocations, false},
+		{post, "/api/storage", Admin, "Gives a storage location to this installation: dir, note (why), actor.", (*Server).adoptLocation, false},
 		{get, "/api/orphans", Operator, "What belongs to nothing: files, directories, locks, versions, messages.", (*Server).orphans, false},
 		{post, "/api/orphans", Operator, "Removes the deletable orphans with level FAIL: expect (their number), note, actor.", (*Server).fixOrphans, false},
 		{get, "/api/audit", Operator, "What people did: after (going forward) or last (the newest so many); actor, job, event.", (*Server).audit, false},

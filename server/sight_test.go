@@ -24,8 +24,9 @@ import (
 
 // view is an ingest with one job, "ing_1", in which every field is filled.
 type view struct {
-	fixed  ingest.FixOrphans
-	broken bool // its manifest breaks off
+	adopted ingest.Adoption
+	fixed   ingest.FixOrphans
+	broken  bool // its manifest breaks off
 }
 
 var someday = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -75,6 +76,16 @@ func (v *view) FixOrphans(_ context.Context, f ingest.FixOrphans) (ingest.FixedO
 	return ingest.FixedOrphans{Removed: []ingest.Orphan{{Rule: "lock"}}, Failed: map[string]string{"a": "b"}}, nil
 }
 
+func (v *view) Locations(context.Context) ([]ingest.Location, error) {
+	return []ingest.Location{{Dir: "d", Path: "/d", Location: "l", Installation: "i", Since: someday, State: "refused", Reason: "r", Remedy: "m", Profiles: []string{"p"}}}, nil
+}
+
+func (v *view) Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error) {
+	v.adopted = a
+	all, err := v.Locations(ctx)
+	return all[0], err
+}
+
 // sameShape checks that what the server writes is what the client reads: every field, and no other.
 func sameShape[C, S any](t *testing.T, sent S) {
 	t.Helper()
@@ -111,6 +122,8 @@ func TestShapes(t *testing.T) {
 	sameShape[client.Handed](t, handed)
 	orphans, _ := v.Orphans(t.Context())
 	sameShape[client.Orphans](t, orphans)
+	locations, _ := v.Locations(t.Context())
+	sameShape[client.StorageLocation](t, locations[0])
 	fixed, _ := v.FixOrphans(t.Context(), ingest.FixOrphans{})
 	sameShape[client.FixedOrphans](t, fixed)
 	sameShape[client.Stuck](t, engine.StuckReport{At: someday, Found: 1, Looked: 2, Cut: []string{"c"}, Messages: []job.Message{{Key: "k", Body: json.RawMessage("{}")}}, Stuck: []engine.StuckJob{{
@@ -162,6 +175,17 @@ func TestSightRoutes(t *testing.T) {
 	}
 	for _, body := range []string{`{}`, `{"expect":1}`, `{"note":"x"}`, `{"expect":-1,"note":"x"}`, `{"expect":1,"note":"x","all":true}`} {
 		w.problem(w.request(http.MethodPost, "/api/orphans", body), http.StatusBadRequest, job.Invalid)
+	}
+	locations, err := w.client.StorageLocations(t.Context())
+	if err != nil || len(locations) != 1 || locations[0].State != ingest.LocationRefused {
+		t.Errorf("got %+v, %v", locations, err)
+	}
+	adopted, err := w.client.AdoptLocation(t.Context(), client.Adoption{Dir: "d", Actor: "ann", Note: "why"})
+	if err != nil || adopted.Dir != "d" || v.adopted != (ingest.Adoption{Dir: "d", Actor: "ann", Note: "why"}) {
+		t.Errorf("got %+v, %+v, %v", adopted, v.adopted, err)
+	}
+	for _, body := range []string{`{}`, `{"dir":"d"}`, `{"note":"x"}`, `{"dir":"d","note":"x","all":true}`} {
+		w.problem(w.request(http.MethodPost, "/api/storage", body), http.StatusBadRequest, job.Invalid)
 	}
 }
 

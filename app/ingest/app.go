@@ -17,7 +17,6 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -30,13 +29,14 @@ const (
 
 // Options of the application. All but Dir may be left out.
 type Options struct {
-	Dir      string       // the data directory; work, mail, storage and the inventory lie in it
-	Profiles Profiles     // defaults to the built-in profile
-	Mail     mail.Sender  // defaults to .eml files in Dir/mail
-	From     string       // sender of reports. Defaults to stagepost@localhost
-	Host     string       // right side of Message-IDs. Defaults to localhost
-	Site     string       // where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
-	Log      *slog.Logger // of what no job's log tells. Defaults to none
+	Dir          string       // the data directory; work, mail, storage and the inventory lie in it
+	Installation string       // id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
+	Profiles     Profiles     // defaults to the built-in profile
+	Mail         mail.Sender  // defaults to .eml files in Dir/mail
+	From         string       // sender of reports. Defaults to stagepost@localhost
+	Host         string       // right side of Message-IDs. Defaults to localhost
+	Site         string       // where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
+	Log          *slog.Logger // of what no job's log tells. Defaults to none
 
 	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the safe policy.
 	Fetch   fetch.Policy
@@ -127,8 +127,12 @@ type App struct {
 
 	mu      sync.Mutex // guards the rest
 	clients map[string]outlet
-	roots   map[string]*ocfl.Root
+	roots   map[string]*storageRoot
+	retired []*storageRoot // open, of directories that have another file system by now
 }
+
+// inventoryName is the name of the inventory in the data directory.
+const inventoryName = "inventory.db"
 
 // New opens the application in its data directory, which it makes if there is none.
 func New(o Options) (*App, error) {
@@ -143,13 +147,13 @@ func New(o Options) (*App, error) {
 	if o.Mail == nil {
 		o.Mail = mail.Dir(filepath.Join(o.Dir, mailName))
 	}
-	inv, err := inventory.Open(context.Background(), filepath.Join(o.Dir, "inventory.db"))
+	inv, err := inventory.Open(context.Background(), filepath.Join(o.Dir, inventoryName), o.Installation)
 	if err != nil {
 		return nil, err
 	}
 	a := &App{
 		options: o, log: o.Log, inventory: inv, stop: func() {}, putReport: putFile,
-		clients: map[string]outlet{}, late: make(chan struct{}, 1), roots: map[string]*ocfl.Root{},
+		clients: map[string]outlet{}, late: make(chan struct{}, 1), roots: map[string]*storageRoot{},
 	}
 	a.room, a.line, a.locks = newRoom(a), newLine(), inv
 	a.expect = func(head string) *string { return &head }
@@ -214,6 +218,9 @@ func (a *App) Close() error {
 	}
 	mistakes := []error{a.inventory.Close()}
 	for _, r := range a.roots {
+		mistakes = append(mistakes, r.Close())
+	}
+	for _, r := range a.retired {
 		mistakes = append(mistakes, r.Close())
 	}
 	return errors.Join(mistakes...)

@@ -131,7 +131,7 @@ func live(t *testing.T, m *mortal, o Options, s Submission, text string) (died b
 	case <-m.dead:
 		died = true
 	case <-ended:
-	case <-time.After(15 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Errorf("neither ended nor died at call %d", m.at)
 	}
 	kill()
@@ -153,6 +153,9 @@ func plainReport(t *testing.T, r report.Batch) string {
 	r.Batch, r.Submitted, r.Ended = "", never, never
 	for i := range r.Jobs {
 		r.Jobs[i].Job = ""
+		if r.Jobs[i].ARK != "" {
+			r.Jobs[i].ARK = "minted" // each installation has an order of its own
+		}
 		r.Jobs[i].Bytes = 0 // the system files hold the ids' and times' lengths
 	}
 	text, err := json.MarshalIndent(r, "", " ")
@@ -185,7 +188,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 				t.Run(fmt.Sprintf("%d after=%t", at, after), func(t *testing.T) {
 					t.Parallel()
 					m := newMortal(mem.New(), at, after)
-					o := options(t, t.TempDir())
+					o := options(t, leavable(t))
 					live(t, m, o, sub, text)
 					got := plainReport(t, reopen(t, m.Store, o, sub, text))
 					if diff := cmp.Diff(want, got); diff != "" {

@@ -77,7 +77,7 @@ func (e *ear) await(n int) {
 	for range n {
 		select {
 		case <-e.came:
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			e.t.Fatalf("got %v", e.types())
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // identify gets the object's ARK: the inventory knows it by job, primary id or local id, or mints it. It is asked again after a crash and
 // gives the same. While a service mints, the local ids are locked.
 func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name, error) {
-	c := inventory.Claim{Owner: p.Owner, LocalIDs: t.spec.LocalIDs, Template: p.Minter.NOID()}
+	c := inventory.Claim{Owner: p.Owner, LocalIDs: t.spec.LocalIDs, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage)}
 	if t.spec.PrimaryID != "" {
 		ark, err := noid.ParseARK(t.spec.PrimaryID)
 		if err != nil {
@@ -32,7 +32,7 @@ func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name
 		return err
 	})
 	if err != nil || n.ARK != "" {
-		return n, t.again(err)
+		return n, t.waitFor(t.again(err))
 	}
 	ark, err := t.mintOutside(ctx, p)
 	if err != nil {
@@ -43,7 +43,7 @@ func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name
 	if err == nil {
 		t.app.line.freed(locks...)
 	}
-	return n, t.again(err)
+	return n, t.waitFor(t.again(err))
 }
 
 // mintOutside asks the profile's minter by POST. The job is the idempotency key, so that a lost answer costs no second identifier.

@@ -124,7 +124,7 @@ func (s *stopper) at(call, job string) {
 // locked waits until the locks are as wanted and gives them.
 func (w *world) awaitLocks(what string, as func([]Lock) bool) []Lock {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		all, err := w.Locks(ctx)

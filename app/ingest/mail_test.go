@@ -34,7 +34,7 @@ func withPost(t *testing.T, p profile.Profile) (*world, *postOffice) {
 // arrived waits until so many mails of a batch are settled, and gives the mails of the server.
 func (w *world) arrived(post *postOffice, batch job.ID, n int) []parcel {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	m := &mortalWorld{t: w.t, store: w.store}
 	if !m.settled(ctx, batch, n) {

@@ -115,7 +115,7 @@ func (s *sight) openStored(ctx context.Context, name string) (io.ReadCloser, err
 				continue
 			}
 			for _, p := range v.Places {
-				f, err := s.openIn(p, name)
+				f, err := s.openIn(ctx, p, name)
 				if err == nil {
 					return f, nil
 				}
@@ -126,8 +126,8 @@ func (s *sight) openStored(ctx context.Context, name string) (io.ReadCloser, err
 	return nil, missing
 }
 
-func (s *sight) openIn(p inventory.Place, name string) (io.ReadCloser, error) {
-	root, there, err := s.placeRoot(p.Dir)
+func (s *sight) openIn(ctx context.Context, p inventory.Place, name string) (io.ReadCloser, error) {
+	root, there, err := s.placeRoot(ctx, p.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func lead(t *testing.T, inner job.Store, o Options, s *site, r *rand.Rand, from 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, kill := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, kill := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer kill()
 	a.Bind(e)
 	var all, clients sync.WaitGroup

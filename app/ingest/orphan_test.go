@@ -173,7 +173,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 // plantStorage takes a stored version away, adds one that the inventory does not know, and a directory that its object does not know.
 func plantStorage(t *testing.T, a *App, r report.Batch, expect func(level, rule, name string)) {
 	t.Helper()
-	root, err := a.root("storage")
+	root, err := a.root(t.Context(), "storage")
 	if err != nil {
 		t.Fatal(err)
 	}

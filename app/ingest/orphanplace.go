@@ -37,7 +37,7 @@ func (o *orphans) kept(ctx context.Context) error {
 		}
 		for _, k := range all {
 			after = k
-			root, there, err := o.placeRoot(k.Place.Dir)
+			root, there, err := o.placeRoot(ctx, k.Place.Dir)
 			if err != nil {
 				return err
 			}
@@ -58,13 +58,17 @@ func (o *orphans) kept(ctx context.Context) error {
 	}
 }
 
-// placeRoot opens a storage place that exists; it makes none.
-func (a *App) placeRoot(dir string) (*ocfl.Root, bool, error) {
-	if _, err := os.Stat(a.place(dir)); err != nil {
-		return nil, false, ignoreMissing(err)
+// placeRoot opens a storage place that exists and may be used; it makes none.
+func (a *App) placeRoot(ctx context.Context, dir string) (*ocfl.Root, bool, error) {
+	root, err := a.openRoot(ctx, dir, false)
+	var refused *locationError
+	if errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
 	}
-	root, err := a.root(dir)
-	return root, err == nil, err
+	if err != nil {
+		return nil, false, err
+	}
+	return root.Root, true, nil
 }
 
 // storagePlaces lists the storage places of profiles and inventory.
@@ -89,7 +93,7 @@ func (o *orphans) storage(ctx context.Context) error {
 		return err
 	}
 	for _, dir := range dirs {
-		root, there, err := o.placeRoot(dir)
+		root, there, err := o.placeRoot(ctx, dir)
 		if err != nil {
 			return err
 		}

@@ -17,13 +17,13 @@ import (
 // kept is an object in one storage place as it was seen under the object's lock.
 type kept struct {
 	dir    string // as the profile names the place
-	root   *ocfl.Root
+	root   *storageRoot
 	object *ocfl.Object // nil: there is none yet
 }
 
 // look sees what a storage place has of the object.
-func (t *task) look(dir string) (*kept, error) {
-	root, err := t.app.root(dir)
+func (t *task) look(ctx context.Context, dir string) (*kept, error) {
+	root, err := t.app.root(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -43,19 +43,31 @@ func (k *kept) head() string {
 	return k.object.Head()
 }
 
-// before names the version on which a job builds: the one before its own if that is there already, else the head.
-func (k *kept) before(id job.ID) string {
-	before := ""
+// older names the versions on which a job builds, oldest first: those before its own if that is there already, else all.
+func (k *kept) older(id job.ID) []string {
 	if k.object == nil {
-		return before
+		return nil
 	}
-	for _, name := range k.object.Versions() {
-		if k.object.Inventory().Versions[name].Key() == string(id) {
-			return before
-		}
-		before = name
+	all := k.object.Versions()
+	own := slices.IndexFunc(all, func(name string) bool { return k.object.Inventory().Versions[name].Key() == string(id) })
+	if own >= 0 {
+		return all[:own]
 	}
-	return before
+	return all
+}
+
+// has tells whether the job's version is there already.
+func (k *kept) has(id job.ID) bool {
+	return k.object != nil && len(k.older(id)) < len(k.object.Versions())
+}
+
+// before names the newest version on which a job builds, "" if there is none.
+func (k *kept) before(id job.ID) string {
+	all := k.older(id)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 // moved tells whether the place has another head by now than was seen: somebody wrote who had no lock, or had lost it.
@@ -78,14 +90,14 @@ func number(version string) (int, error) {
 	return strconv.Atoi(strings.TrimPrefix(version, "v"))
 }
 
-// catchUp adds to a place the versions that the first place has beyond their newest common one: a job stored them there and failed before it came
-// here, or the place is new to the profile. Afterwards the job's own version follows on the same ones everywhere.
-func (t *task) catchUp(ctx context.Context, locks []inventory.Lock, first, k *kept) (*kept, error) {
-	for _, name := range missing(first, k, t.Job().ID) {
+// catchUp adds to a place the versions that the leading place has beyond it: a job stored them there and failed before it came here, the place is new
+// to the profile, or it lost them. Afterwards the job's own version follows on the same ones everywhere.
+func (t *task) catchUp(ctx context.Context, locks []inventory.Lock, lead, k *kept) (*kept, error) {
+	for _, name := range missing(lead, k, t.Job().ID) {
 		if err := t.app.locks.Check(ctx, locks...); err != nil {
 			return k, err
 		}
-		block := first.object.Inventory().Versions[name]
+		block := lead.object.Inventory().Versions[name]
 		created, err := time.Parse(time.RFC3339, block.Created)
 		if err != nil {
 			return k, err
@@ -94,47 +106,29 @@ func (t *task) catchUp(ctx context.Context, locks []inventory.Lock, first, k *ke
 		if block.User != nil {
 			v.User = *block.User
 		}
-		files, err := first.object.Files(name)
+		files, err := lead.object.Files(name)
 		if err != nil {
 			return k, err
 		}
 		for _, f := range files {
-			open := func() (io.ReadCloser, error) { return first.object.Open(name, f.Path) }
+			open := func() (io.ReadCloser, error) { return lead.object.Open(name, f.Path) }
 			v.Files = append(v.Files, ocfl.File{Path: f.Path, Digest: f.Digest, Size: -1, Open: open})
 		}
 		o := ocfl.Options{Stage: t.Fence(), Key: block.Key(), ExpectHead: t.app.expect(k.head())}
 		if _, err := t.add(ctx, k, v, o); err != nil {
 			return k, err
 		}
-		t.Log().Info("caught up", "ark", t.data.Identity.ARK, "place", k.dir, "version", name, "from", first.dir)
-		if k, err = t.look(k.dir); err != nil {
+		t.Log().Info("caught up", "ark", t.data.Identity.ARK, "place", k.dir, "version", name, "from", lead.dir)
+		if k, err = t.look(ctx, k.dir); err != nil {
 			return k, err
 		}
 	}
 	return k, nil
 }
 
-// missing names the versions of the first place that another lacks, oldest first, up to the job's own.
-func missing(first, k *kept, id job.ID) []string {
-	if first.object == nil || first == k {
-		return nil
-	}
-	has := map[string]bool{}
-	if k.object != nil {
-		for _, name := range k.object.Versions() {
-			has[mark(k.object, name)] = true
-		}
-	}
-	all := first.object.Versions()
-	if own := slices.IndexFunc(all, func(name string) bool { return first.object.Inventory().Versions[name].Key() == string(id) }); own >= 0 {
-		all = all[:own]
-	}
-	for i := len(all) - 1; i >= 0; i-- {
-		if has[mark(first.object, all[i])] {
-			return all[i+1:]
-		}
-	}
-	return all
+// missing names the versions of the leading place that another lacks, oldest first, up to the job's own. The other's are the first of the leader's.
+func missing(lead, k *kept, id job.ID) []string {
+	return lead.older(id)[min(len(k.older(id)), len(lead.older(id))):]
 }
 
 // mark tells versions apart wherever they are: by the job that made them, or by time and message when no job of ours did.

@@ -91,7 +91,7 @@ func (r *race) life(at int, after bool, clock engine.Clock) (calls int) {
 	select {
 	case <-m.dead:
 	case <-ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		r.t.Errorf("neither ended nor died at call %d", at)
 	}
 	kill()
@@ -130,7 +130,7 @@ func (r *race) judge() error {
 	r.t.Helper()
 	var wrong []error
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
-	i, err := inventory.Open(r.t.Context(), filepath.Join(r.o.Dir, "inventory.db"))
+	i, err := inventory.Open(r.t.Context(), filepath.Join(r.o.Dir, "inventory.db"), "")
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (r *race) judgePlace(dir string) error {
 func newRace(t *testing.T, change func(*App)) *race {
 	p := testProfile()
 	p.Storage = []string{"storage", "second"}
-	return &race{t: t, o: options(t, t.TempDir(), p), store: mem.New(), change: change}
+	return &race{t: t, o: options(t, leavable(t), p), store: mem.New(), change: change}
 }
 
 // TestTwoJobsRace lets two jobs add a version to one object at once, again and again, while the process dies at random calls. In the end both

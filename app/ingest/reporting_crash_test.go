@@ -206,7 +206,7 @@ func (w *mortalWorld) live(name string, r *reaper, clock engine.Clock) {
 	select {
 	case <-r.dead:
 	case <-done:
-	case <-time.After(15 * time.Second):
+	case <-time.After(2 * time.Minute):
 		w.t.Errorf("neither done nor dead at %q, after %v", r.at, r.points)
 	}
 	kill()

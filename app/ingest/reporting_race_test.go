@@ -157,7 +157,7 @@ func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, la
 		t.Fatal(err)
 	}
 	a.Bind(e)
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	r.do = func() { c.interfere(ctx, e) }
 	ran := make(chan error, 1)
 	go func() { ran <- e.Run(ctx) }()

@@ -36,7 +36,7 @@ func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *disk)
 // waits waits until the job stands in Provisioning because of room.
 func (w *world) waits(id job.ID) engine.Blocker {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		if _, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Cause == "room" && !j.Claimed() }); err != nil {

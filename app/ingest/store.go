@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
@@ -29,7 +28,7 @@ func (t *task) store(ctx context.Context) error {
 		return t.again(err)
 	}
 	if err := t.storeAll(ctx, p.Storage, locks); err != nil {
-		return t.again(err)
+		return t.waitFor(t.again(err))
 	}
 	if t.data.Version, err = number(t.data.Places[0].Name); err != nil {
 		return job.Errorf(job.Internal, "store", t.Job().ID, "version %q: %w", t.data.Places[0].Name, err)
@@ -38,30 +37,28 @@ func (t *task) store(ctx context.Context) error {
 	return nil
 }
 
-// storeAll adds the version to the places one after the other. Before each the lock is checked once more; what fences the commit itself is the head
-// that was seen under the lock, which the place compares when it commits.
+// storeAll adds the version to the places one after the other, once all of them can be written to and those that are behind have caught up. Before each
+// the lock is checked once more; what fences the commit itself is the head that was seen under the lock, which the place compares when it commits.
 func (t *task) storeAll(ctx context.Context, dirs []string, locks []inventory.Lock) error {
-	places := make([]*kept, len(dirs))
-	for i, dir := range dirs {
-		var err error
-		if places[i], err = t.look(dir); err != nil {
-			return placeError(dir, err)
-		}
+	places, lead, err := t.places(ctx, dirs)
+	if err != nil {
+		return err
 	}
-	first := places[0]
-	list, err := t.versionListOn(ctx, first)
+	list, err := t.versionListOn(ctx, lead)
 	if err != nil {
 		return err
 	}
 	t.data.List, t.data.Places = list, nil
 	for i, k := range places {
-		if k, err = t.catchUp(ctx, locks, first, k); err != nil {
+		if places[i], err = t.catchUp(ctx, locks, lead, k); err != nil {
 			return placeError(dirs[i], err)
 		}
+	}
+	for i, k := range places {
 		if err := t.app.locks.Check(ctx, locks...); err != nil {
 			return err
 		}
-		name, err := t.storeIn(ctx, k, first, list)
+		name, err := t.storeIn(ctx, k, lead, list)
 		if err != nil {
 			return placeError(k.dir, err)
 		}
@@ -74,7 +71,8 @@ func (t *task) storeAll(ctx context.Context, dirs []string, locks []inventory.Lo
 // placeError gives an error its place, and the cause storage unless it is known to be another.
 func placeError(dir string, err error) error {
 	var e *errCaused
-	if errors.Is(err, inventory.ErrStale) {
+	var refused *locationError
+	if errors.Is(err, inventory.ErrStale) || errors.As(err, &refused) {
 		return err
 	}
 	if err = named(err); final(err) || errors.As(err, &e) {
@@ -83,8 +81,8 @@ func placeError(dir string, err error) error {
 	return &errCaused{cause: CauseStorage, again: true, err: fmt.Errorf("storage place %s: %w", dir, err)}
 }
 
-// storeIn adds the version to one place and reads it back. Files that stay come from the first place, where the version before was looked up.
-func (t *task) storeIn(ctx context.Context, k, first *kept, list string) (string, error) {
+// storeIn adds the version to one place and reads it back. Files that stay come from the leading place, where the version before was looked up.
+func (t *task) storeIn(ctx context.Context, k, lead *kept, list string) (string, error) {
 	j := t.Job()
 	v := ocfl.Version{Created: j.Created.UTC().Truncate(time.Second), User: ocfl.User{Name: t.spec.Submitter}, Message: t.spec.Note}
 	if v.User.Name == "" {
@@ -100,7 +98,7 @@ func (t *task) storeIn(ctx context.Context, k, first *kept, list string) (string
 		}
 		open := func() (io.ReadCloser, error) { return t.dir.Open(f.Path) }
 		if f.Kept {
-			open = func() (io.ReadCloser, error) { return first.object.Open(first.before(j.ID), f.Path) }
+			open = func() (io.ReadCloser, error) { return lead.object.Open(lead.before(j.ID), f.Path) }
 		}
 		v.Files = append(v.Files, ocfl.File{Path: f.Path, Digest: f.SHA512, Size: f.Size, Open: open})
 	}
@@ -118,27 +116,4 @@ func (t *task) storeIn(ctx context.Context, k, first *kept, list string) (string
 	t.app.moved(ReadBack, read.Bytes)
 	t.Log().Info("stored", "ark", ark, "version", added.Version, "new_files", added.Stored, "read_back", read.Bytes)
 	return added.Version, nil
-}
-
-// root opens a storage place, making it if there is none.
-func (a *App) root(dir string) (*ocfl.Root, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if r := a.roots[dir]; r != nil {
-		return r, nil
-	}
-	r, err := ocfl.InitRoot(a.place(dir), ocfl.DefaultLayout())
-	if err != nil {
-		return nil, err
-	}
-	a.roots[dir] = r
-	return r, nil
-}
-
-// place gives the directory of a storage place.
-func (a *App) place(dir string) string {
-	if filepath.IsAbs(dir) {
-		return dir
-	}
-	return filepath.Join(a.options.Dir, dir)
 }

@@ -242,7 +242,7 @@ func (a *App) sweepStages(ctx context.Context) error {
 	}
 	var mistakes []error
 	for _, dir := range dirs {
-		root, there, err := a.placeRoot(dir)
+		root, there, err := a.placeRoot(ctx, dir)
 		if there {
 			_, err = root.Sweep()
 		}

@@ -221,7 +221,7 @@ func TestDeletedWorkGoesAtOnce(t *testing.T) {
 	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, err := w.e.Await(ctx, w.children(b.ID, 1)[0].ID, func(j *job.Job) bool { return j.Gone }); err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 			if got != id {
 				t.Errorf("%s went, want %s", got, id)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("%s did not go", id)
 		}
 	}

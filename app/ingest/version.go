@@ -27,26 +27,26 @@ type listed struct {
 	Kept bool `json:"kept,omitempty"`
 }
 
-// versionList is versionListOn for the version before in the first storage place.
+// versionList is versionListOn for the version before in the leading storage place.
 func (t *task) versionList(ctx context.Context) (string, error) {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
 		return "", err
 	}
-	first, err := t.look(p.Storage[0])
+	_, lead, err := t.places(ctx, p.Storage)
 	if err != nil {
-		return "", placeError(p.Storage[0], err)
+		return "", t.waitFor(err)
 	}
-	return t.versionListOn(ctx, first)
+	return t.versionListOn(ctx, lead)
 }
 
 // versionListOn gives the list of the version's files: the job's own and, in an update, those of the version before that it neither
-// replaces nor deletes. The version before is the newest in the first storage place, recorded or not: a job that failed after it had stored may be
+// replaces nor deletes. The version before is the newest in the leading storage place, recorded or not: a job that failed after it had stored may be
 // sent back, and its files must not be lost. The list is named for the version it builds on.
-func (t *task) versionListOn(ctx context.Context, first *kept) (string, error) {
+func (t *task) versionListOn(ctx context.Context, lead *kept) (string, error) {
 	base := ""
 	if t.spec.Update {
-		base = first.before(t.Job().ID)
+		base = lead.before(t.Job().ID)
 	}
 	n, err := number(base)
 	if err != nil {
@@ -56,10 +56,10 @@ func (t *task) versionListOn(ctx context.Context, first *kept) (string, error) {
 	if t.dir.has(name) {
 		return name, nil
 	}
-	return name, t.dir.put(name, func(w io.Writer) error { return t.writeVersion(ctx, w, first, base) })
+	return name, t.dir.put(name, func(w io.Writer) error { return t.writeVersion(ctx, w, lead, base) })
 }
 
-func (t *task) writeVersion(ctx context.Context, w io.Writer, first *kept, base string) error {
+func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base string) error {
 	e := json.NewEncoder(w)
 	gone, err := t.deleted()
 	if err != nil {
@@ -80,7 +80,7 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, first *kept, base 
 	if base == "" {
 		return nil
 	}
-	files, err := t.filesOf(ctx, first, base)
+	files, err := t.filesOf(ctx, lead, base)
 	if err != nil {
 		return err
 	}

@@ -148,6 +148,17 @@ func options(t *testing.T, dir string, profiles ...profile.Profile) Options {
 	}
 }
 
+// leavable gives a directory for a process that dies: what of it still runs when the test has ended may write there while it is removed.
+func leavable(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "stagepost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // start runs the application on a store in memory in a fresh directory.
 func start(t *testing.T, profiles ...profile.Profile) *world {
 	t.Helper()
@@ -221,7 +232,7 @@ func (w *world) submit(s Submission, text string) job.Job {
 
 func (w *world) end(id job.ID) job.Job {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	j, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Ended })
 	if err != nil {
@@ -408,7 +419,7 @@ var (
 // awaitMails waits until so many mails lie in the mail directory.
 func (w *world) awaitMails(n int) []string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		all := w.mails()
@@ -426,7 +437,7 @@ func (w *world) awaitMails(n int) []string {
 // children waits for the jobs of a batch and gives them in their order.
 func (w *world) children(batch job.ID, n int) []job.Job {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, err := w.e.Await(ctx, batch, func(b *job.Job) bool { return b.Children.Created() >= n }); err != nil {
 		w.t.Fatal(err)
@@ -441,7 +452,7 @@ func (w *world) children(batch job.ID, n int) []job.Job {
 // until waits until a job is as wanted.
 func (w *world) until(id job.ID, done func(*job.Job) bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	if j, err := w.e.Await(ctx, id, done); err != nil {
 		w.t.Fatalf("%v: it is %s", err, j.State)

@@ -130,7 +130,11 @@ func (r *running) assemble(s *settings) error {
 		return err
 	}
 	r.closers = append(r.closers, logs)
-	ingest, err := r.openApps(s, logs)
+	installation := "" // a store that keeps nothing has none: the inventory keeps one of its own
+	if files != nil {
+		installation = files.Installation()
+	}
+	ingest, err := r.openApps(s, installation, logs)
 	if err != nil {
 		return err
 	}

@@ -106,6 +106,37 @@ func TestNamesAreABijection(t *testing.T) {
 	}
 }
 
+// A seed changes the order of a random template and nothing else: not the names, and not those of a template without seed or of another order.
+func TestSeeded(t *testing.T) {
+	template := parse(t, "a.rddk")
+	orders := map[string]string{}
+	for _, seed := range []string{"", "one", "two"} {
+		seen, order := map[string]bool{}, ""
+		for n := range template.Total() {
+			id, err := template.Seeded(seed).Mint(n)
+			if err != nil || !template.Valid(id) {
+				t.Fatalf("seed %q: Mint(%d) = %q, %v", seed, n, id, err)
+			}
+			seen[id] = true
+			order += id + " "
+		}
+		if len(seen) != 100 {
+			t.Errorf("seed %q: %d different names", seed, len(seen))
+		}
+		orders[order] = seed
+	}
+	if len(orders) != 3 {
+		t.Errorf("the orders are not different: %v", orders)
+	}
+	plain, err := template.Mint(7)
+	if got, _ := template.Seeded("").Mint(7); err != nil || got != plain {
+		t.Errorf("without a seed: got %q, want %q", got, plain)
+	}
+	if got, err := parse(t, "a.sdd").Seeded("one").Mint(7); err != nil || got != "a07" {
+		t.Errorf("sequential: got %q, %v", got, err)
+	}
+}
+
 func TestUnboundedNeverRepeats(t *testing.T) {
 	template := parse(t, "x.zdek")
 	seen := map[string]bool{}

@@ -99,6 +99,17 @@ func count(digits string) (uint64, bool) {
 // String gives the template as it was parsed.
 func (t *Template) String() string { return t.text }
 
+// Seeded gives the template with its names in an order of its own for each seed, so that two who mint by one template do not begin with the same
+// names. Only the order Random has another one; the others count up. An empty seed changes nothing.
+func (t *Template) Seeded(seed string) *Template {
+	if t.order != Random || seed == "" {
+		return t
+	}
+	c := *t
+	c.shuffle = newShuffle(t.text+"\n"+seed, t.total)
+	return &c
+}
+
 // Total gives the number of names; math.MaxUint64 for an unbounded template.
 func (t *Template) Total() uint64 {
 	if t.order == Unbounded {

@@ -53,6 +53,18 @@ func (r *Root) Object(id string) (*Object, error) {
 	return o, nil
 }
 
+// Has tells whether there is anything where the object id would lie, be it whole or not.
+func (r *Root) Has(id string) (bool, error) {
+	if err := validID(id); err != nil {
+		return false, err
+	}
+	_, err := r.dir.Lstat(r.Path(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (o *Object) checkID(id string) error {
 	if o.inv.ID != id {
 		return fmt.Errorf("%w: directory %s holds the object %q", ErrCorrupt, o.dir, o.inv.ID)

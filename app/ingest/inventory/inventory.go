@@ -10,14 +10,19 @@
 //	named      which job got which ARK: the reason why a job never mints twice
 //	minters    how far each template has counted
 //	locks      who may write what now, see lock.go
+//	meta       the installation that the file belongs to, and how many names and versions were entered
+//	locations  the storage locations that were used, each with its id
+//	lost       versions of which a record tells and which no storage location had when the inventory was rebuilt
 package inventory
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -26,18 +31,22 @@ import (
 var (
 	// ErrConflict: identifiers contradict each other, or an object belongs to somebody else.
 	ErrConflict = errors.New("identifier conflict")
-	// ErrNotFound: no such object or version.
+	// ErrNotFound: the inventory has no such object or version.
 	ErrNotFound = errors.New("not found")
+	// ErrForeign: the file belongs to another installation.
+	ErrForeign = errors.New("belongs to another installation")
 )
 
 // Inventory is an open inventory. It is safe for concurrent use.
 type Inventory struct {
 	write *sql.DB // one connection: writers queue here rather than in SQLite
 	read  *sql.DB
+
+	installation string
 }
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were released.
-var schemas = []string{schema1, schema2}
+var schemas = []string{schema1, schema2, schema3}
 
 const schema1 = `
 CREATE TABLE objects (
@@ -91,8 +100,16 @@ DELETE FROM local_ids WHERE ark = '';
 DROP TABLE writers;
 `
 
-// Open opens the inventory in a file, and makes it when there is none.
-func Open(ctx context.Context, path string) (*Inventory, error) {
+// schema3 names the installation, so that the inventory of another one is noticed, and the storage locations, so that one that is not mounted is.
+const schema3 = `
+CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), installation TEXT NOT NULL, sequence INTEGER NOT NULL);
+CREATE TABLE locations (place TEXT PRIMARY KEY, id TEXT NOT NULL, since TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE lost (job TEXT PRIMARY KEY, ark TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
+`
+
+// Open opens the inventory in a file, and makes it when there is none. The file belongs to the given installation from then on: ErrForeign if it
+// belongs to another one. Without an installation the file keeps the id that it has, or gets a random one.
+func Open(ctx context.Context, path, installation string) (*Inventory, error) {
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
 		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)"
 	i := &Inventory{}
@@ -101,7 +118,10 @@ func Open(ctx context.Context, path string) (*Inventory, error) {
 		return nil, fmt.Errorf("inventory %s: %w", path, err)
 	}
 	i.write.SetMaxOpenConns(1)
-	if err := i.migrate(ctx); err != nil {
+	if err = i.migrate(ctx); err == nil {
+		err = i.identify(ctx, installation)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.write.Close()))
 	}
 	if i.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
@@ -132,6 +152,29 @@ func (i *Inventory) migrate(ctx context.Context) error {
 		return err
 	})
 }
+
+// identify reads the installation that the file belongs to, or enters it.
+func (i *Inventory) identify(ctx context.Context, want string) error {
+	fresh := want
+	if fresh == "" {
+		fresh = strings.ToLower(rand.Text())
+	}
+	return i.tx(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING", fresh); err != nil {
+			return err
+		}
+		if err := tx.QueryRowContext(ctx, "SELECT installation FROM meta").Scan(&i.installation); err != nil {
+			return err
+		}
+		if want != "" && want != i.installation {
+			return fmt.Errorf("it %w (%s; this one is %s)", ErrForeign, i.installation, want)
+		}
+		return nil
+	})
+}
+
+// Installation gives the id of the installation that the inventory belongs to.
+func (i *Inventory) Installation() string { return i.installation }
 
 // Close closes the file.
 func (i *Inventory) Close() error { return errors.Join(i.read.Close(), i.write.Close()) }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -18,7 +19,7 @@ import (
 
 func open(t *testing.T) *Inventory {
 	t.Helper()
-	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory 100%.db"))
+	i, err := Open(t.Context(), filepath.Join(t.TempDir(), "inventory 100%.db"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestRecordIsAllOrNothing(t *testing.T) {
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i.db")
 	for range 2 {
-		i, err := Open(t.Context(), path)
+		i, err := Open(t.Context(), path, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,5 +256,80 @@ func TestReopen(t *testing.T) {
 		if err := i.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A name that storage has is passed over for good, also when two jobs ask for names at once; without a template or a new name storage is not asked.
+func TestNamePassesWhatIsStored(t *testing.T) {
+	i, x := open(t), template(t)
+	var all []string
+	for n := range uint64(6) {
+		ark, err := x.Mint(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, "ark:/"+ark)
+	}
+	var asked []string
+	stored := func(_ context.Context, ark string) (bool, error) {
+		asked = append(asked, ark)
+		if ark == all[1] { // another job gets the next names meanwhile
+			name(t, i, Claim{Taker: Taker{Job: "between"}, Owner: "o", Template: x})
+		}
+		if ark == all[3] { // and this very one
+			name(t, i, Claim{Taker: Taker{Job: "given"}, Owner: "o", Given: ark})
+		}
+		return ark == all[0] || ark == all[1], nil
+	}
+	if n := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l"}, Template: x, Stored: stored}); n.ARK != all[4] || !n.Minted {
+		t.Errorf("got %+v, want %s", n, all[4])
+	}
+	if diff := cmp.Diff([]string{all[0], all[1], all[3], all[4]}, asked); diff != "" {
+		t.Error(diff)
+	}
+	asked = nil
+	for _, c := range []Claim{
+		{Taker: Taker{Job: "a"}, Owner: "o", Template: x, Stored: stored}, {Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l"}, Template: x, Stored: stored},
+		{Taker: Taker{Job: "c"}, Owner: "o", Given: "ark:/1/x", Template: x, Stored: stored}, {Taker: Taker{Job: "d"}, Owner: "o", Stored: stored},
+	} {
+		if name(t, i, c); len(asked) > 0 {
+			t.Errorf("%s: storage was asked for %v", c.Job, asked)
+		}
+	}
+	broken := errors.New("storage cannot be read")
+	fails := func(context.Context, string) (bool, error) { return false, broken }
+	if _, err := i.Name(t.Context(), Claim{Taker: Taker{Job: "e"}, Owner: "o", Template: x, Stored: fails}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	c := Claim{Taker: Taker{Job: "f"}, Owner: "o", Stored: func(context.Context, string) (bool, error) { return true, nil }}
+	if _, err := i.Settle(t.Context(), c, nil, "ark:/1/outside"); !errors.Is(err, ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The file belongs to one installation, and a file without one gets it.
+func TestInstallation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "i.db")
+	for _, step := range []struct {
+		want, got string
+		err       error
+	}{{"one", "one", nil}, {"", "one", nil}, {"two", "", ErrForeign}, {"one", "one", nil}} {
+		i, err := Open(t.Context(), path, step.want)
+		if !errors.Is(err, step.err) {
+			t.Fatalf("%q: got %v", step.want, err)
+		}
+		if err != nil {
+			continue
+		}
+		if i.Installation() != step.got {
+			t.Errorf("got %q, want %q", i.Installation(), step.got)
+		}
+		if err := i.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := open(t), open(t)
+	if a.Installation() == b.Installation() || a.Installation() == "" {
+		t.Errorf("got %q and %q", a.Installation(), b.Installation())
 	}
 }

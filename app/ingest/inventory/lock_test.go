@@ -78,7 +78,7 @@ func TestTokensNeverGoBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "i.db")
 	last := int64(0)
 	for range 3 {
-		i, err := Open(t.Context(), path)
+		i, err := Open(t.Context(), path, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestMigrateFromSchema1(t *testing.T) {
 		INSERT INTO local_ids VALUES ('o', 'l2', '', 'ing_2');
 		INSERT INTO named VALUES ('ing_1', 'ark:/99999/x', 'o', 1);
 		INSERT INTO writers VALUES ('ark:/99999/x', 'ing_3');`)
-	i, err := Open(t.Context(), path)
+	i, err := Open(t.Context(), path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestMigrateFromSchema1(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // a second opening migrates nothing
-		if i, err = Open(t.Context(), path); err != nil {
+		if i, err = Open(t.Context(), path, ""); err != nil {
 			t.Fatal(err)
 		}
 		if objects, versions, minted, err := i.Counts(t.Context()); err != nil || objects != 1 || versions != 1 || minted != 1 {
@@ -228,7 +228,7 @@ func TestMigrateFromSchema1(t *testing.T) {
 
 func TestOpenRefusesASchemaOfTheFuture(t *testing.T) {
 	path := old(t, "PRAGMA user_version = 99;")
-	if _, err := Open(t.Context(), path); err == nil {
+	if _, err := Open(t.Context(), path, ""); err == nil {
 		t.Error("got no error")
 	}
 }

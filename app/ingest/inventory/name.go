@@ -17,6 +17,10 @@ type Claim struct {
 	Given    string   // the ARK in normal form, if the depositor gave one
 	LocalIDs []string // the depositor's own names
 	Template *noid.Template
+
+	// Stored tells whether a storage location has an object of that name. It is asked before a name is minted, outside of any transaction. Defaults
+	// to none: only the inventory is asked.
+	Stored func(ctx context.Context, ark string) (bool, error)
 }
 
 // Name says which object a job is about.
@@ -26,35 +30,62 @@ type Name struct {
 	Locks  []Lock // of the local ids, until Settle
 }
 
-// Name finds the ARK of a job's object or mints one, in one transaction: the ARK the job got before; else the given one; else the one
-// that a local id stands for; else the next of the template. Without a template the local ids are locked for the job and ARK stays
-// empty. *HeldError: another job is getting an ARK for one of the local ids. A contradiction is ErrConflict.
+// Name finds the ARK of a job's object or mints one: the ARK the job got before; else the given one; else the one that a local id stands for; else
+// the next of the template, in the installation's own order, that is neither in the inventory nor, by Claim.Stored, in storage. Without a template the
+// local ids are locked for the job and ARK stays empty. *HeldError: another job is getting an ARK for one of the local ids. A contradiction is
+// ErrConflict. A call that ends early may leave a name of the template unused, never one used twice.
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
-	var n Name
-	err := i.tx(ctx, func(tx *sql.Tx) error {
-		var err error
-		if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
+	for fresh := ""; ; {
+		var n Name
+		err := i.tx(ctx, func(tx *sql.Tx) (err error) {
+			n, fresh, err = i.nameOnce(ctx, tx, &c, fresh)
 			return err
+		})
+		stored := false
+		if err == nil && n.ARK == "" && fresh != "" {
+			stored, err = c.Stored(ctx, fresh)
 		}
-		if n, err = known(ctx, tx, &c); err != nil {
-			return err
+		switch {
+		case err != nil:
+			return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)
+		case n.ARK != "" || fresh == "":
+			return n, nil
+		case stored:
+			fresh = ""
 		}
-		if n.ARK == "" && c.Template == nil {
-			n.Locks, err = take(ctx, tx, c.Taker, c.wants())
-			return err
-		}
-		if n.ARK == "" {
-			if n.ARK, err = mint(ctx, tx, c.Template); err != nil {
-				return err
-			}
-			n.Minted = true
-		}
-		return keep(ctx, tx, &c, n)
-	})
-	if err != nil {
-		return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)
 	}
-	return n, nil
+}
+
+// nameOnce is one transaction of Name. It gives the name, or one of the template that was reserved and must be looked for in storage; the next call
+// gets it as fresh if storage does not have it.
+func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh string) (n Name, reserved string, err error) {
+	if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
+		return n, "", err
+	}
+	if n, err = known(ctx, tx, c); err != nil {
+		return n, "", err
+	}
+	if n.ARK == "" && c.Template == nil {
+		n.Locks, err = take(ctx, tx, c.Taker, c.wants())
+		return n, "", err
+	}
+	if n.ARK == "" {
+		taken := fresh == ""
+		if !taken {
+			taken, err = used(ctx, tx, fresh)
+		}
+		if err == nil && taken {
+			fresh, err = mint(ctx, tx, c.Template.Seeded(i.installation))
+			if err == nil && c.Stored != nil {
+				return n, fresh, nil
+			}
+		}
+		if err != nil {
+			return n, "", err
+		}
+		n = Name{ARK: fresh, Minted: true}
+	}
+	return n, "", keep(ctx, tx, c, n)
 }
 
 // wants names the locks of the local ids.
@@ -71,6 +102,13 @@ func (c *Claim) wants() []Want {
 // Settle notes the ARK that a service minted for the job and ends the locks under which it was asked. ErrStale: one of them was lost, and somebody else
 // may be at it.
 func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark string) (Name, error) {
+	stored := false
+	if c.Stored != nil {
+		var err error
+		if stored, err = c.Stored(ctx, ark); err != nil {
+			return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)
+		}
+	}
 	var n Name
 	err := i.tx(ctx, func(tx *sql.Tx) error {
 		var err error
@@ -81,7 +119,7 @@ func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark strin
 			if err := check(ctx, tx, locks); err != nil {
 				return err
 			}
-			if n, err = settle(ctx, tx, &c, ark); err != nil {
+			if n, err = settle(ctx, tx, &c, ark, stored); err != nil {
 				return err
 			}
 		}
@@ -94,13 +132,15 @@ func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark strin
 	return n, nil
 }
 
-func settle(ctx context.Context, tx *sql.Tx, c *Claim, ark string) (Name, error) {
+func settle(ctx context.Context, tx *sql.Tx, c *Claim, ark string, stored bool) (Name, error) {
 	taken, err := used(ctx, tx, ark)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Name{}, err
-	}
-	if taken {
+	case taken:
 		return Name{}, fmt.Errorf("%w: the minter gave %s, which is in use", ErrConflict, ark)
+	case stored:
+		return Name{}, fmt.Errorf("%w: the minter gave %s, which a storage location has already", ErrConflict, ark)
 	}
 	n := Name{ARK: ark, Minted: true}
 	return n, keep(ctx, tx, c, n)

@@ -1,0 +1,163 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Location is a storage location as operators see it.
+type Location struct {
+	Dir          string    `json:"dir"`                    // as profiles and inventory name it
+	Path         string    `json:"path"`                   // its directory
+	Location     string    `json:"location,omitempty"`     // id that its file names
+	Installation string    `json:"installation,omitempty"` // that owns it
+	Since        time.Time `json:"since,omitzero"`
+	State        string    `json:"state"`            // usable, unused or refused
+	Reason       string    `json:"reason,omitempty"` // why it is refused
+	Remedy       string    `json:"remedy,omitempty"` // what to do then
+	Profiles     []string  `json:"profiles"`         // that name it
+}
+
+// States of a storage location.
+const (
+	LocationUsable  = "usable"
+	LocationUnused  = "unused"  // nothing was stored there yet: it is made when it is needed
+	LocationRefused = "refused" // jobs that need it wait
+)
+
+// Locations gives the storage locations of profiles and inventory.
+func (a *App) Locations(ctx context.Context) ([]Location, error) {
+	dirs, err := a.storagePlaces(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Location, 0, len(dirs))
+	for _, dir := range dirs {
+		l := Location{Dir: dir, Path: a.place(dir), State: LocationUsable, Profiles: a.profilesOf(dir)}
+		if id, err := location.Read(l.Path); err == nil {
+			l.Location, l.Installation, l.Since = id.Location, id.Installation, id.Since
+		}
+		_, err := a.openRoot(ctx, dir, false)
+		var refused *locationError
+		switch {
+		case errors.As(err, &refused):
+			l.State, l.Reason, l.Remedy = LocationRefused, refused.sentence, refused.remedy
+		case errors.Is(err, fs.ErrNotExist):
+			l.State = LocationUnused
+		case err != nil:
+			l.State, l.Reason = LocationRefused, err.Error()
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// profilesOf names the profiles that store in a place.
+func (a *App) profilesOf(dir string) []string {
+	names := []string{}
+	for _, id := range a.options.Profiles.IDs() {
+		if p, ok := a.options.Profiles.Get(id); ok {
+			for _, d := range p.Storage {
+				if d == dir {
+					names = append(names, id)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// Adoption gives a storage location to this installation.
+type Adoption struct {
+	Dir   string // as the profile names it
+	Actor string
+	Note  string // why
+}
+
+// Adopt makes a directory the storage location of this installation, whoever owned it and whatever the inventory knew by its name. Another installation
+// that owned it is refused from then on. The reason stands in the audit list and in the location's file. It may be repeated.
+func (a *App) Adopt(ctx context.Context, in Adoption) (Location, error) {
+	if in.Note == "" {
+		return Location{}, job.Errorf(job.Invalid, "adopt", "", "it needs a reason (note), which stands in the audit list")
+	}
+	if len(a.profilesOf(in.Dir)) == 0 {
+		if id, err := a.inventory.Location(ctx, in.Dir); err != nil || id == "" {
+			return Location{}, errors.Join(err, job.Errorf(job.NotFound, "adopt", "", "no profile stores in %q: name it as the profile does", in.Dir))
+		}
+	}
+	err := a.engine.Audit(ctx, engine.Entry{By: lifecycle.Operator, Actor: in.Actor, Event: "adopt-location", Object: "location " + in.Dir, Note: in.Note})
+	if err != nil {
+		return Location{}, err
+	}
+	if err := a.adopt(ctx, in); err != nil {
+		return Location{}, job.Errorf(job.Unavailable, "adopt", "", "storage location %s: %w", in.Dir, err)
+	}
+	if err := a.wakeForLocation(ctx); err != nil {
+		return Location{}, err
+	}
+	all, err := a.Locations(ctx)
+	for _, l := range all {
+		if l.Dir == in.Dir {
+			return l, err
+		}
+	}
+	return Location{}, err
+}
+
+// wakeForLocation makes the jobs due that wait for a storage location.
+func (a *App) wakeForLocation(ctx context.Context) error {
+	open := false
+	q := job.Query{Kinds: []job.Kind{JobKind}, Causes: []string{causeLocation}, Ended: &open, Limit: 1000}
+	for {
+		page, err := a.engine.Store().List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if err := a.engine.Nudge(ctx, page.Jobs[i].ID, causeLocation); err != nil {
+				return err
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+// adopt writes the file first: without the inventory's entry the location is refused as another one, and the operator repeats the command.
+func (a *App) adopt(ctx context.Context, in Adoption) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	path, at := a.place(in.Dir), a.now()
+	root, err := ocfl.InitRoot(path, ocfl.DefaultLayout())
+	if err != nil {
+		return err
+	}
+	if err := root.Close(); err != nil {
+		return err
+	}
+	old, err := location.Read(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, location.ErrDamaged) {
+		return err
+	}
+	if old.Installation != a.inventory.Installation() {
+		id := location.New(a.inventory.Installation(), at)
+		if old.Location != "" {
+			id.Location = old.Location
+		}
+		id.Before = append(old.Before, location.Previous{Installation: old.Installation, Until: id.Since, By: in.Actor, Note: in.Note})
+		if err := location.Replace(path, id); err != nil {
+			return err
+		}
+		old = id
+	}
+	return a.inventory.EnterLocation(ctx, in.Dir, old.Location, at)
+}

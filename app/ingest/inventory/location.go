@@ -1,0 +1,52 @@
+package inventory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Location gives the id of the storage location that is used under a name; "" if there is none yet.
+func (i *Inventory) Location(ctx context.Context, place string) (id string, err error) {
+	err = i.read.QueryRowContext(ctx, "SELECT id FROM locations WHERE place = ?", place).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("location %s: %w", place, err)
+	}
+	return id, nil
+}
+
+// EnterLocation notes the id of the storage location that is used under a name from now on.
+func (i *Inventory) EnterLocation(ctx context.Context, place, id string, at time.Time) error {
+	err := i.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET id = ?2, since = ?3",
+			place, id, at.UTC().Format(time.RFC3339))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("location %s: %w", place, err)
+	}
+	return nil
+}
+
+// JobsOf gives the jobs that were named for an object, those that stored nothing included.
+func (i *Inventory) JobsOf(ctx context.Context, ark string) ([]string, error) {
+	jobs, err := rows(ctx, i.read, func(r *sql.Rows) (job string, err error) {
+		err = r.Scan(&job)
+		return job, err
+	}, "SELECT job FROM named WHERE ark = ?1 UNION SELECT job FROM versions WHERE ark = ?1", ark)
+	if err != nil {
+		return nil, fmt.Errorf("jobs of %s: %w", ark, err)
+	}
+	return jobs, nil
+}
+
+// HasVersionsIn tells whether a version is in a storage place.
+func (i *Inventory) HasVersionsIn(ctx context.Context, place string) (has bool, err error) {
+	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM places WHERE place = ?)", place).Scan(&has)
+	return has, err
+}
