@@ -35,6 +35,10 @@ type Options struct {
 	Deliver  map[string]Deliver // by topic of outbox messages
 	Attempts int                // deliveries of a message before it is given up; defaults to 8
 	Retain   Retention
+
+	// Impaired reports what keeps the whole server from working; nil: nothing. Why names it for every job that has not ended. It may be
+	// called concurrently. Defaults to none.
+	Impaired func() *Impairment
 	Meter    Meter      // is told of claims, attempts and deliveries; defaults to none
 	Ageing   job.Ageing // defaults to one claim in ten for whoever waited longest, after ten minutes; a negative Share: none
 }

@@ -84,6 +84,7 @@ func (e *Engine) Why(ctx context.Context, id job.ID, at time.Time) (Explanation,
 	if j.Ended {
 		return x, e.whyEnded(ctx, w, &j, &x)
 	}
+	e.whyImpaired(&x)
 	if !j.Expires.IsZero() && !j.Expires.After(x.At) || j.Claimed() && !j.Until.After(x.At) {
 		x.ask(e.whyStopped(), "its time is up: the next sweep moves it, whatever else keeps it")
 		return x, nil

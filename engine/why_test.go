@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -150,6 +151,29 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 		w.stop()
 		b := w.blocker(third.ID, engine.BlockStopped)
 		says(t, b, began, -1, -1, w.Name(), "no worker takes jobs", "start the engine")
+	})
+}
+
+// TestWhyImpaired: what keeps the whole server from working is a reason of every job that has not ended.
+func TestWhyImpaired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var in *engine.Impairment
+		work := letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)})
+		w := start(t, mem.New(), engine.Options{Impaired: func() *engine.Impairment { return in }}, work)
+		defer w.stop()
+		j := w.post(engine.Order{})
+		synctest.Wait()
+		if x := w.why(j.ID); blocks(x, engine.BlockStorage) || !slices.Contains(x.Not, "the server's storage accepts writes") {
+			t.Errorf("control: got %+v", x)
+		}
+		since := time.Now()
+		in = &engine.Impairment{Since: since, Err: &job.Full{Dir: "/srv", Free: 0}}
+		x := w.why(j.ID)
+		i := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool { return b.Code == engine.BlockStorage })
+		if i < 0 {
+			t.Fatalf("got %+v", x.Blockers)
+		}
+		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free", "stagepost health")
 	})
 }
 

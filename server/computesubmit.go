@@ -50,6 +50,9 @@ func (s *Server) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	case err == nil && media == "multipart/form-data":
 		body, end := s.uploads.begin(r.Body, http.NewResponseController(w))
 		defer end()
+		if body, err = s.admitUpload(body, r.ContentLength); err != nil {
+			return err
+		}
 		r.Body = http.MaxBytesReader(w, body, s.MaxUpload)
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // bounded by the pace of the reader
 		if form, err = r.MultipartReader(); err != nil {

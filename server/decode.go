@@ -38,7 +38,7 @@ func decode[T any](r *http.Request, required bool) (T, error) {
 
 func bodyError(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) || errors.Is(err, errCut) {
+	if errors.As(err, &tooLarge) || errors.Is(err, errCut) || job.IsFull(err) {
 		return err
 	}
 	return job.Errorf(job.Invalid, "read", "", "the body: %w", err)

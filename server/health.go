@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 )
 
-// health answers 200 when the store answers within two seconds and nobody gave up, else 503.
+// health answers 200 when the store answers within two seconds, storage accepts writes and nothing has stopped, else 503.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	p := s.store.Properties()
 	h := client.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Name(), Kinds: []string{}}
@@ -32,6 +32,9 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	_, err := s.store.Hold(ctx, nil)
 	if err == nil && s.Alive != nil {
 		err = s.Alive()
+	}
+	if err == nil && s.Storage != nil {
+		err = s.Storage.Writable(ctx)
 	}
 	if err != nil {
 		h.Status = err.Error()

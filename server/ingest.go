@@ -57,7 +57,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	body, end := s.uploads.begin(r.Body, http.NewResponseController(w))
 	defer end()
-	r.Body = http.MaxBytesReader(w, body, s.MaxUpload)
+	admitted, err := s.admitUpload(body, r.ContentLength)
+	if err != nil {
+		return err
+	}
+	r.Body = http.MaxBytesReader(w, admitted, s.MaxUpload)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // bounded by the pace of the reader
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {

@@ -31,6 +31,7 @@ type Options struct {
 	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
 	Metrics   Metrics            // counts answers, and is shown at /metrics; defaults to none
 	Tokens    Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
+	Storage   Storage            // space of the data directory; defaults to none: it is not checked
 	Alive     func() error       // why the server cannot work any more; defaults to nil always
 	Version   string             // shown by /healthz
 	Hosts     []string           // names beside localhost under which requests may come
@@ -50,6 +51,16 @@ type Options struct {
 // Logs reads the logs of jobs; *joblog.Logs is one.
 type Logs interface {
 	Read(id job.ID, offset int64, n int) (joblog.Chunk, error)
+}
+
+// Storage is the file system of the data directory.
+type Storage interface {
+	// Writable tries whether the store and the directory accept writes.
+	Writable(ctx context.Context) error
+	// Admit returns an error of kind Unavailable with a [job.Full] unless so many more bytes fit beside the reserve.
+	Admit(bytes int64) error
+	// Full returns an error that says that a disk is full with the directory and the bytes free, and any other error as it is.
+	Full(err error) error
 }
 
 // Keeper looks after the data of a store while the server runs.

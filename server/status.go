@@ -62,8 +62,15 @@ func problemOf(err error) *client.Problem {
 	if errors.As(err, &tooLarge) {
 		err = refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the body is larger than %d bytes", tooLarge.Limit)
 	}
+	full := job.IsFull(err)
+	if full && job.KindOf(err) == job.Internal { // as the operating system said it
+		err = &job.Error{Op: "request", Kind: job.Unavailable, Err: err}
+	}
 	p := &client.Problem{Kind: job.KindOf(err)}
 	p.Status, p.Title, p.Type = statusOf[p.Kind], titleOf[p.Kind], "urn:stagepost:problem:"+string(p.Kind)
+	if full {
+		p.Status, p.Title = http.StatusInsufficientStorage, "The server's storage is full."
+	}
 	var proto protocol
 	if errors.As(err, &proto) {
 		p.Status = proto.status
@@ -91,6 +98,9 @@ func problemOf(err error) *client.Problem {
 
 // fail answers with a problem.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if s.Storage != nil {
+		err = s.Storage.Full(err)
+	}
 	p := problemOf(err)
 	if p.Kind == job.Internal {
 		s.Log.Error("request", "method", r.Method, "path", loggedPath(r), "error", err)
@@ -102,8 +112,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Del("Content-Disposition")
-	if p.Status == http.StatusServiceUnavailable {
+	switch p.Status {
+	case http.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
+	case http.StatusInsufficientStorage:
+		h.Set("Retry-After", "60")
 	}
 	w.WriteHeader(p.Status)
 	fmt.Fprintf(w, "%s\n", text)

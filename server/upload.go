@@ -21,8 +21,8 @@ type uploads struct {
 var errCut = job.Errorf(job.Unavailable, "submit", "", "the server stops and cannot wait for the rest; hand it in again, with the same idempotency key if it has one")
 
 // begin reads a payload at its sender's pace; the caller calls end once.
-func (u *uploads) begin(body io.ReadCloser, control *http.ResponseController) (p *paced, end func()) {
-	p = &paced{body: body, control: control, start: time.Now(), uploads: u}
+func (u *uploads) begin(body io.ReadCloser, control *http.ResponseController) (whole io.ReadCloser, end func()) {
+	p := &paced{body: body, control: control, start: time.Now(), uploads: u}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.open == nil {

@@ -168,12 +168,16 @@ type inbox struct {
 	engine *engine.Engine
 	got    client.Submission
 	bytes  string
+	fail   error // of submissions, instead of taking them
 }
 
 func (i *inbox) Submit(ctx context.Context, s client.Submission, payload io.Reader) (job.Job, error) {
 	text, err := io.ReadAll(payload)
 	if err != nil {
 		return job.Job{}, &job.Error{Op: "submit", Kind: job.Unavailable, Err: err}
+	}
+	if i.fail != nil {
+		return job.Job{}, i.fail
 	}
 	i.got, i.bytes = s, string(text)
 	return i.engine.Submit(ctx, engine.Order{Kind: "test.letter", Key: s.Key, Owner: s.Submitter})

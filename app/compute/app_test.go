@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -88,6 +90,32 @@ func TestUnreachable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFullAgentIsWaitedFor: a refusal for lack of space is no failed attempt, however often it comes. The job states it, and runs once there
+// is space. Control: TestUnreachable, where the same number of attempts fails the job.
+func TestFullAgentIsWaitedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var full atomic.Bool
+		full.Store(true)
+		f := newFake()
+		f.fault = func(call string, _ compute.Ticket) error {
+			if call == "submit" && full.Load() {
+				return &compute.Refusal{Reason: "the agent's disk is full", Here: true, Full: true}
+			}
+			return nil
+		}
+		w := newWorld(t, quick(t), one(teller{f}))
+		id := w.upload("ada", hello).ID
+		time.Sleep(time.Second) // twenty times RetryFor
+		synctest.Wait()
+		x, err := w.eng.Why(t.Context(), id, time.Time{})
+		if err != nil || x.Position.State != compute.Queued || len(x.Blockers) != 1 || x.Blockers[0].Code != "agent-space" || !strings.Contains(x.Blockers[0].Sentence, "disk is full") {
+			t.Errorf("%v: %s, %+v", err, x.Position.State, x.Blockers)
+		}
+		full.Store(false)
+		w.until(id, compute.Completed)
+	})
 }
 
 // TestOtherAgentTakesIt when the first cannot be reached.

@@ -29,6 +29,7 @@ const (
 	blockSilent = "agent-silent"    // the first word of an agent that does not answer
 	blockBackup = "agent-backoff"   // its time to be handed over again
 	blockDisk   = "disk"            // room on this server's disk
+	blockSpace  = "agent-space"     // room on the disk of its agent
 )
 
 // atAgent are the states in which an executor has, or may have, a job.
@@ -180,8 +181,10 @@ func (inMemory) Close() error { return nil }
 
 // again sends a job back to the queue after nobody took it, or fails it when its attempts are used up. tried is the executor, if there was one.
 func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, reason error) error {
-	j := r.Job()
-	d.Tries++
+	j, full := r.Job(), job.IsFull(reason)
+	if !full { // the executor may take it once there is space: that is no failed attempt
+		d.Tries++
+	}
 	if tried != "" && !slices.Contains(d.Tried, tried) {
 		d.Tried = append(d.Tried, tried)
 	}
@@ -192,7 +195,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	}
 	d.Attempts = append(d.Attempts[max(0, len(d.Attempts)-15):], Past{Agent: tried, Error: plain(reason), At: r.Now().UTC().Format(time.RFC3339)})
 	d.Agent, d.Sent = "", false
-	if a.options.Retries > 0 && d.Tries >= a.options.Retries {
+	if !full && a.options.Retries > 0 && d.Tries >= a.options.Retries {
 		return a.giveUp(ctx, r, d, what)
 	}
 	r.SetTags([]string{}...)
@@ -202,6 +205,9 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	b := engine.Blocker{
 		Code: blockBackup, Until: r.Now().Add(a.pause(d.Tries)),
 		Sentence: fmt.Sprintf("%s (attempt %d of %s)", what, d.Tries, a.attempts()),
+	}
+	if full {
+		b.Code, b.Sentence, b.Until = blockSpace, what, r.Now().Add(a.options.RetryFor/16)
 	}
 	if j.State == Queued {
 		return engine.Wait(b)

@@ -11,7 +11,7 @@ func Causes() []string {
 	all := []string{
 		CauseExit, CauseSignal, CauseMemory, CauseTimeout, CauseCPU, CauseDisk, CauseKilled, CauseRejected, CauseAgent, CauseLost, CauseNode, CausePreempt, CauseAgents, CauseResults,
 		causeStopped,
-		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk,
+		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk, blockSpace,
 		engine.CausePoison, engine.CausePanic, engine.CauseTimeout, engine.CauseError, engine.CauseNetwork, engine.CauseDisk,
 	}
 	slices.Sort(all)

@@ -138,6 +138,8 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "wait a moment: nothing is lost by it"
 	case blockSmall:
 		b.Holder, b.Remedy = "whoever made it, or an operator", "cancel it and make it again with less (stagepost clone --limit memory=...), or an operator starts an agent that has so much"
+	case blockSpace:
+		b.Holder, b.Remedy = "the disks of the agents of the service "+j.Group, "free space there, or start another agent; the job is tried again by itself"
 	case blockBackup, blockAbsent:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "start an agent that serves "+j.Group+", or wait for the next attempt"
 	case blockSilent:

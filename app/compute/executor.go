@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -174,7 +175,11 @@ var (
 type Refusal struct {
 	Reason string
 	Here   bool // only this executor will not: another may
+	Full   bool // its disk has no space at present: it may take the parcel later
 }
 
 // Error is part of error.
 func (r *Refusal) Error() string { return r.Reason }
+
+// Is makes errors.Is(err, syscall.ENOSPC) true of a refusal for lack of space.
+func (r *Refusal) Is(target error) bool { return r.Full && target == syscall.ENOSPC }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/edge/collect"
@@ -46,7 +45,7 @@ func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 			return ctx.Err()
 		case errors.Is(err, errCrowded):
 			return a.crowded(r, &d)
-		case full(err):
+		case job.IsFull(err): // this server's disk, not an executor's
 			return engine.Wait(engine.Blocker{Code: blockDisk, Sentence: "there is no room here for its results: " + shorten(bare(err).Error()), Until: r.Now().Add(time.Minute)})
 		case errors.Is(err, collect.ErrTooLarge): // it will not get smaller
 			d.Fetches, d.Failures = mostFetches, mostFetches
@@ -63,9 +62,6 @@ func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 	}
 	return a.conclude(r, &d)
 }
-
-// full tells whether it is this server's disk that has no room: no fault of an executor's.
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // before gives the bytes of results that are counted in the record already.
 func before(j *job.Job) int64 {
@@ -133,7 +129,7 @@ func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
 	if errors.Is(err, ErrNoPayload) {
 		return a.takePartial(ctx, j, d, m)
 	}
-	if err == nil || full(err) {
+	if err == nil || job.IsFull(err) {
 		return err
 	}
 	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.original(d)) { // what there is, rather than nothing

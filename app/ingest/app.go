@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
@@ -95,7 +96,7 @@ func (o *Options) complete() error {
 		o.Look = 5 * time.Second
 	}
 	if o.Disk == nil {
-		o.Disk = diskSpace
+		o.Disk = disk.Space
 	}
 	if o.Downloads <= 0 {
 		o.Downloads = 4

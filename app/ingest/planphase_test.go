@@ -24,7 +24,7 @@ import (
 type workshop struct {
 	*world
 	site   *site
-	disk   *disk
+	disk   *volume
 	minter *minter
 	told   *told
 	stored atomic.Int64 // bytes
@@ -32,7 +32,7 @@ type workshop struct {
 
 func openWorkshop(t *testing.T) *workshop {
 	t.Helper()
-	k := &workshop{minter: &minter{}, disk: &disk{}, told: &told{statuses: []int{200}}}
+	k := &workshop{minter: &minter{}, disk: &volume{}, told: &told{statuses: []int{200}}}
 	k.site = newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
 	k.site.put("o.checkm", k.site.manifest("a.txt", "b.txt"))
 	p := newMinter(t, k.minter)

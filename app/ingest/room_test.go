@@ -15,14 +15,14 @@ import (
 )
 
 // disk is a file system whose free space the test sets.
-type disk struct{ free, total atomic.Int64 }
+type volume struct{ free, total atomic.Int64 }
 
-func (d *disk) space(string) (int64, int64, error) { return d.free.Load(), d.total.Load(), nil }
+func (d *volume) space(string) (int64, int64, error) { return d.free.Load(), d.total.Load(), nil }
 
 // roomy starts the application on such a disk; nothing is kept in reserve but a byte.
-func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *disk) {
+func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *volume) {
 	t.Helper()
-	d := &disk{}
+	d := &volume{}
 	d.free.Store(free)
 	d.total.Store(total)
 	o := options(t, t.TempDir())

@@ -26,7 +26,7 @@ type uploadStore struct {
 }
 
 // openUploads opens the store of resumable uploads in the data directory. Close it after the HTTP server.
-func openUploads(s *settings, data string, log *slog.Logger) (*uploadStore, error) {
+func openUploads(s *settings, data string, room *space, log *slog.Logger) (*uploadStore, error) {
 	u := &uploadStore{log: log, stop: make(chan struct{})}
 	var err error
 	u.Store, err = tus.New(tus.Options{
@@ -42,6 +42,7 @@ func openUploads(s *settings, data string, log *slog.Logger) (*uploadStore, erro
 			}
 			return nil
 		},
+		Room: room.Admit,
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func (r *running) serveCompute(s *settings, o *server.Options) error {
 	if r.compute == nil {
 		return nil
 	}
-	uploads, err := openUploads(s, r.Data, r.log)
+	uploads, err := openUploads(s, r.Data, r.space, r.log)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/ingest/access"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
@@ -45,6 +46,7 @@ type running struct {
 	grace    time.Duration
 	stalls   time.Duration // of the engine's sweep, beyond which the server is ailing
 	metrics  *metrics.Metrics
+	space    *space
 	server   *server.Server
 	http     *http.Server
 	apps     []application
@@ -68,6 +70,10 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	dropped, err := dropBallast(dir)
+	if dropped || err != nil {
+		log.Warn("the disk is full: the ballast is removed for the start", "file", filepath.Join(dir, ballast), "error", err)
+	}
 	listener, err := listen(ctx, s, s.Listen, log)
 	if err != nil {
 		return nil, err
@@ -88,15 +94,38 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 	if err := r.listenCompute(ctx, s, r.compute); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
-	if err := writeAddress(s.addressFile(), r.URL); err != nil {
+	if err := r.leaveAddresses(s); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
+	r.tellSpace(ctx, dropped)
+	return r, nil
+}
+
+// leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
+func (r *running) leaveAddresses(s *settings) error {
+	addresses := map[string]string{s.addressFile(): r.URL}
 	if r.ComputeURL != "" {
-		if err := writeAddress(filepath.Join(r.Data, computeAddress), r.ComputeURL); err != nil {
-			return nil, errors.Join(err, r.Stop())
+		addresses[filepath.Join(r.Data, computeAddress)] = r.ComputeURL
+	}
+	for name, url := range addresses {
+		switch err := writeAddress(name, url); {
+		case job.IsFull(err):
+			r.log.Warn("the address cannot be written: commands need --server", "file", name, "url", url, "error", r.space.Full(err))
+		case err != nil:
+			return err
 		}
 	}
-	return r, nil
+	return nil
+}
+
+// tellSpace keeps the ballast for the next start, and logs why storage accepts no writes.
+func (r *running) tellSpace(ctx context.Context, used bool) {
+	if err := keepBallast(r.Data, used); err != nil && !job.IsFull(err) {
+		r.log.Warn("ballast", "error", err)
+	}
+	if err := r.space.Writable(ctx); err != nil {
+		r.log.Error("the server reads and does not write", "error", err)
+	}
 }
 
 // listen opens an address for whoever has a token, or without tokens for this machine.
@@ -125,6 +154,7 @@ func (r *running) assemble(s *settings) error {
 	if err != nil {
 		return err
 	}
+	r.space = &space{dir: r.Data, reserve: s.IngestReserve, store: files}
 	logs, err := joblog.Open(filepath.Join(r.Data, "logs"), joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
@@ -165,7 +195,7 @@ func (r *running) assemble(s *settings) error {
 		a.Bind(r.Engine)
 	}
 	o := server.Options{
-		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs, Lives: lives(), Alive: r.healthy, Version: version, Log: r.log,
+		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs, Lives: lives(), Storage: r.space, Alive: r.healthy, Version: version, Log: r.log,
 		Hosts: s.hosts(), MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
 	}
 	if i, ok := ingest.(submissions); ok {
@@ -196,7 +226,7 @@ func (r *running) open(s *settings) (store job.Store, files *sqlite.Store, err e
 	case "mem":
 		return mem.New(), nil, nil
 	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed})
+		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed, Space: disk.Space})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -223,7 +253,7 @@ func (r *running) engineOptions(s *settings, logs engine.JobLogs) engine.Options
 	}
 	return engine.Options{
 		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.log, Meter: r.metrics, JobLogs: logs, Deliver: deliver,
-		Attempts: s.Attempts, Retain: r.retention(s),
+		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}
 }
 

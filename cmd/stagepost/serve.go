@@ -122,9 +122,9 @@ func newLog(w io.Writer, s *settings, level *slog.LevelVar) (*slog.Logger, error
 	o := &slog.HandlerOptions{Level: level}
 	switch s.LogFormat {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, o)), nil
+		return slog.New(newQuiet(slog.NewTextHandler(w, o))), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, o)), nil
+		return slog.New(newQuiet(slog.NewJSONHandler(w, o))), nil
 	}
 	return nil, usagef("log.format must be text or json, not %q", s.LogFormat)
 }

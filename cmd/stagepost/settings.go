@@ -54,7 +54,7 @@ type settings struct {
 	IngestKeep       time.Duration `name:"ingest.keep" for:"serve" default:"0s" doc:"how long ended batches and jobs are kept; 0s means for ever"`
 	IngestTrash      time.Duration `name:"ingest.trash.keep" for:"serve" default:"7d" doc:"how long working files that nobody needs stay in the trash; 0s removes them at once"`
 	IngestWork       time.Duration `name:"ingest.work.keep" for:"serve" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; 0s means for ever"`
-	IngestReserve    int64         `name:"ingest.reserve" for:"serve" unit:"bytes" default:"512MiB" doc:"bytes of the disk that ingest promises to nobody"`
+	IngestReserve    int64         `name:"ingest.reserve" for:"serve" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free"`
 	AccessSmall      int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
 	AccessWorkers    int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
 	AccessLarge      int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`

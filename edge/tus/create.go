@@ -67,6 +67,15 @@ func (h *handler) ask(r *http.Request) (*upload, error) {
 	return u, nil
 }
 
+// refused is a refusal of the application, with the status that its error or else the caller names.
+func refused(err error, status int) error {
+	var with interface{ HTTPStatus() int }
+	if errors.As(err, &with) {
+		status = with.HTTPStatus()
+	}
+	return refusal{status, err}
+}
+
 // admit asks whether an upload may be, and puts it on the disk.
 func (h *handler) admit(u *upload) error {
 	bytes := h.o.MaxSize
@@ -76,11 +85,12 @@ func (h *handler) admit(u *upload) error {
 	h.creating.Lock()
 	defer h.creating.Unlock()
 	if err := h.o.MayCreate(u.info.Owner, bytes); err != nil {
-		var with interface{ HTTPStatus() int }
-		if errors.As(err, &with) {
-			return refusal{with.HTTPStatus(), err}
+		return refused(err, http.StatusForbidden)
+	}
+	if u.info.Length != nil {
+		if err := h.o.Room(bytes); err != nil {
+			return refused(err, http.StatusInsufficientStorage)
 		}
-		return refusal{http.StatusForbidden, err}
 	}
 	if err := h.add(u); err != nil {
 		return full(err)

@@ -10,8 +10,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -275,6 +277,49 @@ type tooMuch struct{}
 
 func (tooMuch) Error() string   { return "you have too much already" }
 func (tooMuch) HTTPStatus() int { return http.StatusTooManyRequests }
+
+// TestRoom: an upload for which there is no space is refused with 507 when it is made, and when the space goes while it is written;
+// what came until then counts. Control: with space it goes on from there.
+func TestRoom(t *testing.T) {
+	var free atomic.Int64
+	free.Store(20 << 20)
+	w := open(t, tus.Options{Room: func(bytes int64) error {
+		if bytes > free.Load() {
+			return errors.New("storage full")
+		}
+		return nil
+	}})
+	const size = 18 << 20
+	w.want(http.StatusInsufficientStorage, http.MethodPost, "/files", nil, "Upload-Length", strconv.Itoa(30<<20))
+	location := w.create(size)
+	body := make([]byte, size)
+	taking := &taker{Reader: bytes.NewReader(body), after: 1 << 20, then: func() { free.Store(1 << 20) }}
+	if r := w.patch(http.StatusInsufficientStorage, location, 0, taking); !strings.Contains(r.Body.String(), "storage full") {
+		t.Errorf("got %q", r.Body)
+	}
+	offset, err := strconv.Atoi(w.want(http.StatusOK, http.MethodHead, location, nil).Header().Get("Upload-Offset"))
+	if err != nil || offset < 16<<20 || offset >= size {
+		t.Fatalf("offset %d, %v", offset, err)
+	}
+	free.Store(20 << 20)
+	w.patch(http.StatusNoContent, location, offset, bytes.NewReader(body[offset:]))
+}
+
+// taker calls then once so many bytes have been read.
+type taker struct {
+	io.Reader
+	after, n int
+	then     func()
+}
+
+func (r *taker) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if r.n += n; r.n >= r.after && r.then != nil {
+		r.then()
+		r.then = nil
+	}
+	return n, err
+}
 
 // TestQuota never lets two share the last of a quota.
 func TestQuota(t *testing.T) {

@@ -123,6 +123,9 @@ func (h *handler) note(u *upload, change func(*info)) error {
 	return nil
 }
 
+// roomEvery is after how many bytes of a piece the application is asked for room again: others write at the same time.
+const roomEvery = 16 << 20
+
 // receive writes a body behind what is there, at most room bytes, and gives how many are synced.
 func (h *handler) receive(u *upload, body io.Reader, room int64, sum *promise) (n int64, err error) {
 	f, err := h.root.OpenFile(u.id+dataEnding, os.O_WRONLY, 0)
@@ -135,7 +138,13 @@ func (h *handler) receive(u *upload, body io.Reader, room int64, sum *promise) (
 		}
 	}()
 	buffer := make([]byte, 256<<10)
-	for {
+	for admitted := int64(0); ; {
+		if n >= admitted {
+			if err := h.o.Room(min(room-n, roomEvery)); err != nil {
+				return n, refused(err, http.StatusInsufficientStorage)
+			}
+			admitted = n + roomEvery
+		}
 		got, failed := body.Read(buffer)
 		if int64(got) > room-n {
 			return n, refuse(http.StatusRequestEntityTooLarge, "there was room for %d bytes and more have come", room)

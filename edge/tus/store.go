@@ -30,6 +30,10 @@ type Options struct {
 	// of a method `HTTPStatus() int` that the error has. Defaults to none.
 	MayCreate func(owner string, bytes int64) error
 
+	// Room refuses so many more bytes for lack of space: when an upload of a known length is made, and every 16 MiB while one is written.
+	// The refusal is answered as one of MayCreate, by default with 507. Defaults to none.
+	Room func(bytes int64) error
+
 	// Fail writes a refusal. Of status 500 the error is for the log, not for the client. Defaults to plain text.
 	Fail func(w http.ResponseWriter, r *http.Request, status int, err error)
 
@@ -85,6 +89,9 @@ func New(o Options) (*Store, error) {
 	}
 	if o.MayCreate == nil {
 		o.MayCreate = func(string, int64) error { return nil }
+	}
+	if o.Room == nil {
+		o.Room = func(int64) error { return nil }
 	}
 	if o.Fail == nil {
 		o.Fail = func(w http.ResponseWriter, _ *http.Request, status int, err error) { failPlain(w, status, err) }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,8 +137,11 @@ func TestDiskErrorAnywhere(t *testing.T) {
 // A full disk refuses writes and lets reads go on; the store goes on when there is room.
 func TestDiskFull(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
-	s := openStore(t, dir, Options{vfs: d.name})
+	s := openStore(t, dir, Options{vfs: d.name, Space: func(string) (free, total int64, err error) { return 17, 1000, nil }})
 	create(t, s, "tst_1")
+	if err := s.Writable(t.Context()); err != nil || !s.Full().IsZero() {
+		t.Errorf("control: a disk with space: %v, full since %v", err, s.Full())
+	}
 	d.failing(func(op *diskOp) int32 {
 		if op.kind == 'w' {
 			return sqlite3.SQLITE_FULL
@@ -147,8 +150,12 @@ func TestDiskFull(t *testing.T) {
 	})
 	_, err := s.Create(t.Context(), made("tst_2"))
 	wantKind(t, "create on a full disk", err, job.Unavailable)
-	if !strings.Contains(fmt.Sprint(err), "full") {
-		t.Errorf("the error does not say why: %v", err)
+	var full *job.Full
+	if !errors.As(err, &full) || full.Dir != dir || full.Free != 17 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("the error does not name directory and bytes: %v", err)
+	}
+	if err := s.Writable(t.Context()); !errors.As(err, &full) || s.Full().IsZero() {
+		t.Errorf("a full disk counts as writable: %v, full since %v", err, s.Full())
 	}
 	_, err = s.Create(t.Context(), made("tst_2"))
 	wantKind(t, "create on a full disk again", err, job.Unavailable)
@@ -163,6 +170,9 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(t, s, "tst_2")
+	if err := s.Writable(t.Context()); err != nil || !s.Full().IsZero() {
+		t.Errorf("with space again: %v, full since %v", err, s.Full())
+	}
 	clean(t, s)
 }
 

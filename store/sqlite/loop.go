@@ -257,7 +257,7 @@ func (s *Store) recover(err error) {
 		s.die(err)
 		return
 	}
-	s.full = fault == conn.Full
+	s.setFull(fault == conn.Full)
 	if err := s.records.rollback(); err != nil {
 		s.die(err)
 		return
@@ -276,31 +276,6 @@ func (s *Store) lost(err error) error {
 		return s.fullError()
 	}
 	return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
-}
-
-func (s *Store) fullError() error {
-	return job.Errorf(job.Unavailable, "store", "", "the disk of %s is full", s.dir)
-}
-
-// roomAgain tries whether a full disk takes data again, by writing some and deleting it. It is tried at most every quarter of a
-// second.
-func (s *Store) roomAgain() bool {
-	if time.Since(s.tried) < 250*time.Millisecond {
-		return false
-	}
-	s.tried = time.Now()
-	err := s.records.c.Exec("BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
-	if err == nil {
-		s.full = false
-		return true
-	}
-	if s.records.c.InTransaction() {
-		err = errors.Join(err, s.records.c.Exec("ROLLBACK"))
-	}
-	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
-		s.die(err)
-	}
-	return false
 }
 
 // die ends the store: every call is answered with kind Unavailable from now on, and the process is told to end.

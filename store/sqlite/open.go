@@ -32,6 +32,8 @@ type Store struct {
 	full        bool      // the disk was full
 	tried       time.Time // when it was last tried
 
+	fullSince atomic.Pointer[time.Time] // nil: the disk is not full
+
 	dead    atomic.Pointer[deadStore]
 	deaths  chan error
 	stopped chan struct{} // closed when the loop has ended

@@ -1,6 +1,9 @@
 package sqlite
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Options of Open. The zero value works.
 type Options struct {
@@ -15,6 +18,9 @@ type Options struct {
 	// OnCommit is called by the commit loop after each transaction that is on disk: how many operations it carried out and how long it took from
 	// its begin to the end of the sync. It must be quick. Defaults to none.
 	OnCommit func(ops int, took time.Duration)
+	// Space returns the bytes of a directory's file system that are free, and its size, for messages about a full disk. Defaults to
+	// an error: the messages state no bytes.
+	Space func(dir string) (free, total int64, err error)
 
 	vfs    string                                // file layer, for tests
 	accept func(missing string)                  // a database that misses commits is taken as it is
@@ -31,6 +37,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Readers <= 0 {
 		o.Readers = 4
+	}
+	if o.Space == nil {
+		o.Space = func(string) (free, total int64, err error) { return 0, 0, errors.ErrUnsupported }
 	}
 	if o.frames == 0 {
 		o.frames = manyFrames

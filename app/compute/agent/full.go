@@ -23,7 +23,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 	if g.left -= int64(len(p)); g.left < 0 {
 		g.left = askEvery
 		if g.app.full() {
-			return 0, &compute.Refusal{Reason: "the agent's disk is full", Here: true}
+			return 0, &compute.Refusal{Reason: "the agent's disk is full", Here: true, Full: true}
 		}
 	}
 	return g.Writer.Write(p)

@@ -77,6 +77,7 @@ type problem struct {
 	Error   string `json:"error"`
 	Refused bool   `json:"refused,omitempty"` // the agent will not run the parcel
 	Here    bool   `json:"here,omitempty"`    // another one may
+	Full    bool   `json:"full,omitempty"`    // for lack of space: it may later
 }
 
 var errUnauthorized = errors.New("the agent wants its token")
@@ -116,7 +117,7 @@ func (h *api) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		status = http.StatusUnauthorized
 	case errors.As(err, &refusal):
-		status, body = http.StatusUnprocessableEntity, problem{refusal.Reason, true, refusal.Here}
+		status, body = http.StatusUnprocessableEntity, problem{refusal.Reason, true, refusal.Here, refusal.Full}
 	case errors.Is(err, compute.ErrNoPayload), kind == job.NotFound:
 		status = http.StatusNotFound
 	case kind == job.Invalid:

@@ -176,7 +176,7 @@ func failure(status int, text []byte) error {
 	kind := job.Unavailable
 	switch {
 	case p.Refused:
-		return &compute.Refusal{Reason: p.Error, Here: p.Here}
+		return &compute.Refusal{Reason: p.Error, Here: p.Here, Full: p.Full}
 	case status == http.StatusNotFound && p.Error == compute.ErrNoPayload.Error():
 		return compute.ErrNoPayload
 	case status == http.StatusNotFound && p.Error == http.StatusText(status): // an agent gives a sentence of its own

@@ -59,6 +59,12 @@ func (a *App) submit(ctx context.Context, p *compute.Parcel, files source) (n co
 		ID: id, Kind: compute.PayloadKind, Key: keyOf(p.Ticket), Owner: p.Owner, Group: p.Service, Priority: job.DefaultPriority,
 		By: lifecycle.Engine, Actor: "server",
 	}, s, files)
+	if job.IsFull(err) {
+		var refusal *compute.Refusal
+		if !errors.As(err, &refusal) {
+			err = &compute.Refusal{Reason: "the agent's disk is full: " + err.Error(), Here: true, Full: true}
+		}
+	}
 	if err != nil {
 		return n, false, err
 	}
@@ -114,7 +120,8 @@ func (a *App) admit(p *compute.Parcel) (*Spec, error) {
 		return nil, here("its files have %d bytes, and it may have %d", size, limits.Disk)
 	}
 	if free, err := a.options.Disk(a.options.Dir); err == nil && free < size+a.options.Reserve {
-		return nil, here("its files have %d bytes, and the agent's disk has %d free, of which %d are reserved", size, free, a.options.Reserve)
+		return nil, &compute.Refusal{Here: true, Full: true, Reason: fmt.Sprintf(
+			"its files have %d bytes, and the agent's disk has %d free, of which %d are reserved", size, free, a.options.Reserve)}
 	}
 	return &Spec{
 		Job: p.Job, Attempt: p.Attempt, Secret: hashed(p.Secret), Service: p.Service, Files: p.Files, Env: p.Env, Limits: limits, Inputs: p.Inputs,

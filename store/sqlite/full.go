@@ -1,0 +1,74 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// A full disk does not end the store: writes are refused until there is space, and reads go on.
+
+// setFull notes in the commit loop whether the disk is full.
+func (s *Store) setFull(full bool) {
+	switch {
+	case full && !s.full:
+		now := time.Now()
+		s.fullSince.Store(&now)
+	case !full:
+		s.fullSince.Store(nil)
+	}
+	s.full = full
+}
+
+// Full reports since when writes are refused because the disk is full. The zero time: they are not.
+func (s *Store) Full() time.Time {
+	if since := s.fullSince.Load(); since != nil {
+		return *since
+	}
+	return time.Time{}
+}
+
+// Writable commits a transaction that changes nothing. The error says why the store accepts no writes: kind Unavailable, with a
+// [job.Full] if the disk is full.
+func (s *Store) Writable(ctx context.Context) error {
+	return s.do(ctx, false, func(*ledger.Ledger) error {
+		err := s.records.c.Exec("INSERT INTO room (filler) VALUES (zeroblob(64)); DELETE FROM room")
+		if err != nil {
+			s.records.failed = err
+		}
+		return err
+	})
+}
+
+func (s *Store) fullError() error {
+	free := int64(-1)
+	if n, _, err := s.options.Space(s.dir); err == nil {
+		free = n
+	}
+	return &job.Error{Op: "store", Kind: job.Unavailable, Err: &job.Full{Dir: s.dir, Free: free}}
+}
+
+// roomAgain tries whether a full disk takes data again, by writing some and deleting it. It is tried at most every quarter of a
+// second.
+func (s *Store) roomAgain() bool {
+	if time.Since(s.tried) < 250*time.Millisecond {
+		return false
+	}
+	s.tried = time.Now()
+	err := s.records.c.Exec("BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
+	if err == nil {
+		s.setFull(false)
+		return true
+	}
+	if s.records.c.InTransaction() {
+		err = errors.Join(err, s.records.c.Exec("ROLLBACK"))
+	}
+	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
+		s.die(err)
+	}
+	return false
+}
