@@ -16,6 +16,7 @@ type Act struct {
 	Note    string `json:"note,omitempty"`    // why
 	Version int64  `json:"version,omitempty"` // of the record the person saw; 0: whatever it is now
 	Confirm bool   `json:"confirm,omitempty"` // the person knows what the event loses
+	Now     bool   `json:"now,omitempty"`     // cancel and stop of a flow: running tasks are interrupted
 }
 
 // Do causes an event and gives the job after it.

@@ -24,10 +24,11 @@ type FlowOrder struct {
 
 	Inputs map[string]json.RawMessage `json:"inputs,omitempty"` // values of the flow by name
 
-	DeferReverts bool `json:"defer_reverts,omitempty"` // a retry controller that gives up has the flow above reverted too
-	NeverResolve bool `json:"never_resolve,omitempty"` // a failure is left as it is: nothing is reverted or retried
-	RevertErrors bool `json:"revert_errors,omitempty"` // errors of the flow itself revert it, too
-	Workers      int  `json:"workers,omitempty"`       // tasks at once; 1: one after another; 0: as the server is set
+	DeferReverts   bool `json:"defer_reverts,omitempty"`    // a retry controller that gives up has the flow above reverted too
+	NeverResolve   bool `json:"never_resolve,omitempty"`    // a failure is left as it is: nothing is reverted or retried
+	RevertErrors   bool `json:"revert_errors,omitempty"`    // errors of the flow itself revert it, too
+	KeepAtDeadline bool `json:"keep_at_deadline,omitempty"` // the deadline ends it without rolling it back
+	Workers        int  `json:"workers,omitempty"`          // tasks at once; 1: one after another; 0: as the server is set
 
 	Key      string    `json:"key,omitempty"`      // idempotency key
 	Priority *int      `json:"priority,omitempty"` // 0..99, lower goes first

@@ -17,6 +17,7 @@ type Act struct {
 	Note    string          // why
 	Version int64           // of the record the person saw; 0: whatever it is now
 	Confirm bool            // the person was told what the event loses, and means it
+	Now     bool            // what the job is doing is interrupted, where the event can let it end by itself; other events ignore it
 }
 
 // Do lets a person cause an event. It takes the job away from a worker that has it, but for arrows that ask the worker: then the claim stays, and
@@ -68,7 +69,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 		c.Keep, c.Set.Due = true, &time.Time{}
 	}
 	if w.Accompany != nil {
-		if err := w.Accompany(ctx, &j, &c); err != nil {
+		if err := w.Accompany(ctx, &j, a, &c); err != nil {
 			return j, err
 		}
 		for i := range c.Tasks {

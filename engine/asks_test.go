@@ -220,7 +220,7 @@ func TestAccompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := errors.New("not today")
 		work := treks(rests(tired))
-		work.Accompany = func(_ context.Context, j *job.Job, c *job.Change) error {
+		work.Accompany = func(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
 			if c.Note == "refuse" {
 				return job.Errorf(job.Refused, string(c.Event), j.ID, "%w", refuse)
 			}

@@ -22,6 +22,9 @@ func (r *Run) Move(ctx context.Context, e lifecycle.Event) error {
 	return r.takes(ctx, e, nil)
 }
 
+// Unchanged makes the next Move a Conflict if somebody changed the record after the last Save, Move or Fresh, also where the state stays the same.
+func (r *Run) Unchanged() { r.exact = true }
+
 // Rest is Move into a state in which nobody works: the claim ends with the commit, and the step must return. The job is not claimed before
 // b.Until (zero: not before a person moves it, which makes it claimable at once); b is what `why` answers meanwhile. To a step that listens for
 // changes ([Run.Changed]) any change that it has not seen is a Conflict: it may be what the job would wait for.
@@ -48,6 +51,9 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *Blocker) error {
 	c.Keep = !over
 	if b != nil {
 		r.rests(&c, b)
+	}
+	if r.exact {
+		c.Version, r.exact = r.job.Version, false
 	}
 	set := r.fill(&c)
 	r.term.pause()

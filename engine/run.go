@@ -29,6 +29,7 @@ type Run struct {
 	tasks   []job.Task
 	outbox  []job.Message
 	settled bool      // WaitChildren said that all children have ended
+	exact   bool      // Unchanged was called
 	once    sync.Once // guards log
 	log     *slog.Logger
 }

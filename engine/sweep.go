@@ -167,7 +167,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job) (err error) {
 			e.meter.Lost(Lost{Kind: j.Kind, State: j.State, Silent: true})
 		}
 	}()
-	if p := w.policy(j.State); j.Starts >= p.MaxStarts {
+	if p := w.policy(j.State); j.Starts >= p.MaxStarts && !w.OwnEnds {
 		stage, _ := w.Life.Stage(j.State)
 		if ev, by, ok := w.poisoned(j.Position); ok && stage.Endures == "" && w.knows(j) {
 			o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}

@@ -180,7 +180,7 @@ func Exits(life *lifecycle.Table, p lifecycle.Position) []Exit {
 	var exits []Exit
 	stage, _ := life.Stage(p.State)
 	for _, a := range stage.Arrows {
-		if a.Class == lifecycle.Loop {
+		if a.Stays() {
 			continue
 		}
 		for _, by := range lifecycle.Actors() {

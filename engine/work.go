@@ -59,7 +59,7 @@ type Work struct {
 	// Accompany is called by Do with the complete change of a person's event before it is committed: it may add tasks, data and messages, which
 	// are then part of that commit. j is the record before. It may be called again for the same act if the record changed meanwhile; its error
 	// stops the act. Nil: nothing is added.
-	Accompany func(ctx context.Context, j *job.Job, c *job.Change) error
+	Accompany func(ctx context.Context, j *job.Job, a *Act, c *job.Change) error
 
 	// Parks says which holds take jobs out of the queue states whose table has the event hold for workers: such a job stays where it is
 	// put until a person releases it. Other holds let jobs wait where they are and go on by themselves. Nil: none.
@@ -68,6 +68,10 @@ type Work struct {
 	// Announce gives the messages that a transition is to send, with keys that follow from the job and the number of the history entry. j is the
 	// record before; [job.Apply] gives the one after. It must be quick and must change neither. Nil: none.
 	Announce func(j *job.Job, c *job.Change) []job.Message
+
+	// OwnEnds says that steps end their jobs themselves when the deadline has passed ([Run.Job]'s Deadline) or the starts are used up (its Starts): the engine does
+	// neither by itself.
+	OwnEnds bool
 
 	// Explain completes what [Engine.Why] says of a job that a step left waiting or at rest: of that blocker the record keeps code, sentence and time, not who can end it and
 	// how. Nil: a timer ends it, or a move.
@@ -206,6 +210,9 @@ const Timeout lifecycle.Event = "timeout"
 
 // expires gives when a timer takes job j out of the state that it comes to; zero for never.
 func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time) time.Time {
+	if w.OwnEnds {
+		return time.Time{}
+	}
 	at, d := deadline, w.policy(p.State).Timeout
 	if w.Patience != nil {
 		if own := w.Patience(j, p.State); own > 0 {

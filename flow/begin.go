@@ -159,6 +159,9 @@ func (r *Runner) begin(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+	if r.state == Success || r.state == Reverted {
+		r.ending.Store(nil)
+	}
 	if r.state == Reverted {
 		if err := r.reset(ctx); err != nil {
 			return err
@@ -170,12 +173,15 @@ func (r *Runner) begin(ctx context.Context) error {
 	if r.state == Running || r.state == Suspending {
 		return nil
 	}
-	r.faults, r.extra = nil, nil
+	r.faults, r.extra, r.quitting = nil, nil, nil
 	if r.state == FailureState {
 		for _, i := range r.plan.atoms {
-			if r.recs[i].State == RevertFailure {
+			switch rec := &r.recs[i]; {
+			case rec.State == RevertFailure:
 				r.again[i] = true
 				r.gauge.note(i)
+			case rec.State == FailureState && rec.Intention == Execute && rec.Failure != nil && rec.Failure.Type == TypeInterrupted && !r.ends():
+				r.renew(i) // it goes on where it was ended
 			}
 		}
 	}
@@ -210,7 +216,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	if move == nil && len(r.dirty) == 0 {
 		return nil
 	}
-	c := &Commit{Move: move, Err: why, Created: r.fresh}
+	c := &Commit{Move: move, Err: why, Ending: r.quitting, Created: r.fresh}
 	if r.o.Storage != nil {
 		slices.Sort(r.dirty)
 		c.Atoms = make([]Record, 0, len(r.dirty))

@@ -128,7 +128,7 @@ func (r *Runner) tellAll(ctx context.Context) error {
 
 // heed makes the flow SUSPENDING if somebody wants it to pause.
 func (r *Runner) heed(ctx context.Context) error {
-	if r.wish.Load() != wishSuspend || r.state != Running {
+	if r.wish.Load() != wishSuspend || r.state != Running || r.ends() {
 		return nil
 	}
 	rest := r.notes

@@ -50,11 +50,11 @@ func (r *Runner) submit(ctx context.Context, w work) {
 		r.queue = append(r.queue, queued{w, c})
 		return
 	}
-	mail, crew := r.mail.Load(), r.crew
+	mail, crew, own := r.mail.Load(), r.crew, r.reins.take(ctx, w.undo)
 	r.active[w.atom] = r.o.Workers.submit(func() {
 		o := &outcome{work: w, err: gone(c)}
 		defer func() { mail.post(parcel{done: o, crew: crew}) }()
-		o = r.perform(ctx, w, c)
+		o = r.perform(own, w, c)
 	})
 }
 
@@ -106,6 +106,7 @@ func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
 		v, o.err = guard(ctx, keep, c)
 		o.value = ValueOf(v)
 	}
+	o.err = interrupted(ctx, c, o.err)
 	return o
 }
 
@@ -190,8 +191,12 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 		if ctx.Err() != nil {
 			continue // it stays RUNNING, and is done in the next run
 		}
+		if r.ends() && !next.undo {
+			continue // it is settled with the next decision
+		}
 		var o *outcome
-		r.outside(func() { o = r.perform(ctx, next.work, next.call) })
+		own := r.reins.take(ctx, next.undo)
+		r.outside(func() { o = r.perform(own, next.work, next.call) })
 		done = append(done, o)
 		r.open(&done)
 		if r.o.Workers == nil && len(r.queue) > 0 {
@@ -208,8 +213,8 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 		}
 		r.rouse(ctx) // after the mail is read: a signal that came while it slept wakes nobody a second time
 		over := ctx.Done()
-		if ctx.Err() != nil || r.state != Running || r.wish.Load() == wishStop {
-			if r.recall(); len(r.active) == 0 {
+		if ctx.Err() != nil || r.state != Running || r.wish.Load() == wishStop || r.ends() {
+			if r.recall(ctx); len(r.active) == 0 {
 				break
 			}
 		}
@@ -359,7 +364,7 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	f := FailureOf(o.err)
 	rec.Failure, rec.Result = f, nil
-	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && rec.Tries+1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.enough(t, f) {
+	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.ends() && rec.Tries+1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.enough(t, f) {
 		rec.Tries++
 		rec.Attempts++
 		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "", Event{Within: TriedAgain, Failure: f})
@@ -367,6 +372,9 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	}
 	r.reported.Failed++
 	r.set(o.atom, FailureState)
+	if r.ends() {
+		return // nobody is asked what is to become of it
+	}
 	if r.o.NeverResolve {
 		r.faults = append(r.faults, &fault{rec.Name, f})
 		return
@@ -419,7 +427,7 @@ func (r *Runner) prune() {
 
 // rouse goes on with atoms whose time or signal has come.
 func (r *Runner) rouse(ctx context.Context) {
-	if r.state != Running || r.fails() || ctx.Err() != nil || r.wish.Load() != noWish {
+	if r.state != Running || r.fails() || ctx.Err() != nil || r.wish.Load() != noWish || r.ends() {
 		return
 	}
 	now := r.o.Now()

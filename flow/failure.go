@@ -24,8 +24,10 @@ type Typed interface{ FailureType() string }
 const (
 	TypePanic     = "Panic"     // the task panicked
 	TypeTimeout   = "Timeout"   // it took longer than its Timeout, or an awaited signal did not come in time
-	TypeCancelled = "Cancelled" // it was waiting when something else failed
+	TypeCancelled = "Cancelled" // it was waiting when something else failed; of a flow: [Runner.Cancel] ended it
 	TypeNotFound  = "NotFound"  // a value that it needs is not there
+
+	TypeInterrupted = "Interrupted" // it was running or waiting when its flow was ended: see [Runner.Cancel]
 )
 
 // Bounds of what a failure keeps.

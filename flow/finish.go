@@ -19,7 +19,9 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 		err := r.blame()
 		return nil, r.end(ctx, Fail, FailureState, err)
 	}
-	r.prune()
+	if r.prune(); r.unfinished() {
+		return nil, r.end(ctx, Fail, FailureState, r.blame())
+	}
 	if r.state == Running && (len(r.waiting) > 0 || len(r.timers) > 0) {
 		return r.rest(), r.commit(ctx, nil, nil)
 	}
@@ -125,10 +127,13 @@ func (r *Runner) blame() error {
 	add := func(atom string, one *Failure) {
 		f.Atoms, f.All = append(f.Atoms, atom), append(f.All, one)
 	}
+	if e := r.ended(); e != nil {
+		add("", e)
+	}
 	for _, one := range r.faults {
 		add(one.atom, one.failure)
 	}
-	if len(f.All) == 0 {
+	if len(r.faults) == 0 {
 		for _, one := range r.extra {
 			add("", one)
 		}
@@ -141,7 +146,7 @@ func (r *Runner) blame() error {
 			if at, there := r.plan.byName[rec.Name]; there && r.limits[at] != nil {
 				add(rec.Name, r.limits[at])
 			}
-			if rec.Failure != nil && rec.Failure.Type != TypeCancelled {
+			if rec.Failure != nil && rec.Failure.Type != TypeCancelled && rec.Failure.Type != TypeInterrupted {
 				add(rec.Name, rec.Failure)
 			}
 			if rec.RevertFailure != nil {

@@ -20,6 +20,7 @@ const (
 	Suspending    lifecycle.State = "SUSPENDING"     // flows only
 	Suspended     lifecycle.State = "SUSPENDED"      // flows only
 	Resuming      lifecycle.State = "RESUMING"       // flows only
+	Deleted       lifecycle.State = "DELETED"        // flows only
 )
 
 // The events of the three lifecycles. Where a state or a type has the same word, the constant ends in Event, that of a state in State.
@@ -32,6 +33,10 @@ const (
 	Park    lifecycle.Event = "park"
 	Resume  lifecycle.Event = "resume"
 	Reset   lifecycle.Event = "reset"
+
+	Cancel lifecycle.Event = "cancel" // ends a flow and rolls back what it did
+	Halt   lifecycle.Event = "stop"   // ends a flow and keeps what it did
+	Delete lifecycle.Event = "delete"
 
 	Start         lifecycle.Event = "start"
 	IgnoreEvent   lifecycle.Event = "ignore"
@@ -53,47 +58,63 @@ var (
 	onPass = lifecycle.OnPass
 	onFail = lifecycle.OnFail
 	on     = lifecycle.On
+	onLoop = lifecycle.OnLoop
 )
 
-// Life is the whole life of a flow: TaskFlow's table of 17 changes, and the two resets of a flow that failed or pauses, which TaskFlow's
-// documents promise and its table lacks. Its ends can be run again. A flow that reverts is RUNNING; there is no state for it, because some of
+// Life is the whole life of a flow: TaskFlow's table of 17 changes, the two resets of a flow that failed or pauses, which TaskFlow's
+// documents promise and its table lacks, and the ends that a person asks for. Its ends but DELETED can be run again. A flow that reverts is RUNNING; there is no state for it, because some of
 // its parts may still go forward.
 var Life = lifecycle.Must("flow",
 	lifecycle.OnQueue(Pending, "A new flow stands here, or one that was reset; a worker takes it.",
 		onPass(Run, Running, byWorker, "Its graph is sound and everything its tasks need is provided."),
+		on(Cancel, Reverted, byPerson, "It is cancelled; it has done nothing that has to be rolled back."),
+		onFail(Halt, FailureState, byPerson, "It is stopped before it began; it can be run again."),
 	),
 	lifecycle.OnWork(Running, "A worker executes its tasks, reverts them, or both.",
 		onPass(Finish, Success, byWorker, "Every task succeeded or was ignored."),
-		onFail(Fail, FailureState, byWorker|byTimer, "A task failed and not everything could be reverted, or its time is up."),
-		on(Revert, Reverted, byWorker, "A task failed, and what had to be reverted was."),
+		onFail(Fail, FailureState, byWorker|byTimer, "A task failed and not everything could be reverted, or it was stopped."),
+		on(Revert, Reverted, byWorker, "A task failed, it was cancelled or its deadline passed, and what had to be reverted was."),
+		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
+		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 		on(Suspend, Suspending, byPerson, "Somebody wants it to pause; nothing new is started.").Asks(),
 		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
 	lifecycle.OnEnd(Success, lifecycle.OK, "Everything it had to do is done; it can be run again, or reset and run from the beginning.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
 		on(Run, Running, byPerson, "Run again, so that tasks added meanwhile get their turn.").Restarts(),
+		onDelete(),
 	).Again(),
 	lifecycle.OnEnd(FailureState, lifecycle.Failed, "It failed and is not fully reverted; it can be run again.",
 		on(Run, Running, byPerson, "Run again, from where it stands.").Restarts(),
+		on(Cancel, Running, byPerson, "What remains is rolled back.").Restarts(),
 		on(Reset, Pending, byPerson, "All results are put away, in the same commit; it starts from the beginning.").Restarts(),
+		onDelete(),
 	).Again(),
-	lifecycle.OnEnd(Reverted, lifecycle.Failed, "It failed, and its effects are taken back; a reset makes it ready to run again.",
+	lifecycle.OnEnd(Reverted, lifecycle.Failed, "It failed or was cancelled, and its effects are rolled back; a reset makes it ready to run again.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
+		onDelete(),
 	).Again(),
 	lifecycle.OnWork(Suspending, "A request to pause brings it here; its worker waits for the tasks that are active.",
 		onPass(Finish, Success, byWorker, "The tasks that were active were the last, and all succeeded."),
 		onFail(Fail, FailureState, byWorker|byTimer, "A task failed meanwhile and not everything could be reverted, or its time is up."),
 		on(Revert, Reverted, byWorker, "It was reverting, and the last task was reverted meanwhile."),
+		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
+		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 		onPass(Park, Suspended, byWorker, "Nothing is active any more and every result is saved."),
 		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
 	lifecycle.OnWait(Suspended, "It pauses with every result saved, until somebody runs it or the worker that just loaded it goes on.",
 		onPass(Run, Running, byWorker|byPerson, "It goes on from where it stands."),
+		on(Cancel, Running, byPerson, "It is to end: a worker rolls back what was done."),
+		on(Halt, Running, byPerson, "It is to end: a worker settles what was begun and keeps what was done."),
 		on(Reset, Pending, byPerson, "All results are put away, in the same commit; it starts from the beginning.").Restarts(),
 	),
 	lifecycle.OnWork(Resuming, "A worker brings it here while it loads what a dead program left.",
 		onPass(Park, Suspended, byWorker, "Storage is ready, and what was active is marked to be done again."),
+		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
+		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 	).Enduring("loading reads the store only, and is repeated until the store answers"),
+	lifecycle.OnEnd(Deleted, lifecycle.None, "It was deleted; its record is purged some time later, with its values."),
 )
 
 // Change is a change of state, whatever the event.
@@ -108,13 +129,20 @@ var ignored = []Change{
 	{Reverted, Suspending}, {Reverted, Suspended}, {Reverted, Resuming},
 }
 
-// resets are the changes that only a reset makes: it takes the whole flow back, its tasks in the same commit.
-var resets = []Change{{FailureState, Pending}, {Suspended, Pending}}
+func onDelete() lifecycle.Arrow {
+	return on(Delete, Deleted, byPerson|byTimer, "A person deletes it, or its retention ends.")
+}
 
-// Allowed tells whether a flow may be asked to change so: one of the 17 changes of TaskFlow's table. The two changes that [Life] has besides are
-// made by a reset only.
+// additions are the changes that TaskFlow's table does not have: two that only a reset makes, in one commit with its tasks, the end of a flow that never began, and the deletion of
+// one that has ended.
+var additions = []Change{
+	{FailureState, Pending}, {Suspended, Pending}, {Pending, Reverted}, {Pending, FailureState},
+	{Success, Deleted}, {FailureState, Deleted}, {Reverted, Deleted},
+}
+
+// Allowed tells whether a flow may be asked to change so: one of the 17 changes of TaskFlow's table. [Life] has seven more, for events of people and of time.
 func (c Change) Allowed() bool {
-	if slices.Contains(resets, c) {
+	if slices.Contains(additions, c) {
 		return false
 	}
 	stage, _ := Life.Stage(c.From)

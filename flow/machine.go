@@ -71,7 +71,7 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 			if again, err = r.analyze(ctx, last); err != nil {
 				return nil, err
 			}
-			if again || len(r.active)+len(r.queue) == 0 {
+			if again = again || r.asked(ctx); again || len(r.active)+len(r.queue) == 0 {
 				break
 			}
 		}
@@ -81,7 +81,7 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 
 // resume looks at what an earlier run left.
 func (r *Runner) resume(ctx context.Context) error {
-	if !r.o.NeverResolve {
+	if r.quit(ctx); !r.o.NeverResolve && !r.ends() {
 		for _, i := range r.plan.atoms {
 			if rec := &r.recs[i]; rec.State == FailureState && (rec.Intention == Execute || r.heard(i)) {
 				r.resolve(ctx, i, rec.Failure)
@@ -89,7 +89,7 @@ func (r *Runner) resume(ctx context.Context) error {
 		}
 	}
 	for _, i := range r.plan.atoms {
-		if r.recs[i].State == Retrying {
+		if r.recs[i].State == Retrying && !r.ends() {
 			r.retrySubflow(i)
 		}
 	}
@@ -121,7 +121,10 @@ func (r *Runner) resume(ctx context.Context) error {
 func (r *Runner) prepare(ctx context.Context, left []work) error {
 	told := r.notes
 	r.notes = nil
-	moves := r.ready(ctx)
+	var moves []work
+	if r.quitting == nil || !r.quitting.Keep { // else the next run looks at what is ready
+		moves = r.ready(ctx)
+	}
 	told = append(told, r.notes...) // of what deciders said
 	r.notes = nil
 	if len(r.faults) > 0 || r.wish.Load() == wishStop || ctx.Err() != nil || r.state != Running {
@@ -300,6 +303,10 @@ func (r *Runner) schedule(ctx context.Context) error {
 		r.takeBack()
 		return nil
 	}
+	if r.asked(ctx) { // taken in once nothing is planned any more
+		r.takeBack()
+		return nil
+	}
 	all := r.planned
 	r.planned = nil
 	if len(all) > 0 && !all[0].moved {
@@ -314,7 +321,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 	}
 	var late []Event // of what could not begin; not stored yet
 	for _, p := range all {
-		if r.fails() && p.before.Intention != ToRetry {
+		if (r.fails() || r.ends() && (!p.undo || r.ending.Load().Keep)) && p.before.Intention != ToRetry {
 			r.planned = append(r.planned, p)
 			continue
 		}
@@ -322,7 +329,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 		if err := r.tellAll(ctx); err != nil {
 			return err
 		}
-		if !r.fails() { // else it is a controller that stays RUNNING, and is executed when the flow is run again
+		if !r.fails() && (p.undo || !r.ends()) { // else it is a controller that stays RUNNING, and is executed when the flow is run again
 			r.submit(ctx, p.work)
 		}
 		late, r.notes = append(late, r.notes...), nil
@@ -353,13 +360,19 @@ func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err 
 	for _, o := range last {
 		r.complete(ctx, o)
 	}
+	left := r.quit(ctx)
+	for _, o := range last {
+		if r.quitting != nil && ctx.Err() == nil {
+			r.settle(o.atom)
+		}
+	}
 	r.sweepWaiting()
 	r.rouse(ctx)
-	if err := r.prepare(ctx, nil); err != nil {
+	if err := r.prepare(ctx, left); err != nil {
 		return false, err
 	}
 	if r.state != Running || r.wish.Load() == wishStop || ctx.Err() != nil {
-		r.recall()
+		r.recall(ctx)
 		r.takeBack()
 		return false, nil
 	}
@@ -367,8 +380,11 @@ func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err 
 }
 
 // recall takes back from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it is done again, or reverted.
-func (r *Runner) recall() {
+func (r *Runner) recall(ctx context.Context) {
 	for _, i := range slices.Sorted(maps.Keys(r.active)) {
+		if r.recs[i].State == Reverting && r.rolls(ctx) {
+			continue
+		}
 		if cancel := r.active[i]; cancel == nil || !cancel() {
 			continue
 		}

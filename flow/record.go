@@ -73,6 +73,7 @@ type Commit struct {
 	Atoms    []Record         // replaced by name; valid during the call
 	Injected map[string]Value // all of them, if they changed
 	Err      error            // why the flow ends as it does, with Move
+	Ending   *Ending          // the request to end that the run has taken in; nil: none
 	Created  bool             // the first commit of these atoms: Snapshot had none of them
 }
 

@@ -23,6 +23,8 @@ type Runner struct {
 	wish    atomic.Int32 // of somebody who wants the run to end; see wishes
 	mail    atomic.Pointer[mailbox]
 	telling sync.Mutex // listeners are told one thing at a time
+	ending  atomic.Pointer[Ending]
+	reins   reins
 
 	mu       sync.Mutex // guards the rest; it is free while tasks, listeners and controllers run
 	loaded   bool
@@ -55,6 +57,7 @@ type Runner struct {
 	faults   []*fault           // errors of the flow itself, and failed reverts
 	extra    []*Failure         // errors of the flow itself for which it is reverted
 	limits   map[int32]*Failure // controllers that wanted another attempt and had none left
+	quitting *Ending            // the request to end that was taken in
 	reported Stats
 }
 
@@ -161,17 +164,28 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, giveUp := context.WithCancel(ctx)
+	defer func() { r.reins.release() }()
 	defer giveUp() // nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
 	began := r.o.Now()
 	defer func() { r.reported.Active += r.o.Now().Sub(began) }()
+	r.quitting = nil
 	if err := r.begin(ctx); err != nil {
 		r.wish.Store(noWish)
 		r.abandon()
 		return nil, err
 	}
 	rest, err := r.machine(ctx)
+	for rest == nil && err == nil && r.state == Suspended && r.ends() && r.quitting == nil { // it was SUSPENDING when it was asked to end
+		if err = r.begin(ctx); err == nil {
+			rest, err = r.machine(ctx)
+		}
+	}
 	if rest == nil {
 		r.wish.Store(noWish)
+	}
+	if Life.Ended(r.state) {
+		r.ending.Store(nil)
+		r.quitting = nil
 	}
 	var broken *storageError
 	if errors.As(err, &broken) {
@@ -186,7 +200,7 @@ func (r *Runner) abandon() {
 	if r.o.Storage != nil {
 		r.loaded = false
 	}
-	r.notes, r.planned, r.queue = nil, nil, nil
+	r.notes, r.planned, r.queue, r.quitting = nil, nil, nil, nil
 	r.disown()
 }
 
@@ -218,6 +232,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 	}
 	defer r.running.Store(false)
 	defer r.wish.Store(noWish) // of a listener: it is not for the next run
+	defer r.ending.Store(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.load(ctx); err != nil {

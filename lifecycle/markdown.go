@@ -52,7 +52,7 @@ func (t *Table) section(b *strings.Builder) {
 func (s Stage) rows(b *strings.Builder) {
 	wrote := false
 	for _, a := range s.Arrows {
-		if a.Class == Loop {
+		if a.Stays() {
 			continue
 		}
 		if !wrote {

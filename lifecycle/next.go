@@ -112,7 +112,7 @@ func (t *Table) Can(p Position, by Actor) []Event {
 	}
 	var events []Event
 	for _, a := range stage.Arrows {
-		if a.Class != Loop && t.refuse(p, a, by) == "" {
+		if !a.Stays() && t.refuse(p, a, by) == "" {
 			events = append(events, a.Event)
 		}
 	}

@@ -131,6 +131,9 @@ func (a Arrow) Restarts() Arrow { a.Restart = true; return a }
 // other arrow a person takes the job away from its worker.
 func (a Arrow) Asks() Arrow { a.Ask = true; return a }
 
+// Stays tells whether the arrow is a loop that is only bookkeeping: one by which a person asks something of the worker is not.
+func (a Arrow) Stays() bool { return a.Class == Loop && !a.Ask }
+
 // Within returns the arrow with the name of the limit that ends the loop it closes.
 func (a Arrow) Within(budget string) Arrow { a.Budget = budget; return a }
 

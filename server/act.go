@@ -25,7 +25,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j, err := s.Engine.Do(r.Context(), engine.Act{
-		Job: id(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm,
+		Job: id(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm, Now: a.Now,
 	})
 	if err != nil {
 		return s.situate(r, err, lifecycle.Event(r.PathValue("event")), by)

@@ -114,7 +114,7 @@ func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
 	order := durable.Order{
 		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: job.DefaultPriority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
 		Actor: o.Actor, Note: o.Note,
-		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, RevertErrors: o.RevertErrors, Workers: o.Workers},
+		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, RevertErrors: o.RevertErrors, KeepAtDeadline: o.KeepAtDeadline, Workers: o.Workers},
 	}
 	if o.Priority != nil {
 		order.Priority = *o.Priority

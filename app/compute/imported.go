@@ -85,7 +85,7 @@ func (i *Imported) ending() (cause, sentence string) {
 }
 
 // calledOff names the cause of a job that is called off before it was sent anywhere: no step does, for it ends in the commit of the person's event.
-func calledOff(_ context.Context, j *job.Job, c *job.Change) error {
+func calledOff(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
 	if c.Event != Cancel || !c.Ended {
 		return nil
 	}

@@ -57,7 +57,8 @@ With --local a command works on the flows in the data directory by itself, witho
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().BoolVar(&o.local, "local", false, "do it in this process, on the data directory, without a server")
-	cmd.AddCommand(c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowReset(&o), c.flowSignal(&o))
+	cmd.AddCommand(c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowCancel(&o), c.flowReset(&o),
+		c.flowDelete(&o), c.flowSignal(&o))
 	return cmd
 }
 
@@ -137,8 +138,39 @@ It is for flows that have ended or are SUSPENDED. A REVERTED flow can be run aga
 		"  stagepost flow reset flw_01J9... --confirm --note 'with the new license file'", c.completeFlows("SUCCESS", "FAILURE", "REVERTED", "SUSPENDED"))
 }
 
+func (c *cli) flowCancel(o *flowFlags) *cobra.Command {
+	keep, now := false, false
+	cmd := c.flowEvents(o, func(a *client.Act) lifecycle.Event {
+		if a.Now = now; keep {
+			return flow.Halt
+		}
+		return flow.Cancel
+	}, "cancel ID...", "End flows, and roll back what they have done",
+		`Ends flows: nothing new is started, running tasks end, and what was done is reverted. A flow is REVERTED then, or in FAILURE if a revert fails. One in FAILURE is rolled
+back as far as it remains. The request is stored: it survives a crash of the worker.
+
+With --keep nothing is reverted: the flow ends in FAILURE, and stagepost flow resume goes on from there. In the API and in histories this is the event stop. With --now running
+commands are interrupted; otherwise they end by themselves first. A second request replaces the first.`,
+		"  stagepost flow cancel flw_01J9... --note 'the wrong image'\n  stagepost flow cancel flw_01J9... --keep --now", c.completeFlows("PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "FAILURE"))
+	cmd.Flags().BoolVar(&keep, "keep", false, "revert nothing: what was done stays")
+	cmd.Flags().BoolVar(&now, "now", false, "interrupt running commands")
+	return cmd
+}
+
+func (c *cli) flowDelete(o *flowFlags) *cobra.Command {
+	return c.flowEvent(o, flow.Delete, "delete ID...", "Delete flows that have ended; their history stays",
+		`Deletes flows that have ended. Their large values are removed; record and history stay as a tombstone until records.keep has passed. What the flows did outside stays: a flow in
+FAILURE whose effects were not all reverted is deleted only with --confirm.`,
+		"  stagepost flow delete flw_01J9... --note 'a test'", c.completeFlows("SUCCESS", "FAILURE", "REVERTED"))
+}
+
 // flowEvent makes a command of an event of flows.
 func (c *cli) flowEvent(o *flowFlags, e lifecycle.Event, use, short, long, example string, ids cobra.CompletionFunc) *cobra.Command {
+	return c.flowEvents(o, func(*client.Act) lifecycle.Event { return e }, use, short, long, example, ids)
+}
+
+// flowEvents makes a command of the event that its flags choose.
+func (c *cli) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.Event, use, short, long, example string, ids cobra.CompletionFunc) *cobra.Command {
 	var a act
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
@@ -148,7 +180,9 @@ func (c *cli) flowEvent(o *flowFlags, e lifecycle.Event, use, short, long, examp
 					if _, err := isFlow(ctx, api, id); err != nil {
 						return client.Job{}, err
 					}
-					return api.Do(ctx, id, e, a.body())
+					body := a.body()
+					e := choose(&body)
+					return api.Do(ctx, id, e, body)
 				}
 				return c.each(args, do, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 			})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"github.com/stagepost/stagepost/app/flowfile"
 	"github.com/stagepost/stagepost/edge/fetch"
@@ -14,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // flowApp is what brings flows into a server.
@@ -29,6 +31,10 @@ type flowApp struct {
 func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *flowApp, err error) {
 	if s.FlowWorkers < 1 || s.FlowSlots < 1 {
 		return nil, usagef("flow.workers and flow.slots must be at least 1")
+	}
+	keep, err := keptFor("flow.keep", s.FlowKeep)
+	if err != nil {
+		return nil, err
 	}
 	a = &flowApp{files: flowfile.Options{Commands: s.FlowCommands}}
 	defer func() {
@@ -47,7 +53,7 @@ func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *
 	a.blobs = durable.Dir(filepath.Join(dir, "flows"))
 	a.Flows, err = durable.New(durable.Options{
 		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(a.files)}, Workers: flow.NewPool(s.FlowWorkers), Slots: s.FlowSlots,
-		Blobs: a.blobs, Attach: func(job.ID, flow.Item) []flow.Listener {
+		Blobs: a.blobs, Keep: keep, Attach: func(job.ID, flow.Item) []flow.Listener {
 			if meter == nil {
 				return nil
 			}
@@ -55,6 +61,18 @@ func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *
 		},
 	})
 	return a, err
+}
+
+// keptFor reads a setting that says how long something is kept: a time, or unlimited, which gives 0.
+func keptFor(name, text string) (time.Duration, error) {
+	if text == "unlimited" {
+		return 0, nil
+	}
+	d, err := quantity.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, usagef("%s must be a time such as 30d, or unlimited, not %q", name, text)
+	}
+	return d, nil
 }
 
 // File reads a flow file with what files may do here.
@@ -77,6 +95,10 @@ func (a *flowApp) Works() []engine.Work {
 
 // allowFlow is what the events of people need beyond the lifecycle of flows.
 func allowFlow(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+	if a.Event == flow.Delete && j.State == flow.FailureState && !a.Confirm {
+		return job.Require{}, job.Errorf(job.Refused, "delete", j.ID,
+			"not all that it did is rolled back: cancel rolls it back; or confirm that it is deleted as it is")
+	}
 	if a.Event == flow.Reset && !a.Confirm {
 		return job.Require{}, job.Errorf(job.Refused, "reset", j.ID,
 			"a reset puts away all results and takes nothing back of what was done: confirm that this is meant")
@@ -84,8 +106,8 @@ func allowFlow(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error
 	return job.Require{}, nil
 }
 
-// Deliver gives the topics of the outbox that the application delivers: none.
-func (a *flowApp) Deliver() map[string]engine.Deliver { return nil }
+// Deliver gives the topics of the outbox that the application delivers.
+func (a *flowApp) Deliver() map[string]engine.Deliver { return a.Flows.Deliver() }
 
 // Clear removes the large values of a flow whose record is about to be purged.
 func (a *flowApp) Clear(ctx context.Context, j *job.Job) error {

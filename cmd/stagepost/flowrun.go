@@ -109,7 +109,8 @@ func (r *flowOrder) bind(cmd *cobra.Command) {
 	f.StringVar(&r.Group, "group", "", "what holds and limits name it by")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the login name")
 	f.StringVar(&r.due, "due", "", "not to be begun before this time")
-	f.StringVar(&r.deadline, "deadline", "", "to have ended by this time")
+	f.StringVar(&r.deadline, "deadline", "", "to have ended by this time; else it is rolled back")
+	f.BoolVar(&r.KeepAtDeadline, "keep-at-deadline", false, "the deadline ends it without rolling it back")
 	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
 	f.StringVar(&r.Actor, "actor", "", "your name in the history; defaults to the login name")
 }

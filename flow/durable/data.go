@@ -13,6 +13,7 @@ type Data struct {
 	Name    string                  `json:"name"`
 	Counts  map[lifecycle.State]int `json:"counts,omitempty"`  // atoms by state; none before it is run
 	Suspend *Suspension             `json:"suspend,omitempty"` // somebody wants it to pause, or to stay so
+	End     *Ending                 `json:"end,omitempty"`     // somebody or something ended it, or asked for that
 	Again   lifecycle.State         `json:"again,omitempty"`   // it is RUNNING because a person ran it from this state, and no worker has begun
 }
 

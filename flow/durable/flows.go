@@ -44,7 +44,8 @@ type Options struct {
 	Listeners []flow.Listener                                 // of all flows; Event.ID is the job's
 	Attach    func(id job.ID, item flow.Item) []flow.Listener // further listeners of one flow, asked each time it is taken; nil: none
 	Policies  map[lifecycle.State]engine.Policy               // of single states; see MaxStarts
-	MaxStarts int                                             // claims without a word from their worker before a flow fails as poison; defaults to 5
+	MaxStarts int                                             // claims whose workers crashed before a flow is rolled back, and once more as many before it fails; defaults to 5
+	Keep      time.Duration                                   // how long ended flows are kept before they are deleted; zero: indefinitely
 	Attempts  int                                             // executions of one atom before its flow gives up; defaults to 1000
 	Grace     time.Duration                                   // see [flow.Options.Grace]
 }
@@ -101,7 +102,8 @@ func (f *Flows) Work() engine.Work {
 	return engine.Work{
 		Life: flow.Life, Prefix: Prefix, Steps: steps, Slots: f.o.Slots, Policies: f.o.Policies,
 		Policy:    engine.Policy{MaxStarts: f.o.MaxStarts, MaxAttempts: 20},
-		Accompany: f.accompany, Explain: explain,
+		OwnEnds:   true,
+		Accompany: f.accompany, Announce: f.announce, Explain: explain, Keep: f.o.Keep,
 	}
 }
 

@@ -34,32 +34,6 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	})
 }
 
-// TestDeadline: a flow whose time is up ends in FAILURE, and what was done remains; the control has time enough.
-func TestDeadline(t *testing.T) {
-	for _, late := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			b, began, may := &book{}, make(chan string, 1), make(chan struct{})
-			w := start(t, mem.New(), one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b", b.held(began, may))) }), engine.Options{})
-			o := order
-			o.Deadline = time.Now().Add(time.Minute)
-			id := w.submit(o)
-			<-began
-			if !late {
-				close(may)
-			}
-			j := w.untilWithin(id, time.Hour, func(j *job.Job) bool { return j.Ended })
-			if !late {
-				eq(t, "state", j.State, flow.Success)
-				return
-			}
-			eq(t, "state", j.State, flow.FailureState)
-			eq(t, "cause", j.Cause, engine.CauseTimeout)
-			eq(t, "remains", w.view(id).Remains, []string{"a", "b"})
-			w.verify(id)
-		})
-	}
-}
-
 // TestMissingAtRun: a flow that requires more than when it was ordered ends in FAILURE without anything done.
 func TestMissingAtRun(t *testing.T) {
 	b, calls := &book{}, 0

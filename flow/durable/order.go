@@ -18,10 +18,11 @@ import (
 
 // Settings are the options of one flow; see [flow.Options].
 type Settings struct {
-	DeferReverts bool `json:"defer_reverts,omitempty"`
-	NeverResolve bool `json:"never_resolve,omitempty"`
-	RevertErrors bool `json:"revert_errors,omitempty"`
-	Workers      int  `json:"workers,omitempty"` // tasks at once, in a pool of its own; 1: one after another; 0: in Options.Workers
+	DeferReverts   bool `json:"defer_reverts,omitempty"`
+	NeverResolve   bool `json:"never_resolve,omitempty"`
+	RevertErrors   bool `json:"revert_errors,omitempty"`
+	KeepAtDeadline bool `json:"keep_at_deadline,omitempty"` // a deadline ends the flow without rolling it back
+	Workers        int  `json:"workers,omitempty"`          // tasks at once, in a pool of its own; 1: one after another; 0: in Options.Workers
 }
 
 // Order asks for a flow.
@@ -135,7 +136,7 @@ func (f *Flows) build(s *Spec) (item flow.Item, err error) {
 		return nil, err
 	}
 	for _, name := range outline.Atoms() {
-		if strings.HasPrefix(name, signalPrefix) || name == outlineName {
+		if strings.HasPrefix(name, signalPrefix) || name == outlineName || name == endingName {
 			return nil, fmt.Errorf("the name %q of an atom is reserved", name)
 		}
 	}

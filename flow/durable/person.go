@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // accompany completes what a person does to a flow; see [engine.Work].
-func (f *Flows) accompany(ctx context.Context, j *job.Job, c *job.Change) error {
+func (f *Flows) accompany(ctx context.Context, j *job.Job, a *engine.Act, c *job.Change) error {
 	d, err := DataOf(j)
 	if err != nil {
 		return err
@@ -23,18 +24,27 @@ func (f *Flows) accompany(ctx context.Context, j *job.Job, c *job.Change) error 
 		d.Name = s.Name
 	}
 	switch c.Event {
+	case flow.Cancel, flow.Halt:
+		end(j, a, c, &d)
 	case flow.Suspend:
+		if d.End != nil {
+			return job.Errorf(job.Refused, "suspend", j.ID, "it is ending: %s", d.End.Text)
+		}
 		d.Suspend = &Suspension{Actor: c.Actor, Note: c.Note, At: c.At}
 	case flow.Run:
 		d.Suspend = nil
 		if d.Again != flow.FailureState { // one that was run from there and suspended before it began still has to try its reverts again
 			d.Again = j.State
 		}
+		if j.Ended {
+			unend(c, &d)
+		}
 	case flow.Reset:
 		d.Suspend, d.Again = nil, ""
 		if c.Tasks, d.Counts, err = f.reset(ctx, j); err != nil {
 			return err
 		}
+		unend(c, &d)
 	default:
 		return nil
 	}

@@ -47,7 +47,9 @@ type session struct {
 	data     Data
 	runner   *flow.Runner
 	store    *storage
-	over     bool // the claim has ended with what was committed
+	changed  <-chan struct{} // of the run
+	end      *Ending         // the request to end the flow; nil: there is none
+	over     bool            // the claim has ended with what was committed
 	stopping atomic.Bool
 	heard    map[string]string // signals that the runner knows, with what they were when
 	poked    bool              // the runner was told something that it may not have seen
@@ -59,7 +61,7 @@ type session struct {
 // step runs a flow as far as it goes. It serves all states in which a worker has flows.
 func (f *Flows) step(ctx context.Context, r *engine.Run) error {
 	changed, j := r.Changed(), r.Job()
-	s := &session{flows: f, run: r, id: j.ID}
+	s := &session{flows: f, run: r, id: j.ID, changed: changed}
 	select {
 	case <-r.Stopping():
 		return s.yield()
@@ -75,10 +77,31 @@ func (f *Flows) step(ctx context.Context, r *engine.Run) error {
 	if s.data.Name == "" {
 		s.data.Name = s.spec.Name
 	}
-	if j.Starts > f.o.MaxStarts { // in states from which the engine has no way out
-		return s.fail(ctx, engine.CausePoison, fmt.Errorf("%d workers in turn fell silent while %s", j.Starts-1, j.State))
+	tasks, err := r.Tasks(ctx)
+	if err != nil {
+		return err
 	}
+	e, err := endingOf(j.ID, tasks)
+	if err != nil {
+		return s.fail(ctx, CauseDamaged, err)
+	}
+	s.ends(e)
+	if err := s.poison(ctx, tasks); isJobError(err) {
+		return err
+	} else if err != nil {
+		return s.fail(ctx, engine.CausePoison, err)
+	}
+	s.expire()
+	return s.begin(ctx, tasks)
+}
+
+// begin loads the flow and runs it.
+func (s *session) begin(ctx context.Context, tasks []job.Task) error {
+	f, r := s.flows, s.run
 	if f.o.Factories[s.spec.Factory] == nil {
+		if s.end != nil && s.end.Keep {
+			return s.fail(ctx, CauseFactory, fmt.Errorf("this worker has no factory %q", s.spec.Factory))
+		}
 		return engine.Wait(engine.Blocker{
 			Code: BlockFactory, Sentence: fmt.Sprintf("this worker has no factory %q (known: %s)", s.spec.Factory, f.known()),
 			Until: r.Now().Add(elsewhere),
@@ -88,17 +111,13 @@ func (f *Flows) step(ctx context.Context, r *engine.Run) error {
 	if err != nil {
 		return s.fail(ctx, CauseFactory, err)
 	}
-	tasks, err := r.Tasks(ctx)
-	if err != nil {
-		return err
-	}
 	if err := s.load(ctx, item, tasks); err != nil {
 		if job.KindOf(err) == job.Internal && isJobError(err) {
 			return s.fail(ctx, CauseDamaged, err)
 		}
 		return err
 	}
-	return s.play(ctx, changed)
+	return s.play(ctx)
 }
 
 func isJobError(err error) bool {
@@ -137,7 +156,9 @@ func (s *session) load(ctx context.Context, item flow.Item, tasks []job.Task) (e
 	if f.o.Attach != nil {
 		o.Listeners = append(o.Listeners, f.o.Attach(s.id, item)...)
 	}
-	s.runner, err = flow.New(item, o)
+	if s.runner, err = flow.New(item, o); err == nil && s.end != nil {
+		s.runner.Cancel(s.end.request())
+	}
 	return err
 }
 
@@ -149,7 +170,7 @@ type pause struct {
 }
 
 // play lets the flow run until it ends, rests, is suspended or has to stop.
-func (s *session) play(ctx context.Context, changed <-chan struct{}) error {
+func (s *session) play(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopping, done := s.run.Stopping(), make(chan pause, 1)
@@ -167,11 +188,16 @@ func (s *session) play(ctx context.Context, changed <-chan struct{}) error {
 	}
 	go s.advance(inner, done)
 	var came *pause // nil: the runner is at it
+	var clock alarm
+	defer clock.stop()
 	for {
 		select {
+		case <-clock.set(s.limit(), s.run.Now()):
+			clock = alarm{} // should the two clocks differ, it is set once more
+			s.expire()
 		case q := <-s.store.requests:
 			q.reply <- s.commit(ctx, q)
-		case <-changed:
+		case <-s.changed:
 			look()
 		case <-again:
 			look()
@@ -185,7 +211,7 @@ func (s *session) play(ctx context.Context, changed <-chan struct{}) error {
 				panic(p.panic)
 			}
 			select {
-			case <-changed: // with the last commit, which has the news in its record: the record will not tell of it once more
+			case <-s.changed: // with the last commit, which has the news in its record: the record will not tell of it once more
 				look()
 			default:
 			}
@@ -238,10 +264,25 @@ func (s *session) look(ctx context.Context) (later time.Duration, err error) {
 	if later = s.patience - began.Sub(s.looked); later > 0 {
 		return later, nil
 	}
-	tasks, err := s.run.Tasks(ctx)
-	if err != nil {
+	if err := s.rows(ctx); err != nil {
 		return 0, err
 	}
+	s.looked = time.Now()
+	s.patience = 3 * s.looked.Sub(began)
+	return 0, nil
+}
+
+// rows reads what others stored beside the record.
+func (s *session) rows(ctx context.Context) error {
+	tasks, err := s.run.Tasks(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := endingOf(s.id, tasks)
+	if err != nil {
+		return err
+	}
+	s.ends(e)
 	for i := range tasks {
 		t := &tasks[i]
 		if t.Kind != kindSignal || t.State != sent || s.heard[t.Name] == string(t.Data) {
@@ -255,9 +296,7 @@ func (s *session) look(ctx context.Context) (later time.Duration, err error) {
 		s.heard[t.Name], s.poked = string(t.Data), true
 		s.runner.Signal(t.Name[len(signalPrefix):], v)
 	}
-	s.looked = time.Now()
-	s.patience = 3 * s.looked.Sub(began)
-	return 0, nil
+	return nil
 }
 
 // fresh reads the record again, and tells the runner if somebody wants it to pause.
@@ -283,6 +322,8 @@ func (s *session) conclude(ctx context.Context, p pause) error {
 	switch {
 	case s.over:
 		return nil
+	case errors.Is(s.store.err, errSuperseded):
+		return s.flows.step(ctx, s.run)
 	case s.store.err != nil:
 		return s.store.err
 	case p.rest != nil:
@@ -313,6 +354,21 @@ func (s *session) yield() error {
 
 // fail ends the flow in FAILURE from wherever it stands.
 func (s *session) fail(ctx context.Context, cause string, why error) error {
+	if s.end != nil {
+		if cause != engine.CausePoison {
+			cause, why = s.end.Cause, fmt.Errorf("%s; it could not be loaded: %w", s.end.Text, why)
+		}
+		tasks, err := s.run.Tasks(ctx)
+		if err != nil {
+			return err
+		}
+		remains, err := s.settle(tasks)
+		if err != nil {
+			cause, why = CauseDamaged, err
+		} else if len(remains) > 0 {
+			why = fmt.Errorf("%w; not rolled back: %s", why, someOf(remains))
+		}
+	}
 	for {
 		e := flow.Fail
 		switch s.run.Job().State {

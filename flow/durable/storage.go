@@ -200,15 +200,20 @@ func (s *session) commit(ctx context.Context, q request) reply {
 		}
 	}
 	for try := 1; ; try++ {
-		err := s.prepare(q)
+		err := s.last(ctx, q)
+		if err == nil {
+			err = s.prepare(q)
+		}
 		if err == nil {
 			err = s.write(ctx, q.commit)
 		}
 		switch kind := job.KindOf(err); {
 		case err == nil:
 			return s.committed(q)
+		case errors.Is(err, errSuperseded):
+			return reply{err: s.keepOnly(ctx, q)}
 		case kind == job.Conflict && try < 10:
-			if err := s.fresh(ctx); err != nil {
+			if err := errors.Join(s.fresh(ctx), s.rows(ctx)); err != nil {
 				return reply{err: err}
 			}
 		case kind == job.Unavailable && try < 4 && isJobError(err) && ctx.Err() == nil:
@@ -238,7 +243,7 @@ func (s *session) prepare(q request) error {
 		case flow.Life.Ended(m.To):
 			d.Again, d.Suspend = "", nil
 			if err := q.commit.Err; err != nil {
-				s.run.SetCause(causeOf(m.To, err))
+				s.run.SetCause(s.causeOf(m.To, err))
 				s.run.SetMessage(sentence(err))
 			}
 		}
@@ -261,10 +266,44 @@ func (s *session) write(ctx context.Context, c *flow.Commit) error {
 		return s.run.Save(context.WithoutCancel(ctx))
 	case c.Move.To == flow.Suspending:
 		return job.Errorf(job.Internal, "save", s.id, "the flow is being suspended, and nobody asked for it")
-	case c.Move.To == flow.Suspended && (at == flow.Suspending || s.data.Suspend != nil):
+	case c.Move.To == flow.Suspended && s.end == nil && (at == flow.Suspending || s.data.Suspend != nil):
 		return s.run.Rest(ctx, c.Move.Event, engine.Blocker{Code: BlockSuspended, Sentence: s.data.Suspend.sentence()})
 	}
+	if flow.Life.Ended(c.Move.To) {
+		s.run.Unchanged()
+	}
 	return s.run.Move(ctx, c.Move.Event)
+}
+
+// last takes in, before a commit that ends the flow or lets it pause, what others stored meanwhile. It gives errSuperseded if that is a request to end which the run does not know.
+func (s *session) last(ctx context.Context, q request) error {
+	m := q.commit.Move
+	if m == nil || m.To != flow.Suspended && !flow.Life.Ended(m.To) {
+		return nil
+	}
+	select {
+	case <-s.changed:
+		if err := errors.Join(s.fresh(ctx), s.rows(ctx)); err != nil {
+			return err
+		}
+	default:
+	}
+	if known := q.commit.Ending; s.end != nil && m.To != flow.Suspended && (known == nil || *known != s.end.request()) {
+		return errSuperseded
+	}
+	return nil
+}
+
+// keepOnly stores what a commit that was to end the flow says of its atoms.
+func (s *session) keepOnly(ctx context.Context, q request) error {
+	q.commit.Move = nil
+	if err := s.prepare(q); err != nil {
+		return err
+	}
+	if err := s.run.Save(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	return errSuperseded
 }
 
 // committed notes where the record stands after a commit.
@@ -306,7 +345,10 @@ func sentence(err error) string {
 }
 
 // causeOf gives one word for why a flow ended.
-func causeOf(to lifecycle.State, err error) string {
+func (s *session) causeOf(to lifecycle.State, err error) string {
+	if s.end != nil {
+		return s.end.Cause
+	}
 	if to == flow.Reverted {
 		return CauseReverted
 	}

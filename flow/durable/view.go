@@ -159,11 +159,8 @@ func (v *View) arrange() {
 		if a.State == flow.Running && a.Waits && a.Awaits != "" {
 			v.Awaits = append(v.Awaits, a.Awaits)
 		}
-		switch a.State {
-		case flow.Success, flow.FailureState, flow.RevertFailure, flow.Running, flow.Reverting:
-			if v.Job.State == flow.FailureState && a.Kind == flow.KindTask {
-				v.Remains = append(v.Remains, a.Name)
-			}
+		if v.Job.State == flow.FailureState && a.Kind == flow.KindTask && remain(a.State) {
+			v.Remains = append(v.Remains, a.Name)
 		}
 	}
 	slices.Sort(v.Awaits)

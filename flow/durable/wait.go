@@ -47,6 +47,9 @@ func (s *session) wait(rest *flow.Rest) error {
 		parts = append(parts, "it waits until "+rest.Until.UTC().Format(time.RFC3339))
 	}
 	b.Sentence = strings.Join(parts, "; ")
+	if at := s.limit(); !at.IsZero() && (b.Until.IsZero() || at.Before(b.Until)) {
+		b.Until = at
+	}
 	switch now := s.run.Now(); {
 	case b.Until.IsZero() || b.Until.Sub(now) > longestWait:
 		b.Until = now.Add(longestWait)

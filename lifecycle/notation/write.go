@@ -60,7 +60,7 @@ func ownArrows(s lifecycle.Stage) (arrows []lifecycle.Arrow, standard bool) {
 	if s.Kind != lifecycle.Queue && s.Kind != lifecycle.Work {
 		return s.Arrows, true
 	}
-	own := slices.DeleteFunc(slices.Clone(s.Arrows), func(a lifecycle.Arrow) bool { return a.Class == lifecycle.Loop })
+	own := slices.DeleteFunc(slices.Clone(s.Arrows), func(a lifecycle.Arrow) bool { return a.Stays() })
 	full := lifecycle.OnWork(s.State, s.Doc, own...).Arrows
 	if len(full) == len(s.Arrows) && (len(full) == 0 || reflect.DeepEqual(full, s.Arrows)) {
 		return own, true
