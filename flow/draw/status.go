@@ -36,6 +36,7 @@ var looks = map[lifecycle.State]look{
 	flow.Suspending:    {"waits", "◷", "~", "33", "#ffe29a", "#7a5a00", 2},
 	flow.Suspended:     {"waits", "◷", "~", "33", "#ffe29a", "#7a5a00", 2},
 	flow.Resuming:      {"running", "▸", ">", "36", "#d7e5ff", "#0b57d0", 1},
+	flow.Deleted:       {"ignored", "⊘", "/", "2", "#ffffff", "#667182", 5},
 }
 
 // unknown is the look of what nobody has said anything about.
