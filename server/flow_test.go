@@ -24,7 +24,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 	w := openFlows(t, nil)
 	first := 0
 	j := w.submit(client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)}, Key: "k", Priority: &first, Group: "maps", Actor: "ann", Note: "try"})
-	if again := w.submit(client.FlowOrder{File: waits, Key: "k"}); again.ID != j.ID || j.Kind != "flow" || j.Priority != 0 || j.Group != "maps" {
+	if again := w.submit(client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)}, Key: "k"}); again.ID != j.ID || j.Kind != "flow" || j.Priority != 0 || j.Group != "maps" {
 		t.Errorf("got %+v, then %s", j.Job, again.ID)
 	}
 	w.until(j.ID, waiting)
@@ -47,7 +47,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 	}
 
 	p := w.problem(w.request(http.MethodPost, "/api/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
-	if len(p.Can) != 1 || p.Can[0] != "suspend" {
+	if fmt.Sprint(p.Can) != "[cancel stop suspend]" {
 		t.Errorf("run while RUNNING: got %+v", p)
 	}
 	if _, err := w.client.Do(t.Context(), j.ID, "suspend", client.Act{Note: "flood"}); err != nil {
@@ -114,7 +114,7 @@ func TestFailedFlow(t *testing.T) {
 		t.Errorf("got %+v, %v", v.Atoms, err)
 	}
 	p := w.problem(w.request(http.MethodPost, "/api/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
-	if len(p.Can) != 1 || p.Can[0] != "reset" {
+	if fmt.Sprint(p.Can) != "[reset delete]" {
 		t.Errorf("got %+v", p)
 	}
 	wreck := w.submit(client.FlowOrder{Factory: "fails", NeverResolve: true})
@@ -244,4 +244,30 @@ func TestNoFlows(t *testing.T) {
 		t.Errorf("got %q", p.Detail)
 	}
 	w.problem(w.request(http.MethodGet, "/api/flows/flw_none", ""), http.StatusNotFound, job.NotFound)
+}
+
+// TestFlowEndedOverTheAPI: a flow is cancelled by the event of its job, a deadline of the order that is kept ends in FAILURE, and a key that was used for another flow is a conflict.
+func TestFlowEndedOverTheAPI(t *testing.T) {
+	w := openFlows(t, nil)
+	j := w.submit(client.FlowOrder{File: waits, Key: "k"})
+	w.until(j.ID, waiting)
+	if _, err := w.client.SubmitFlow(t.Context(), client.FlowOrder{File: waits, Key: "k", Workers: 3}); job.KindOf(err) != job.Conflict {
+		t.Errorf("another order under the key: %v", err)
+	}
+	if again, err := w.client.SubmitFlow(t.Context(), client.FlowOrder{File: waits, Key: "k"}); err != nil || again.ID != j.ID {
+		t.Errorf("the same order under the key: %s, %v", again.ID, err)
+	}
+	if _, err := w.client.Do(t.Context(), j.ID, "cancel", client.Act{Note: "enough", Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.until(j.ID, ended)
+	v, err := w.client.Flow(t.Context(), j.ID, false)
+	if err != nil || v.Job.State != "REVERTED" || v.Job.Cause != "cancelled" {
+		t.Errorf("got %+v, %v", v.Job, err)
+	}
+	late := w.submit(client.FlowOrder{File: waits, Deadline: time.Now().Add(-time.Hour), KeepAtDeadline: true})
+	w.until(late.ID, ended)
+	if v, err := w.client.Flow(t.Context(), late.ID, false); err != nil || v.Job.State != "FAILURE" || v.Job.Cause != "timeout" {
+		t.Errorf("got %+v, %v", v.Job, err)
+	}
 }

@@ -73,7 +73,7 @@ func TestFlowPage(t *testing.T) {
 	for _, part := range []string{
 		`<img src="/api/flows/` + string(j.ID) + `/graph.svg?version=`, `<img src="/api/flows/` + string(j.ID) + `/timeline.svg?version=`, "RUNNING: 1 of 3 tasks done",
 		"<strong><bdi>approved</bdi></strong>", `<noscript><meta http-equiv="refresh" content="5"></noscript>`, `data-events="/api/jobs/` + string(j.ID) + `/events"`,
-		"waits for the signal approved", "An operator can now: suspend.", `href="?refresh=off"`,
+		"waits for the signal approved", "An operator can now: cancel, stop, suspend.", `href="?refresh=off"`,
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page lacks %s", part)

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,7 @@ type Order struct {
 	Priority int // 0..99, lower goes first: use job.DefaultPriority when there is no reason
 	Group    string
 	Owner    string
-	Key      string // idempotency key: a second order with it gives the job that the first one made
+	Key      string // idempotency key: the same order with it once more gives the job that the first one made
 	Tags     []string
 	Due      time.Time
 	Deadline time.Time
@@ -68,16 +69,40 @@ func SpecOf(j *job.Job) (Spec, error) {
 }
 
 // Submit makes a job of an order once its flow is made, compiled and found to have everything it requires. Errors: Invalid, wrapping those of [flow.New] and
-// [flow.ErrMissing]; those of [engine.Engine.Submit].
+// [flow.ErrMissing]; Conflict if the key or the id was used for another order; those of [engine.Engine.Submit].
 func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job, error) {
 	spec, err := f.Check(o)
 	if err != nil {
 		return job.Job{}, err
 	}
-	return e.Submit(ctx, engine.Order{
+	j, err := e.Submit(ctx, engine.Order{
 		ID: o.ID, Kind: Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Due: o.Due, Deadline: o.Deadline,
 		Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	})
+	if err != nil {
+		return j, err
+	}
+	has, err := SpecOf(&j)
+	if err != nil {
+		return job.Job{}, err
+	}
+	if !same(&has, &spec) {
+		return job.Job{}, job.Errorf(job.Conflict, "create", j.ID, "the idempotency key or id was used for another flow; choose another key, or repeat the order as it was")
+	}
+	return j, nil
+}
+
+// same tells whether two specs are one order. Both are compared as they are stored.
+func same(a, b *Spec) bool {
+	text := func(s *Spec) []byte {
+		t, err := json.Marshal(s) // compacts what it holds
+		if err != nil {
+			return nil
+		}
+		return t
+	}
+	first, second := text(a), text(b)
+	return first != nil && bytes.Equal(first, second)
 }
 
 // Check is Submit without the submission: it gives what would stand in the job.
