@@ -110,6 +110,11 @@ func (r *running) openDir() error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fmt.Errorf("look at the directory of the command: %w", err)
 	}
+	if r.c.Same != nil {
+		if now, err := r.dir.Stat(); err != nil || !os.SameFile(now, r.c.Same) {
+			return fmt.Errorf("the directory of the command %s was exchanged", r.c.Dir)
+		}
+	}
 	r.plan = &plan{Tier: r.tier, Argv: r.c.Argv, Dir: r.c.Dir, Dev: uint64(st.Dev), Ino: st.Ino, Network: r.c.Network, Null: r.c.Stdin == nil, Scratch: r.c.Limits.Disk}
 	if r.plan.Network == "" {
 		r.plan.Network = networkNone

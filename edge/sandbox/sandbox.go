@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"io"
+	"io/fs"
 	"log/slog"
 	"time"
 )
@@ -41,9 +42,10 @@ type Bind struct {
 
 // Command is what Run runs.
 type Command struct {
-	Argv    []string // the first is looked up in the command's PATH
-	Env     []string // NAME=value; PATH, HOME, TMPDIR and LANG are added where missing; nothing else of the agent's environment is seen
-	Dir     string   // absolute; the command's working directory, its home, and the only place that outlives it; /job in the tiers with namespaces
+	Argv    []string    // the first is looked up in the command's PATH
+	Env     []string    // NAME=value; PATH, HOME, TMPDIR and LANG are added where missing; nothing else of the agent's environment is seen
+	Dir     string      // absolute; the command's working directory, its home, and the only place that outlives it; /job in the tiers with namespaces
+	Same    fs.FileInfo // what Dir must be, if the caller has looked at it before. Defaults to anything
 	Binds   []Bind
 	Network string        // "none" (the default: a loopback of its own) or "host"
 	Stdin   io.Reader     // Defaults to /dev/null. A Read that never returns does not keep Run, but stays behind.

@@ -2,14 +2,12 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -22,6 +20,8 @@ const (
 	zipName      = "results.zip"
 	resultsName  = "results.json"
 	scriptName   = "run.sh"
+
+	exchangedName = "exchanged" // what lay in the place of the payload's own directory
 
 	stdoutName = "stdout"
 	stderrName = "stderr"
@@ -55,37 +55,6 @@ func syncDir(name string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
-}
-
-// writeJSON is writeFile for a value.
-func writeJSON[T any](name string, v *T) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return writeFile(name, append(text, '\n'))
-}
-
-// exit reads how a payload's run ended; nil if that was never written.
-func (a *App) exit(id job.ID) *compute.Ending {
-	return readJSON[compute.Ending](a.place(id, exitName))
-}
-
-// packed reads what is known of a payload's results; nil if they were never made.
-func (a *App) packed(id job.ID) *compute.Results {
-	return readJSON[compute.Results](a.place(id, resultsName))
-}
-
-func readJSON[T any](name string) *T {
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return nil
-	}
-	v := new(T)
-	if json.Unmarshal(text, v) != nil {
-		return nil
-	}
-	return v
 }
 
 // remove removes a payload's directory, if there is one. What a payload made unwritable for us is made writable first.

@@ -31,17 +31,19 @@ func (a *App) Log(ctx context.Context, h compute.Handle, name string, offset int
 		}
 		grows = outputs[name]
 	}
-	f, err := os.Open(a.place(j.ID, name))
+	held, err := a.hold(&j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, compute.ErrNoPayload
 	}
 	if err != nil {
 		return nil, err
 	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return nil, errors.Join(err, f.Close())
+	f := held.output(name)
+	if f == nil {
+		held.drop()
+		return nil, compute.ErrNoPayload
 	}
-	return &follower{ctx: ctx, life: a.life, file: f, grows: grows}, nil
+	return &follower{ctx: ctx, life: a.life, held: held, file: f, at: offset, grows: grows}, nil
 }
 
 // begun waits until a payload has output, or has ended. It gives what still grows, if anything does.
@@ -68,18 +70,21 @@ func (a *App) begun(ctx context.Context, id job.ID) (map[string]*stream, error) 
 // follower reads a file that may grow. Without a stream it ends where the file does.
 type follower struct {
 	ctx, life context.Context
+	held      *held
 	file      *os.File
+	at        int64
 	grows     *stream
+	closed    bool
 }
 
 // Read is part of io.Reader.
 func (f *follower) Read(p []byte) (int, error) {
 	for {
 		if f.grows == nil {
-			return f.file.Read(p)
+			return f.read(p)
 		}
 		more, ended := f.grows.grows() // before the look at the file: what is written after it wakes us
-		n, err := f.file.Read(p)
+		n, err := f.read(p)
 		if n > 0 || err != io.EOF || ended {
 			return n, err
 		}
@@ -93,5 +98,21 @@ func (f *follower) Read(p []byte) (int, error) {
 	}
 }
 
+// read reads where it is: the file has other readers.
+func (f *follower) read(p []byte) (int, error) {
+	n, err := f.file.ReadAt(p, f.at)
+	f.at += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
 // Close is part of io.Closer.
-func (f *follower) Close() error { return f.file.Close() }
+func (f *follower) Close() error {
+	if !f.closed {
+		f.closed = true
+		f.held.drop()
+	}
+	return nil
+}

@@ -31,7 +31,10 @@ func (a *App) ended(j *job.Job, n *compute.Notice) {
 	d := dataOf(j)
 	n.Standing = compute.Ended
 	if d.Ending == nil {
-		d.Ending = a.exit(j.ID)
+		if h, err := a.hold(j); err == nil {
+			d.Ending = h.exit()
+			h.drop()
+		}
 	}
 	if d.Ending == nil {
 		d.Ending = &compute.Ending{Exit: -1, Cause: compute.CauseKilled, Sentence: "it was ended on request", Finished: timeOf(j.Entered)}
@@ -48,7 +51,10 @@ func (a *App) ended(j *job.Job, n *compute.Notice) {
 		return
 	}
 	if d.Results == nil {
-		d.Results = a.packed(j.ID)
+		if h, err := a.hold(j); err == nil {
+			d.Results = h.packed()
+			h.drop()
+		}
 	}
 	switch {
 	case d.Results != nil:
@@ -60,7 +66,7 @@ func (a *App) ended(j *job.Job, n *compute.Notice) {
 
 // ran tells whether there is anything of a payload's run.
 func (a *App) ran(id job.ID) bool {
-	_, err := os.Stat(a.place(id, stdoutName))
+	_, err := os.Lstat(a.place(id, stdoutName))
 	return err == nil
 }
 

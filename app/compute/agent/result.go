@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/collect"
@@ -34,37 +35,49 @@ func (zipper) file(ctx context.Context, dir, into *os.Root, name string, o colle
 }
 
 // results makes the ZIP of a payload's results outside its directory, once. All processes of the payload are gone.
-func (a *App) results(ctx context.Context, id job.ID, s *Spec) (*compute.Results, error) {
-	if done := a.packed(id); done != nil {
-		if info, err := os.Stat(a.place(id, zipName)); err == nil && info.Size() == done.Bytes {
-			return done, nil
+func (a *App) results(ctx context.Context, s *Spec, h *held) (*compute.Results, error) {
+	into := h.above()
+	if made := h.packed(); made != nil {
+		if info, err := into.Lstat(zipName); err == nil && info.Mode().IsRegular() && info.Size() == made.Bytes {
+			return made, nil
 		}
 	}
-	dir, err := os.OpenRoot(a.place(id, jobName))
+	dir, done, err := a.contentOf(h)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	into, err := os.OpenRoot(a.place(id))
-	if err != nil {
-		return nil, err
-	}
-	defer into.Close()
-	o := a.contents(id, s)
+	defer done()
+	o := contents(s, h)
 	var left compute.LeftOut
 	o.Tell = left.Tell
-	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return a.exitAndLeft(id, &left) }}}
+	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return exitAndLeft(h, &left) }}}
 	made, err := a.pack.file(ctx, dir, into, zipName, o)
 	if err != nil {
 		return nil, err
 	}
 	r := &compute.Results{Bytes: made.Bytes, SHA256: made.SHA256.String(), Files: made.Manifest.Files, LeftOut: left}
-	return r, writeJSON(a.place(id, resultsName), r)
+	return r, writeJSON(into, resultsName, r)
+}
+
+// contentOf gives the directory whose files are results: the payload's own, or an empty one if that has gone. done is
+// called when it has been read.
+func (a *App) contentOf(h *held) (dir *os.Root, done func(), err error) {
+	if dir := h.directory(); dir != nil && !removed(dir) {
+		return dir, func() {}, nil
+	}
+	name, err := os.MkdirTemp(filepath.Join(a.options.Dir, stageName), "empty-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if dir, err = os.OpenRoot(name); err != nil {
+		return nil, nil, errors.Join(err, os.Remove(name))
+	}
+	return dir, func() { _, _ = dir.Close(), os.Remove(name) }, nil
 }
 
 // exitAndLeft gives exit.json as results hold it: how the payload ended, and what is not among the results. One without exit.json was ended before it had one.
-func (a *App) exitAndLeft(id job.ID, left *compute.LeftOut) (io.ReadCloser, error) {
-	ending := a.exit(id)
+func exitAndLeft(h *held, left *compute.LeftOut) (io.ReadCloser, error) {
+	ending := h.exit()
 	if ending == nil {
 		return nil, fs.ErrNotExist
 	}
@@ -76,10 +89,10 @@ func (a *App) exitAndLeft(id job.ID, left *compute.LeftOut) (io.ReadCloser, erro
 }
 
 // contents says what goes into a ZIP besides the directory, and which inputs do not.
-func (a *App) contents(id job.ID, s *Spec) collect.Options {
+func contents(s *Spec, h *held) collect.Options {
 	o := collect.Options{}
 	for _, name := range []string{stdoutName, stderrName} {
-		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return openSteady(a.place(id, name)) }})
+		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return steadyOf(h.output(name)) }})
 	}
 	if s.Inputs {
 		return o
@@ -94,17 +107,16 @@ func (a *App) contents(id job.ID, s *Spec) collect.Options {
 	return o
 }
 
-// openSteady opens a file up to the length that it has now.
-func openSteady(name string) (io.ReadCloser, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
+// steadyOf reads a file up to the length that it has now. Whoever opened it closes it, afterwards.
+func steadyOf(f *os.File) (io.ReadCloser, error) {
+	if f == nil {
+		return nil, fs.ErrNotExist
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
-	return &steady{io.LimitReader(f, info.Size()), f}, nil
+	return &steady{io.NewSectionReader(f, 0, info.Size()), f}, nil
 }
 
 type steady struct {
@@ -113,7 +125,7 @@ type steady struct {
 }
 
 // Close is part of io.Closer.
-func (s *steady) Close() error { return s.file.Close() }
+func (s *steady) Close() error { return nil }
 
 // Stat is part of fs.File.
 func (s *steady) Stat() (fs.FileInfo, error) { return s.file.Stat() }
@@ -158,11 +170,16 @@ func (a *App) openZIP(ctx context.Context, j *job.Job) (*os.File, *compute.Resul
 		return nil, nil, err
 	}
 	defer free()
-	made, err := a.results(ctx, j.ID, &s)
+	h, err := a.hold(j)
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := os.Open(a.place(j.ID, zipName))
+	defer h.drop()
+	made, err := a.results(ctx, &s, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := openPlain(h.above(), zipName)
 	return f, made, err
 }
 
@@ -200,15 +217,23 @@ func (a *App) partial(ctx context.Context, j *job.Job, w func() io.Writer) error
 	if err != nil {
 		return err
 	}
-	dir, err := os.OpenRoot(a.place(j.ID, jobName))
+	h, err := a.hold(j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return compute.ErrNoPayload
 	}
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	o := a.contents(j.ID, &s)
-	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return openSteady(a.place(j.ID, exitName)) }}}
+	defer h.drop()
+	if h.directory() == nil {
+		return compute.ErrNoPayload
+	}
+	dir, done, err := a.contentOf(h)
+	if err != nil {
+		return err
+	}
+	defer done()
+	o := contents(&s, h)
+	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return openPlain(h.above(), exitName) }}}
 	return a.pack.stream(ctx, dir, w(), o)
 }

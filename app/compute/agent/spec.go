@@ -37,6 +37,7 @@ type Spec struct {
 type Data struct {
 	Ending  *compute.Ending  `json:"ending,omitempty"`
 	Results *compute.Results `json:"results,omitempty"`
+	Inodes  *Inodes          `json:"inodes,omitempty"` // while it runs
 }
 
 func specOf(j *job.Job) (s Spec, err error) {

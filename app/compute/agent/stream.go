@@ -14,13 +14,8 @@ type stream struct {
 	ended bool
 }
 
-func openStream(name string) (*stream, error) {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &stream{file: f, more: make(chan struct{})}, nil
-}
+// newStream gives the stream to a file, which stays open when the stream ends.
+func newStream(f *os.File) *stream { return &stream{file: f, more: make(chan struct{})} }
 
 // Write is part of io.Writer.
 func (s *stream) Write(p []byte) (int, error) {
@@ -34,15 +29,14 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the stream: those who follow it come to its end.
-func (s *stream) Close() error {
+// end ends the stream: those who follow it come to its end.
+func (s *stream) end() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if !s.ended {
 		s.ended = true
 		close(s.more)
 	}
-	s.mu.Unlock()
-	return s.file.Close()
 }
 
 // grows gives a channel that is closed when there is more, and whether the stream has ended.

@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ type trial struct {
 	started time.Time
 	cancel  context.CancelCauseFunc // of the run; the results are still kept
 	done    chan struct{}           // closed when it is over
+	held    *held                   // opened before it began
 	outputs map[string]*stream      // the agent's mu guards it; nil until they are open
 }
 
@@ -82,7 +84,12 @@ func (a *App) start(ctx context.Context, r *engine.Run) error {
 	if !ok {
 		return a.reject(r, "the agent does not serve "+s.Service+" any more")
 	}
-	if why := a.unfit(j.ID, &service); why != "" {
+	h, err := a.open(&j)
+	if err != nil {
+		return a.reject(r, "its files are gone")
+	}
+	defer h.drop()
+	if why := a.unfit(&j, h, &service); why != "" {
 		return a.reject(r, why)
 	}
 	if b := a.room.take(&j, need{s.Limits.Memory, s.Limits.Cores}, r.Now()); b != nil {
@@ -90,21 +97,38 @@ func (a *App) start(ctx context.Context, r *engine.Run) error {
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := &trial{id: j.ID, spec: &s, started: r.Now(), cancel: cancel, done: make(chan struct{})}
+	t := &trial{id: j.ID, spec: &s, started: r.Now(), cancel: cancel, done: make(chan struct{}), held: h}
 	if !a.begin(t) {
 		a.room.give(j.ID)
 		return engine.Wait(engine.Blocker{Code: "stopping", Sentence: "the agent stops: it is run after its next start", Until: r.Now().Add(time.Second)})
 	}
 	defer a.end(t)
 	signal(a.freed) // the next in line may have room besides
-	if err := r.Move(ctx, compute.Run); err != nil {
+	if err := a.moveToRun(ctx, r, h); err != nil {
 		return err
 	}
 	ending, err := a.execute(run, r, t, &service)
 	if err != nil {
 		return err
 	}
-	return a.conclude(ctx, r, &s, ending)
+	return a.conclude(ctx, r, &s, h, ending)
+}
+
+// moveToRun makes the outputs and records which files the payload begins with.
+func (a *App) moveToRun(ctx context.Context, r *engine.Run, h *held) error {
+	if err := h.makeOutputs(); err != nil {
+		return engine.Retry(unavailable(r.Job().ID, err))
+	}
+	if err := r.SetData(Data{Inodes: h.inodes()}); err != nil {
+		return err
+	}
+	err := r.Move(ctx, compute.Run)
+	if err != nil { // it has not run: nothing tells that it has
+		for _, name := range []string{stdoutName, stderrName} {
+			_ = h.above().Remove(name)
+		}
+	}
+	return err
 }
 
 // reject ends a payload that can never run.
@@ -114,12 +138,11 @@ func (a *App) reject(r *engine.Run, why string) error {
 }
 
 // unfit says why a payload cannot be run.
-func (a *App) unfit(id job.ID, service *Service) (why string) {
-	root, err := os.OpenRoot(a.place(id, jobName))
-	if err != nil {
+func (a *App) unfit(j *job.Job, h *held, service *Service) (why string) {
+	root := h.directory()
+	if root == nil {
 		return "its files are gone"
 	}
-	defer root.Close()
 	info, err := root.Lstat(scriptName)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -127,7 +150,7 @@ func (a *App) unfit(id job.ID, service *Service) (why string) {
 	case err != nil || !info.Mode().IsRegular():
 		return "run.sh is not a regular file"
 	}
-	script, err := root.Open(scriptName)
+	script, err := openPlain(root, scriptName)
 	if err != nil {
 		return "run.sh cannot be read"
 	}
@@ -137,7 +160,7 @@ func (a *App) unfit(id job.ID, service *Service) (why string) {
 		return "run.sh cannot be read"
 	}
 	if verdict.Reason != "" && !verdict.Refused {
-		a.log.Warn("the script policy would refuse a script", "payload", id, "reason", verdict.Reason)
+		a.log.Warn("the script policy would refuse a script", "payload", j.ID, "reason", verdict.Reason)
 	}
 	if verdict.Refused {
 		return "run.sh is refused by the script policy: " + verdict.Reason
@@ -148,12 +171,18 @@ func (a *App) unfit(id job.ID, service *Service) (why string) {
 // execute runs run.sh and leaves exit.json. It gives an error only if not even that could be written.
 func (a *App) execute(ctx context.Context, r *engine.Run, t *trial, service *Service) (*compute.Ending, error) {
 	ending := a.confine(ctx, t, service)
+	switch changed, err := a.restore(t.id, t.held); {
+	case err != nil:
+		return nil, engine.Retry(unavailable(t.id, err))
+	case changed:
+		ending.Sentence = strings.TrimPrefix(ending.Sentence+"; it removed or exchanged its directory or its outputs, and what lies in their places was not read", "; ")
+	}
 	if ending.Cause == compute.CauseKilled {
 		a.attribute(ctx, r, ending)
 	}
 	ending.Started, ending.Finished, ending.Sandbox = timeOf(t.started), timeOf(r.Now()), a.options.Sandbox
 	a.log.Info("a payload ended", "payload", t.id, "job", t.spec.Job, "exit", ending.Exit, "cause", ending.Cause)
-	if err := writeJSON(a.place(t.id, exitName), ending); err != nil {
+	if err := writeJSON(t.held.above(), exitName, ending); err != nil {
 		return nil, engine.Retry(unavailable(t.id, err))
 	}
 	return ending, nil
@@ -166,19 +195,20 @@ func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.
 	}
 	outputs := map[string]*stream{}
 	for _, name := range []string{stdoutName, stderrName} {
-		s, err := openStream(a.place(t.id, name))
-		if err != nil {
-			return failed(err)
-		}
-		defer s.Close()
+		s := newStream(t.held.output(name))
+		defer s.end()
 		outputs[name] = s
+	}
+	own, err := t.held.directory().Stat(".")
+	if err != nil {
+		return failed(err)
 	}
 	a.mu.Lock()
 	t.outputs = outputs
 	a.mu.Unlock()
 	a.hub.tell(t.id)
 	c := &sandbox.Command{
-		Argv: []string{a.shell, scriptName}, Env: environment(t.id, t.spec, service), Dir: a.place(t.id, jobName), Binds: service.Binds, Network: service.Network,
+		Argv: []string{a.shell, scriptName}, Env: environment(t.id, t.spec, service), Dir: a.place(t.id, jobName), Same: own, Binds: service.Binds, Network: service.Network,
 		Stdout: outputs[stdoutName], Stderr: outputs[stderrName], Limits: a.limits(t.spec.Limits), Grace: a.options.Grace,
 	}
 	if c.Network == "" {
@@ -233,7 +263,8 @@ func (a *App) resume(ctx context.Context, r *engine.Run) error {
 	if err := r.Spec(&s); err != nil {
 		return engine.Fail(compute.CauseAgent, err)
 	}
-	id := r.Job().ID
+	j := r.Job()
+	id := j.ID
 	if t := a.trial(id); t != nil { // the claim of that run is over, and it is being ended
 		select {
 		case <-t.done:
@@ -241,24 +272,32 @@ func (a *App) resume(ctx context.Context, r *engine.Run) error {
 			return ctx.Err()
 		}
 	}
-	ending := a.exit(id)
+	h, err := a.open(&j)
+	if errors.Is(err, fs.ErrNotExist) {
+		h, err = &held{refs: 1}, nil
+	}
+	if err != nil {
+		return engine.Retry(unavailable(id, err))
+	}
+	defer h.drop()
+	if _, err := a.restore(id, h); err != nil {
+		return engine.Retry(unavailable(id, err))
+	}
+	ending := h.exit()
 	if ending == nil {
 		ending = &compute.Ending{
 			Exit: -1, Cause: compute.CauseAgent, Started: timeOf(r.Job().Entered), Finished: timeOf(r.Now()), Sandbox: a.options.Sandbox,
 			Sentence: "the agent ended while it ran; its processes were ended with it, and it is not run again",
 		}
-		if err := os.MkdirAll(filepath.Dir(a.place(id, exitName)), 0o700); err != nil {
-			return engine.Retry(unavailable(id, err))
-		}
-		if err := writeJSON(a.place(id, exitName), ending); err != nil {
+		if err := writeJSON(h.above(), exitName, ending); err != nil {
 			return engine.Retry(unavailable(id, err))
 		}
 	}
-	return a.conclude(ctx, r, &s, ending)
+	return a.conclude(ctx, r, &s, h, ending)
 }
 
 // conclude keeps the results and says what became of the payload. The results of one whose claim is over (it was killed) are kept all the same.
-func (a *App) conclude(ctx context.Context, r *engine.Run, s *Spec, ending *compute.Ending) error {
+func (a *App) conclude(ctx context.Context, r *engine.Run, s *Spec, h *held, ending *compute.Ending) error {
 	if ctx.Err() != nil {
 		select {
 		case <-r.Stopping(): // the next start finishes it from exit.json
@@ -269,7 +308,7 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, s *Spec, ending *comp
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(a.life, stop)()
-	results, err := a.results(life, r.Job().ID, s)
+	results, err := a.results(life, s, h)
 	if err != nil {
 		a.log.Error("results", "payload", r.Job().ID, "error", err)
 		if !r.Last() {
