@@ -84,6 +84,8 @@ func (a *App) conclude(r *engine.Run, d *Data) error {
 		return failed(r, CauseResults, "it ended well, and its results could not be had whole")
 	case d.Results.Partial && !a.original(d):
 		return failed(r, CauseResults, "it ended well, and its results are here in part only"+sentence(d.Results))
+	case d.Results.Files == 0 && a.original(d): // run.sh and what its trap wrote are among results of an original client
+		return failed(r, CauseResults, "it ended well, and its results came without a single file"+sentence(d.Results))
 	}
 	r.SetMessage(d.Results.note(""))
 	return engine.Go(Finish)

@@ -1,6 +1,23 @@
 # The rest is the same for all payloads. It takes the payload, once; runs run.sh; and writes down how it ended.
-unset told
-trap 'told=1' TERM
+unset told child
+trap 'told=x$told; pass' TERM
+# pass sends TERM on to run.sh: Slurm may send it to this script alone. What has not come so far yet is waited for.
+pass() {
+	[ -n "$child" ] || return
+	until [ -e claim/over ] || ! kill -0 "$child" 2>/dev/null; do
+		term && return
+		sleep 0.1
+	done
+}
+# term sends TERM to what run.sh began, but not to what confines it, which would end it without a word.
+term() {
+	local pid sent=1
+	for pid in $(marked); do
+		[ "${#confined[@]}" -gt 0 ] && [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f "${confined[0]}")" ] && continue
+		kill -TERM "$pid" 2>/dev/null && sent=0
+	done
+	return "$sent"
+}
 umask 077
 cd "$dir" || exit 125
 for name in $(compgen -e); do
@@ -42,16 +59,18 @@ used() { du -skx work tmp 2>/dev/null | awk '{ n += $1 } END { printf "%d", n }'
 reap() {
 	local n found
 	for n in 1 2 3 4 5; do
-		found=$(grep -lzx "STAGEPOST_RUN=$SLURM_JOB_ID" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n')
+		found=$(marked)
 		[ -z "$found" ] && return
 		kill -KILL $found 2>/dev/null
 	done
 }
 
+marked() { grep -lzx "STAGEPOST_RUN=$SLURM_JOB_ID" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'; }
+
 # stop CAUSE ends everything of this run: TERM, a while, KILL. It runs in the watcher, which ignores TERM; after KILL nobody can write exit.json, so it does before.
 stop() {
 	echo "$1" >claim/cause
-	kill -TERM 0
+	kill -TERM $$
 	sleep "$grace"
 	reap
 	told=1 ending -1 9 "$1"
@@ -88,8 +107,10 @@ if [ "$wall" -gt 0 ] || [ "$disk" -gt 0 ]; then
 	watcher=$!
 fi
 
+# Nothing but waiting lets a shell see a signal at once: run.sh runs beside this script, which passes TERM on.
 # The inner bash is there to tell an end by a signal from an exit code that looks like one: it writes a line for the former.
 (
+	trap - INT QUIT
 	exec 7>"$out" 8>"$err" 9>claim/note </dev/null
 	cd work || exit 125
 	unset told now begun first
@@ -102,8 +123,16 @@ fi
 	. ../env
 	export STAGEPOST_RUN=$SLURM_JOB_ID
 	exec "${confined[@]}" /bin/bash -p -c 'trap : TERM; /bin/bash run.sh >&7 2>&8 7>&- 8>&- 9>&-; exit $?' 2>&9
-)
-code=$?
+) &
+child=$!
+[ -n "$told" ] && pass # it came before there was anybody to tell
+while :; do
+	before=$told
+	wait "$child"
+	code=$?
+	[ "$before" = "$told" ] && break # else the signal ended the wait
+done
+: >claim/over
 [ -n "$watcher" ] && kill -KILL "$watcher" 2>/dev/null
 trap '' TERM
 reap

@@ -23,6 +23,8 @@ type Fault struct {
 	Cut int
 	// Break sends only that many bytes of a ZIP and closes the connection.
 	Break int
+	// Empty sends a ZIP without a file in place of one.
+	Empty bool
 }
 
 // faults strikes requests.
@@ -84,7 +86,7 @@ func (f *faults) strike(w http.ResponseWriter, r *http.Request, note func(), ser
 	case fault.Lose:
 		serve.ServeHTTP(&deaf{header: http.Header{}}, r)
 		panic(http.ErrAbortHandler)
-	case fault.Cut > 0, fault.Break > 0:
+	case fault.Cut > 0, fault.Break > 0, fault.Empty:
 		d := &deaf{header: http.Header{}}
 		serve.ServeHTTP(d, r)
 		f.shorten(w, d, fault)
@@ -97,6 +99,10 @@ func (f *faults) shorten(w http.ResponseWriter, d *deaf, fault *Fault) {
 	body := d.body
 	if d.header.Get("Content-Type") != isZIP {
 		reply(w, d.code, d.header.Get("Content-Type"), string(body))
+		return
+	}
+	if fault.Empty {
+		reply(w, d.code, isZIP, "PK\x05\x06"+strings.Repeat("\x00", 18)) // 22 bytes: nothing but the end
 		return
 	}
 	if fault.Cut > 0 {
