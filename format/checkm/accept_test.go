@@ -122,9 +122,42 @@ var manifests = []struct {
 		err: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile", strict: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile"},
 	{name: "profile without blank", text: strings.Replace(objectHeader, "#%profile |", "#%profile|", 1) + "#%eof\n",
 		err: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile", strict: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile"},
-	{name: "profile without bar", text: strings.Replace(objectHeader, "#%profile |", "#%profile", 1) + "#%eof\n",
-		err:    `m.checkm:2:11: expected | and the URL of a profile, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`,
-		strict: `m.checkm:2:11: expected | and the URL of a profile, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`},
+	{name: "profile without bar", text: strings.Replace(objectHeader, "#%profile |", "#%profile", 1) + rowA + "#%eof\n", rows: 1, warned: 1},
+	{name: "profile behind two bars", text: strings.Replace(objectHeader, "#%profile |", "#%profile | |", 1) + rowA + "#%eof\n", rows: 1},
+	{name: "profile without URL", text: "#%profile |\n" + rowA + "#%eof\n",
+		err: "m.checkm:1:10: expected the URL of a profile, found nothing", strict: "m.checkm:1:10: expected the URL of a profile, found nothing"},
+	{name: "unknown profile without bar", text: strings.Replace(objectHeader, "#%profile | http://uc3", "#%profile http://uc4", 1) + rowA + "#%eof\n",
+		err:    `m.checkm:2:11: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc4.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`,
+		strict: `m.checkm:2:11: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc4.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`},
+	{name: "two ends", text: objectHeader + rowA + "#%eof\n#%eof\n", rows: 1,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%eof"`},
+	{name: "two ends with a blank line between", text: objectHeader + rowA + "#%eof\n\n#%eof\n", rows: 1,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found an empty line`},
+	{name: "comment after eof", text: objectHeader + rowA + "#%eof\n# done\n", rows: 1,
+		err:    `m.checkm:8:1: expected the end of the file after #%eof, found "# done"`,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "# done"`},
+	{name: "two manifests in one file", text: objectHeader + rowA + "#%eof\n" + objectHeader + rowB + "#%eof\n", rows: 2,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
+	{name: "two manifests with a blank line between", text: objectHeader + rowA + "#%eof\n\n" + objectHeader + rowB + "#%eof\n", rows: 2,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found an empty line`},
+	{name: "second manifest cut in its rows", text: objectHeader + rowA + "#%eof\n" + objectHeader + rowB, rows: 2,
+		err:    "m.checkm:14:1: expected #%eof, found end of file",
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
+	{name: "second manifest cut in its header", text: objectHeader + rowA + "#%eof\n#%checkm_0.7\n", rows: 1,
+		err:    "m.checkm:9:1: expected #%eof, found end of file",
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
+	{name: "second manifest of another profile", text: objectHeader + rowA + "#%eof\n" + batch("mrt-batch-manifest", "first.checkm", ""), rows: 1,
+		err:    `m.checkm:9:13: expected the URL of mrt-ingest-manifest, as in the manifest before, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-batch-mani…"`,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
+	{name: "second manifest without a profile", text: objectHeader + rowA + "#%eof\n#%checkm_0.7\n" + rowB + "#%eof\n", rows: 1,
+		err:    `m.checkm:9:1: expected #%profile | URL before the first row, found "https://example.org/s/b.txt | sha256 | 5891b5b522d5df086d0ff…"`,
+		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
+	{name: "second manifest, the first without its end", text: objectHeader + rowA + objectHeader + rowB + "#%eof\n", rows: 1,
+		err:    `m.checkm:7:1: expected headers only before the first row, found "#%checkm_0.7"`,
+		strict: `m.checkm:7:1: expected headers only before the first row, found "#%checkm_0.7"`},
+	{name: "no header at all", text: rowA + "#%eof\n",
+		err:    `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`,
+		strict: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
 	{name: "unknown profile", text: strings.Replace(objectHeader, "mrt-ingest-manifest", "mrt-other", 1) + rowA + "#%eof\n",
 		err:    `m.checkm:2:13: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-other"`,
 		strict: `m.checkm:2:13: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-other"`},
@@ -250,6 +283,37 @@ func TestManifestsStrict(t *testing.T) {
 			verdict(t, err, m.strict)
 			if m.strict == "" && (len(rows) != m.rows || len(r.Warnings()) != m.warned) {
 				t.Errorf("got %d rows, warnings %v; want %d rows, %d warnings", len(rows), r.Warnings(), m.rows, m.warned)
+			}
+		})
+	}
+}
+
+// A manifest without any header line is read when its profile is known from elsewhere; a header that lacks the profile is not.
+func TestAssumedProfile(t *testing.T) {
+	for _, m := range []struct {
+		name, text string
+		strict     bool
+		rows       int
+		err        string
+	}{
+		{name: "rows alone", text: rowA + rowB + "#%eof\n", rows: 2},
+		{name: "a comment first", text: "# mine\n\n" + rowA + "#%eof", rows: 1},
+		{name: "nothing but the end", text: "#%eof\n"},
+		{name: "cut", text: rowA + rowB, rows: 2, err: "m.checkm:3:1: expected #%eof, found end of file"},
+		{name: "empty", text: "", err: "m.checkm:1:1: expected #%profile | URL, found end of file"},
+		{name: "a header without profile", text: "#%checkm_0.7\n" + rowA + "#%eof\n",
+			err: `m.checkm:2:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
+		{name: "rows after the end", text: rowA + "#%eof\n" + rowB + "#%eof\n", rows: 1,
+			err: `m.checkm:3:1: expected the end of the file after #%eof, found "https://example.org/s/b.txt | sha256 | 5891b5b522d5df086d0ff…"`},
+		{name: "strict", text: rowA + "#%eof\n", strict: true,
+			err: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			r := checkm.NewReader("m.checkm", strings.NewReader(m.text), checkm.Options{Assume: checkm.Object, Strict: m.strict})
+			rows, err := readAll(r)
+			verdict(t, err, m.err)
+			if len(rows) != m.rows {
+				t.Errorf("got %d rows, want %d", len(rows), m.rows)
 			}
 		})
 	}

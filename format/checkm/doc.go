@@ -13,7 +13,11 @@
 //     backslashes; so is one that names no file ("", ".", "dir/");
 //   - NUL, and a carriage return that is not part of a CRLF, are refused anywhere: the text after a lone CR would be a line
 //     for one program and a comment for another;
-//   - nothing but one line end may follow the first #%eof;
+//   - the last line must be #%eof. After one, a further manifest with its own header and the same profile may follow, so that
+//     manifests can be concatenated; rows without a header, blank lines and comments may not end the file. A header between rows
+//     needs #%eof before it: a first manifest that was cut off is no complete one. Strict mode takes one manifest alone;
+//   - "#%profile URL" is read without the bar as well;
+//   - a manifest without any header line is read if [Options.Assume] names its profile;
 //   - a row with neither URL nor file name is refused;
 //   - invalid UTF-8 becomes U+FFFD, as in the original, and leaves a warning.
 //

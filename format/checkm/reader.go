@@ -20,6 +20,7 @@ const warningLimit = 100
 type Options struct {
 	Strict  bool       // refuse what the validator of the California Digital Library refuses
 	Allow   []*Profile // profiles that the manifest may have. Defaults to all
+	Assume  *Profile   // profile of a manifest that has no header line at all. Defaults to none: a header is needed. Strict mode ignores it
 	MaxLine int        // length of a line in bytes, line end not counted. Defaults to DefaultMaxLine
 }
 
@@ -29,6 +30,11 @@ type Reader struct {
 	options  Options
 	lines    *lines
 	profile  *Profile
+	headed   bool                   // a header line has been seen
+	closed   closing                // what stands since the last #%eof
+	tail     *Error                 // the first blank line or comment after #%eof: an error if nothing else follows
+	again    bool                   // in the header of a further manifest
+	named    bool                   // that header has named its profile
 	rows     bool                   // a row has been seen: headers are over
 	late     *Error                 // header after the first row: an error if another row follows
 	first    string                 // line of the first row, read ahead by Profile
@@ -102,16 +108,19 @@ func (r *Reader) row() (string, error) {
 		line, err := r.lines.next()
 		switch {
 		case err == io.EOF:
-			return "", r.unfinished()
+			return "", r.end()
 		case err != nil:
-			return "", r.named(err)
+			return "", r.inFile(err)
 		case isEOF(line):
-			return "", r.finish(line)
+			if err := r.finish(line); err != nil {
+				return "", err
+			}
 		case bytes.HasPrefix(line, []byte("#%")):
 			if err := r.header(line); err != nil {
 				return "", err
 			}
 		case len(bytes.TrimLeft(line, " \t\v\f")) == 0 || line[0] == '#':
+			r.pass(line)
 		default:
 			return r.accept(line)
 		}
@@ -121,16 +130,21 @@ func (r *Reader) row() (string, error) {
 // accept takes a line as a row.
 func (r *Reader) accept(line []byte) (string, error) {
 	s, bad := text(line)
+	if r.profile == nil && !r.headed && r.strict == nil {
+		r.profile = r.options.Assume
+	}
 	switch {
+	case r.closed != open:
+		return "", r.fault(s, 0, "the end of the file after #%eof", quoteURL(s))
 	case r.late != nil:
 		return "", r.late
-	case r.profile == nil:
+	case r.profile == nil || r.again && !r.named:
 		return "", r.fault(s, 0, "#%profile | URL before the first row", quoteURL(s))
 	}
 	if err := r.checkUTF8(s, bad); err != nil {
 		return "", err
 	}
-	if !r.rows {
+	if r.again = false; !r.rows {
 		r.rows = true
 		r.strictHeaderEnd()
 	}
@@ -152,6 +166,13 @@ func (r *Reader) checkUTF8(s string, bad int) error {
 // header takes a line that starts with #%. Only #%profile means something, and the first one counts.
 func (r *Reader) header(line []byte) error {
 	s, bad := text(line)
+	if r.closed != open {
+		r.closed, r.tail, r.again, r.named = open, nil, true, false
+	}
+	if r.again {
+		return r.nextHeader(s)
+	}
+	r.headed = true
 	if r.rows {
 		if r.late == nil {
 			r.late = r.fault(s, 0, "headers only before the first row", quote(s))
@@ -169,21 +190,56 @@ func (r *Reader) header(line []byte) error {
 			return err
 		}
 	}
-	rest, ok := strings.CutPrefix(s, "#%profile")
-	if !ok || r.profile != nil || rest == "" || !isBlank(rest[0]) {
+	if r.profile != nil {
 		return nil
 	}
-	var parts [2]field
-	if n := split(s, parts[:]); n < 2 || parts[0].text != "#%profile" {
-		return r.fault(s, len("#%profile "), "| and the URL of a profile", quote(strings.TrimSpace(rest)))
+	url, ok, err := r.profileURL(s)
+	if err != nil || !ok {
+		return err
 	}
-	url := parts[1]
 	p, ok := Lookup(url.text)
 	if !ok || !slices.Contains(r.options.Allow, p) {
 		return r.fault(s, url.at, "the URL of "+profileNames(r.options.Allow), quote(url.text))
 	}
 	r.profile = p
 	return nil
+}
+
+// nextHeader takes a header line of a further manifest in the same file. Its profile must be that of the first.
+func (r *Reader) nextHeader(s string) error {
+	if r.named {
+		return nil
+	}
+	url, ok, err := r.profileURL(s)
+	if err != nil || !ok {
+		return err
+	}
+	if p, ok := Lookup(url.text); !ok || p != r.profile {
+		return r.fault(s, url.at, "the URL of "+r.profile.name+", as in the manifest before", quote(url.text))
+	}
+	r.named = true
+	return nil
+}
+
+// profileURL gives the URL of a #%profile line: behind blanks and bars, of which there may be none ("#%profile URL"). ok is false for other
+// lines.
+func (r *Reader) profileURL(s string) (url field, ok bool, err error) {
+	const keyword = "#%profile"
+	if !strings.HasPrefix(s, keyword) || len(s) == len(keyword) || !isBlank(s[len(keyword)]) {
+		return field{}, false, nil
+	}
+	at := len(keyword)
+	for at < len(s) && (isBlank(s[at]) || s[at] == '|') {
+		at++
+	}
+	url = trimmed(s, at, len(s))
+	if bar := strings.IndexByte(url.text, '|'); bar >= 0 { // further fields are ignored, as in rows
+		url = trimmed(s, at, at+bar)
+	}
+	if url.text == "" {
+		return field{}, false, r.fault(s, len(keyword), "the URL of a profile", "nothing")
+	}
+	return url, true, nil
 }
 
 func profileNames(allowed []*Profile) string {
@@ -202,24 +258,56 @@ func isEOF(line []byte) bool {
 	return len(line) >= len(mark) && bytes.EqualFold(line[:len(mark)], []byte(mark))
 }
 
-// finish takes the closing line.
+// closing says what the lines since the last #%eof were.
+type closing uint8
+
+const (
+	open   closing = iota // no #%eof, or the header of a further manifest after it
+	shut                  // #%eof is the last line
+	passed                // blank lines or comments follow it
+)
+
+// finish takes a closing line. In strict mode nothing may follow it; else it must be the last line, unless another manifest follows.
 func (r *Reader) finish(line []byte) error {
 	if err := r.strictEnd(string(line)); err != nil {
 		return err
 	}
-	if r.profile == nil {
+	if r.profile == nil && !r.headed && r.strict == nil {
+		r.profile = r.options.Assume
+	}
+	if r.profile == nil || r.again && !r.named {
 		return r.fault("", 0, "#%profile | URL before #%eof", "no profile")
 	}
-	if r.lines.ended {
+	r.closed, r.tail, r.late, r.again = shut, nil, nil, false
+	if r.strict != nil && r.lines.ended {
 		if err := r.lines.end(); err != nil {
-			return r.named(err)
+			return r.inFile(err)
 		}
 	}
-	return io.EOF
+	return nil
 }
 
-// unfinished is the error of a file that ends without #%eof.
-func (r *Reader) unfinished() error {
+// pass notes a blank line or comment after #%eof.
+func (r *Reader) pass(line []byte) {
+	if r.closed != shut {
+		return
+	}
+	s, _ := text(line)
+	got := "an empty line"
+	if s != "" {
+		got = quoteURL(s)
+	}
+	r.closed, r.tail = passed, r.fault(s, 0, "the end of the file after #%eof", got)
+}
+
+// end is io.EOF if the file ends as it should.
+func (r *Reader) end() error {
+	switch {
+	case r.closed == shut:
+		return io.EOF
+	case r.closed == passed:
+		return r.tail
+	}
 	expected := "#%eof"
 	if r.profile == nil {
 		expected = "#%profile | URL"
@@ -231,8 +319,8 @@ func (r *Reader) fault(line string, at int, expected, got string) *Error {
 	return &Error{File: r.name, Line: r.lines.number, Column: column(line, at), Expected: expected, Got: got}
 }
 
-// named puts the name of the file into an error of lines.
-func (r *Reader) named(err error) error {
+// inFile puts the name of the file into an error of lines.
+func (r *Reader) inFile(err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		e.File = r.name
 	}

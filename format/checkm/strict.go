@@ -76,12 +76,17 @@ func (r *Reader) strictHeader(line string) error {
 	return nil
 }
 
-// strictProfile refuses the older URLs of a profile.
+// strictProfile refuses the older URLs of a profile, and warns of a line without a bar.
 func (r *Reader) strictProfile(line string) error {
-	var parts [2]field
-	split(line, parts[:])
-	if p, ok := Lookup(parts[1].text); ok && parts[1].text != p.URL() {
-		return r.fault(line, parts[1].at, quote(p.URL()), quote(parts[1].text))
+	url, ok, err := r.profileURL(line)
+	if err != nil || !ok {
+		return err
+	}
+	if p, ok := Lookup(url.text); ok && url.text != p.URL() {
+		return r.fault(line, url.at, quote(p.URL()), quote(url.text))
+	}
+	if !strings.Contains(line[:url.at], "|") {
+		r.warn(r.fault(line, url.at, "| before the URL of a profile", quote(url.text)))
 	}
 	return nil
 }
