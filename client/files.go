@@ -38,6 +38,7 @@ type Metadata struct {
 	Source     string `json:"source"` // submission, work or storage: where it was read
 	ERC        string `json:"erc"`
 	DublinCore string `json:"dublin_core"` // XML
+	Embargo    string `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if nothing was said of one
 	Note       string `json:"note,omitempty"`
 }
 

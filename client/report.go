@@ -64,6 +64,7 @@ type JobReport struct {
 	FailedIn lifecycle.State   `json:"failed_in,omitempty"`
 	Cause    string            `json:"cause,omitempty"`
 	Message  string            `json:"message,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"` // what was odd in what was handed in, and was stored all the same
 	Retries  int               `json:"retries,omitempty"`
 	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
 	Remedy   string            `json:"remedy,omitempty"` // staff-retry, mend-and-retry or new-submission

@@ -10,7 +10,6 @@ import (
 	"os"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
@@ -48,7 +47,9 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 	defer f.Close()
 	d := batchData{Type: s.Type, Jobs: 1}
 	if d.Type == "" {
-		d.Type = detect(f, s.Filename)
+		if d.Type, err = detect(f, s.Filename); err != nil {
+			return d, err
+		}
 	}
 	want := batchProfiles[d.Type]
 	if want == nil {
@@ -61,7 +62,7 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 		return d, err
 	}
 	d.Jobs = 0
-	for _, err := range rows(f, s.Filename, want, p.Strict) {
+	for _, err := range rows(f, s.Filename, want, p.Strict, nil) {
 		if err != nil {
 			return d, err
 		}
@@ -73,7 +74,7 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 		}
 	}
 	if d.Jobs == 0 {
-		return d, fail(CauseEmptyManifest, "the manifest names no object")
+		return d, errNoObject()
 	}
 	return d, nil
 }
@@ -121,26 +122,6 @@ func matches(ctx context.Context, f *os.File, want digest) error {
 		return fail(CausePayloadDigest, "submission package checksum mismatch: its %s is %s, not %s", want.Type, hex.EncodeToString(sum), want.Value)
 	}
 	return nil
-}
-
-// detect finds out what a payload is: a container by its name, a manifest by its profile, else a file.
-func detect(f io.ReadSeeker, name string) string {
-	if _, _, ok := unpack.KindOf(name); ok {
-		return TypeContainer
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return TypeFile
-	}
-	p, err := checkm.NewReader(name, f, checkm.Options{}).Profile()
-	if err == nil && p == checkm.Object {
-		return TypeObjectManifest
-	}
-	for typ, want := range batchProfiles {
-		if err == nil && p == want {
-			return typ
-		}
-	}
-	return TypeFile
 }
 
 // priority of the jobs of a batch: what the depositor or the profile says, else lower the more there are (Merritt's formula).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path"
 
@@ -21,7 +22,11 @@ const manifestFile = packageName + "/manifest.checkm"
 // begin is the step of Pending: it refuses what can never become an object. The digest of an uploaded payload is checked here; an object's
 // manifest is brought here and read to its end.
 func (t *task) begin(ctx context.Context) error {
-	if err := t.checkRow(); err != nil {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return err
+	}
+	if err := t.spec.check(p.Names.Rules()); err != nil {
 		return err
 	}
 	switch {
@@ -36,9 +41,8 @@ func (t *task) begin(ctx context.Context) error {
 	return nil
 }
 
-// checkRow refuses rows of which no object can be made.
-func (t *task) checkRow() error {
-	s := &t.spec
+// check refuses rows of which no object can be made.
+func (s *jobSpec) check(names safename.Rules) error {
 	for field, text := range map[string]string{"title": s.Title, "creator": s.Creator, "date": s.Date, "note": s.Note} {
 		if err := plain(text); err != nil {
 			return fail(CauseBadRow, "%s: %w", field, err)
@@ -64,22 +68,30 @@ func (t *task) checkRow() error {
 	}
 	if s.Type == TypeContainer {
 		if _, _, ok := unpack.KindOf(s.Filename); !ok {
-			return fail(CauseWrongType, "%q is no container: its name ends in none of .zip .tar .tar.gz .tgz .tar.bz2 .gz .bz2", s.Filename)
+			return notContainer(s.Filename)
 		}
 	}
-	if _, err := t.fileName(); err != nil {
-		return err
-	}
-	return nil
+	_, err := s.fileName(names)
+	return err
 }
 
 // fileName is the payload's name as we write it.
-func (t *task) fileName() (string, error) {
-	if t.spec.Filename == "" {
+func (s *jobSpec) fileName(names safename.Rules) (string, error) {
+	if s.Filename == "" {
 		return payloadName, nil
 	}
-	return safename.Clean(t.spec.Filename)
+	return names.Clean(s.Filename)
 }
+
+// names gives the rules for the names of a profile's files. They do not matter any more where the profile is gone: what is stored is stored.
+func (a *App) names(profile string) safename.Rules {
+	if p, ok := a.options.Profiles.Get(profile); ok {
+		return p.Names.Rules()
+	}
+	return safename.AsGiven
+}
+
+func (t *task) fileName() (string, error) { return t.spec.fileName(t.app.names(t.spec.Profile)) }
 
 // bringManifest brings the object's manifest into the job's directory, complete or not at all.
 func (t *task) bringManifest(ctx context.Context) error {
@@ -88,9 +100,12 @@ func (t *task) bringManifest(ctx context.Context) error {
 		return err
 	}
 	if t.spec.URL != "" {
-		_, err := t.app.client(p).Download(ctx, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
+		got, err := t.app.fetch(ctx, p, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
 			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest, Scratch: partsName,
 		})
+		if err == nil && t.spec.Size >= 0 && got.Size != t.spec.Size {
+			t.warn(otherSize, "the object's manifest", got.Size, t.spec.Size)
+		}
 		return err
 	}
 	if t.spec.Size > p.Limits.Manifest {
@@ -136,21 +151,23 @@ func (t *task) payload(ctx context.Context) (*os.File, error) {
 // readManifest reads the object's manifest to its end. An object may be empty only of files, never of rows.
 func (t *task) readManifest() error {
 	n := 0
-	for _, err := range t.rows() {
+	for _, err := range t.rowsWith(t.warnManifest) {
 		if err != nil {
 			return err
 		}
 		n++
 	}
 	if n == 0 {
-		return fail(CauseEmptyManifest, "the manifest names no file")
+		return errNoFile()
 	}
 	t.data.Files = n
 	return nil
 }
 
 // rows reads the rows of the object's manifest.
-func (t *task) rows() func(func(checkm.Row, error) bool) {
+func (t *task) rows() iter.Seq2[checkm.Row, error] { return t.rowsWith(nil) }
+
+func (t *task) rowsWith(warn func([]*checkm.Error)) iter.Seq2[checkm.Row, error] {
 	return func(yield func(checkm.Row, error) bool) {
 		p, err := t.app.profile(t.spec.Profile)
 		if err != nil {
@@ -163,6 +180,6 @@ func (t *task) rows() func(func(checkm.Row, error) bool) {
 			return
 		}
 		defer f.Close()
-		rows(f, path.Base(t.spec.Filename), checkm.Object, p.Strict)(yield)
+		rows(f, path.Base(t.spec.Filename), checkm.Object, p.Strict, warn)(yield)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/format/checkm"
 )
@@ -36,9 +35,14 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 		return err
 	}
 	report, err := unpack.Unpack(ctx, f, info.Size(), path.Base(t.spec.Filename), t.dir.Root, producerName,
-		unpack.Limits{Files: limits.Files, Bytes: limits.Bytes})
+		unpack.Limits{Files: limits.Files, Bytes: limits.Bytes, Names: t.app.names(t.spec.Profile)})
 	if err != nil {
 		return err
+	}
+	for table, n := range map[string]int{"code page 437": report.CP437, "ISO-8859-1": report.Latin1} {
+		if n > 0 {
+			t.warn("%s in the container not in UTF-8 and read as %s.", plural(n, "name is", "names are"), table)
+		}
 	}
 	if report.Files == 0 {
 		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"), t.dir.RemoveAll(producerName))
@@ -81,21 +85,25 @@ func (t *task) crossCheck(ctx context.Context) error {
 }
 
 func (t *task) crossCheckRows(ctx context.Context, name string) (map[string]bool, error) {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return nil, err
+	}
 	f, err := t.dir.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	all := map[string]bool{}
-	for row, err := range rows(f, path.Base(name), checkm.ContainerObject, false) {
+	for row, err := range rows(f, path.Base(name), checkm.ContainerObject, false, t.warnManifest) {
 		if err != nil {
 			return nil, err
 		}
-		file, err := safename.Clean(strings.TrimPrefix(row.FileName, producerName+"/"))
+		file, err := p.Names.Rules().Clean(strings.TrimPrefix(row.FileName, producerName+"/"))
 		if err != nil {
 			return nil, err
 		}
-		if err := t.crossCheckFile(ctx, file, row); err != nil {
+		if err := t.crossCheckFile(ctx, file, row, p.Strict); err != nil {
 			return nil, err
 		}
 		all[file] = true
@@ -103,7 +111,8 @@ func (t *task) crossCheckRows(ctx context.Context, name string) (map[string]bool
 	return all, nil
 }
 
-func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row) error {
+// crossCheckFile compares a file with its row. A size that is wrong where the digest is right is a warning, unless the profile is strict.
+func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row, strict bool) error {
 	f, err := t.dir.Open(path.Join(producerName, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fail(CauseMismatch, "%s is in the container's manifest, but not in the container", name)
@@ -118,7 +127,7 @@ func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row) 
 		return err
 	case info.IsDir():
 		return fail(CauseMismatch, "%s is a directory", name)
-	case row.Size >= 0 && info.Size() != row.Size:
+	case row.Size >= 0 && info.Size() != row.Size && (strict || row.Digest.IsZero()):
 		return fail(CauseMismatch, "%s has %d bytes, the container's manifest says %d", name, info.Size(), row.Size)
 	case row.Digest.IsZero():
 		return nil
@@ -132,6 +141,9 @@ func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row) 
 	}
 	if sum := h.Sum(nil); !row.Digest.Matches(sum) {
 		return fail(CauseMismatch, "%s: its %s is %s, the container's manifest says %s", name, row.Digest.Algorithm, hex.EncodeToString(sum), row.Digest.Value)
+	}
+	if row.Size >= 0 && info.Size() != row.Size {
+		t.warn(otherSize, name, info.Size(), row.Size)
 	}
 	return nil
 }

@@ -24,49 +24,8 @@ const (
 	membershipName = "mrt-membership.txt"
 	manifestName   = "mrt-submission-manifest.txt"
 	deleteName     = "mrt-delete.txt"
+	embargoName    = "mrt-embargo.txt"
 )
-
-// describe finds out what the object is called: what the submission says, else what its metadata files say.
-func (t *task) describe() (*identity, error) {
-	s := &t.spec
-	who := &identity{Title: s.Title, Creator: s.Creator, Date: s.Date, LocalIDs: s.LocalIDs}
-	for _, one := range []struct {
-		name string
-		read func(io.Reader) (erc.Record, error)
-	}{
-		{ercName, erc.Read},
-		{dublinCoreName, func(in io.Reader) (erc.Record, error) { r, err := erc.ReadDublinCore(in); return r.ERC(), err }},
-		{dataCiteName, func(in io.Reader) (erc.Record, error) { r, err := erc.ReadDataCite(in); return r.ERC(), err }},
-	} {
-		name := producerName + "/" + one.name
-		if !t.dir.has(name) {
-			continue
-		}
-		f, err := t.dir.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		r, err := one.read(f)
-		if closing := f.Close(); err == nil {
-			err = closing
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", one.name, err)
-		}
-		who.Title = cmp.Or(who.Title, known(r.What))
-		who.Creator = cmp.Or(who.Creator, known(r.Who))
-		who.Date = cmp.Or(who.Date, known(r.When))
-	}
-	return who, nil
-}
-
-// known drops the codes that stand for no value, and texts that are too long for a name.
-func known(value string) string {
-	if erc.IsCoded(value) || plain(value) != nil {
-		return ""
-	}
-	return value
-}
 
 // inherit takes from the version before what this one leaves out, and adds the local ids that the object has besides.
 func (t *task) inherit(ctx context.Context, who *identity) error {
@@ -90,7 +49,7 @@ func (t *task) writeSystem(p *profile.Profile, who *identity) error {
 	files := map[string]func(io.Writer) error{
 		ercName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
 		dublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
-		ingestName:     func(w io.Writer) error { return t.writeIngest(w, p) },
+		ingestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
 		ownerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
 		membershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
 	}
@@ -172,12 +131,12 @@ func dataCiteOf(who *identity, p *profile.Profile) erc.DataCite {
 }
 
 // writeIngest writes how the object came here, a line for each fact.
-func (t *task) writeIngest(w io.Writer, p *profile.Profile) error {
+func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *identity) error {
 	j := t.Job()
 	for _, line := range [][2]string{
 		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type", t.spec.Type},
 		{"submitter", t.spec.Submitter}, {"submissionDate", j.Created.UTC().Format(time.RFC3339)},
-		{"filename", t.spec.Filename}, {"note", t.spec.Note},
+		{"filename", t.spec.Filename}, {"note", t.spec.Note}, {"embargoEndDate", who.Embargo},
 	} {
 		if line[1] == "" {
 			continue

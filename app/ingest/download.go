@@ -47,7 +47,7 @@ func (t *task) download(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &downloads{task: t, profile: p, client: t.app.client(p), have: have, log: log}
+	d := &downloads{task: t, profile: p, have: have, log: log}
 	err = each(ctx, t.app.options.Downloads, t.wanted(), d.one)
 	if err = errors.Join(err, log.Sync(), log.Close()); err != nil {
 		return err
@@ -61,11 +61,10 @@ func (t *task) download(ctx context.Context) error {
 type downloads struct {
 	*task
 	profile *profile.Profile
-	client  *fetch.Client
 	have    map[string]arrived
 	total   atomic.Int64
 
-	mu  sync.Mutex // guards log
+	mu  sync.Mutex // guards log and the warnings
 	log *os.File
 }
 
@@ -85,9 +84,14 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 		d.Progress(d.total.Add(have-last), d.data.Size, "bytes")
 		last = have
 	}
-	got, err := d.client.Download(ctx, w.url, d.dir.Root, target, want)
+	got, err := d.app.fetch(ctx, d.profile, w.url, d.dir.Root, target, want)
 	if err != nil {
 		return fmt.Errorf("%s: %w", w.name, err)
+	}
+	if want.Size >= 0 && got.Size != want.Size {
+		d.mu.Lock()
+		d.warn(otherSize, w.name, got.Size, want.Size)
+		d.mu.Unlock()
 	}
 	d.app.moved(Fetched, got.Size-got.Resumed)
 	if sum := d.total.Add(got.Size - last); sum > d.profile.Limits.Bytes {
@@ -102,6 +106,21 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 		a.MIME = got.ContentType
 	}
 	return d.note(a)
+}
+
+// fetch downloads a file. A size that is wrong where the digest is right is accepted, unless the profile is strict; the caller warns of it.
+func (a *App) fetch(ctx context.Context, p *profile.Profile, from string, root *os.Root, name string, want fetch.Want) (fetch.Got, error) {
+	got, err := a.client(p).Download(ctx, from, root, name, want)
+	var f *fetch.Error
+	if p.Strict || want.Digest == "" || !errors.As(err, &f) || f.Kind != fetch.BadSize {
+		return got, err
+	}
+	want.Size = fetch.UnknownSize
+	got, again := a.client(p).Download(ctx, from, root, name, want)
+	if errors.As(again, &f) && f.Kind == fetch.BadDigest {
+		return got, err // neither is right
+	}
+	return got, again
 }
 
 // note adds a line to the list.

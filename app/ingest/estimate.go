@@ -119,16 +119,11 @@ func (t *task) wanted() iter.Seq2[wanted, error] {
 			yield(wanted{name: name, url: t.spec.URL, digest: t.spec.Digest, size: t.spec.Size}, err)
 			return
 		}
-		var names safename.Set
+		names := safename.Set{Rules: t.app.names(t.spec.Profile)}
 		for row, err := range t.rows() {
 			w := wanted{}
 			if err == nil {
-				w, err = ofFile(&names, row.FileName)
-				w.url, w.size, w.mime = row.URL, row.Size, row.MIMEType
-				w.digest = digest{string(row.Digest.Algorithm), row.Digest.Value}
-			}
-			if err == nil && w.url == "" {
-				err = fail(CauseCorruptManifest, "line %d: %s has no URL", row.Line, w.name)
+				w, err = wantedOf(&names, row)
 			}
 			if !yield(w, err) || err != nil {
 				return

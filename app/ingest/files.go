@@ -81,6 +81,9 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 	if err != nil && !errors.Is(err, inventory.ErrNotFound) {
 		return nil, err
 	}
+	if s.ark == "" && s.data.Unchanged && s.data.Identity != nil {
+		s.ark, s.head = s.data.Identity.ARK, s.data.Version
+	}
 	s.dir, err = a.look(j.Parent, id)
 	return s, err
 }
@@ -254,8 +257,8 @@ func (s *sight) manifestFiles(ctx context.Context, page *JobFiles, at string, li
 
 // single is the list of a job of one file, or of a container that was not unpacked yet.
 func (s *sight) single(page *JobFiles) {
-	name, err := safename.Clean(s.spec.Filename)
-	if s.spec.Filename == "" || err != nil {
+	name, err := s.spec.fileName(s.names(s.spec.Profile))
+	if err != nil {
 		name = payloadName
 	}
 	f := JobFile{Path: name, Size: s.spec.Size, From: s.spec.URL, State: FileWanted}
@@ -288,8 +291,8 @@ func (s *sight) rows(ctx context.Context, do func(row checkm.Row, name string) b
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	r := checkm.NewReader(path.Base(s.spec.Filename), f, checkm.Options{Allow: []*checkm.Profile{checkm.Object}})
-	var names safename.Set
+	r := checkm.NewReader(path.Base(s.spec.Filename), f, checkm.Options{Allow: []*checkm.Profile{checkm.Object}, Assume: checkm.Object})
+	names := safename.Set{Rules: s.names(s.spec.Profile)}
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {

@@ -16,15 +16,8 @@ import (
 
 // identify gets the object's ARK: the inventory knows it by job, primary id or local id, or mints it. It is asked again after a crash and
 // gives the same. While a service mints, the local ids are locked.
-func (t *task) identify(ctx context.Context, p *profile.Profile) (inventory.Name, error) {
-	c := inventory.Claim{Owner: p.Owner, LocalIDs: t.spec.LocalIDs, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage)}
-	if t.spec.PrimaryID != "" {
-		ark, err := noid.ParseARK(t.spec.PrimaryID)
-		if err != nil {
-			return inventory.Name{}, fail(CauseBadIdentifier, "primary id: %w", err)
-		}
-		c.Given = ark.String()
-	}
+func (t *task) identify(ctx context.Context, p *profile.Profile, primary string, local []string) (inventory.Name, error) {
+	c := inventory.Claim{Owner: p.Owner, Given: primary, LocalIDs: local, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage)}
 	var n inventory.Name
 	err := t.locked(ctx, func(by inventory.Taker) (err error) {
 		c.Taker = by

@@ -226,7 +226,7 @@ func TestReleaseCallsTheNext(t *testing.T) {
 	var batches []job.ID
 	for i, priority := range []int{50, 50, 10, 50, 10} {
 		s := Submission{PrimaryID: ark, Filename: "f.txt", Priority: &priority, Note: fmt.Sprint(i)}
-		batches = append(batches, w.submit(s, "text").ID)
+		batches = append(batches, w.submit(s, fmt.Sprint("text ", i)).ID)
 		if i == 0 {
 			<-stop.came
 			continue
@@ -277,8 +277,8 @@ func TestReleaseCallsTheNext(t *testing.T) {
 func TestManyWaitWithoutTime(t *testing.T) {
 	w := begin(t, options(t, t.TempDir()), frozen{time.Now()}, nil, nil)
 	var batches []job.ID
-	for range 12 {
-		batches = append(batches, w.submit(Submission{PrimaryID: "ark:/99999/fk4many", Filename: "f.txt"}, "text").ID)
+	for i := range 12 {
+		batches = append(batches, w.submit(Submission{PrimaryID: "ark:/99999/fk4many", Filename: "f.txt"}, fmt.Sprint("text ", i)).ID)
 	}
 	for _, b := range batches {
 		w.end(b)
@@ -295,7 +295,7 @@ func TestWhoStandsFarBackLooksRarely(t *testing.T) {
 	w := begin(t, options(t, t.TempDir()), frozen{at}, func(a *App) { a.locks = &tapped{locker: a.inventory, at: stop.at} }, nil)
 	var batches []job.ID
 	for i := range n {
-		batches = append(batches, w.submit(Submission{PrimaryID: ark, Filename: "f.txt"}, "text").ID)
+		batches = append(batches, w.submit(Submission{PrimaryID: ark, Filename: "f.txt"}, fmt.Sprint("text ", i)).ID)
 		if i == 0 {
 			<-stop.came
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/format/erc"
@@ -90,10 +91,14 @@ func (a *App) batchManifest(j *job.Job) (io.ReadCloser, error) {
 		return nil, err
 	}
 	typ := cmp.Or(d.Type, s.Type)
+	damaged := false
 	if typ == "" {
-		typ = detect(f, s.Filename)
+		typ, err = detect(f, s.Filename)
+		if damaged = final(err); err != nil && !damaged {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
-	if batchProfiles[typ] == nil && typ != TypeObjectManifest {
+	if batchProfiles[typ] == nil && typ != TypeObjectManifest && !damaged {
 		return nil, errors.Join(job.Errorf(job.NotFound, "manifest", j.ID, "its payload is a %s, not a manifest", typ), f.Close())
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -148,7 +153,8 @@ type Metadata struct {
 	Version    int    `json:"version,omitempty"`
 	Source     string `json:"source"` // submission, work or storage: where it was read
 	ERC        string `json:"erc"`
-	DublinCore string `json:"dublin_core"` // XML
+	DublinCore string `json:"dublin_core"`       // XML
+	Embargo    string `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if nothing was said of one
 	Note       string `json:"note,omitempty"`
 }
 
@@ -160,8 +166,8 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	m = Metadata{Job: id, ARK: s.ark, Version: s.head, Note: s.gone()}
-	if s.ark == "" && s.data.Identity != nil {
-		m.ARK = s.data.Identity.ARK
+	if who := s.data.Identity; who != nil {
+		m.ARK, m.Embargo = cmp.Or(s.ark, who.ARK), who.Embargo
 	}
 	read := func(open func(string) (io.ReadCloser, error)) error {
 		for name, into := range map[string]*string{ercName: &m.ERC, dublinCoreName: &m.DublinCore} {
@@ -192,12 +198,27 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 	m.Source = "submission"
 	who := s.data.Identity
 	if who == nil {
-		who = &identity{ARK: s.spec.PrimaryID, Title: s.spec.Title, Creator: s.spec.Creator, Date: s.spec.Date, LocalIDs: s.spec.LocalIDs}
+		who = &identity{
+			ARK: printable(s.spec.PrimaryID), Title: printable(s.spec.Title), Creator: printable(s.spec.Creator), Date: printable(s.spec.Date),
+		}
+		for _, id := range s.spec.LocalIDs {
+			who.LocalIDs = append(who.LocalIDs, printable(id))
+		}
 	}
 	var text, xml strings.Builder
 	err = errors.Join(erc.Write(&text, ercOf(who)), erc.WriteDublinCore(&xml, dublinCoreOf(who)))
 	m.ERC, m.DublinCore = text.String(), xml.String()
 	return m, err
+}
+
+// printable gives a text of a row that was refused so that XML can carry it: the characters that it cannot are shown as U+FFFD.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == 0xfffe || r == 0xffff {
+			return '\ufffd'
+		}
+		return r
+	}, strings.ToValidUTF8(strings.TrimSpace(text), "\ufffd"))
 }
 
 // Handed is what was handed in with a batch.

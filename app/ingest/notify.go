@@ -50,10 +50,10 @@ func (t *task) notify(ctx context.Context) error {
 				return fail(CauseCallback, "the callback did not take the news: %w", err)
 			}
 			t.data.Warning = "WARNING: could not make callback: " + err.Error()
-			t.SetMessage(t.data.Warning)
 			t.Log().Warn("callback given up", "error", err)
 		}
 	}
+	t.conclude()
 	t.app.room.spend(t.Job().ID, 0)
 	return t.app.discard(t.Job().Parent, t.Job().ID)
 }

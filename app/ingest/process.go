@@ -33,11 +33,11 @@ func (t *task) process(ctx context.Context) error {
 			return err
 		}
 	}
-	who, err := t.describe()
+	who, primary, err := t.describe()
 	if err != nil {
 		return err
 	}
-	name, err := t.identify(ctx, p)
+	name, err := t.identify(ctx, p, primary, who.LocalIDs)
 	if err != nil {
 		return err
 	}

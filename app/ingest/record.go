@@ -10,6 +10,7 @@ import (
 )
 
 // record is the step of Recording: it enters the version in the inventory, once, under the locks of object and inventory, which end with it.
+// There is nothing to enter if the object was stored already.
 func (t *task) record(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -18,6 +19,9 @@ func (t *task) record(ctx context.Context) error {
 	who := t.data.Identity
 	if who == nil || len(t.data.Places) == 0 {
 		return job.Errorf(job.Internal, "record", t.Job().ID, "nothing was stored")
+	}
+	if t.data.Unchanged {
+		return nil
 	}
 	j := t.Job()
 	list, err := t.storedList()

@@ -91,10 +91,13 @@ func addJob(r *report.Batch, j *job.Job) error {
 	}
 	one := report.Job{
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL, LocalIDs: s.LocalIDs,
-		Title: s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries,
+		Title: s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
 	if who := d.Identity; who != nil {
 		one.ARK, one.Title = who.ARK, who.Title
+		if len(who.LocalIDs) > 0 {
+			one.LocalIDs = who.LocalIDs
+		}
 	}
 	switch {
 	case j.Gone:

@@ -20,8 +20,9 @@ var rowTypes = map[string]string{
 	TypeBatchManifest: TypeObjectManifest, TypeContainerBatchManifest: TypeContainer, TypeFileBatchManifest: TypeFile,
 }
 
-// rows reads a manifest from its beginning. It ends after the first error.
-func rows(f io.ReadSeeker, name string, want *checkm.Profile, strict bool) iter.Seq2[checkm.Row, error] {
+// rows reads a manifest from its beginning. It ends after the first error. Afterwards warn, if it is not nil, is called with what is odd but no
+// reason to refuse it. A manifest without any header is taken for one of the profile that is wanted.
+func rows(f io.ReadSeeker, name string, want *checkm.Profile, strict bool, warn func([]*checkm.Error)) iter.Seq2[checkm.Row, error] {
 	return func(yield func(checkm.Row, error) bool) {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			yield(checkm.Row{}, err)
@@ -30,7 +31,14 @@ func rows(f io.ReadSeeker, name string, want *checkm.Profile, strict bool) iter.
 		if name == "" {
 			name = "manifest"
 		}
-		r := checkm.NewReader(name, f, checkm.Options{Strict: strict, Allow: []*checkm.Profile{want}})
+		o := checkm.Options{Strict: strict, Allow: []*checkm.Profile{want}, Assume: want}
+		if want == checkm.ContainerObject {
+			o.Assume = nil // nobody said that it is a manifest: it may have the name by chance
+		}
+		r := checkm.NewReader(name, f, o)
+		if warn != nil {
+			defer func() { warn(r.Warnings()) }()
+		}
 		for {
 			row, err := r.Read()
 			if errors.Is(err, io.EOF) {
@@ -49,7 +57,7 @@ func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *batchSpec, d *batchData) (
 	if want == nil {
 		return func() (jobSpec, error) { return single(s, d), nil }, func() {}
 	}
-	pull, stop := iter.Pull2(rows(f, s.Filename, want, p.Strict))
+	pull, stop := iter.Pull2(rows(f, s.Filename, want, p.Strict, nil))
 	return func() (jobSpec, error) {
 		row, err, ok := pull()
 		if !ok && err == nil {

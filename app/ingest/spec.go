@@ -56,15 +56,17 @@ type digest struct {
 
 // jobData is what the phases of a job find out. Lists of files are not in it: they may be long and lie in system/.
 type jobData struct {
-	Files    int               `json:"files,omitempty"`   // to be fetched
-	Size     int64             `json:"size,omitempty"`    // of what is fetched, as far as it is known; after Processing of the object
-	Unknown  int               `json:"unknown,omitempty"` // files of unknown size
-	Space    int64             `json:"space,omitempty"`   // needed on the working disk; 0: not known
-	Identity *identity         `json:"identity,omitempty"`
-	Places   []inventory.Place `json:"places,omitempty"`
-	Version  int               `json:"version,omitempty"`
-	List     string            `json:"list,omitempty"` // of the files of the version that was stored
-	Warning  string            `json:"warning,omitempty"`
+	Files     int               `json:"files,omitempty"`   // to be fetched
+	Size      int64             `json:"size,omitempty"`    // of what is fetched, as far as it is known; after Processing of the object
+	Unknown   int               `json:"unknown,omitempty"` // files of unknown size
+	Space     int64             `json:"space,omitempty"`   // needed on the working disk; 0: not known
+	Identity  *identity         `json:"identity,omitempty"`
+	Places    []inventory.Place `json:"places,omitempty"`
+	Version   int               `json:"version,omitempty"`
+	Unchanged bool              `json:"unchanged,omitempty"` // Version is an earlier job's: the object was stored already, as it is
+	List      string            `json:"list,omitempty"`      // of the files of the version that was stored
+	Warning   string            `json:"warning,omitempty"`
+	Warnings  []string          `json:"warnings,omitempty"` // what is odd in what was handed in, and no reason to refuse it
 }
 
 // identity is who and what an object is.
@@ -75,6 +77,7 @@ type identity struct {
 	Title    string   `json:"title,omitempty"`
 	Creator  string   `json:"creator,omitempty"`
 	Date     string   `json:"date,omitempty"`
+	Embargo  string   `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if mrt-embargo.txt was not handed in
 }
 
 // task is one attempt at a phase of a job with everything at hand.

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,9 +14,10 @@ func TestOnSQLite(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
 	s.put("one.checkm", s.manifest("a.txt"))
 	s.put("two.checkm", s.manifest("b.txt"))
-	text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two"))
 	o := options(t, t.TempDir())
 	for version := 1; version <= 2; version++ {
+		edition := fmt.Sprintf(", edition %d", version)
+		text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"+edition), s.row("two.checkm", "l2", "Two"+edition))
 		store, err := sqlite.Open(o.Dir, sqlite.Options{})
 		if err != nil {
 			t.Fatal(err)

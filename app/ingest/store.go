@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// store is the step of Storing: under the object's lock it adds the version to every storage place and reads it back from each. The job is the
+// store is the step of Storing: under the object's lock it adds the version to every storage place and reads it back from each. What is stored
+// already is not stored again. The job is the
 // version's key, so that a second attempt finds what the first one stored; its epoch names the stage.
 func (t *task) store(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
@@ -44,7 +45,17 @@ func (t *task) storeAll(ctx context.Context, dirs []string, locks []inventory.Lo
 	if err != nil {
 		return err
 	}
+	t.data.Unchanged = false
+	if v, err := t.unchanged(ctx, places); err != nil || v != nil {
+		if err != nil {
+			return err
+		}
+		return t.keepVersion(ctx, v, places, locks)
+	}
 	list, err := t.versionListOn(ctx, lead)
+	if err == nil {
+		err = t.warnDeleted(ctx, lead)
+	}
 	if err != nil {
 		return err
 	}

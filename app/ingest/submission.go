@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
@@ -77,7 +76,7 @@ func (s *Submission) check(profiles Profiles) (*profile.Profile, error) {
 		}
 	}
 	if s.Filename != "" {
-		name, err := safename.Clean(s.Filename)
+		name, err := p.Names.Rules().Clean(s.Filename)
 		if err != nil {
 			return refuse("filename: %w", err)
 		}

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
+	"maps"
 	"math"
 	"mime"
 	"path"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/edge/safename"
+	"github.com/stagepost/stagepost/format/erc"
 )
 
 // listed is a file of the version that is stored: the job's own, or one that stays from the version before.
@@ -80,6 +81,10 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 	if base == "" {
 		return nil
 	}
+	own, err := t.ownNames()
+	if err != nil {
+		return err
+	}
 	files, err := t.filesOf(ctx, lead, base)
 	if err != nil {
 		return err
@@ -90,6 +95,9 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 		}
 		if gone[f.Path] || strings.HasPrefix(f.Path, systemName+"/") {
 			continue
+		}
+		if err := own.Beside(trimTop(f.Path)); err != nil {
+			return fmt.Errorf("a file of version %s would stay beside a new one; to take it out, name it in %s: %w", base, deleteName, err)
 		}
 		if err := e.Encode(listed{File: f, Kept: true}); err != nil {
 			return err
@@ -158,26 +166,75 @@ func (t *task) unrecorded(ctx context.Context, k *kept, version string) iter.Seq
 	}
 }
 
+// ownNames are the names of the files that the job brings. They have been judged one by one when they came.
+func (t *task) ownNames() (*safename.Set, error) {
+	names := &safename.Set{Rules: t.app.names(t.spec.Profile)}
+	for f, err := range lines[inventory.File](t.dir.Root, ownList) {
+		if err != nil {
+			return nil, err
+		}
+		if name, own := strings.CutPrefix(f.Path, producerName+"/"); own {
+			if _, err := names.AddFile(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return names, nil
+}
+
+// warnDeleted warns of names in mrt-delete.txt that the version before does not have.
+func (t *task) warnDeleted(ctx context.Context, first *kept) error {
+	left, err := t.deleted()
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	base := first.before(t.Job().ID)
+	if base != "" {
+		files, err := t.filesOf(ctx, first, base)
+		if err != nil {
+			return err
+		}
+		for f, err := range files {
+			if err != nil {
+				return err
+			}
+			delete(left, f.Path)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		t.warn("%s names %s, which the version before does not have.", deleteName, trimTop(name))
+	}
+	return nil
+}
+
+// maxDelete bounds mrt-delete.txt, in bytes.
+const maxDelete = 64 << 20
+
 // deleted reads the names that an update takes out of the object, one on each line.
 func (t *task) deleted() (map[string]bool, error) {
 	gone := map[string]bool{}
 	if !t.spec.Update {
 		return gone, nil
 	}
-	f, err := t.dir.Open(producerName + "/" + deleteName)
-	if errors.Is(err, fs.ErrNotExist) {
-		return gone, nil
+	f, err := t.openProducer(deleteName)
+	if f == nil {
+		return gone, err
 	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxDelete+1))
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	in := bufio.NewScanner(f)
+	if len(data) > maxDelete {
+		return nil, fail(CauseTooLarge, "%s has more than %d bytes", deleteName, maxDelete)
+	}
+	text, _ := erc.Text(data)
+	in := bufio.NewScanner(strings.NewReader(text))
 	for in.Scan() {
 		if strings.TrimSpace(in.Text()) == "" {
 			continue
 		}
-		name, err := safename.Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()), producerName+"/"))
+		name, err := t.app.names(t.spec.Profile).Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()), producerName+"/"))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", deleteName, err)
 		}

@@ -1,9 +1,9 @@
 // Package safename is the one place where names that strangers chose (manifest rows, archive entries, multipart file names,
 // API fields) become paths below a directory of ours.
 //
-// Clean normalizes first and judges afterwards, so that nothing can pass in one form and act in another. What it returns
-// is a relative path with slashes in NFC for which filepath.IsLocal holds. It is no licence to use plain file
-// functions: all access still goes through os.Root, which also stops symbolic links.
+// Clean judges a name in all its forms, so that nothing can pass in one form and act in another, and returns it as it was given: a relative
+// path with slashes for which filepath.IsLocal holds. It is no licence to use plain file functions: all access still goes
+// through os.Root, which also stops symbolic links.
 //
 // Source: spec/reliability.md S3.
 package safename
@@ -18,7 +18,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Limits in bytes after normalization: what common file systems take.
+// Rules say which names are refused.
+type Rules uint8
+
+const (
+	// Portable refuses what some common system could not hold, or would show as something else.
+	Portable Rules = iota
+	// AsGiven takes whatever a POSIX file system and OCFL can hold. It refuses what leaves its directory on any system, control characters,
+	// which the lists of files cannot hold, and what is not UTF-8.
+	AsGiven
+)
+
+// Limits in bytes: what common file systems take.
 const (
 	MaxComponent = 255
 	MaxPath      = 4096
@@ -30,7 +41,7 @@ type Rule string
 // Rules of Clean, in the order in which they are asked.
 const (
 	Empty         Rule = "empty"                        // no name, or nothing but "." components
-	Encoding      Rule = "not UTF-8"                    //
+	Encoding      Rule = "not UTF-8"                    // or U+FFFD, which stands for a character that was lost
 	TooLong       Rule = "too long"                     // MaxComponent or MaxPath
 	Control       Rule = "control character"            // C0, DEL, C1, line separators, noncharacters
 	Bidi          Rule = "bidirectional control"        // shows a name otherwise than it is
@@ -65,37 +76,39 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("name %q: %s", name, string(e.Rule))
 }
 
+// Clean is Clean of the rules Portable.
+func Clean(name string) (string, error) { return Portable.Clean(name) }
+
 // Clean gives the path that name stands for, or an *Error. "." components are dropped ("./a" is common in tar files);
-// everything else that is odd is refused rather than repaired. Trailing dots and spaces ("Smith Jr.") are legitimate in
+// everything else stays as it was given, or is refused rather than repaired. Trailing dots and spaces ("Smith Jr.") are legitimate in
 // collections and stay; Set sees to it that they cannot collide where a file system ignores them.
 // Clean of its own result is that result.
-func Clean(name string) (string, error) {
-	refuse := func(r Rule) (string, error) { return "", &Error{name, r} }
+func (r Rules) Clean(name string) (string, error) {
+	refuse := func(rule Rule) (string, error) { return "", &Error{name, rule} }
 	if name == "" {
 		return refuse(Empty)
 	}
 	if len(name) > 4*MaxPath {
-		return refuse(TooLong) // before normalization is paid for
+		return refuse(TooLong) // before the other forms are paid for
 	}
 	if !utf8.ValidString(name) {
 		return refuse(Encoding)
 	}
-	clean := norm.NFC.String(name)
-	if rule := runes(clean); rule != "" {
+	if rule := r.runes(name); rule != "" {
 		return refuse(rule)
 	}
-	if clean[0] == '/' {
+	if name[0] == '/' {
 		return refuse(Absolute)
 	}
-	if len(clean) >= 2 && clean[1] == ':' && (clean[0]|0x20 >= 'a' && clean[0]|0x20 <= 'z') {
+	if r.drive(name) {
 		return refuse(Drive)
 	}
 	var parts []string
-	for part := range strings.SplitSeq(clean, "/") {
+	for part := range strings.SplitSeq(name, "/") {
 		if part == "." {
 			continue
 		}
-		if rule := component(part); rule != "" {
+		if rule := r.component(part); rule != "" {
 			return refuse(rule)
 		}
 		parts = append(parts, part)
@@ -103,44 +116,78 @@ func Clean(name string) (string, error) {
 	if len(parts) == 0 {
 		return refuse(Empty)
 	}
-	clean = strings.Join(parts, "/")
+	clean := strings.Join(parts, "/")
 	switch {
 	case len(clean) > MaxPath:
 		return refuse(TooLong)
-	case len(clean) >= 2 && clean[1] == ':' && (clean[0]|0x20 >= 'a' && clean[0]|0x20 <= 'z'):
+	case r.drive(clean):
 		return refuse(Drive) // "./C:/x"
-	case disguised(clean):
+	case r == Portable && disguised(clean):
 		return refuse(Compatibility)
+	}
+	if rule := slashed(clean); rule != "" {
+		return refuse(rule)
 	}
 	return clean, nil
 }
 
-func runes(s string) Rule {
-	for _, r := range s {
+func (r Rules) runes(s string) Rule {
+	for _, c := range s {
 		switch {
-		case unicode.IsControl(r), r == 0x2028, r == 0x2029, r == 0xfeff, r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef:
+		case c == utf8.RuneError:
+			return Encoding
+		case unicode.IsControl(c):
 			return Control
-		case unicode.Is(unicode.Bidi_Control, r):
+		case r == AsGiven:
+		case c == 0x2028, c == 0x2029, c == 0xfeff, c&0xfffe == 0xfffe, c >= 0xfdd0 && c <= 0xfdef:
+			return Control
+		case unicode.Is(unicode.Bidi_Control, c):
 			return Bidi
-		case r == '\\':
+		case c == '\\':
 			return Backslash
 		}
 	}
 	return ""
 }
 
-func component(part string) Rule {
+// drive finds names that begin with a drive letter: for Portable "C:" and all after it, for AsGiven with a separator, which is absolute elsewhere.
+func (r Rules) drive(name string) bool {
+	if len(name) < 2 || name[1] != ':' || name[0]|0x20 < 'a' || name[0]|0x20 > 'z' {
+		return false
+	}
+	return r == Portable || len(name) > 2 && (name[2] == '/' || name[2] == '\\')
+}
+
+func (r Rules) component(part string) Rule {
 	switch {
 	case part == "":
 		return EmptyPart
 	case part == "..":
 		return Parent
-	case strings.Trim(part, ". ") == "":
-		return Dots
 	case len(part) > MaxComponent:
 		return TooLong
+	case r == AsGiven:
+		return ""
+	case strings.Trim(part, ". ") == "":
+		return Dots
 	case device(part):
 		return Reserved
+	}
+	return ""
+}
+
+// slashed finds names that leave their directory where a backslash is a separator.
+func slashed(clean string) Rule {
+	if !strings.Contains(clean, `\`) {
+		return ""
+	}
+	if clean[0] == '\\' {
+		return Absolute
+	}
+	for part := range strings.SplitSeq(strings.ReplaceAll(clean, `\`, "/"), "/") {
+		if part == ".." {
+			return Parent
+		}
 	}
 	return ""
 }

@@ -9,10 +9,11 @@ import (
 )
 
 // Set holds the names of one tree (a manifest, an archive, a form) and finds those that could not live side by side on
-// some file system or in some store. The zero Set is empty and ready. It keeps a digest of each name, not the name:
+// some file system or in some store. The zero Set is empty and ready, for the rules Portable. It keeps a digest of each name, not the name:
 // about 60 bytes for each of a million rows. It is not safe for concurrent use.
 type Set struct {
-	seen map[[16]byte]entry
+	Rules Rules // what a single name must satisfy. For AsGiven, names collide only if they are the same, letter by letter
+	seen  map[[16]byte]entry
 }
 
 type entry struct {
@@ -32,14 +33,34 @@ func (s *Set) AddDir(name string) (string, error) { return s.add(name, true) }
 func (s *Set) Len() int { return len(s.seen) }
 
 func (s *Set) add(name string, dir bool) (string, error) {
-	clean, err := Clean(name)
+	clean, err := s.Rules.Clean(name)
 	if err != nil {
 		return "", err
 	}
 	if s.seen == nil {
 		s.seen = make(map[[16]byte]entry)
 	}
-	folded := fold(clean)
+	if rule := s.walk(clean, dir, s.put); rule != "" {
+		return "", &Error{name, rule}
+	}
+	return clean, nil
+}
+
+// Beside tells why a file of another tree could not stand beside those of the set, as an *Error; nil if it could. The set stays as it is, and
+// the name need not satisfy its rules: only what the two trees have in common is compared.
+func (s *Set) Beside(name string) error {
+	if rule := s.walk(name, false, s.meets); rule != "" {
+		return &Error{name, rule}
+	}
+	return nil
+}
+
+// walk calls do for the directories above a name, from the top, and for the name itself, until a rule refuses one.
+func (s *Set) walk(clean string, dir bool, do func(clean, folded string, dir bool) Rule) Rule {
+	folded := clean
+	if s.Rules == Portable {
+		folded = fold(clean)
+	}
 	at, fat := 0, 0
 	for {
 		// The folded path has as many components as the clean one, so both are walked together.
@@ -49,23 +70,28 @@ func (s *Set) add(name string, dir bool) (string, error) {
 		}
 		at += up
 		fat += strings.IndexByte(folded[fat:], '/')
-		if rule := s.put(clean[:at], folded[:fat], true); rule != "" {
-			return "", &Error{name, rule}
+		if rule := do(clean[:at], folded[:fat], true); rule != "" {
+			return rule
 		}
 		at, fat = at+1, fat+1
 	}
-	if rule := s.put(clean, folded, dir); rule != "" {
-		return "", &Error{name, rule}
-	}
-	return clean, nil
+	return do(clean, folded, dir)
 }
 
 func (s *Set) put(clean, folded string, dir bool) Rule {
+	key := [16]byte(digest(folded))
+	if _, ok := s.seen[key]; !ok {
+		s.seen[key] = entry{[8]byte(digest(clean)[:8]), dir}
+		return ""
+	}
+	return s.meets(clean, folded, dir)
+}
+
+func (s *Set) meets(clean, folded string, dir bool) Rule {
 	key, exact := [16]byte(digest(folded)), [8]byte(digest(clean)[:8])
 	old, ok := s.seen[key]
 	switch {
 	case !ok:
-		s.seen[key] = entry{exact, dir}
 		return ""
 	case old.dir != dir:
 		return Conflict

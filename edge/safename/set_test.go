@@ -36,7 +36,7 @@ func TestSet(t *testing.T) {
 		{[]string{"a", "b"}, ""},
 		{[]string{"a", "a"}, Duplicate},
 		{[]string{"a", "./a"}, Duplicate},
-		{[]string{"é", "e\u0301"}, Duplicate},
+		{[]string{"é", "e\u0301"}, Collision},
 		{[]string{"d/a", "d/b", "e/a"}, ""},
 		{[]string{"a", "A"}, Collision},
 		{[]string{"d/a", "D/b"}, Collision},
@@ -44,9 +44,9 @@ func TestSet(t *testing.T) {
 		{[]string{"d/", "d/"}, ""},
 		{[]string{"d/", "d/a", "d/"}, ""},
 		{[]string{"ﬁle", "file"}, Collision},
-		{[]string{"Å", "\u212b"}, Duplicate},
+		{[]string{"Å", "\u212b"}, Collision},
 		{[]string{"ſ", "S"}, Collision},
-		{[]string{"K", "\u212a"}, Duplicate},
+		{[]string{"K", "\u212a"}, Collision},
 		{[]string{"straße", "STRASSE"}, Collision},
 		{[]string{"Σ", "ς"}, Collision},
 		{[]string{"ａ", "a"}, Collision},
@@ -89,5 +89,56 @@ func BenchmarkSet(b *testing.B) {
 	var s Set
 	for i := range b.N {
 		s.AddFile(fmt.Sprintf("data/objects/file-%09d.tif", i))
+	}
+}
+
+func TestAsGivenSet(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  Rule
+	}{
+		{[]string{"README", "readme"}, ""}, {[]string{"é", "e\u0301"}, ""}, {[]string{"a", "a."}, ""}, {[]string{"D/a", "d/b"}, ""},
+		{[]string{"a", "./a"}, Duplicate}, {[]string{"a", "a/b"}, Conflict}, {[]string{"a/b", "a"}, Conflict},
+	} {
+		s := Set{Rules: AsGiven}
+		var err error
+		for _, name := range c.names {
+			_, err = s.AddFile(name)
+		}
+		var got Rule
+		if e := (*Error)(nil); errors.As(err, &e) {
+			got = e.Rule
+		}
+		if got != c.want {
+			t.Errorf("%q: %q, want %q", c.names, got, c.want)
+		}
+	}
+}
+
+// Beside compares without adding, and judges no name by itself.
+func TestBeside(t *testing.T) {
+	for _, c := range []struct {
+		rules Rules
+		own   string
+		other string
+		want  Rule
+	}{
+		{Portable, "readme", "README", Collision}, {Portable, "docs/a", "Docs/b", Collision}, {Portable, "a", "a/b", Conflict}, {Portable, "a/b", "a", Conflict},
+		{Portable, "a", "b", ""}, {Portable, "a", "aux.c", ""}, {Portable, "d/a", "d/b", ""}, {Portable, "a", "a", Duplicate},
+		{AsGiven, "readme", "README", ""}, {AsGiven, "a", "a/b", Conflict},
+	} {
+		s := Set{Rules: c.rules}
+		if _, err := s.AddFile(c.own); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var got Rule
+			if e := (*Error)(nil); errors.As(s.Beside(c.other), &e) {
+				got = e.Rule
+			}
+			if got != c.want {
+				t.Errorf("%q beside %q: %q, want %q", c.other, c.own, got, c.want)
+			}
+		}
 	}
 }

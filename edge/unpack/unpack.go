@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/stagepost/stagepost/edge/safename"
 )
 
 // Limits bound what an archive may become. The zero Limits are safe.
@@ -23,6 +25,8 @@ type Limits struct {
 	Ratio int64
 	// Depth bounds the components of a name. Defaults to 100.
 	Depth int
+	// Names are the rules for names. Defaults to safename.Portable.
+	Names safename.Rules
 }
 
 func (l Limits) withDefaults() Limits {
@@ -47,6 +51,7 @@ type Report struct {
 	Dirs   int // with those that only names imply
 	Bytes  int64
 	Latin1 int // zip names that were not UTF-8 and were read as ISO-8859-1
+	CP437  int // the same for archives that a program of DOS or Windows made, read as code page 437
 }
 
 // Kind is a format, as the archive's name tells it.
@@ -133,7 +138,7 @@ func unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, r
 		return report, err
 	}
 	defer tree.Close()
-	w := &writer{ctx: ctx, root: tree, limits: limits, packed: size}
+	w := &writer{ctx: ctx, root: tree, limits: limits, packed: size, names: safename.Set{Rules: limits.Names}}
 	if err := w.unpack(kind, stem, archive, size); err != nil {
 		return report, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"strings"
@@ -55,6 +56,12 @@ func TestGoodArchives(t *testing.T) {
 		"latin1.zip":  {makeZip(t, entry{name: "caf\xe9", data: "x"}), "inside/out/ inside/out/café=x"},
 		"setgid.tar":  {makeTar(entry{name: "d/", kind: '5', mode: 0o2775}), "inside/out/ inside/out/d/"},
 		"comment.zip": {commented(makeZip(t, good[0])), "inside/out/ inside/out/a.txt=alpha"},
+		"dos.zip":     {makeZip(t, entry{name: "caf\x82/\x9a.txt", data: "x", zip: madeOn(hostFAT)}), "inside/out/ inside/out/café/ inside/out/café/Ü.txt=x"},
+		"ntfs.zip":    {makeZip(t, entry{name: "caf\x82", data: "x", zip: madeOn(hostNTFSToo)}), "inside/out/ inside/out/café=x"},
+		"extra.zip":   {makeZip(t, entry{name: "caf\x82", data: "x", zip: unicodePath("ńame")}), "inside/out/ inside/out/ńame=x"},
+		"wrong.zip":   {makeZip(t, entry{name: "caf\x82", data: "x", zip: unicodePath("")}), "inside/out/ inside/out/café=x"},
+		"utf8.zip":    {makeZip(t, entry{name: "café", data: "x", zip: madeOn(hostFAT)}), "inside/out/ inside/out/café=x"},
+		"nfd.zip":     {makeZip(t, entry{name: "cafe\u0301", data: "x"}), "inside/out/ inside/out/cafe\u0301=x"},
 	} {
 		p := newPlace(t)
 		if _, err := p.unpack(name, c.data, Limits{}); err != nil {
@@ -62,6 +69,41 @@ func TestGoodArchives(t *testing.T) {
 		}
 		if got := p.tree(t); got != c.want {
 			t.Errorf("%s: tree %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// madeOn makes an entry that of a program for another system.
+func madeOn(host uint16) func(*zip.FileHeader) {
+	return func(h *zip.FileHeader) { h.CreatorVersion, h.ExternalAttrs = host<<8, 0 }
+}
+
+// unicodePath gives an entry of a DOS program the Unicode extra field; with an empty name, one that is for another entry.
+func unicodePath(name string) func(*zip.FileHeader) {
+	return func(h *zip.FileHeader) {
+		madeOn(hostFAT)(h)
+		sum := crc32.ChecksumIEEE([]byte(h.Name))
+		if name == "" {
+			name, sum = "other", sum+1
+		}
+		h.Extra = binary.LittleEndian.AppendUint16(nil, 0x7075)
+		h.Extra = binary.LittleEndian.AppendUint16(h.Extra, uint16(5+len(name)))
+		h.Extra = binary.LittleEndian.AppendUint32(append(h.Extra, 1), sum)
+		h.Extra = append(h.Extra, name...)
+	}
+}
+
+// Names as given may differ in no more than their case, and be what Windows has reserved.
+func TestNamesAsGiven(t *testing.T) {
+	entries := []entry{{name: "README", data: "1"}, {name: "readme", data: "2"}, {name: "aux.c", data: "3"}, {name: "a:b", data: "4"}}
+	for file, data := range map[string][]byte{"x.zip": makeZip(t, entries...), "x.tar": makeTar(entries...)} {
+		p := newPlace(t)
+		refused(t, p, file, file, data, Limits{}, Name)
+		if _, err := p.unpack(file, data, Limits{Names: safename.AsGiven}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if got, want := p.tree(t), "inside/out/ inside/out/README=1 inside/out/a:b=4 inside/out/aux.c=3 inside/out/readme=2"; got != want {
+			t.Errorf("%s: tree %q, want %q", file, got, want)
 		}
 	}
 }

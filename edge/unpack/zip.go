@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"strings"
@@ -88,14 +89,9 @@ func zipRule(f *zip.File) Rule {
 }
 
 func (w *writer) zipEntry(f *zip.File) error {
-	name := f.Name
-	if !utf8.ValidString(name) {
-		latin1, err := charmap.ISO8859_1.NewDecoder().String(name)
-		if err != nil {
-			return refuse(Name, f.Name, err)
-		}
-		name = latin1
-		w.report.Latin1++
+	name, err := w.zipName(f)
+	if err != nil {
+		return err
 	}
 	if f.Mode().IsDir() {
 		return w.dir(strings.TrimSuffix(name, "/"))
@@ -106,6 +102,53 @@ func (w *writer) zipEntry(f *zip.File) error {
 	}
 	defer data.Close()
 	return w.file(name, data, int64(f.UncompressedSize64), int64(f.CompressedSize64))
+}
+
+// zipName gives the name of an entry. Names that are not UTF-8 are taken from the Unicode extra field where there is one; else they are decoded from
+// code page 437, as the format has it, if a program of DOS or Windows made the archive, and from ISO-8859-1 if not.
+func (w *writer) zipName(f *zip.File) (string, error) {
+	if utf8.ValidString(f.Name) {
+		return f.Name, nil
+	}
+	if name, ok := unicodeName(f); ok {
+		return name, nil
+	}
+	table, count := charmap.ISO8859_1, &w.report.Latin1
+	switch f.CreatorVersion >> 8 {
+	case hostFAT, hostNTFS, hostVFAT, hostOS2, hostNTFSToo:
+		table, count = charmap.CodePage437, &w.report.CP437
+	}
+	name, err := table.NewDecoder().String(f.Name)
+	if err != nil {
+		return "", refuse(Name, f.Name, err)
+	}
+	*count++
+	return name, nil
+}
+
+// Hosts of APPNOTE.TXT section 4.4.2.2, and the one that Info-ZIP gives NTFS.
+const (
+	hostFAT     = 0
+	hostOS2     = 6
+	hostNTFS    = 10
+	hostNTFSToo = 11
+	hostVFAT    = 14
+)
+
+// unicodeName reads the Info-ZIP Unicode Path extra field (APPNOTE.TXT section 4.6.9), if it is for the name that the entry has.
+func unicodeName(f *zip.File) (string, bool) {
+	for extra := f.Extra; len(extra) >= 4; {
+		id, size := le16(extra), int(le16(extra[2:]))
+		if len(extra) < 4+size {
+			return "", false
+		}
+		field := extra[4 : 4+size]
+		extra = extra[4+size:]
+		if id == 0x7075 && size > 5 && field[0] == 1 && le32(field[1:]) == crc32.ChecksumIEEE([]byte(f.Name)) && utf8.Valid(field[5:]) {
+			return string(field[5:]), true
+		}
+	}
+	return "", false
 }
 
 // checkLocal compares the header in front of the data with the directory's entry, since other programs may believe the

@@ -36,27 +36,39 @@ const dataciteNamespace = "http://datacite.org/schema/kernel-"
 // ReadDataCite reads a DataCite document; its root element is resource in one of the kernels' namespaces.
 func ReadDataCite(in io.Reader) (DataCite, error) {
 	r := &dataciteReader{}
-	err := eachText(in, func(path []xml.Name, attrs []xml.Attr, value string) {
-		if strings.HasPrefix(path[0].Space, dataciteNamespace) && path[0].Local == "resource" {
-			r.isDataCite = true
-			r.take(localPath(path), attrs, value)
-		}
-	})
+	err := eachText(in, r.element)
 	if err == nil && !r.isDataCite {
 		err = fmt.Errorf("%w: the root element is no DataCite resource", ErrFormat)
 	}
 	if err != nil {
 		return DataCite{}, err
 	}
-	r.record.Titles = append(r.main, r.other...)
-	return r.record, nil
+	return r.done(), nil
 }
 
 type dataciteReader struct {
 	record     DataCite
 	isDataCite bool
+	anySpace   bool     // the namespace may be another or missing
+	noSpace    bool     // it was
 	main       []string // titles without a type: the titles proper
 	other      []string // subtitles, translated titles and so on
+}
+
+// element takes an element of the document.
+func (r *dataciteReader) element(path []xml.Name, attrs []xml.Attr, value string) {
+	right := strings.HasPrefix(path[0].Space, dataciteNamespace)
+	if path[0].Local != "resource" || !right && !r.anySpace {
+		return
+	}
+	r.isDataCite, r.noSpace = true, !right
+	r.take(localPath(path), attrs, value)
+}
+
+// done gives the record.
+func (r *dataciteReader) done() DataCite {
+	r.record.Titles = append(r.main, r.other...)
+	return r.record
 }
 
 func localPath(path []xml.Name) string {

@@ -57,16 +57,24 @@ func (d DublinCore) ERC() Record {
 // element is called: depositors write oai_dc:dc, metadata, qualifieddc and more. Other elements are passed over. Blank values are left out.
 func ReadDublinCore(in io.Reader) (DublinCore, error) {
 	var record DublinCore
-	err := eachText(in, func(path []xml.Name, _ []xml.Attr, value string) {
-		name := path[len(path)-1]
-		if name.Space == dcNamespace && slices.Contains(Elements15, name.Local) && value != "" {
-			record = append(record, Element{name.Local, value})
-		}
-	})
+	err := eachText(in, takeDublinCore(&record, func(string) bool { return false }))
 	if err != nil {
 		return nil, err
 	}
 	return record, nil
+}
+
+// takeDublinCore gives the function that adds elements to a record. other tells whether elements of another namespace are taken.
+func takeDublinCore(into *DublinCore, other func(space string) bool) func([]xml.Name, []xml.Attr, string) {
+	return func(path []xml.Name, _ []xml.Attr, value string) {
+		name := path[len(path)-1]
+		if value == "" || !slices.Contains(Elements15, name.Local) {
+			return
+		}
+		if name.Space == dcNamespace || other(name.Space) {
+			*into = append(*into, Element{name.Local, value})
+		}
+	}
 }
 
 // WriteDublinCore writes an oai_dc document, elements in their order. ErrText: an element is none of Elements15, or a value is
@@ -113,7 +121,14 @@ func eachText(in io.Reader, found func(path []xml.Name, attrs []xml.Attr, text s
 		return err
 	}
 	w := &xmlWalk{found: found}
-	dec := xml.NewDecoder(strings.NewReader(string(data)))
+	return w.walk(string(data))
+}
+
+// walk goes through a document.
+func (w *xmlWalk) walk(text string) error {
+	w.path, w.attrs, w.texts, w.roots, w.elements = nil, nil, nil, 0, 0
+	dec := xml.NewDecoder(strings.NewReader(text))
+	dec.CharsetReader = w.charset
 	for {
 		token, err := dec.Token()
 		if errors.Is(err, io.EOF) {
@@ -134,6 +149,8 @@ func eachText(in io.Reader, found func(path []xml.Name, attrs []xml.Attr, text s
 
 type xmlWalk struct {
 	found    func(path []xml.Name, attrs []xml.Attr, text string)
+	charset  func(label string, in io.Reader) (io.Reader, error) // for other encodings than UTF-8; nil refuses them
+	doctype  func()                                              // called for a document type, which is passed over; nil refuses it
 	path     []xml.Name
 	attrs    [][]xml.Attr
 	texts    [][]byte
@@ -144,6 +161,10 @@ type xmlWalk struct {
 func (w *xmlWalk) token(token xml.Token) error {
 	switch t := token.(type) {
 	case xml.Directive:
+		if w.doctype != nil {
+			w.doctype()
+			return nil
+		}
 		return fmt.Errorf("%w: document types and entities are refused", ErrFormat)
 	case xml.StartElement:
 		if len(w.path) == 0 {

@@ -80,13 +80,24 @@ func Read(in io.Reader) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	elements, err := readElements(string(data))
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	if !utf8.ValidString(text) {
+		return Record{}, fmt.Errorf("%w: not UTF-8", ErrFormat)
+	}
+	elements, err := readElements(text, func(line int, problem string) error {
+		return fmt.Errorf("%w: line %d %s", ErrFormat, line, problem)
+	})
 	if err != nil {
 		return Record{}, err
 	}
 	if len(elements) == 0 || !strings.EqualFold(elements[0].Label, "erc") {
 		return Record{}, fmt.Errorf("%w: an ERC begins with \"erc:\"", ErrFormat)
 	}
+	return recordOf(elements), nil
+}
+
+// recordOf makes a record of the elements of an ERC, whose first is "erc".
+func recordOf(elements []Element) Record {
 	var r Record
 	if short := elements[0].Value; short != "" {
 		for i, value := range strings.SplitN(short, "|", 4) {
@@ -96,7 +107,7 @@ func Read(in io.Reader) (Record, error) {
 	for _, e := range elements[1:] {
 		r.set(Element{e.Label, decode(e.Value)})
 	}
-	return r, nil
+	return r
 }
 
 func readAll(in io.Reader) ([]byte, error) {
@@ -110,12 +121,9 @@ func readAll(in io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// readElements gives the lines of the first record as they are, unfolded.
-func readElements(text string) ([]Element, error) {
-	text = strings.TrimPrefix(text, "\ufeff")
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("%w: not UTF-8", ErrFormat)
-	}
+// readElements gives the lines of the first record as they are, unfolded. odd is called for a line that is none of a record, which is passed over
+// if it returns nil.
+func readElements(text string, odd func(line int, problem string) error) ([]Element, error) {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	var elements []Element
 	var values [][]string // lines of each value
@@ -130,13 +138,19 @@ func readElements(text string) ([]Element, error) {
 		case line[0] == '#':
 		case line[0] == ' ' || line[0] == '\t':
 			if len(elements) == 0 {
-				return nil, fmt.Errorf("%w: line %d continues nothing", ErrFormat, number)
+				if err := odd(number, "continues nothing"); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			values[len(values)-1] = append(values[len(values)-1], strings.TrimSpace(line))
 		default:
 			label, value, found := strings.Cut(line, ":")
 			if label = strings.TrimSpace(label); !found || label == "" {
-				return nil, fmt.Errorf("%w: line %d is not \"label: value\"", ErrFormat, number)
+				if err := odd(number, `is not "label: value"`); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			if len(elements) == maxElements {
 				return nil, fmt.Errorf("%w: more than %d elements", ErrFormat, maxElements)

@@ -59,6 +59,9 @@ func (p *Profile) complete() faults {
 	if p.Priority != nil && (*p.Priority < 0 || *p.Priority > 99) {
 		f.add("priority", "%d is not within 0..99", *p.Priority)
 	}
+	if !slices.Contains([]Names{NamesPortable, NamesAsGiven}, p.Names) {
+		f.add("names", "%q is none of portable, as-given", string(p.Names))
+	}
 	if !slices.Contains([]Suppress{SuppressNone, SuppressPartial, SuppressFull}, p.Suppress) {
 		f.add("suppress", "%q is none of none, partial, full", string(p.Suppress))
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/format/tree"
@@ -39,7 +40,8 @@ type Profile struct {
 	Webhooks []Webhook `yaml:"webhooks" doc:"Who is told of what happens to batches and jobs, as Standard Webhooks 1.0 has it."`
 	Priority *int      `yaml:"priority" min:"0" max:"99" doc:"Of its jobs, 0 goes first. Defaults to the size of the batch."`
 	Suppress Suppress  `yaml:"suppress" enum:"none,partial,full" default:"none" doc:"Which mails are not sent: partial leaves out that a submission was queued, full leaves out all."`
-	Strict   bool      `yaml:"strict" doc:"Manifests must be as the validator of the California Digital Library wants them."`
+	Names    Names     `yaml:"names" enum:"portable,as-given" default:"portable" doc:"Which names of files are taken: portable refuses what some common system could not hold or would show as something else, as-given takes what a POSIX file system and OCFL can hold."`
+	Strict   bool      `yaml:"strict" doc:"Manifests must be as the validator of the California Digital Library wants them, and a file whose digest is right must have the size that the manifest says as well."`
 	Limits   Limits    `yaml:"limits" doc:"Bounds of one object."`
 
 	networks []netip.Prefix
@@ -110,6 +112,23 @@ const (
 	SuppressPartial Suppress = "partial" // no mail that a submission was queued
 	SuppressFull    Suppress = "full"    // no mail
 )
+
+// Names says which names of files are taken. They are stored as they were given in either case.
+type Names string
+
+// Rules for names.
+const (
+	NamesPortable Names = "portable"
+	NamesAsGiven  Names = "as-given"
+)
+
+// Rules gives the rules for the names of files.
+func (n Names) Rules() safename.Rules {
+	if n == NamesAsGiven {
+		return safename.AsGiven
+	}
+	return safename.Portable
+}
 
 // Limits bound one object.
 type Limits struct {

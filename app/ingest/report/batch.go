@@ -54,6 +54,7 @@ type Job struct {
 	FailedIn lifecycle.State   `json:"failed_in,omitempty"`
 	Cause    string            `json:"cause,omitempty"`
 	Message  string            `json:"message,omitempty"`
+	Warnings []string          `json:"warnings,omitempty"` // what was odd in what was handed in, and was stored all the same
 	Retries  int               `json:"retries,omitempty"`
 	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
 	Remedy   Remedy            `json:"remedy,omitempty"` // who can bring it into storage after all

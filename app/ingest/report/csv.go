@@ -11,7 +11,7 @@ import (
 
 // csvColumns name the columns of completed.csv and failed.csv.
 var csvColumns = []string{
-	"job", "row", "name", "filename", "url", "ark", "local_ids", "version", "files", "bytes", "state", "failed_in", "cause", "reason", "message", "next",
+	"job", "row", "name", "filename", "url", "ark", "local_ids", "version", "files", "bytes", "state", "failed_in", "cause", "reason", "message", "next", "warnings",
 }
 
 func (j *Job) record() []string {
@@ -23,7 +23,7 @@ func (j *Job) record() []string {
 	}
 	cells := []string{
 		string(j.Job), number(int64(j.Row)), j.name(), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs, "; "), number(int64(j.Version)),
-		number(int64(j.Files)), number(j.Bytes), string(j.State), string(j.FailedIn), j.Cause, j.Reason, j.Message, j.Next,
+		number(int64(j.Files)), number(j.Bytes), string(j.State), string(j.FailedIn), j.Cause, j.Reason, j.Message, j.Next, strings.Join(j.Warnings, "; "),
 	}
 	for i := range cells {
 		cells[i] = cell(cells[i])

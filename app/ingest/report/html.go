@@ -102,6 +102,9 @@ func (j *Job) shown() shownJob {
 	}
 	add("Why", j.Reason)
 	add("Details", j.Message)
+	for _, w := range j.Warnings {
+		add("Warning", w)
+	}
 	add("What to do", j.Next)
 	return s
 }

@@ -112,6 +112,9 @@ func (j *Job) text(line func(string, ...any)) {
 	} else if j.Message != "" {
 		line("\t%s", visible(j.Message))
 	}
+	for _, w := range j.Warnings {
+		line("\tWarning: %s", visible(w))
+	}
 	if j.Next != "" {
 		line("\t%s", j.Next)
 	}

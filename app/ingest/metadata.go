@@ -1,0 +1,232 @@
+package ingest
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/format/erc"
+	"github.com/stagepost/stagepost/format/noid"
+)
+
+// described is what a metadata file says of the object.
+type described struct {
+	erc.Record
+	ids []string // as they are written
+}
+
+// metadataFiles are the descriptive files that depositors may hand in, the one that counts most first.
+var metadataFiles = []struct {
+	name string
+	read func(*erc.Loose, io.Reader) (described, error)
+}{
+	{ercName, readERC}, {dataCiteName, readDataCite}, {dublinCoreName, readDublinCore},
+}
+
+// readERC takes ids from every where: line, and from where-primary: and where-local:, as Merritt writes them.
+func readERC(l *erc.Loose, in io.Reader) (described, error) {
+	r, err := l.ERC(in)
+	d := described{Record: r, ids: []string{r.Where}}
+	for _, e := range r.More {
+		switch strings.ToLower(e.Label) {
+		case "where", "where-primary", "where-local":
+			d.ids = append(d.ids, e.Value)
+		}
+	}
+	return d, err
+}
+
+func readDublinCore(l *erc.Loose, in io.Reader) (described, error) {
+	r, err := l.DublinCore(in)
+	return described{Record: r.ERC(), ids: r.All("identifier")}, err
+}
+
+// readDataCite takes no ids: the identifier of a DataCite record is a DOI as a rule, and none of the archive.
+func readDataCite(l *erc.Loose, in io.Reader) (described, error) {
+	r, err := l.DataCite(in)
+	return described{Record: r.ERC()}, err
+}
+
+// describe finds out what the object is called and which ids it has: what its metadata files say, mrt-erc.txt first, then DataCite, then Dublin Core, else
+// what the submission says. Ids of all of them count together. The form of a descriptive file is no reason to refuse the object: what is odd
+// in one is a warning.
+func (t *task) describe() (who *identity, primary string, err error) {
+	who = &identity{}
+	ids := idsOf(&t.spec)
+	for _, one := range metadataFiles {
+		d, err := t.readMetadata(one.name, one.read)
+		if err != nil {
+			return nil, "", err
+		}
+		who.Title = cmp.Or(who.Title, known(d.What))
+		who.Creator = cmp.Or(who.Creator, known(d.Who))
+		who.Date = cmp.Or(who.Date, known(d.When))
+		for _, id := range d.ids {
+			if err := ids.add(one.name, id, t.warn); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	s := &t.spec
+	who.Title, who.Creator, who.Date = cmp.Or(who.Title, s.Title), cmp.Or(who.Creator, s.Creator), cmp.Or(who.Date, s.Date)
+	who.LocalIDs = ids.local
+	if who.Embargo, err = t.embargo(); err != nil {
+		return nil, "", err
+	}
+	return who, ids.primary, nil
+}
+
+// readMetadata reads a descriptive file, if it is there.
+func (t *task) readMetadata(name string, read func(*erc.Loose, io.Reader) (described, error)) (d described, err error) {
+	f, err := t.openProducer(name)
+	if f == nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var l erc.Loose
+	if d, err = read(&l, f); err != nil {
+		return d, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, note := range l.Notes {
+		t.warn("%s: %s. The file is stored as it is.", name, note)
+	}
+	return d, nil
+}
+
+// openProducer opens a file of the depositor; it is nil if there is none, or a directory of that name.
+func (t *task) openProducer(name string) (io.ReadCloser, error) {
+	f, err := t.dir.Open(producerName + "/" + name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		return f, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// known drops the codes that stand for no value, and texts that are too long for a name.
+func known(value string) string {
+	if erc.IsCoded(value) || plain(value) != nil {
+		return ""
+	}
+	return value
+}
+
+// ids collects the identifiers of an object and where they were given.
+type ids struct {
+	primary string
+	from    string // who says the primary id
+	local   []string
+}
+
+func idsOf(s *jobSpec) *ids {
+	i := &ids{local: slices.Clone(s.LocalIDs)}
+	if ark, err := noid.ParseARK(s.PrimaryID); s.PrimaryID != "" && err == nil {
+		i.primary, i.from = ark.String(), "the submission"
+	}
+	return i
+}
+
+// add takes the ids of a metadata file, separated by semicolons: what has an ARK in it is the primary id, all else are local ids. Two primary ids
+// contradict each other.
+func (i *ids) add(file, text string, warn func(string, ...any)) error {
+	for id := range strings.SplitSeq(text, ";") {
+		id = strings.TrimSpace(id)
+		if id == "" || erc.IsCoded(id) {
+			continue
+		}
+		if err := plain(id); err != nil {
+			warn("%s: an identifier is not used: %s.", file, err)
+			continue
+		}
+		_, name, isARK := strings.Cut(id, "ark:")
+		if !isARK {
+			if !slices.Contains(i.local, id) {
+				i.local = append(i.local, id)
+			}
+			continue
+		}
+		ark, err := noid.ParseARK("ark:" + name)
+		if err != nil {
+			return fail(CauseBadIdentifier, "%s: %q: %w", file, id, err)
+		}
+		if i.primary != "" && i.primary != ark.String() {
+			return fail(CauseIdentifiers, "%s gives the primary id %s, %s gives %s", i.from, i.primary, file, ark)
+		}
+		if i.primary == "" {
+			i.primary, i.from = ark.String(), file
+		}
+	}
+	return nil
+}
+
+// maxEmbargo bounds mrt-embargo.txt, in bytes.
+const maxEmbargo = 4096
+
+// embargoForms are the dates that mrt-embargo.txt may have.
+var embargoForms = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02"}
+
+// embargo reads mrt-embargo.txt, whose one line is embargoEndDate: and a date, or none. It is no description but an instruction: what cannot be
+// understood fails the job, so that nothing is shown to the public too early. The result is the date in RFC 3339, none, or empty
+// without the file.
+func (t *task) embargo() (end string, err error) {
+	f, err := t.openProducer(embargoName)
+	if f == nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(f, maxEmbargo+1))
+	if err != nil {
+		return "", err
+	}
+	text, _ := erc.Text(data)
+	if len(data) > maxEmbargo {
+		return "", fail(CauseBadMetadata, "%s has more than %d bytes", embargoName, maxEmbargo)
+	}
+	in := bufio.NewScanner(strings.NewReader(text))
+	for in.Scan() {
+		line := strings.TrimSpace(in.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		label, value, _ := strings.Cut(line, ":")
+		if !strings.EqualFold(strings.TrimSpace(label), "embargoEndDate") {
+			return "", fail(CauseBadMetadata, "%s: %.80q is not embargoEndDate: and a date or none", embargoName, line)
+		}
+		date, ok := embargoEnd(strings.TrimSpace(value))
+		if !ok {
+			return "", fail(CauseBadMetadata, "%s: %.80q is neither a date such as 2030-01-31 nor none", embargoName, value)
+		}
+		if end != "" && end != date {
+			return "", fail(CauseBadMetadata, "%s gives two dates, %s and %s", embargoName, end, date)
+		}
+		end = date
+	}
+	if end == "" {
+		return "", fail(CauseBadMetadata, "%s gives no embargoEndDate", embargoName)
+	}
+	return end, in.Err()
+}
+
+func embargoEnd(value string) (string, bool) {
+	if strings.EqualFold(value, "none") {
+		return "none", true
+	}
+	for _, form := range embargoForms {
+		if at, err := time.Parse(form, value); err == nil {
+			return at.UTC().Format(time.RFC3339), true
+		}
+	}
+	return "", false
+}
