@@ -37,7 +37,7 @@ type Metadata struct {
 	Version    int    `json:"version,omitempty"`
 	Source     string `json:"source"` // submission, work or storage: where it was read
 	ERC        string `json:"erc"`
-	DublinCore string `json:"dublin_core"` // XML
+	DublinCore string `json:"dublin_core"`       // XML
 	Embargo    string `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if nothing was said of one
 	Note       string `json:"note,omitempty"`
 }
