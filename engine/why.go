@@ -47,7 +47,7 @@ type Explanation struct {
 	Not      []string           `json:"not"`             // what was looked at and is no reason
 	Moves    []Exit             `json:"moves"`           // what would move it, and who may
 	Chain    []job.Event        `json:"chain,omitempty"` // of an ended job: how it came to its end
-	Rule     string             `json:"rule,omitempty"`  // of an ended job: the arrow that ended it
+	Rule     string             `json:"rule,omitempty"`  // of an ended job: the transition that ended it, and why
 	Attempts string             `json:"attempts"`        // used and left
 }
 
@@ -418,7 +418,7 @@ func (e *Engine) whyEnded(ctx context.Context, w *Work, j *job.Job, x *Explanati
 	if len(history) > 0 {
 		last := history[len(history)-1]
 		if a, ok := w.Life.Arrow(last.From, last.Event); ok {
-			x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, a.Doc)
+			x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, reasonOf(j, &last, a.Doc))
 		}
 	}
 	b := Blocker{Code: BlockEnded, Since: j.Entered, Sentence: fmt.Sprintf("it has ended: %s, outcome %s", j.State, j.Outcome)}
@@ -430,6 +430,22 @@ func (e *Engine) whyEnded(ctx context.Context, w *Work, j *job.Job, x *Explanati
 	}
 	x.Blockers = append(x.Blockers, b)
 	return nil
+}
+
+// reasonOf gives what ended a job, as it was recorded: the refusal, the error or a person's reason. Only where there is none, the sentence of
+// the transition stands for it, which names all that could have been.
+func reasonOf(j *job.Job, last *job.Event, doc string) string {
+	text := last.Note
+	if text == "" && j.Outcome == lifecycle.Failed {
+		text = j.Message
+	}
+	switch {
+	case text == "":
+		return doc
+	case last.Cause != "":
+		return text + " [" + last.Cause + "]"
+	}
+	return text
 }
 
 // causes picks from a history what led to its end: the last success and everything after it.

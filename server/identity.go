@@ -56,6 +56,9 @@ func boundTo(ctx context.Context) string {
 	return ""
 }
 
+// IsUser tells whether a request comes from a token of the role user, who is no staff.
+func IsUser(ctx context.Context) bool { return boundTo(ctx) != "" }
+
 // admit decides whether a request may reach its route, and gives it with the identity of its sender. It is the only place that does: what a route
 // is for stands in the table, and a route that says nothing of users is closed to them.
 func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*http.Request, error) {

@@ -35,7 +35,7 @@ func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 		}
 		return err
 	}
-	d.Priority = priority(d.Jobs, p, &s.Submission)
+	d.Priority = priority(d.Jobs, p, &s)
 	return errors.Join(r.SetData(d), a.sendQueued(r, p, &s, &d, nil))
 }
 
@@ -124,15 +124,20 @@ func matches(ctx context.Context, f *os.File, want digest) error {
 	return nil
 }
 
-// priority of the jobs of a batch: what the depositor or the profile says, else lower the more there are (Merritt's formula).
-func priority(jobs int, p *profile.Profile, s *Submission) int {
-	switch {
-	case s.Priority != nil:
-		return *s.Priority
-	case p.Priority != nil:
-		return *p.Priority
+// priority of the jobs of a batch: what the depositor or the profile says, else lower the more there are (Merritt's formula). A user's wish goes
+// before neither.
+func priority(jobs int, p *profile.Profile, s *batchSpec) int {
+	usual := min(max(int(10*math.Log(float64(jobs))+5), job.FirstPriority), job.LastPriority)
+	if p.Priority != nil {
+		usual = *p.Priority
 	}
-	return min(max(int(10*math.Log(float64(jobs))+5), job.FirstPriority), job.LastPriority)
+	switch {
+	case s.Priority == nil:
+		return usual
+	case s.User:
+		return max(*s.Priority, usual)
+	}
+	return *s.Priority
 }
 
 // makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended. If they cannot all be

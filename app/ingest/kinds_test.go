@@ -295,7 +295,7 @@ func TestSizesThatNobodyTells(t *testing.T) {
 func TestPriorityOfBatches(t *testing.T) {
 	p := &profile.Profile{}
 	for jobs, want := range map[int]int{1: 5, 2: 11, 3: 15, 10: 28, 100: 51, 1000: 74, 10_000: 97, 12_089: 99, 1_000_000: 99} {
-		if got := priority(jobs, p, &Submission{}); got != want {
+		if got := priority(jobs, p, &batchSpec{}); got != want {
 			t.Errorf("%d jobs: got %d, want %d", jobs, got, want)
 		}
 	}

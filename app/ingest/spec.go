@@ -9,6 +9,7 @@ import (
 type batchSpec struct {
 	Submission
 	Payload payload `json:"payload"`
+	User    bool    `json:"user,omitempty"` // a user handed it in, see AsUser
 }
 
 // payload is the file that was handed in, at work/<batch>/payload.

@@ -21,6 +21,10 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 	if err != nil {
 		return job.Job{}, err
 	}
+	user := isUser(ctx)
+	if user && s.Priority != nil && p.Priority != nil && *s.Priority < *p.Priority {
+		return job.Job{}, job.Errorf(job.Refused, "submit", "", "priority %d goes before that of profile %s, which is %d: only staff may order it", *s.Priority, p.ID, *p.Priority)
+	}
 	if a.engine == nil {
 		return job.Job{}, job.Errorf(job.Unavailable, "submit", "", "no engine is bound")
 	}
@@ -34,7 +38,7 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 	if err != nil {
 		return job.Job{}, err
 	}
-	spec := batchSpec{Submission: s, Payload: file}
+	spec := batchSpec{Submission: s, Payload: file, User: user}
 	batch, err := a.engine.Submit(ctx, engine.Order{
 		ID: id, Kind: BatchKind, Priority: job.DefaultPriority, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
 		Tags: []string{QueueTag}, Bytes: file.Size,
@@ -54,6 +58,13 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 	}
 	return batch, sameSubmission(&batch, spec)
 }
+
+type userKey struct{}
+
+// AsUser marks what is submitted as handed in by a user rather than by staff: it may not go before others of its profile.
+func AsUser(ctx context.Context) context.Context { return context.WithValue(ctx, userKey{}, true) }
+
+func isUser(ctx context.Context) bool { return ctx.Value(userKey{}) != nil }
 
 // sameSubmission refuses a key that was used for something else.
 func sameSubmission(batch *job.Job, want batchSpec) error {

@@ -65,6 +65,9 @@ func mailSender(s *settings, log *slog.Logger) (mail.Sender, error) {
 type submissions struct{ app *ingest.App }
 
 func (i submissions) Submit(ctx context.Context, s client.Submission, payload io.Reader) (job.Job, error) {
+	if server.IsUser(ctx) {
+		ctx = ingest.AsUser(ctx)
+	}
 	return i.app.Submit(ctx, ingest.Submission(s), payload)
 }
 
