@@ -260,11 +260,13 @@ func TestSidecars(t *testing.T) {
 		files []string
 		want  [3]string
 	}{
-		"row":      {Submission{Title: "R", Creator: "R who", Date: "1990"}, []string{ercName, ercText, dublinCoreName, dcText, dataCiteName, dataCiteText}, [3]string{"R", "R who", "1990"}},
+		"row":      {Submission{Title: "R", Creator: "R who", Date: "1990"}, []string{dublinCoreName, dcText, dataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
 		"erc":      {Submission{}, []string{dataCiteName, dataCiteText, dublinCoreName, dcText, ercName, ercText}, [3]string{"E what", "E who", "1991"}},
-		"dc":       {Submission{}, []string{dataCiteName, dataCiteText, dublinCoreName, dcText}, [3]string{"D title", "D creator", "1992"}},
+		"dc":       {Submission{}, []string{dataCiteName, dataCiteText, dublinCoreName, dcText}, [3]string{"C title", "C creator", "1993"}},
+		"dc alone": {Submission{Title: "R"}, []string{dublinCoreName, dcText}, [3]string{"D title", "D creator", "1992"}},
+		"nothing":  {Submission{Title: "R", Creator: "R who", Date: "1990"}, nil, [3]string{"R", "R who", "1990"}},
 		"datacite": {Submission{}, []string{dataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
-		"mixed":    {Submission{Date: "1990"}, []string{dataCiteName, dataCiteText, ercName, "erc:\nwho: E who\nwhat: (:unkn)\nwhen: x\n"}, [3]string{"C title", "E who", "1990"}},
+		"mixed":    {Submission{Date: "1990"}, []string{dataCiteName, dataCiteText, ercName, "erc:\nwho: E who\nwhat: (:unkn)\nwhen: x\n"}, [3]string{"C title", "E who", "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.s.Filename = "c.zip"
