@@ -274,7 +274,7 @@ func TestWhyEnded(t *testing.T) {
 		if diff := cmp.Diff([]lc.Event{"next", lc.Backoff, "fail"}, chain); diff != "" {
 			t.Errorf("chain (-want +got):\n%s", diff)
 		}
-		if x.Rule != "Riding -fail-> Lost: the coach broke down" {
+		if x.Rule != "Riding -fail-> Lost: the axle broke [error]" {
 			t.Errorf("rule %q", x.Rule)
 		}
 		want := []engine.Exit{

@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestWhyEnded: what refused a job is shown as itself, not as the sentence of the transition, which names all that could have been.
-func TestWhyEnded(t *testing.T) {
+// TestWhyEndedByARefusal: what refused a job is shown as itself, not as the sentence of the transition, which names all that could have been.
+func TestWhyEndedByARefusal(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	closed, small := testProfile(), testProfile()
 	closed.ID, closed.Networks = "closed", nil
