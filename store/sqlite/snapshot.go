@@ -1,0 +1,65 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
+)
+
+// Freeze runs do between two commits: commits of others wait until it returns, reads go on. Whoever copies several databases and files does it
+// in here as far as they must agree, and quickly: claims are not renewed meanwhile. It gives the error of do.
+func (s *Store) Freeze(ctx context.Context, do func() error) error {
+	return s.do(ctx, true, func(*ledger.Ledger) error { return do() })
+}
+
+// Snapshot is a database as it was when [Pin] was called. Writers go on, but their log is not cleared before Close.
+type Snapshot struct{ c *conn.Conn }
+
+// Pin keeps the present state of a database file, of this package or another one, until Close.
+func Pin(file string) (*Snapshot, error) {
+	c, err := conn.Open(file, conn.ReadWrite, "")
+	if err == nil {
+		err = c.Exec("PRAGMA busy_timeout = 10000; BEGIN; SELECT count(*) FROM sqlite_schema")
+	}
+	if err != nil {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
+		return nil, &job.Error{Op: "snapshot", Kind: job.Unavailable, Err: err}
+	}
+	return &Snapshot{c}, nil
+}
+
+// CopyTo writes the snapshot to a new file that only its owner can read, and brings it to the disk. The copy is whole without any other file.
+func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
+	fail := func(err error) error { return &job.Error{Op: "snapshot", Kind: job.Unavailable, Err: err} }
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fail(err)
+	}
+	if err := f.Close(); err != nil {
+		return fail(err)
+	}
+	to, err := conn.Open(file, conn.ReadWrite, "")
+	if err != nil {
+		return fail(err)
+	}
+	err = p.c.CopyTo(ctx, to)
+	if err == nil {
+		err = to.Exec("PRAGMA journal_mode = DELETE") // a log beside it would be a file of its own
+	}
+	if err = errors.Join(err, to.Close()); err == nil {
+		err = syncFile(file)
+	}
+	if err != nil {
+		return fail(errors.Join(err, os.Remove(file)))
+	}
+	return nil
+}
+
+// Close ends the snapshot.
+func (p *Snapshot) Close() error { return p.c.Close() }
