@@ -37,6 +37,7 @@ var rules = []rule{
 	{"format", []string{"format"}, "files and bytes know no job"},
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
 	{"app/ingest", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
+	{"app/backup", []string{"job", "format", "app/backup"}, "it copies files; which ones, and how databases are copied, is given to it"},
 	{"app/bulk", []string{"job", "lifecycle", "engine", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
 	{"app/flowfile", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/flowfile"}, "flows as files: a language over flow; applications do not see each other"},
 	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
