@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -41,16 +42,33 @@ func (c *Client) Fsck(ctx context.Context, f Fsck) (Checkup, error) {
 
 // Backup is the body that asks for a backup.
 type Backup struct {
-	Name string `json:"name,omitempty"` // of the file in the server's backup directory; empty: by the time
+	Name    string   `json:"name,omitempty"`    // in the server's backup directory; empty: by the time
+	Without []string `json:"without,omitempty"` // parts to leave out: compute, storage
+	Actor   string   `json:"actor,omitempty"`
+	Note    string   `json:"note,omitempty"`
+}
+
+// Location is a place outside the data directory that a backup refers to and does not have.
+type Location struct {
+	Path string `json:"path"`
+	What string `json:"what"`
 }
 
 // BackedUp is the answer about a backup.
 type BackedUp struct {
-	File  string `json:"file"` // on the server's machine
-	Bytes int64  `json:"bytes"`
+	Dir          string     `json:"dir"` // on the server's machine
+	ID           string     `json:"id"`
+	Installation string     `json:"installation"`
+	Moment       time.Time  `json:"moment"` // whose state it has
+	Frozen       string     `json:"frozen"` // how long commits waited for it
+	Files        int64      `json:"files"`
+	Bytes        int64      `json:"bytes"`
+	Without      []string   `json:"without"` // parts that were left out
+	Unknown      []string   `json:"unknown"` // entries of the data directory that are not Stagepost's: they were left out
+	Outside      []Location `json:"outside"` // what it refers to and does not have
 }
 
-// Backup copies the store while it works.
+// Backup makes a backup of the data directory while the server works.
 func (c *Client) Backup(ctx context.Context, b Backup) (BackedUp, error) {
 	return send[BackedUp](ctx, c, http.MethodPost, "/api/admin/backup", nil, b)
 }

@@ -68,7 +68,10 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	unhurried(w)
-	done, err := k.Backup(r.Context(), b.Name)
+	if _, b.Actor, err = identity(r, "", b.Actor); err != nil {
+		return err
+	}
+	done, err := k.Backup(r.Context(), b)
 	if err != nil {
 		return err
 	}

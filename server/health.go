@@ -18,6 +18,9 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 		h.Kinds = append(h.Kinds, string(k))
 	}
 	h.Warnings = s.warnings()
+	if s.Warn != nil {
+		h.Warnings = append(h.Warnings, s.Warn()...)
+	}
 	if s.Compute != nil {
 		h.Sandbox = s.sandboxed()
 	}

@@ -166,7 +166,7 @@ func TestAdmin(t *testing.T) {
 	if c, err := w.client.Fsck(t.Context(), client.Fsck{}); err != nil || c.Sound || len(c.Faults) != 1 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if b, err := w.client.Backup(t.Context(), client.Backup{Name: "x.db"}); err != nil || b.File != "x.db" {
+	if b, err := w.client.Backup(t.Context(), client.Backup{Name: "x"}); err != nil || b.Dir != "x" {
 		t.Errorf("got %+v, %v", b, err)
 	}
 }

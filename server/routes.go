@@ -142,6 +142,6 @@ func Routes() []Route {
 
 		{post, "/api/admin/verify", Admin, "Checks histories against records: chains of hashes, replay.", (*Server).verify, false},
 		{post, "/api/admin/fsck", Admin, "Checks what the store derives from the records; with repair it is made anew.", (*Server).fsck, false},
-		{post, "/api/admin/backup", Admin, "Copies the store while it works, into the server's backup directory.", (*Server).backup, false},
+		{post, "/api/admin/backup", Admin, "Makes a backup of the data directory while the server works, in its backup directory: name, without (compute, storage), note, actor.", (*Server).backup, false},
 	}
 }

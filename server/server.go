@@ -32,6 +32,7 @@ type Options struct {
 	Metrics   Metrics            // counts answers, and is shown at /metrics; defaults to none
 	Tokens    Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
 	Storage   Storage            // space of the data directory; defaults to none: it is not checked
+	Warn      func() []string    // what is wrong without keeping the server from its work, for /healthz; defaults to none
 	Alive     func() error       // why the server cannot work any more; defaults to nil always
 	Version   string             // shown by /healthz
 	Hosts     []string           // names beside localhost under which requests may come
@@ -67,7 +68,7 @@ type Storage interface {
 type Keeper interface {
 	Verify(ctx context.Context, id job.ID) (client.Checkup, error)
 	Fsck(ctx context.Context, repair bool) (client.Checkup, error)
-	Backup(ctx context.Context, name string) (client.BackedUp, error)
+	Backup(ctx context.Context, b client.Backup) (client.BackedUp, error)
 }
 
 // Server answers requests. Close it when it is not needed any more.

@@ -202,6 +202,6 @@ func (keeper) Fsck(_ context.Context, repair bool) (client.Checkup, error) {
 	return client.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: repair}, nil
 }
 
-func (keeper) Backup(context.Context, string) (client.BackedUp, error) {
-	return client.BackedUp{File: "x.db", Bytes: 1}, nil
+func (keeper) Backup(_ context.Context, b client.Backup) (client.BackedUp, error) {
+	return client.BackedUp{Dir: b.Name, Bytes: 1}, nil
 }

@@ -2,84 +2,84 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/backup"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 )
 
 func (c *cli) backup() *cobra.Command {
-	return &cobra.Command{
-		Use:   "backup [FILE]",
-		Short: "Copy the store while it works",
-		Long: `Copies the store, as it is at one moment, to FILE, which must not exist; a name without a directory is one in DIR/backups of the data
-directory, and without FILE the time is the name. It prints the file and its size. A server makes the copy in its own directory; FILE elsewhere
-must be on the same machine. To use a copy, put it as stagepost.db into an empty data directory and start a server there. Payloads and logs are plain files: copy
-them as such.`,
-		Example: "  stagepost backup\n  stagepost backup /mnt/backup/stagepost-2026-05-04.db",
+	var b client.Backup
+	cmd := &cobra.Command{
+		Use:   "backup [DIR]",
+		Short: "Make a backup of the data directory",
+		Long: `Makes a backup of the whole data directory, as it is at one moment, while the server works or when none does: databases, payloads, stored objects, logs,
+profiles, keys, and the files that the configuration names. A manifest has the digest of every file. It prints what the backup contains and what it refers to
+elsewhere, such as storage locations outside the data directory.
+
+DIR must not exist. A plain name is one in the backup directory (setting backup.dir); without DIR the time is the name. A server makes the backup in its
+backup directory; DIR elsewhere must be on the same machine. stagepost restore makes a data directory of a backup. The backup contains secrets: it is
+readable by its owner alone.`,
+		Example: "  stagepost backup\n  stagepost backup /mnt/backup/stagepost-2026-05-04\n  stagepost backup --without compute,storage records-only",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, file := "", ""
+			to := ""
 			if len(args) == 1 {
-				name = args[0]
+				b.Name = args[0]
 			}
-			if filepath.Base(name) != name {
-				name, file = "", name
-				if _, err := os.Lstat(file); err == nil {
-					return job.Errorf(job.Conflict, "backup", "", "%s exists already", file)
+			if filepath.Base(b.Name) != b.Name {
+				b.Name, to = "", b.Name
+				if _, err := os.Lstat(to); err == nil {
+					return job.Errorf(job.Conflict, "backup", "", "%s exists already: choose another name", to)
 				}
 			}
+			b.Actor = whoami(b.Actor)
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
-			b, err := withStore(ctx, c,
-				func(ctx context.Context, api *client.Client) (client.BackedUp, error) {
-					return api.Backup(ctx, client.Backup{Name: name})
-				},
-				func(ctx context.Context, k *keeper) (client.BackedUp, error) { return k.Backup(ctx, name) })
-			if err != nil {
-				return err
-			}
-			if file != "" {
-				if err := shift(b.File, file); err != nil {
-					return fmt.Errorf("the copy is in %s: %w", b.File, err)
-				}
-				b.File = file
-			}
-			if c.out.mode == modeJSON {
-				return c.out.json(b)
-			}
-			return c.out.table([]string{"FILE", "BYTES"}, [][]string{{b.File, strconv.FormatInt(b.Bytes, 10)}})
+			return c.makeBackup(ctx, b, to)
 		},
 	}
+	cmd.Flags().StringSliceVar(&b.Without, "without", nil, "parts to leave out: compute, storage")
+	cmd.Flags().StringVar(&b.Note, "note", "", "why, for the audit list")
+	c.complete(cmd, "without", parts...)
+	return cmd
 }
 
-// shift moves a file, to another file system too. The file is whole and on disk under its new name before the old one goes; a file that is there
-// is not replaced.
-func shift(from, to string) error {
-	if err := os.Link(from, to); err == nil {
-		return os.Remove(from)
-	}
-	in, err := os.Open(from)
+// makeBackup makes a backup, and moves it if it is to be elsewhere.
+func (c *cli) makeBackup(ctx context.Context, b client.Backup, to string) error {
+	done, err := withStore(ctx, c,
+		func(ctx context.Context, api *client.Client) (client.BackedUp, error) { return api.Backup(ctx, b) },
+		func(ctx context.Context, k *keeper) (client.BackedUp, error) { return k.Backup(ctx, b) })
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+	if to != "" {
+		if err := backup.Move(ctx, done.Dir, to); err != nil {
+			return fmt.Errorf("the backup is complete in %s, and stays there: %w", done.Dir, err)
+		}
+		done.Dir = to
 	}
-	if _, err = io.Copy(out, in); err == nil {
-		err = out.Sync()
+	return c.printBackup(&done)
+}
+
+// printBackup prints what a backup contains and what lies outside.
+func (c *cli) printBackup(b *client.BackedUp) error {
+	if c.out.mode == modeJSON {
+		return c.out.json(b)
 	}
-	if err = errors.Join(err, out.Close()); err != nil {
-		return errors.Join(err, os.Remove(to))
+	pairs := [][2]string{
+		{"backup", b.Dir}, {"installation", b.Installation}, {"moment", c.out.moment(b.Moment)}, {"files", strconv.FormatInt(b.Files, 10)},
+		{"bytes", strconv.FormatInt(b.Bytes, 10)}, {"left out", strings.Join(b.Without, ", ")}, {"not known", strings.Join(b.Unknown, ", ")},
 	}
-	return os.Remove(from)
+	for _, l := range b.Outside {
+		pairs = append(pairs, [2]string{"outside", l.Path + " (" + l.What + ")"})
+	}
+	return c.out.sheet(pairs)
 }

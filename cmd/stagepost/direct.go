@@ -35,7 +35,7 @@ func withStore[T any](ctx context.Context, c *cli, ask func(context.Context, *cl
 		return answer, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return look(ctx, &keeper{store: store, lives: lifeOf, dir: dir})
+	return look(ctx, &keeper{store: store, lives: lifeOf, dir: dir, settings: c.settings})
 }
 
 // served tells whether a server answers at the address in the data directory.

@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
-	"time"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
@@ -20,6 +16,9 @@ type keeper struct {
 	store *sqlite.Store
 	lives func(job.Kind) *lifecycle.Table
 	dir   string // the data directory
+
+	settings *settings // say what is backed up, and where to
+	backups  backups
 }
 
 var _ server.Keeper = (*keeper)(nil)
@@ -57,30 +56,4 @@ func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) 
 		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
 	}
 	return c, err
-}
-
-var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-
-// Backup copies the store to a new file in the backup directory.
-func (k *keeper) Backup(ctx context.Context, name string) (client.BackedUp, error) {
-	if name == "" {
-		name = "stagepost-" + time.Now().UTC().Format("20060102T150405Z") + ".db"
-	}
-	if !backupName.MatchString(name) {
-		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain file name (letters, digits, dot, dash, underscore)", name)
-	}
-	dir := filepath.Join(k.dir, "backups")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
-	}
-	b := client.BackedUp{File: filepath.Join(dir, name)}
-	if err := k.store.Backup(ctx, b.File); err != nil {
-		return client.BackedUp{}, err
-	}
-	info, err := os.Stat(b.File)
-	if err != nil {
-		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
-	}
-	b.Bytes = info.Size()
-	return b, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -23,6 +24,7 @@ func (r *running) bindMetrics(files *sqlite.Store) {
 	from := metrics.Sources{Engine: r.Engine, Watching: r.server.Watching, Disks: r.disks}
 	if files != nil {
 		from.Waiting = files.Waiting
+		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}
 	if r.compute != nil {
 		from.Agents = r.compute.standing

@@ -51,6 +51,7 @@ type running struct {
 	http     *http.Server
 	apps     []application
 	compute  *computeApp   // nil: none
+	backups  *schedule     // nil: the store keeps nothing
 	tokens   *token.Tokens // nil: none
 	closers  []io.Closer   // closed in reverse order at the end
 	stop     context.CancelFunc
@@ -212,7 +213,11 @@ func (r *running) assemble(s *settings) error {
 		o.Tokens = r.tokens
 	}
 	if files != nil {
-		o.Keeper = &keeper{store: files, lives: r.Engine.Life, dir: r.Data}
+		k := &keeper{store: files, lives: r.Engine.Life, dir: r.Data, settings: s}
+		if err := r.openBackups(s, k); err != nil {
+			return err
+		}
+		o.Keeper, o.Warn = k, func() []string { return r.backups.warnings(time.Now()) }
 	}
 	r.server = server.New(o)
 	r.bindMetrics(files)
@@ -262,6 +267,9 @@ func (r *running) run(l, aside net.Listener) {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	r.serveMetrics(ctx, aside)
+	if r.backups != nil {
+		r.stopped.Go(func() { r.backups.run(ctx) })
+	}
 	r.stopped.Go(func() {
 		if err := r.Engine.Run(ctx); err != nil && ctx.Err() == nil { // stopped before it had begun is stopped
 			r.fail(fmt.Errorf("engine: %w", err))

@@ -43,6 +43,10 @@ type settings struct {
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
 	Hosts         string        `name:"hosts" for:"serve" doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
+	BackupDir     string        `name:"backup.dir" for:"serve" doc:"directory of backups, which must exist; defaults to backups in the data directory"`
+	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
+	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`
+	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
 	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost token new); defaults to none: whoever reaches the server may do everything"`
@@ -105,6 +109,7 @@ const shared = ""
 type setting struct {
 	Name, Short, For, Default, Doc string
 	unit                           string   // "bytes" for a size
+	zero                           string   // the word for 0, which is refused as a number; empty: there is none
 	choices                        []string // the only values there are; empty: any
 	secret                         bool     // the value is shown to nobody
 	value                          reflect.Value
@@ -118,6 +123,9 @@ func (s setting) env() string {
 
 // String gives the value as it would stand in the environment.
 func (s setting) String() string {
+	if s.zero != "" && s.value.IsZero() {
+		return s.zero
+	}
 	switch v := s.value.Interface().(type) {
 	case time.Duration:
 		return quantity.FormatDuration(v)
@@ -143,6 +151,10 @@ func (s setting) shown() string {
 
 // set reads a value from text.
 func (s setting) set(text string) error {
+	if s.zero != "" && text == s.zero {
+		s.value.SetZero()
+		return nil
+	}
 	var err error
 	switch s.value.Interface().(type) {
 	case string:
@@ -173,6 +185,9 @@ func (s setting) set(text string) error {
 		if err == nil && n < 0 {
 			err = errors.New("it must not be negative")
 		}
+	}
+	if err == nil && s.zero != "" && s.value.IsZero() {
+		err = fmt.Errorf("it must be more than 0, or %s", s.zero)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %q: %w", s.Name, text, err)
@@ -213,7 +228,7 @@ func (s *settings) all() []setting {
 		tag := v.Type().Field(i).Tag
 		if name := tag.Get("name"); name != "" {
 			one := setting{Name: name, Short: tag.Get("short"), For: tag.Get("for"), Default: tag.Get("default"), Doc: tag.Get("doc"), value: v.Field(i)}
-			one.unit, one.secret = tag.Get("unit"), hides(name)
+			one.unit, one.zero, one.secret = tag.Get("unit"), tag.Get("zero"), hides(name)
 			if c := tag.Get("choices"); c != "" {
 				one.choices = strings.Split(c, " ")
 			}

@@ -22,6 +22,7 @@ type Sources struct {
 	Engine   *engine.Engine
 	Waiting  func() int                                      // operations that wait for the store's commit loop; nil leaves them out
 	Watching func() int                                      // open event streams; nil leaves them out
+	Backups  func() (last time.Time, every time.Duration)    // the newest backup's moment, and the time between scheduled ones; nil leaves them out
 	Agents   func() []Agent                                  // who runs compute jobs; nil leaves them out
 	Disks    func() map[string]string                        // directories by the name of what lies there
 	Space    func(dir string) (free, total int64, err error) // defaults to asking the file system
@@ -50,6 +51,7 @@ type state struct {
 	jobs, claimed, bytes, oldest *prometheus.Desc
 	holds, slots, used           *prometheus.Desc
 	stalled, frozen              *prometheus.Desc
+	backup, interval             *prometheus.Desc
 	waiting, watching            *prometheus.Desc
 	pending, due, age            *prometheus.Desc
 	free, size                   *prometheus.Desc
@@ -73,6 +75,8 @@ func newState(o Options) *state {
 		used:     desc("slots_used", "Steps that run."),
 		stalled:  desc("sweep_stalled_seconds", "How long the engine's sweep has got nothing done."),
 		frozen:   desc("retention_frozen", "1 while nothing is cleared away because the wall clock jumped."),
+		backup:   desc("backup_last_timestamp_seconds", "Moment whose state the newest backup has, as a Unix time; 0: there is none."),
+		interval: desc("backup_interval_seconds", "Time between scheduled backups; 0: none are made."),
 		waiting:  desc("commit_queue", "Operations that wait for the store's commit loop."),
 		watching: desc("event_streams", "Open event streams."),
 		pending:  desc("outbox_pending", "Messages that were neither delivered nor given up, counted up to 10000."),
@@ -89,7 +93,7 @@ func newState(o Options) *state {
 // Describe is part of prometheus.Collector.
 func (s *state) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{
-		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
+		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
 	}, s.agents.all()...) {
 		c <- d
 	}
@@ -121,6 +125,11 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 	put(s.used, float64(used))
 	put(s.stalled, from.Engine.Stalled().Seconds())
 	put(s.frozen, map[bool]float64{true: 1}[from.Engine.Frozen()])
+	if from.Backups != nil {
+		last, every := from.Backups()
+		put(s.backup, max(0, float64(last.UnixMilli())/1000))
+		put(s.interval, every.Seconds())
+	}
 	if from.Waiting != nil {
 		put(s.waiting, float64(from.Waiting()))
 	}

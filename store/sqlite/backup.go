@@ -74,12 +74,15 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 	return syncFile(file)
 }
 
+// noHead notes in a copy that it has no head file.
+const noHead = "PRAGMA synchronous = FULL; UPDATE head SET series = '', copied = 1"
+
 // leave notes in a copy that it has no head file: it gets one where it is opened.
 func (s *Store) leave(file string) error {
 	c, err := conn.Open(file, conn.ReadWrite, s.options.vfs)
 	if err != nil {
 		return err
 	}
-	err = c.Exec("PRAGMA synchronous = FULL; UPDATE head SET series = '', copied = 1")
+	err = c.Exec(noHead)
 	return errors.Join(err, c.Close())
 }

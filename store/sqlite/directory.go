@@ -12,6 +12,7 @@ import (
 const (
 	database = "stagepost.db"
 	marker   = "has-data"
+	restore  = "restoring" // a restore into the directory has not ended
 )
 
 // prepareDir makes the directory and an empty database file, both for this user only. It refuses a directory that had a database
@@ -19,6 +20,10 @@ const (
 func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
+	}
+	if _, err := os.Stat(filepath.Join(dir, restore)); err == nil {
+		return job.Errorf(job.Internal, "open", "", "%s is not whole: a restore into it has not ended; if none is at work, remove the directory and"+
+			" restore again (stagepost restore BACKUP --data DIR)", dir)
 	}
 	file := filepath.Join(dir, database)
 	info, err := os.Stat(file)

@@ -18,6 +18,9 @@ var migrations embed.FS
 // schemaVersion is the newest version this binary knows.
 const schemaVersion = 4
 
+// Schema is the newest schema that this program reads and writes.
+func Schema() int { return schemaVersion }
+
 // migrate brings the schema to schemaVersion. A database that is newer is refused with kind Internal.
 func migrate(c *conn.Conn) error {
 	if err := c.Exec("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT"); err != nil {

@@ -52,6 +52,9 @@ func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 	if err == nil {
 		err = to.Exec("PRAGMA journal_mode = DELETE") // a log beside it would be a file of its own
 	}
+	if err == nil {
+		err = headless(to)
+	}
 	if err = errors.Join(err, to.Close()); err == nil {
 		err = syncFile(file)
 	}
@@ -59,6 +62,19 @@ func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 		return fail(errors.Join(err, os.Remove(file)))
 	}
 	return nil
+}
+
+// headless notes in a copied store that it has no head file: it gets one where it is opened. Databases of others have no table for that.
+func headless(c *conn.Conn) error {
+	store := false
+	err := each(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('head', 'job_made')", func(s *conn.Stmt) error {
+		store = s.GetInt(0) == 2
+		return nil
+	})
+	if err != nil || !store {
+		return err
+	}
+	return c.Exec(noHead)
 }
 
 // Close ends the snapshot.

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// lastBackupName is the file in the data directory that says where the last backup is.
+const lastBackupName = "last-backup.json"
+
+// lastBackup is the content of that file.
+type lastBackup struct {
+	Moment time.Time `json:"moment"`
+	Dir    string    `json:"dir,omitempty"`  // the backup directory of the last scheduled one
+	Name   string    `json:"name,omitempty"` // of its set
+}
+
+// backups makes backups of one data directory, one after another.
+type backups struct{ busy sync.Mutex }
+
+// backupDir is the directory of backups. One that the settings name must be there: it may be a mount point whose file system is missing.
+func (k *keeper) backupDir() (string, error) {
+	if k.settings.BackupDir != "" {
+		dir, err := filepath.Abs(k.settings.BackupDir)
+		if err != nil {
+			return "", err
+		}
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return "", job.Errorf(job.Unavailable, "backup", "", "backup.dir: %s does not exist: mount its file system, or make the directory once (mkdir %s)", dir, dir)
+		}
+		return dir, nil
+	}
+	dir := filepath.Join(k.dir, "backups")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	return dir, nil
+}
+
+// Backup makes a set in the backup directory and enters it in the audit list.
+func (k *keeper) Backup(ctx context.Context, b client.Backup) (client.BackedUp, error) {
+	return k.backUp(ctx, b, lifecycle.Operator)
+}
+
+func (k *keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor) (client.BackedUp, error) {
+	if b.Name == "" {
+		b.Name = backup.NameAt("backup-", time.Now())
+	}
+	if !backupName.MatchString(b.Name) {
+		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain name (letters, digits, dot, dash, underscore)", b.Name)
+	}
+	for _, part := range b.Without {
+		if !slices.Contains(parts, part) {
+			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(parts, ", "))
+		}
+	}
+	if !k.backups.busy.TryLock() {
+		return client.BackedUp{}, job.Errorf(job.Conflict, "backup", "", "a backup is being made already: wait until it is complete")
+	}
+	defer k.backups.busy.Unlock()
+	dir, err := k.backupDir()
+	if err != nil {
+		return client.BackedUp{}, err
+	}
+	from, err := k.source(ctx)
+	if err != nil {
+		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	m, err := backup.Write(ctx, from, backup.Options{Dir: dir, Name: b.Name, Without: append([]string{}, b.Without...), Now: time.Now})
+	if err != nil {
+		return client.BackedUp{}, err
+	}
+	done := backedUp(filepath.Join(dir, b.Name), m)
+	if err := k.enter(ctx, by, b.Actor, b.Note, done.Dir); err != nil {
+		return done, err
+	}
+	l := k.last()
+	if l.Moment = m.Moment; by == lifecycle.Engine { // others may be moved elsewhere
+		l.Dir, l.Name = dir, b.Name
+	}
+	return done, k.noteLast(l)
+}
+
+// backedUp tells of a set.
+func backedUp(dir string, m *backup.Manifest) client.BackedUp {
+	b := client.BackedUp{
+		Dir: dir, ID: m.ID, Installation: m.Installation, Moment: m.Moment, Frozen: m.Frozen, Files: m.Files, Bytes: m.Bytes, Without: m.Without, Unknown: m.Unknown,
+		Outside: []client.Location{},
+	}
+	for _, l := range m.Outside {
+		b.Outside = append(b.Outside, client.Location(l))
+	}
+	return b
+}
+
+// enter enters a backup in the audit list.
+func (k *keeper) enter(ctx context.Context, by lifecycle.Actor, actor, note, object string) error {
+	if actor == "" {
+		actor = whoami("")
+	}
+	results, err := k.store.Commit(ctx, job.Change{Event: "backup", By: by, Actor: actor, Note: note, At: time.Now(), Set: job.Fields{Message: &object}})
+	if err == nil {
+		err = results[0].Err
+	}
+	return err
+}
+
+// noteLast remembers a backup in the data directory.
+func (k *keeper) noteLast(l lastBackup) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(k.dir, lastBackupName)
+	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// last tells of the last backup; zero if there was none. A file that cannot be read is as none: it only dates an alarm.
+func (k *keeper) last() (l lastBackup) {
+	if text, err := os.ReadFile(filepath.Join(k.dir, lastBackupName)); err != nil || json.Unmarshal(text, &l) != nil {
+		return lastBackup{}
+	}
+	return l
+}
+
+// scheduled makes a backup by the settings, and removes those that are too many.
+func (k *keeper) scheduled(ctx context.Context) error {
+	dir, err := k.backupDir()
+	if err != nil {
+		return err
+	}
+	if l := k.last(); l.Dir == dir {
+		if _, gone := os.Stat(filepath.Join(dir, l.Name)); gone != nil {
+			if all, err := backup.List(dir, k.store.Installation()); err == nil && len(all) == 0 {
+				return job.Errorf(job.Unavailable, "backup", "",
+					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file system, or make one by hand (stagepost backup)", dir, l.Name)
+			}
+		}
+	}
+	b := client.Backup{Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule"}
+	if k.settings.BackupWithout != "" {
+		b.Without = strings.Split(k.settings.BackupWithout, ",")
+	}
+	if _, err := k.backUp(ctx, b, lifecycle.Engine); err != nil {
+		return err
+	}
+	_, err = backup.Prune(dir, k.store.Installation(), k.settings.BackupKeep)
+	return err
+}

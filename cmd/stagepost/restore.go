@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/backup"
+)
+
+func (c *cli) restore() *cobra.Command {
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "restore BACKUP --data NEW",
+		Short: "Make a data directory of a backup",
+		Long: `Checks a backup made by stagepost backup, every file against its digest, and then makes the data directory NEW of it, which must not exist or be empty. A
+backup with a missing, changed or added file, a database of another moment or installation, or from a newer version is refused, and nothing is written. With
+--check nothing is written either way. If the restore is interrupted, no server starts on NEW: remove it and restore again.
+
+The restored directory is the same installation: never run it beside the one that it was made of. What the backup refers to and does not contain is printed:
+storage locations must be there before a server starts; files of the configuration are in NEW/outside.`,
+		Example: "  stagepost restore /mnt/backup/stagepost-2026-05-04 --data /srv/stagepost-new\n  stagepost restore --check /mnt/backup/stagepost-2026-05-04",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !check && !cmd.Flags().Changed("data") {
+				return usagef("name the new data directory with --data NEW")
+			}
+			ctx, cancel := c.patient(cmd)
+			defer cancel()
+			set := args[0]
+			var m *backup.Manifest
+			var err error
+			if check {
+				m, err = backup.Check(ctx, set, setReader())
+			} else {
+				m, err = backup.Restore(ctx, set, c.settings.Data, setReader())
+			}
+			if err != nil {
+				return err
+			}
+			done := backedUp(set, m)
+			if err := c.printBackup(&done); err != nil || check {
+				return err
+			}
+			c.afterRestore(m)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&check, "check", false, "check the backup only")
+	return cmd
+}
+
+// afterRestore says what a person has to see to before a server starts.
+func (c *cli) afterRestore(m *backup.Manifest) {
+	c.note("%s is whole. Never run it beside the installation that it was made of.", c.settings.Data)
+	for _, l := range m.Outside {
+		c.note("outside: %s (%s) must be there before the server starts", l.Path, l.What)
+	}
+	if slices.Contains(m.Without, "storage") {
+		c.note("the backup was made without stored objects: copy them to %s before the server starts", filepath.Join(c.settings.Data, "storage"))
+	}
+	if outside := filepath.Join(c.settings.Data, backup.OutsideName); exists(outside) {
+		c.note("configuration that lay elsewhere is in %s: put it back if it is lost there", outside)
+	}
+	c.note("next: stagepost verify --data %s", c.settings.Data)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
