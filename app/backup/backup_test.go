@@ -64,7 +64,7 @@ func newSite(t *testing.T) *site {
 	}
 	for name, text := range map[string]string{
 		"a.db": "database a", "b.db": "database b", "work/1/payload": "first", "work/1/list": "payload\n", "results/r": "result", "head": "7",
-		"logs/1.log": "line\n", "trash/old": "old", "stranger": "somebody's", "work/empty/": "",
+		"logs/1.log": "line\n", "trash/old": "old", "stranger": "somebody's", "work/empty/": "", "work/1/lock": "claim 1",
 	} {
 		s.put(name, text)
 	}
@@ -196,12 +196,13 @@ func TestOneMoment(t *testing.T) {
 			t.Error(err)
 		}
 		s.put("head", "8")
+		s.put("work/1/lock", "claim 2") // in place
 		s.put("a.db", "database a, later")
 		s.put("work/2/payload", "second")
 	}
 	s.write(dir, "set")
 	got := restored(t, filepath.Join(dir, "set"))
-	for _, name := range []string{"work/1/payload", "work/1/list", "a.db"} {
+	for _, name := range []string{"work/1/payload", "work/1/list", "work/1/lock", "a.db"} {
 		if got[name] != want[name] {
 			t.Errorf("%s: %q, want %q", name, got[name], want[name])
 		}

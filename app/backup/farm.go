@@ -94,40 +94,80 @@ func (f *farm) pin(names []fs.DirEntry) error {
 	return nil
 }
 
-// links links all files of entries. Lists that grow name files that were there before: so all sizes are read before the first link is made, and
-// no more than that is copied.
+// links links all files of entries. Lists that grow name files that were there before: so all sizes are read, and small files copied, before the
+// first link is made, and no more than that is taken.
 func (f *farm) links(names []string) error {
 	seen := map[string]fs.FileInfo{}
 	err := f.walk(names, func(name string, info fs.FileInfo) error {
-		if info.Mode().IsRegular() {
-			seen[name] = info
+		to := filepath.Join(f.dir, name)
+		if info.IsDir() {
+			return os.MkdirAll(to, 0o700)
 		}
-		return nil
+		if !info.Mode().IsRegular() {
+			return nil
+		}
+		seen[name] = info
+		if info.Size() > smallFile {
+			return nil
+		}
+		return f.took(name, copySmall(filepath.Join(f.source.Data, name), to))
 	})
 	if err != nil {
 		return err
 	}
 	return f.walk(names, func(name string, info fs.FileInfo) error {
 		from, to := filepath.Join(f.source.Data, name), filepath.Join(f.dir, name)
+		before := seen[name]
+		same := before != nil && os.SameFile(before, info)
 		switch {
 		case info.IsDir():
 			return os.MkdirAll(to, 0o700)
+		case same && before.Size() <= smallFile:
+			return nil
 		case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0: // sockets, pipes and the like
 			return nil
 		}
+		if before != nil && !same { // replaced meanwhile
+			if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
 		f.sizes[name] = info.Size()
-		if before := seen[name]; before != nil && os.SameFile(before, info) {
+		if same {
 			f.sizes[name] = before.Size()
 		}
-		if err := os.Link(from, to); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				delete(f.sizes, name)
-				return nil
-			}
-			f.direct = append(f.direct, name) // on another file system, somebody else's, or there are no links here
-		}
-		return nil
+		return f.took(name, os.Link(from, to))
 	})
+}
+
+// took notes how a file was taken. What cannot be linked is on another file system, somebody else's, or there are no links here.
+func (f *farm) took(name string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
+		delete(f.sizes, name)
+	} else if err != nil {
+		f.direct = append(f.direct, name)
+	}
+	return nil
+}
+
+// smallFile is the size up to which files are copied at the moment instead of linked: locks and counters are written in place, and a link would show
+// what was written later.
+const smallFile = 512
+
+// copySmall copies a small file. Its time is that of the file, for the set.
+func copySmall(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		return err
+	}
+	return errors.Join(os.Chmod(to, info.Mode().Perm()), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
 // walk calls do for everything in entries of the data directory that is still there when it comes to it.
@@ -141,8 +181,13 @@ func (f *farm) walk(names []string, do func(name string, info fs.FileInfo) error
 }
 
 // walk calls do for a file or directory below root and all that is in it. What is removed meanwhile is passed over.
+// A symbolic link to a directory is followed where the walk begins, for an operator may have put an entry elsewhere, and nowhere else.
 func walk(root, name string, do func(name string, info fs.FileInfo) error) error {
-	return filepath.WalkDir(filepath.Join(root, name), func(path string, d fs.DirEntry, err error) error {
+	from := filepath.Join(root, name)
+	if info, err := os.Stat(from); err == nil && info.IsDir() {
+		from += string(filepath.Separator)
+	}
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -120,6 +120,9 @@ func (w *writer) headOf(name, version string) error {
 			continue
 		}
 		info, err := d.Info()
+		if now, gone := os.Stat(filepath.Join(w.Data, name, d.Name())); gone == nil { // its content may be another version's, its mode and time do
+			info = now
+		}
 		if err == nil {
 			err = w.one(filepath.Join(dir, d.Name()), inData(filepath.ToSlash(filepath.Join(name, d.Name()))), info, -1, "")
 		}
