@@ -92,7 +92,7 @@ func below(dir, path string) (string, bool) {
 // storagePlaces names all storage locations: those of the profiles, and those that the inventory refers to.
 func storagePlaces(ctx context.Context, s *settings, data string) ([]string, error) {
 	var places []string
-	if profiles, err := openProfiles(s, data); err == nil { // else the inventory alone: mistakes in profiles are told by others
+	if profiles, err := openProfiles(s, data); err == nil { // else the inventory alone: health and the log name mistakes in profiles
 		for _, id := range profiles.IDs() {
 			if p, ok := profiles.Get(id); ok {
 				places = append(places, p.Storage...)

@@ -31,6 +31,7 @@ func durableData() []backup.Entry {
 		{Name: "uploads", How: backup.Linked, Part: "compute", What: "resumable uploads"},
 		{Name: "site", How: backup.Linked, What: "the depositor's web site of `stagepost demo`"},
 		{Name: "demo.json", How: backup.Linked, What: "the address of that site"},
+		{Name: "given-back.zip", How: backup.Linked, What: "the package that `stagepost demo` fetched"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
 		{Name: "mail", How: backup.Late, What: "mails, unless `mail.smtp` is set"},
 		{Name: backup.OutsideName, How: backup.Late, What: "configuration from elsewhere that a restore brought"},

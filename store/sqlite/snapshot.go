@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
-// Freeze runs do between two commits: commits of others wait until it returns, reads go on. Whoever copies several databases and files does it
-// in here as far as they must agree, and quickly: claims are not renewed meanwhile. It gives the error of do.
+// Freeze runs do between two commits: commits of others wait until it returns, reads go on. A backup takes the moment of several databases
+// and files in here, and quickly: claims are not renewed meanwhile. It gives the error of do.
 func (s *Store) Freeze(ctx context.Context, do func() error) error {
 	return s.do(ctx, true, func(*ledger.Ledger) error { return do() })
 }
