@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/report"
@@ -105,7 +104,7 @@ func (w *world) admit(t *testing.T, site *site, c *admission) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // no more than a guard
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
 	defer cancel()
 	if b, err = w.e.Await(ctx, b.ID, func(j *job.Job) bool { return j.Ended }); err != nil {
 		t.Fatal(err)

@@ -81,8 +81,8 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 	if err != nil && !errors.Is(err, inventory.ErrNotFound) {
 		return nil, err
 	}
-	if s.ark == "" && s.data.Unchanged && s.data.Identity != nil {
-		s.ark, s.head = s.data.Identity.ARK, s.data.Version
+	if same := s.data.Same; s.ark == "" && same != nil {
+		s.ark, s.head = same.ARK, same.Version
 	}
 	s.dir, err = a.look(j.Parent, id)
 	return s, err

@@ -166,7 +166,7 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	m = Metadata{Job: id, ARK: s.ark, Version: s.head, Note: s.gone()}
-	if who := s.data.Identity; who != nil {
+	if who, _ := s.data.object(); who != nil {
 		m.ARK, m.Embargo = cmp.Or(s.ark, who.ARK), who.Embargo
 	}
 	read := func(open func(string) (io.ReadCloser, error)) error {
@@ -196,7 +196,7 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 		return m, read(func(name string) (io.ReadCloser, error) { return s.dir.Open(name) })
 	}
 	m.Source = "submission"
-	who := s.data.Identity
+	who, _ := s.data.object()
 	if who == nil {
 		who = &identity{
 			ARK: printable(s.spec.PrimaryID), Title: printable(s.spec.Title), Creator: printable(s.spec.Creator), Date: printable(s.spec.Date),

@@ -61,11 +61,12 @@ func (t *task) notify(ctx context.Context) error {
 // tell calls the callback once, signed as Standard Webhooks has it.
 func (t *task) tell(ctx context.Context, p *profile.Profile) error {
 	j := t.Job()
+	who, version := t.data.object()
 	news := News{
-		Job: j.ID, Batch: j.Parent, State: string(Completed), Version: t.data.Version, Files: t.data.Files, Bytes: t.data.Size,
+		Job: j.ID, Batch: j.Parent, State: string(Completed), Version: version, Files: t.data.Files, Bytes: t.data.Size,
 		Submitter: t.spec.Submitter, Profile: p.ID,
 	}
-	if who := t.data.Identity; who != nil {
+	if who != nil {
 		news.ARK, news.LocalIDs, news.Title = who.ARK, who.LocalIDs, who.Title
 	}
 	body, err := json.Marshal(news)

@@ -16,11 +16,16 @@ func (t *task) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if t.data.Same != nil {
+		return nil
+	}
 	who := t.data.Identity
 	if who == nil || len(t.data.Places) == 0 {
 		return job.Errorf(job.Internal, "record", t.Job().ID, "nothing was stored")
 	}
 	if t.data.Unchanged {
+		t.data.Same = &sameObject{identity: *who, Version: t.data.Version}
+		t.data.Unchanged, t.data.Identity, t.data.Version, t.data.Places = false, nil, 0, nil
 		return nil
 	}
 	j := t.Job()

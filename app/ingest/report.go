@@ -93,7 +93,8 @@ func addJob(r *report.Batch, j *job.Job) error {
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL, LocalIDs: s.LocalIDs,
 		Title: s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
-	if who := d.Identity; who != nil {
+	who, version := d.object()
+	if who != nil {
 		one.ARK, one.Title = who.ARK, who.Title
 		if len(who.LocalIDs) > 0 {
 			one.LocalIDs = who.LocalIDs
@@ -107,7 +108,7 @@ func addJob(r *report.Batch, j *job.Job) error {
 		one.Cause, one.Message = "", "" // what it waits for is no news for long
 	case j.Outcome == lifecycle.OK:
 		r.Completed++
-		one.Version, one.Files, one.Bytes = d.Version, d.Files, d.Size
+		one.Version, one.Files, one.Bytes = version, d.Files, d.Size
 	default:
 		r.Failed++
 		one.FailedIn = j.Origin

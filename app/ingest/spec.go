@@ -64,10 +64,25 @@ type jobData struct {
 	Identity  *identity         `json:"identity,omitempty"`
 	Places    []inventory.Place `json:"places,omitempty"`
 	Version   int               `json:"version,omitempty"`
-	Unchanged bool              `json:"unchanged,omitempty"` // Version is an earlier job's: the object was stored already, as it is
+	Unchanged bool              `json:"unchanged,omitempty"` // between Storing and Recording: Version is an earlier job's, see Same
+	Same      *sameObject       `json:"same,omitempty"`      // instead of Identity, Version and Places, of a job that added no version
 	List      string            `json:"list,omitempty"`      // of the files of the version that was stored
 	Warning   string            `json:"warning,omitempty"`
 	Warnings  []string          `json:"warnings,omitempty"` // what is odd in what was handed in, and no reason to refuse it
+}
+
+// sameObject is an object that was stored already as the job brought it. The job has no version, so its record names none as its own.
+type sameObject struct {
+	identity
+	Version int `json:"version"`
+}
+
+// object gives who the object is and its version, whether the job added that or found it; nil and 0 before they are known.
+func (d *jobData) object() (*identity, int) {
+	if d.Same != nil {
+		return &d.Same.identity, d.Same.Version
+	}
+	return d.Identity, d.Version
 }
 
 // identity is who and what an object is.

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,6 +55,11 @@ func TestUnchangedIsNotStoredAgain(t *testing.T) {
 		}
 		if o := w.object(j.ARK); o.Head != c.version || len(o.Versions) != c.version {
 			t.Errorf("%s: got %+v", c.about, o)
+		}
+		record, err := w.store.Get(t.Context(), j.Job)
+		var d jobData
+		if err != nil || json.Unmarshal(record.Data, &d) != nil || (d.Same != nil) != c.again || (d.Identity == nil) != c.again || (d.Version == 0) != c.again || (len(d.Places) == 0) != c.again {
+			t.Errorf("%s: the record says %+v, %v", c.about, d, err)
 		}
 		if locks, err := w.Locks(t.Context()); err != nil || len(locks) > 0 {
 			t.Errorf("%s: locks %v, %v", c.about, locks, err)

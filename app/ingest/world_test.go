@@ -130,6 +130,9 @@ func testProfile() profile.Profile {
 	return profile.Profile{ID: "test", Collection: "maps", Owner: "library", Networks: []string{"127.0.0.0/8", "::1/128"}, Notification: []string{"curator@example.org"}}
 }
 
+// guard ends a test that hangs. It measures nothing: machines may be as slow as they like.
+const guard = 3 * time.Minute
+
 func plenty(string) (int64, int64, error) { return 1 << 50, 1 << 50, nil }
 
 func options(t *testing.T, dir string, profiles ...profile.Profile) Options {
