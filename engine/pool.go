@@ -69,3 +69,10 @@ func (e *Engine) Slots() (used, total int) {
 	}
 	return len(e.running), total // not what is not free: a look for jobs takes slots for a moment
 }
+
+// SlotsFor returns how many steps of a kind may run at once.
+func (e *Engine) SlotsFor(k job.Kind) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.poolOf(k).total
+}

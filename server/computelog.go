@@ -46,11 +46,11 @@ func (s *Server) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := l.place(stream, offset, r.Header.Get("Last-Event-ID")); err != nil {
 		return err
 	}
-	if s.watching.Add(1) > int64(s.Watchers) {
-		s.watching.Add(-1)
-		return job.Errorf(job.Unavailable, "logs", j.ID, "%d streams are open, which is the most", s.Watchers)
+	leave, err := s.watch(r)
+	if err != nil {
+		return err
 	}
-	defer s.watching.Add(-1)
+	defer leave()
 	if !l.follow && !l.asEvents { // an error is still an answer of its own
 		if l.first, err = app.Log(r.Context(), &j, l.streams[0], l.offsets[l.streams[0]], false); err != nil {
 			return logError(&j, err)

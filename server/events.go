@@ -40,11 +40,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.store.Get(r.Context(), id(r)); err != nil {
 		return err
 	}
-	if s.watching.Add(1) > int64(s.Watchers) {
-		s.watching.Add(-1)
-		return job.Errorf(job.Unavailable, "watch", id(r), "%d streams are open, which is the most", s.Watchers)
+	leave, err := s.watch(r)
+	if err != nil {
+		return err
 	}
-	defer s.watching.Add(-1)
+	defer leave()
 	changed, stop := s.hub.watch(id(r))
 	defer stop()
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -28,6 +28,11 @@ type guarded struct {
 
 func guard(t *testing.T) *guarded {
 	t.Helper()
+	return guardWith(t, func(*server.Options) {})
+}
+
+func guardWith(t *testing.T, change func(*server.Options)) *guarded {
+	t.Helper()
 	g := &guarded{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[token.Role]string{}}
 	for _, role := range token.Roles() {
 		owner := string(role)
@@ -41,7 +46,7 @@ func guard(t *testing.T) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.world = open(t, func(o *server.Options) { o.Tokens = tokens }, nil)
+	g.world = open(t, func(o *server.Options) { o.Tokens = tokens; change(o) }, nil)
 	return g
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -31,7 +32,7 @@ func Listen(ctx context.Context, address string, most int, authenticated bool) (
 	if most <= 0 {
 		most = 4096
 	}
-	return &bounded{Listener: l, room: make(chan struct{}, most), closed: make(chan struct{})}, nil
+	return &bounded{Listener: l, room: make(chan struct{}, most), closed: make(chan struct{}), from: map[netip.Addr]int{}, share: max(min(most, 16), most/4)}, nil
 }
 
 // Loopback tells whether an address HOST:PORT names the loopback.
@@ -50,12 +51,17 @@ func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
-// bounded accepts no more connections than it has room for; others wait in the kernel's queue.
+// bounded accepts no more connections than it has room for; others wait in the kernel's queue. One address has a quarter of them
+// (16 at least); its further ones are closed.
 type bounded struct {
 	net.Listener
 	room   chan struct{}
 	closed chan struct{}
 	once   sync.Once
+	share  int // connections of one address
+
+	mu   sync.Mutex         // guards from
+	from map[netip.Addr]int // open connections
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
@@ -64,12 +70,52 @@ func (b *bounded) Accept() (net.Conn, error) {
 	case <-b.closed:
 		return nil, net.ErrClosed
 	}
-	c, err := b.Listener.Accept()
-	if err != nil {
-		<-b.room
-		return nil, err
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			<-b.room
+			return nil, err
+		}
+		from := addressOf(c)
+		if b.enter(from) {
+			return &conn{Conn: c, free: func() { b.leave(from); <-b.room }}, nil
+		}
+		_ = c.Close()
 	}
-	return &conn{Conn: c, free: func() { <-b.room }}, nil
+}
+
+// addressOf returns the address that a connection comes from; of IPv6 the network of 64 bits, which is one site's.
+func addressOf(c net.Conn) netip.Addr {
+	a, err := netip.ParseAddrPort(c.RemoteAddr().String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	from := a.Addr().Unmap().WithZone("")
+	if from.Is6() {
+		if net, err := from.Prefix(64); err == nil {
+			from = net.Addr()
+		}
+	}
+	return from
+}
+
+// enter counts a connection, if its address may have one more.
+func (b *bounded) enter(from netip.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.from[from] >= b.share {
+		return false
+	}
+	b.from[from]++
+	return true
+}
+
+func (b *bounded) leave(from netip.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.from[from]--; b.from[from] == 0 {
+		delete(b.from, from)
+	}
 }
 
 func (b *bounded) Close() error {

@@ -80,6 +80,52 @@ func TestSlowClientsHinderNobody(t *testing.T) {
 	}
 }
 
+// TestConnectionsOfOneAddress: one address has a quarter of the connections; others are served beside it, and it is served again once one of
+// its connections ends.
+func TestConnectionsOfOneAddress(t *testing.T) {
+	w := open(t, nil, nil)
+	l, err := server.Listen(t.Context(), "127.0.0.1:0", 80, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := server.HTTP(w.server, discard)
+	go func() { _ = h.Serve(l) }()
+	defer h.Close()
+	served := func(from string) (net.Conn, bool) {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			return c, false
+		}
+		line, err := bufio.NewReader(c).ReadString('\n')
+		return c, err == nil && strings.Contains(line, "200")
+	}
+	var first net.Conn
+	for i := range 20 {
+		c, ok := served("127.0.0.2")
+		if !ok {
+			t.Fatalf("connection %d is not served", i+1)
+		}
+		first = c
+	}
+	if _, ok := served("127.0.0.2"); ok {
+		t.Error("a quarter and one more are served")
+	}
+	if _, ok := served("127.0.0.3"); !ok {
+		t.Error("another address is not served")
+	}
+	_ = first.Close()
+	for { // the server reads the end of the connection in its own time
+		if _, ok := served("127.0.0.2"); ok {
+			break
+		}
+	}
+}
+
 // TestConnectionsAreBounded fills the room and finds that it is free again afterwards.
 func TestConnectionsAreBounded(t *testing.T) {
 	w := open(t, nil, nil)

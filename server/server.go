@@ -39,7 +39,8 @@ type Options struct {
 	MaxBody   int64              // bytes of a JSON body; defaults to 8 MiB
 	MaxUpload int64              // bytes of a payload; defaults to 64 GiB
 	Leases    int                // records of leased jobs kept at hand for workers' reports; defaults to 100,000
-	Watchers  int                // event streams at once; defaults to 1000
+	Watchers  int                // event streams at once; defaults to 1000. One owner of tokens has a quarter
+	Requests  int                // requests of one owner of tokens at once; defaults to 1024
 	Log       *slog.Logger       // defaults to none
 
 	MetricsElsewhere bool // the metrics have an address of their own
@@ -82,6 +83,8 @@ type Server struct {
 	looks    *looks       // at flows
 	watching atomic.Int64 // open event streams
 	uploads  uploads
+	requests *crowd
+	streams  *crowd
 	making   chan struct{} // a place for each report that is being made
 	close    context.CancelFunc
 }
@@ -100,11 +103,14 @@ func New(o Options) *Server {
 	if o.Watchers <= 0 {
 		o.Watchers = 1000
 	}
+	if o.Requests <= 0 {
+		o.Requests = 1024
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
-		making: make(chan struct{}, mostReports)}
+		making: make(chan struct{}, mostReports), requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
 	for _, r := range Routes() {
 		s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
 	}
@@ -153,6 +159,16 @@ func (a *allowed) Header() http.Header         { return a.header }
 func (a *allowed) WriteHeader(status int)      { a.status = status }
 func (a *allowed) Write(b []byte) (int, error) { return len(b), nil }
 
+// attend carries out a request that was admitted, if its sender has not too many open.
+func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.requests.enter(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return route.handle(s, w, r)
+}
+
 // handler makes an http.Handler of a route.
 func (s *Server) handler(r Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -161,7 +177,7 @@ func (s *Server) handler(r Route) http.Handler {
 		}
 		admitted, err := s.admit(w, &r, q)
 		if err == nil {
-			err = r.handle(s, w, admitted)
+			err = s.attend(&r, w, admitted)
 		}
 		if err != nil {
 			s.fail(w, q, err)

@@ -117,6 +117,7 @@ type App struct {
 	engine    *engine.Engine
 	inventory *inventory.Inventory
 	room      *room
+	sources   *sources
 	line      *line
 	locks     locker                                                              // the inventory, but in tests of what locks are for
 	expect    func(head string) *string                                           // the head that storage must still have; tests let it be any
@@ -156,7 +157,7 @@ func New(o Options) (*App, error) {
 		options: o, log: o.Log, inventory: inv, stop: func() {}, putReport: putFile,
 		clients: map[string]outlet{}, late: make(chan struct{}, 1), roots: map[string]*storageRoot{},
 	}
-	a.room, a.line, a.locks = newRoom(a), newLine(), inv
+	a.room, a.line, a.locks, a.sources = newRoom(a), newLine(), inv, newSources(a)
 	a.expect = func(head string) *string { return &head }
 	return a, nil
 }
@@ -177,9 +178,9 @@ func (a *App) Works() []engine.Work {
 			Policy: outside,
 			Steps: map[lifecycle.State]engine.Step{
 				Pending:      a.phase(true, (*task).begin),
-				Estimating:   a.phase(true, (*task).estimate),
+				Estimating:   a.phase(true, a.fetching((*task).estimate)),
 				Provisioning: a.phase(false, (*task).provision),
-				Downloading:  a.phase(true, (*task).download),
+				Downloading:  a.phase(true, a.fetching((*task).download)),
 				Processing:   a.phase(true, (*task).process),
 				Storing:      a.phase(true, (*task).store),
 				Recording:    a.phase(true, (*task).record),

@@ -47,7 +47,7 @@ type settings struct {
 	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
 	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`
 	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
-	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once"`
+	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
 	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost token new); defaults to none: whoever reaches the server may do everything"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`

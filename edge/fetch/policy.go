@@ -23,7 +23,7 @@ type Policy struct {
 	MaxRedirects int
 	// ConnectTimeout bounds name lookup and dial, and then the TLS handshake. Defaults to 15 s.
 	ConnectTimeout time.Duration
-	// HeaderTimeout bounds the wait for the response header. Defaults to 60 s.
+	// HeaderTimeout bounds the wait for the response header. Defaults to 20 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout bounds the wait for the next bytes of a body. Defaults to 60 s.
 	IdleTimeout time.Duration
@@ -61,7 +61,7 @@ const headerBytes = 64 << 10
 func (p Policy) withDefaults() Policy {
 	def(&p.MaxBytes, 1<<40)
 	def(&p.ConnectTimeout, 15*time.Second)
-	def(&p.HeaderTimeout, 60*time.Second)
+	def(&p.HeaderTimeout, 20*time.Second)
 	def(&p.IdleTimeout, 60*time.Second)
 	def(&p.TotalTimeout, 24*time.Hour)
 	def(&p.RateWindow, 30*time.Second)

@@ -1,0 +1,175 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/edge/fetch"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// causeSource is the code of the wait for a share of the slots in which files are fetched.
+const causeSource = "source"
+
+// mostHosts is how many hosts of one object count.
+const mostHosts = 16
+
+// silentFor is how long a host counts as silent after a request to it ended without an answer.
+const silentFor = 10 * time.Minute
+
+// sources shares the slots in which files are fetched among hosts and owners: one of them may use three quarters of the slots, and
+// a host that did not answer an eighth, so that a silent server leaves slots to others.
+type sources struct {
+	app  *App
+	most func(slots int, silent bool) int // slots for one host or owner
+
+	mu     sync.Mutex           // guards the rest
+	busy   map[string]int       // jobs that fetch, by host and by owner
+	silent map[string]time.Time // by host: when it last did not answer
+	line   []queuer             // who waits, in order of arrival
+}
+
+// queuer is a job that waits for a share.
+type queuer struct {
+	id   job.ID
+	keys []string
+}
+
+func newSources(a *App) *sources {
+	return &sources{app: a, most: share, busy: map[string]int{}, silent: map[string]time.Time{}}
+}
+
+// share returns how many slots one host or owner may use.
+func share(slots int, silent bool) int {
+	if silent {
+		return max(1, slots/8)
+	}
+	return max(1, slots-slots/4)
+}
+
+// fetching runs a step that asks the servers of its files, once it has a share of the slots.
+func (a *App) fetching(do func(*task, context.Context) error) func(*task, context.Context) error {
+	return func(t *task, ctx context.Context) error {
+		j := t.Job()
+		keys, err := t.sources()
+		if err != nil {
+			return err
+		}
+		if b := a.sources.enter(&j, keys); b != nil {
+			return engine.Wait(*b)
+		}
+		err = do(t, ctx)
+		a.sources.leave(ctx, keys, err)
+		return err
+	}
+}
+
+// sources names the owner of the object and the hosts of its files. The order is that of the manifest.
+func (t *task) sources() ([]string, error) {
+	var keys []string
+	if owner := t.Job().Owner; owner != "" {
+		keys = append(keys, "owner "+owner)
+	}
+	for w, err := range t.wanted() {
+		if err != nil {
+			return nil, err
+		}
+		u, err := url.Parse(w.url)
+		if err != nil || u.Host == "" {
+			continue // the step refuses it
+		}
+		if key := "host " + strings.ToLower(u.Host); !slices.Contains(keys, key) {
+			if keys = append(keys, key); len(keys) > mostHosts {
+				break
+			}
+		}
+	}
+	return keys, nil
+}
+
+// enter takes a share for a job, or says who uses it.
+func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(j.ID)
+	key, full := s.full(keys)
+	if !full {
+		for _, key := range keys {
+			s.busy[key]++
+		}
+		return nil
+	}
+	s.line = append(s.line, queuer{j.ID, keys})
+	return &engine.Blocker{
+		Code: causeSource, Sentence: fmt.Sprintf("%d jobs fetch files of the %s: that is its share of the slots", s.busy[key], key),
+		Until: s.app.engine.Clock().Now().Add(5 * s.app.pause()), Holder: key, Remedy: "wait for one of them to end, or start the server with more slots",
+	}
+}
+
+// full returns the first key whose share is used up.
+func (s *sources) full(keys []string) (key string, full bool) {
+	slots := s.app.engine.SlotsFor(JobKind)
+	now := s.app.engine.Clock().Now()
+	for _, key := range keys {
+		last, silent := s.silent[key]
+		if s.busy[key] >= s.most(slots, silent && now.Sub(last) < silentFor) {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// leave gives a share back, and wakes the first job in the line that has room now.
+func (s *sources) leave(ctx context.Context, keys []string, failed error) {
+	if next := s.next(keys, failed); next != "" {
+		_ = s.app.engine.Nudge(context.WithoutCancel(ctx), next, causeSource) // a hint: it looks by itself
+	}
+}
+
+func (s *sources) next(keys []string, failed error) job.ID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.judge(keys, failed)
+	for _, key := range keys {
+		if s.busy[key]--; s.busy[key] <= 0 {
+			delete(s.busy, key)
+		}
+	}
+	for i, q := range s.line {
+		if _, full := s.full(q.keys); !full {
+			s.line = slices.Delete(s.line, i, i+1)
+			return q.id
+		}
+	}
+	return ""
+}
+
+// judge notes which of the hosts did not answer.
+func (s *sources) judge(keys []string, failed error) {
+	var e *fetch.Error
+	silent := ""
+	if errors.As(failed, &e) && e.Kind == fetch.Network && !errors.Is(failed, context.Canceled) {
+		if u, err := url.Parse(e.URL); err == nil {
+			silent = "host " + strings.ToLower(u.Host)
+		}
+	}
+	for _, key := range keys {
+		if key == silent {
+			s.silent[key] = s.app.engine.Clock().Now()
+		} else if failed == nil {
+			delete(s.silent, key)
+		}
+	}
+}
+
+// drop takes a job out of the line.
+func (s *sources) drop(id job.ID) {
+	s.line = slices.DeleteFunc(s.line, func(q queuer) bool { return q.id == id })
+}
