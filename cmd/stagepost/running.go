@@ -231,7 +231,9 @@ func (r *running) open(s *settings) (store job.Store, files *sqlite.Store, err e
 	case "mem":
 		return mem.New(), nil, nil
 	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed, Space: disk.Space})
+		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed, Space: disk.Space, OnDamage: func(err error) {
+			r.log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
+		}})
 		if err != nil {
 			return nil, nil, err
 		}

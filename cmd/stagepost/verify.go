@@ -14,7 +14,7 @@ func (c *cli) verify() *cobra.Command {
 		Use:   "verify [ID]",
 		Short: "Check histories against records: nothing changed, nothing missing, the replay ends where the record says",
 		Long: `Checks the history of one job, or of all: each entry's hash and the chain of them, and that its replay by the lifecycle ends where the record
-says. It changes nothing. The exit code is 1 if there are faults.
+says; each record, task, message and hold against its checksum; and the audit list. It changes nothing. The exit code is 1 if there are faults.
 
 On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
 		Args:              cobra.MaximumNArgs(1),

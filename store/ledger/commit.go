@@ -167,7 +167,7 @@ func (l *Ledger) Renew(r Records, c *job.Renewal) ([]job.Lease, error) {
 	var lost []job.Lease
 	for _, lease := range c.Leases {
 		before, err := r.Job(lease.Job)
-		if err != nil && job.KindOf(err) != job.NotFound {
+		if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Internal { // a damaged record keeps no other lease from being renewed
 			return nil, err
 		}
 		if err != nil || before.Epoch != lease.Epoch || before.Worker != c.Worker || before.Worker == "" {

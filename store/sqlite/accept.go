@@ -8,10 +8,15 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
-// AcceptEvent is what the audit list calls an acceptance.
-const AcceptEvent lifecycle.Event = "accept-loss"
+// What the audit list calls an acceptance.
+const (
+	AcceptLoss   lifecycle.Event = "accept-loss"
+	AcceptRecord lifecycle.Event = "accept-record"
+)
 
 // Accept makes the store in dir go on without the commits that Open misses in it, and enters who decided that and why in the audit list. It gives
 // what is missing. Kinds of error: Refused (nothing is missing), and those of Open.
@@ -24,12 +29,63 @@ func Accept(ctx context.Context, dir, who, why string) (missing string, err erro
 	if missing == "" {
 		return "", job.Errorf(job.Refused, "accept", "", "%s misses no commits", dir)
 	}
-	change := job.Change{
-		By: lifecycle.Operator, Actor: who, Event: AcceptEvent, Note: fmt.Sprintf("%s (%s)", why, missing), At: time.Now().UTC(),
+	return missing, s.accepted(ctx, AcceptLoss, who, fmt.Sprintf("%s (%s)", why, missing), "")
+}
+
+// AcceptRecords takes the records of jobs as they are, with their tasks and messages: what they say is given new checksums. The audit list has an
+// entry for each. Kinds of error: NotFound (no job has the id), Internal (a record cannot be read at all), and those of Open.
+func AcceptRecords(ctx context.Context, dir, who, why string, ids ...job.ID) (err error) {
+	s, err := Open(dir, Options{})
+	if err != nil {
+		return err
 	}
-	results, err := s.Commit(ctx, change)
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for _, id := range ids {
+		err := s.do(ctx, false, func(*ledger.Ledger) error { return s.records.sumAgain(id) })
+		if err == nil {
+			err = s.accepted(ctx, AcceptRecord, who, why, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) accepted(ctx context.Context, event lifecycle.Event, who, why string, id job.ID) error {
+	object := string(id)
+	c := job.Change{By: lifecycle.Operator, Actor: who, Event: event, Note: why, At: time.Now().UTC()}
+	if object != "" {
+		c.Set.Message = &object
+	}
+	results, err := s.Commit(ctx, c)
+	if err != nil {
+		return err
+	}
+	return results[0].Err
+}
+
+// sumAgain gives all rows of a job the checksums of what they say.
+func (r *records) sumAgain(id job.ID) error {
+	var row int64
+	find, err := r.c.Prepare("SELECT n FROM job_made WHERE id = ?")
+	if err != nil {
+		return r.try(err)
+	}
+	defer find.Close()
+	find.Text(1, string(id))
+	err = rows(find, func(s *conn.Stmt) error {
+		row = s.GetInt(0)
+		return nil
+	})
+	if err == nil && row == 0 {
+		return job.Errorf(job.NotFound, "accept", id, "no job has this id")
+	}
 	if err == nil {
-		err = results[0].Err
+		err = errors.Join(sumRow(r.c, r.names, row), sumTasks(r.c, r.names, row), sumMessages(r.c, "job = ?", string(id)))
 	}
-	return missing, err
+	if isDamage(err) { // nothing was written: it cannot be read
+		return err
+	}
+	return r.try(err)
 }

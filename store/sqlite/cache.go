@@ -7,6 +7,8 @@ type entry struct {
 	n    int64 // row number
 	last int64 // number of its last history entry
 	job  job.Job
+
+	made, data uint32 // checksums of its parts
 }
 
 // cache keeps the records that the loop used last, in two generations: when the young one is full, the old one is dropped and

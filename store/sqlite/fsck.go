@@ -69,8 +69,9 @@ func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, err
 			return nil
 		}
 		s.records.cache.clear()
+		clear(s.records.damaged)
 		fresh := &lines{}
-		again, err := load(s.records.c, s.names, fresh)
+		again, err := load(s.records.c, s.names, fresh, nil)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 // fsckMemory compares what the store keeps in memory with what a fresh load says.
 func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	fresh := &lines{}
-	again, err := load(f.c, s.names, fresh)
+	again, err := load(f.c, s.names, fresh, s.records.damaged)
 	if err != nil {
 		f.fault("", false, "the records cannot be loaded: %v", err)
 		return

@@ -21,6 +21,7 @@ type fsck struct {
 	numbers map[kindNumber]job.ID
 	highest map[job.Kind]int64 // number so far
 	fixes   []fix              // to be made when all reading is done
+	unsound map[int64]job.ID   // rows whose record does not match its checksum
 }
 
 // rowFacts is what the check keeps of a job.
@@ -45,7 +46,7 @@ type fix struct {
 }
 
 func newFsck(ctx context.Context, c *conn.Conn, n *names, lives Lives, repair bool) *fsck {
-	return &fsck{ctx: ctx, c: c, names: n, lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}, highest: map[job.Kind]int64{}}
+	return &fsck{ctx: ctx, c: c, names: n, lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}, highest: map[job.Kind]int64{}, unsound: map[int64]job.ID{}}
 }
 
 func (f *fsck) fault(id job.ID, repaired bool, format string, args ...any) {
@@ -67,7 +68,7 @@ func (f *fsck) derived(id job.ID, sql string, values []any, format string, args 
 // run checks all tables and then makes the repairs in one transaction.
 func (f *fsck) run() error {
 	for _, part := range []func() error{
-		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds, f.mend,
+		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds, f.mend, f.sums,
 	} {
 		if err := f.ctx.Err(); err != nil {
 			return &job.Error{Op: "fsck", Kind: job.Unavailable, Err: err}
@@ -87,7 +88,11 @@ func (f *fsck) mend() error {
 		return err
 	}
 	for _, x := range f.fixes {
-		if err := x.make(f.c); err != nil {
+		err := x.make(f.c)
+		if err == nil {
+			err = f.sumAgain(&x)
+		}
+		if err != nil {
 			return fmt.Errorf("repair: %w (%v)", err, f.c.Exec("ROLLBACK"))
 		}
 	}
@@ -161,10 +166,13 @@ func (f *fsck) records() error {
 			f.rows = append(f.rows, rowFacts{})
 		}
 		f.report.Jobs++
-		e, err := f.names.getRow(s)
+		e, err := f.names.readRow(s)
 		if err != nil {
 			f.fault(job.ID(s.GetText(1)), false, "%v", err)
 			return nil
+		}
+		if !sumIs(s, 38, e.sumRecord()) {
+			f.unsound[n] = e.job.ID
 		}
 		facts := &f.rows[n]
 		*facts = rowFacts{there: true, seq: e.job.Seq, last: e.last}

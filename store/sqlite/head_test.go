@@ -70,7 +70,7 @@ func refused(t *testing.T, dir string, says ...string) {
 	}
 	s = openStore(t, dir, Options{})
 	list, err := s.Audit(t.Context(), 0, -1)
-	if err != nil || len(list) != 1 || list[0].Actor != "olga" || list[0].Event != AcceptEvent || !strings.Contains(list[0].Note, missing) {
+	if err != nil || len(list) != 1 || list[0].Actor != "olga" || list[0].Event != AcceptLoss || !strings.Contains(list[0].Note, missing) {
 		t.Errorf("audit list: %+v, %v", list, err)
 	}
 	create(t, s, "tst_afterwards")

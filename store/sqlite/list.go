@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -63,8 +64,8 @@ func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.
 	err = s.read(ctx, "list", "", func(r *reader) error {
 		for _, id := range ids {
 			e, err := s.entry(r, id)
-			if job.KindOf(err) == job.NotFound {
-				continue // it was purged meanwhile
+			if job.KindOf(err) == job.NotFound || s.leftOut(err) {
+				continue // it was purged meanwhile, or is damaged
 			}
 			if err != nil {
 				return err
@@ -93,6 +94,9 @@ func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.P
 		for _, n := range candidates {
 			r.byRow.Int(1, n)
 			e, err := s.row(r.byRow)
+			if s.leftOut(err) {
+				continue
+			}
 			if err != nil {
 				return page, err
 			}
@@ -172,6 +176,26 @@ func (s *Store) wanted(r *reader, q *job.Query) (w *want, found bool, err error)
 		return nil
 	})
 	return w, w.parent != nil, err
+}
+
+// leftOut tells whether a read found a damaged record, which a list leaves out. It is reported once.
+func (s *Store) leftOut(err error) bool {
+	if !isDamage(err) {
+		return false
+	}
+	s.report(err)
+	return true
+}
+
+// report passes damage on to who wants to know, once for each job.
+func (s *Store) report(err error) {
+	var e *job.Error
+	if !errors.As(err, &e) || s.options.OnDamage == nil {
+		return
+	}
+	if _, known := s.reported.LoadOrStore(e.ID, true); !known {
+		s.options.OnDamage(err)
+	}
 }
 
 func (s *Store) appendName(to []uint32, name string) []uint32 {

@@ -50,13 +50,15 @@ type loader struct {
 	batch  map[int64]job.ID        // jobs that have children
 	ended  map[job.Tally]job.Tally // by what they stand for, with no jobs
 	last   map[job.Kind]int64      // highest number of ended jobs
+
+	damaged map[job.ID]error // only counted: nothing can be done with them
 }
 
-// load reads all records. lines may be nil.
-func load(c *conn.Conn, n *names, into *lines) (*ledger.Ledger, error) {
+// load reads all records. lines may be nil. Jobs whose records are known to be damaged come into no queue.
+func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledger.Ledger, error) {
 	l := &loader{
 		names: n, ledger: ledger.New(), lines: into,
-		batch: map[int64]job.ID{}, ended: map[job.Tally]job.Tally{}, last: map[job.Kind]int64{},
+		batch: map[int64]job.ID{}, ended: map[job.Tally]job.Tally{}, last: map[job.Kind]int64{}, damaged: damaged,
 	}
 	if err := l.records(c); err != nil {
 		return nil, err
@@ -67,18 +69,24 @@ func load(c *conn.Conn, n *names, into *lines) (*ledger.Ledger, error) {
 	if err := l.given(c); err != nil {
 		return nil, err
 	}
-	err := each(c, "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag FROM hold ORDER BY since, version",
-		func(s *conn.Stmt) error {
-			l.ledger.LoadHold(job.Hold{
-				Scope: job.Scope{
-					Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2), Owner: s.GetText(3),
-					Job: job.ID(s.GetText(4)), Tag: s.GetText(10),
-				},
-				Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0), Version: s.GetInt(9),
-			})
-			return nil
-		})
+	err := each(c, selectHolds, func(s *conn.Stmt) error {
+		l.ledger.LoadHold(getHold(s)) // in force even if it is damaged, which Verify reports
+		return nil
+	})
 	return l.ledger, err
+}
+
+const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER BY since, version"
+
+// getHold reads a hold under the cursor of selectHolds.
+func getHold(s *conn.Stmt) job.Hold {
+	return job.Hold{
+		Scope: job.Scope{
+			Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2), Owner: s.GetText(3),
+			Job: job.ID(s.GetText(4)), Tag: s.GetText(10),
+		},
+		Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0), Version: s.GetInt(9),
+	}
 }
 
 // given reads which numbers are not given again, and where the audit list ends.
@@ -145,7 +153,8 @@ func (l *loader) record(made, now *conn.Stmt) {
 	if !now.IsNull(18) {
 		l.batch[row] = job.ID(made.GetText(6))
 	}
-	if j.Ended {
+	j.ID = job.ID(made.GetText(6))
+	if j.Ended || l.damaged[j.ID] != nil {
 		stand := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
 		t, met := l.ended[stand]
 		if !met {
@@ -157,7 +166,6 @@ func (l *loader) record(made, now *conn.Stmt) {
 		l.last[j.Kind] = max(l.last[j.Kind], j.Number)
 		return
 	}
-	j.ID = job.ID(made.GetText(6))
 	j.Created = unixMicro(created)
 	if parent := made.GetInt(5); parent != 0 {
 		j.Parent = l.batch[parent]

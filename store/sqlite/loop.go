@@ -193,12 +193,12 @@ func (s *Store) write(ops []*op) {
 		answerAll(ops, s.lost(err))
 		return
 	}
-	if len(ops) == 1 {
+	if len(ops) == 1 && !isDamage(err) {
 		ops[0].answer(s.lost(err))
 		return
 	}
 	for i, o := range ops {
-		err := s.transact(ops[i : i+1])
+		err := s.transactPastDamage(ops[i : i+1])
 		if err == nil {
 			continue
 		}
@@ -207,6 +207,22 @@ func (s *Store) write(ops []*op) {
 			return
 		}
 		o.answer(s.lost(err))
+	}
+}
+
+// transactPastDamage runs one operation. As often as it finds the record of another job damaged, which is in no queue from then on, it is tried
+// again: a claim gets other jobs.
+func (s *Store) transactPastDamage(op []*op) error {
+	for {
+		known := len(s.records.damaged)
+		err := s.transact(op)
+		if !isDamage(err) || len(s.records.damaged) == known {
+			return err
+		}
+		s.report(err)
+		if s.recover(err); s.dead.Load() != nil {
+			return err
+		}
 	}
 }
 
@@ -274,6 +290,8 @@ func (s *Store) lost(err error) error {
 		return s.deadError()
 	case s.full:
 		return s.fullError()
+	case isDamage(err):
+		return err
 	}
 	return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 }

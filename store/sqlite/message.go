@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -10,29 +11,66 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
-const selectMessage = "SELECT key, job, topic, body, created, due, attempts, error, settled, tried, m FROM message "
+const selectMessage = "SELECT key, job, topic, body, created, due, attempts, error, settled, tried, m, sum FROM message "
+
+// onDamage decides about a message that is damaged: nil keeps it, errLeaveOut leaves it out, and any other error ends the reading.
+type onDamage func(m *job.Message, err error) error
+
+var errLeaveOut = errors.New("left out")
+
+func refuse(_ *job.Message, err error) error { return err }
+
+func leaveOut(*job.Message, error) error { return errLeaveOut }
+
+// showDamage is for lists, which show what there is.
+func showDamage(m *job.Message, err error) error {
+	m.Error = err.Error()
+	return nil
+}
 
 // messages reads all rows of a statement that begins with selectMessage.
-func messages(s *conn.Stmt) ([]job.Message, error) {
+func messages(s *conn.Stmt, on onDamage) ([]job.Message, error) {
 	var found []job.Message
 	for {
 		row, err := s.Step()
 		if !row || err != nil {
 			return found, err
 		}
-		m := job.Message{
-			Number: s.GetInt(10), Key: s.GetText(0), Job: job.ID(s.GetText(1)), Topic: s.GetText(2), Body: s.GetBytes(3),
-			Created: unixMicro(s.GetInt(4)), Due: unixMicro(s.GetInt(5)),
-			Attempts: int(s.GetInt(6)), Error: s.GetText(7), Settled: job.Settled(s.GetText(8)),
-		}
-		if tried := s.GetBytes(9); tried != nil {
-			if err := json.Unmarshal(tried, &m.Tried); err != nil {
+		m := getMessage(s)
+		if err := wholeMessage(s, &m); err != nil {
+			if err = on(&m, err); errors.Is(err, errLeaveOut) {
+				continue
+			}
+			if err != nil {
 				s.Reset()
-				return nil, fmt.Errorf("message %q: its deliveries: %w", m.Key, err)
+				return nil, err
 			}
 		}
 		found = append(found, m)
 	}
+}
+
+// getMessage reads the message under the cursor of selectMessage, without its deliveries.
+func getMessage(s *conn.Stmt) job.Message {
+	return job.Message{
+		Number: s.GetInt(10), Key: s.GetText(0), Job: job.ID(s.GetText(1)), Topic: s.GetText(2), Body: s.GetBytes(3),
+		Created: unixMicro(s.GetInt(4)), Due: unixMicro(s.GetInt(5)),
+		Attempts: int(s.GetInt(6)), Error: s.GetText(7), Settled: job.Settled(s.GetText(8)),
+	}
+}
+
+// wholeMessage reads a message's deliveries and its checksum.
+func wholeMessage(s *conn.Stmt, m *job.Message) error {
+	tried := s.GetBytes(9)
+	if !sumIs(s, 11, sumMessage(m, tried)) {
+		return mismatch(m.Job, fmt.Sprintf("message %q", m.Key))
+	}
+	if tried != nil {
+		if err := json.Unmarshal(tried, &m.Tried); err != nil {
+			return damaged(m.Job, "message %q: its deliveries: %v", m.Key, err)
+		}
+	}
+	return nil
 }
 
 // listMessages are a reader's statements for lists of messages, the newest first. Parameters: topic or nothing, settled or nothing, cursor,
@@ -72,7 +110,7 @@ func (s *Store) messagesOf(ctx context.Context, q *job.MessageQuery) (page []job
 		}
 		stmt.Int(3, before)
 		stmt.Int(4, int64(q.PageSize()))
-		page, err = messages(stmt)
+		page, err = messages(stmt, showDamage)
 		return err
 	})
 	return orNone(page, err)

@@ -33,6 +33,7 @@ type Store struct {
 	tried       time.Time // when it was last tried
 
 	fullSince atomic.Pointer[time.Time] // nil: the disk is not full
+	reported sync.Map // jobs whose damaged record was reported
 
 	dead    atomic.Pointer[deadStore]
 	deaths  chan error
@@ -102,7 +103,7 @@ func (s *Store) open() (err error) {
 	if err := s.names.load(writer); err != nil {
 		return err
 	}
-	if s.ledger, err = load(writer, s.names, s.lines); err != nil {
+	if s.ledger, err = load(writer, s.names, s.lines, nil); err != nil {
 		return err
 	}
 	if err := s.records.findNext(); err != nil {
@@ -144,7 +145,7 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 
 // reload builds the ledger anew from the disk; the loop calls it after a rollback.
 func (s *Store) reload() (err error) {
-	if s.ledger, err = load(s.records.c, s.names, nil); err != nil {
+	if s.ledger, err = load(s.records.c, s.names, nil, s.records.damaged); err != nil {
 		return err
 	}
 	return s.records.findNext()

@@ -22,6 +22,10 @@ type Options struct {
 	// an error: the messages state no bytes.
 	Space func(dir string) (free, total int64, err error)
 
+	// OnDamage is called once for each job whose record does not match its checksum, when a list leaves it out or a worker would claim it. It must
+	// be quick. Defaults to none.
+	OnDamage func(error)
+
 	vfs    string                                // file layer, for tests
 	accept func(missing string)                  // a database that misses commits is taken as it is
 	tap    func(headOp)                          // sees what is done to the head file, for tests

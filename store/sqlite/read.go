@@ -50,8 +50,7 @@ func openReaders(s *Store) (*readers, error) {
 
 			&r.snapshot: "BEGIN",
 			&r.done:     "COMMIT",
-			&r.tasks: `SELECT name, kind, state, epoch, attempts, done, total, message, data, changed FROM task
- WHERE job = ? ORDER BY name`,
+			&r.tasks:    selectTasks,
 		})
 		if err != nil {
 			return nil, errors.Join(err, p.close())
@@ -151,6 +150,9 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 			return err
 		}
 		events, err = s.history(r, e)
+		if n := len(events); err == nil && (n == 0 || events[n-1].Hash != e.job.Head) {
+			err = damaged(id, "the history does not match the record: entries were changed or damaged outside Stagepost; stagepost verify %s names the first", id)
+		}
 		return err
 	})
 	if err != nil {
@@ -210,6 +212,8 @@ func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64,
 	return r.event.GetInt(0), nil
 }
 
+const selectTasks = `SELECT name, kind, state, epoch, attempts, done, total, message, data, changed, sum FROM task WHERE job = ? ORDER BY name`
+
 // Tasks is part of job.Store.
 func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err error) {
 	err = s.read(ctx, "tasks", id, func(r *reader) error {
@@ -217,17 +221,32 @@ func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err err
 		if err != nil {
 			return err
 		}
-		r.tasks.Int(1, e.n)
-		return rows(r.tasks, func(t *conn.Stmt) error {
-			tasks = append(tasks, job.Task{
-				Name: t.GetText(0), Kind: job.Kind(s.names.getName(t, 1)), State: lifecycle.State(s.names.getName(t, 2)),
-				Epoch: t.GetInt(3), Attempts: int(t.GetInt(4)), Done: t.GetInt(5), Total: t.GetInt(6), Message: t.GetText(7),
-				Data: t.GetBytes(8), Changed: getTime(t, 9, 0),
-			})
-			return nil
-		})
+		tasks, err = s.tasksOf(r, e)
+		return err
 	})
 	return orNone(tasks, err)
+}
+
+func (s *Store) tasksOf(r *reader, e *entry) (tasks []job.Task, err error) {
+	r.tasks.Int(1, e.n)
+	err = rows(r.tasks, func(row *conn.Stmt) error {
+		t := s.names.getTask(row)
+		if !sumIs(row, 10, sumTask(e.n, &t)) {
+			return mismatch(e.job.ID, fmt.Sprintf("task %q", t.Name))
+		}
+		tasks = append(tasks, t)
+		return nil
+	})
+	return tasks, err
+}
+
+// getTask reads a task under the cursor of selectTasks.
+func (n *names) getTask(t *conn.Stmt) job.Task {
+	return job.Task{
+		Name: t.GetText(0), Kind: job.Kind(n.getName(t, 1)), State: lifecycle.State(n.getName(t, 2)),
+		Epoch: t.GetInt(3), Attempts: int(t.GetInt(4)), Done: t.GetInt(5), Total: t.GetInt(6), Message: t.GetText(7),
+		Data: t.GetBytes(8), Changed: getTime(t, 9, 0),
+	}
 }
 
 // Properties is part of job.Store.

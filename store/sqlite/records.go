@@ -30,6 +30,7 @@ type records struct {
 	headFile  *headFile
 	order     func(head, commit func() error) error // how the head and the log come to the disk
 	changes   int64                                 // of the connection when the transaction began
+	damaged   map[job.ID]error                      // records that were read and found damaged; they are in no queue
 	failed    error                                 // the first statement that failed; the transaction cannot be committed
 }
 
@@ -42,7 +43,7 @@ type writing struct {
 }
 
 func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, error) {
-	r := &records{c: c, names: n, cache: newCache(cacheSize), shown: shown, viewed: map[job.Kind]bool{}}
+	r := &records{c: c, names: n, cache: newCache(cacheSize), shown: shown, viewed: map[job.Kind]bool{}, damaged: map[job.ID]error{}}
 	err := prepare(c, map[**conn.Stmt]string{
 		&r.stmts.begin:  "BEGIN IMMEDIATE",
 		&r.stmts.commit: "COMMIT",
@@ -57,18 +58,18 @@ func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, 
 		&r.stmts.key:    "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)",
 		&r.stmts.event: `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&r.stmts.task: `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&r.stmts.hold: `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag)
+		&r.stmts.task: `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		&r.stmts.hold: `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag, sum)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		&r.stmts.dropHold: "DELETE FROM hold WHERE scope = ?",
 		&r.stmts.message:  selectMessage + "WHERE key = ?",
 		&r.stmts.due:      selectMessage + "WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> ?4) ORDER BY due, m LIMIT ?2",
 		&r.stmts.ofJob:    selectMessage + "WHERE job = ? ORDER BY m",
-		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
+		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m, sum)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
  topic = excluded.topic, body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts,
- error = excluded.error, settled = excluded.settled, tried = excluded.tried`,
+ error = excluded.error, settled = excluded.settled, tried = excluded.tried, sum = excluded.sum`,
 		&r.stmts.word: "INSERT INTO word (w, text) VALUES (?, ?)",
 		&r.stmts.move: "INSERT INTO move (m, event, from_state, to_state, outcome, actor) VALUES (?, ?, ?, ?, ?, ?)",
 
@@ -186,6 +187,9 @@ func (r *records) entry(id job.ID) (*entry, error) {
 	if e := r.cache.get(id); e != nil {
 		return e, nil
 	}
+	if err := r.damaged[id]; err != nil { // known, and refused before anything is written
+		return nil, err
+	}
 	s := r.stmts.byID
 	s.Text(1, string(id))
 	row, err := s.Step()
@@ -197,6 +201,9 @@ func (r *records) entry(id job.ID) (*entry, error) {
 	}
 	defer s.Reset()
 	e, err := r.names.getRow(s)
+	if isDamage(err) {
+		r.damaged[id] = err
+	}
 	if err != nil {
 		return nil, r.try(err)
 	}
@@ -235,7 +242,7 @@ func (r *records) Insert(j *job.Job) error {
 	if err := r.try(r.view(j.Kind)); err != nil {
 		return err
 	}
-	e := &entry{n: r.nextRow, last: r.nextEvent, job: *j}
+	e := &entry{n: r.nextRow, last: r.nextEvent, job: *j, made: sumMade(r.nextRow, j), data: sumData(j.Data)}
 	if err := r.try(r.insert(e, parent)); err != nil {
 		return err
 	}
@@ -253,7 +260,7 @@ func (r *records) insert(e *entry, parent int64) error {
 	if err := r.stmts.made.Run(); err != nil {
 		return err
 	}
-	if err := r.names.bindNow(r.stmts.insert, e.n, e.last, j); err != nil {
+	if err := r.names.bindNow(r.stmts.insert, e); err != nil {
 		return err
 	}
 	if err := r.stmts.insert.Run(); err != nil {
@@ -292,18 +299,19 @@ func (r *records) Update(before, after *job.Job) error {
 	if err != nil {
 		return r.try(err)
 	}
-	if err := r.try(r.names.bindNow(r.stmts.update, e.n, e.last, after)); err != nil {
-		return err
-	}
-	if err := r.try(r.stmts.update.Run()); err != nil {
-		return err
-	}
 	if !same(before.Data, after.Data) {
+		e.data = sumData(after.Data)
 		if err := r.try(r.putData(e.n, after.Data)); err != nil {
 			return err
 		}
 	}
 	e.job = *after
+	if err := r.try(r.names.bindNow(r.stmts.update, e)); err != nil {
+		return err
+	}
+	if err := r.try(r.stmts.update.Run()); err != nil {
+		return err
+	}
 	r.cache.changed(e)
 	r.lines = append(r.lines, lineChange{n: e.n, line: r.names.line(after, 0)})
 	return nil
@@ -384,6 +392,7 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	s.TextOrNull(9, t.Message)
 	s.JSON(10, t.Data)
 	bindTime(s, 11, 0, t.Changed)
+	s.Int(12, sumTask(e.n, t))
 	return r.try(s.Run())
 }
 
@@ -397,6 +406,7 @@ func (r *records) PutHold(h *job.Hold) error {
 	bindTime(s, 10, 0, h.Until)
 	s.Int(11, h.Version)
 	s.Text(12, h.Tag)
+	s.Int(13, sumHold(h))
 	return r.try(s.Run())
 }
 
@@ -409,7 +419,7 @@ func (r *records) DropHold(scope job.Scope) error {
 // Message is part of ledger.Records.
 func (r *records) Message(key string) (*job.Message, error) {
 	r.stmts.message.Text(1, key)
-	found, err := messages(r.stmts.message)
+	found, err := messages(r.stmts.message, refuse)
 	if err != nil || len(found) == 0 {
 		return nil, r.try(err)
 	}
@@ -438,7 +448,11 @@ func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) 
 			s.Int(4, 1)
 		}
 	}
-	found, err := messages(s)
+	onDamage := refuse
+	if id == "" {
+		onDamage = leaveOut // one that is damaged is not delivered, and does not keep the others
+	}
+	found, err := messages(s, onDamage)
 	return found, r.try(err)
 }
 
@@ -454,14 +468,15 @@ func (r *records) PutMessage(m *job.Message) error {
 	s.Int(7, int64(m.Attempts))
 	s.TextOrNull(8, m.Error)
 	s.TextOrNull(9, string(m.Settled))
-	s.Null(10)
+	var tried []byte
 	if len(m.Tried) > 0 {
-		tried, err := json.Marshal(m.Tried)
-		if err != nil {
+		var err error
+		if tried, err = json.Marshal(m.Tried); err != nil {
 			return r.try(err)
 		}
-		s.JSON(10, tried)
 	}
+	s.JSON(10, tried)
 	s.Int(11, m.Number)
+	s.Int(12, sumMessage(m, tried))
 	return r.try(s.Run())
 }

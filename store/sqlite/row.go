@@ -14,11 +14,20 @@ import (
 const selectRow = `SELECT m.n, m.id, m.kind, m.number, p.id, m.owner, m.definition, m.created, m.key, m.spec,
  j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.version, j.epoch, j.worker, j.until,
  j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message, j.cause, j.children,
- j.seq, j.last, j.head, d.data, j.tags, j.bytes
+ j.seq, j.last, j.head, d.data, j.tags, j.bytes, j.sum
 FROM job_made m JOIN job_now j ON j.n = m.n LEFT JOIN job_data d ON d.n = m.n LEFT JOIN job_made p ON p.n = m.parent `
 
-// getRow reads the record under the statement's cursor.
+// getRow reads the record under the statement's cursor. One that is damaged is an error that names the job, see isDamage.
 func (n *names) getRow(s *conn.Stmt) (*entry, error) {
+	e, err := n.readRow(s)
+	if err == nil && !sumIs(s, 38, e.sumRecord()) {
+		return nil, mismatch(e.job.ID, "the record")
+	}
+	return e, err
+}
+
+// readRow reads the record as it is, whatever its checksum says.
+func (n *names) readRow(s *conn.Stmt) (*entry, error) {
 	e := &entry{n: s.GetInt(0), last: s.GetInt(33)}
 	j := &e.job
 	j.ID, j.Kind, j.Number = job.ID(s.GetText(1)), job.Kind(n.getName(s, 2)), s.GetInt(3)
@@ -37,17 +46,18 @@ func (n *names) getRow(s *conn.Stmt) (*entry, error) {
 	j.Expires, j.Entered, j.Changed = getTime(s, 26, created), getTime(s, 27, created), getTime(s, 28, created)
 	j.Message, j.Cause = s.GetText(29), n.getWord(s, 30)
 	if err := getChildren(s.GetText(31), &j.Children); err != nil {
-		return nil, fmt.Errorf("record %s: %w", j.ID, err)
+		return nil, damaged(j.ID, "the record: %v", err)
 	}
 	j.Seq = s.GetInt(32)
 	if copy(j.Head[:], s.GetBytes(34)) != len(j.Head) {
-		return nil, fmt.Errorf("record %s: its hash is cut off", j.ID)
+		return nil, damaged(j.ID, "the record: its hash is cut off")
 	}
 	j.Data, j.Bytes = s.GetBytes(35), s.GetInt(37)
 	var err error
 	if j.Tags, err = n.getTags(s, 36); err != nil {
-		return nil, fmt.Errorf("record %s: %w", j.ID, err)
+		return nil, damaged(j.ID, "the record: %v", err)
 	}
+	e.made, e.data = sumMade(e.n, j), sumData(j.Data)
 	return e, nil
 }
 
@@ -56,21 +66,22 @@ const (
 	updateNow = `UPDATE job_now SET state = ?2, last_ok = ?3, origin = ?4, outcome = ?5, ended = ?6, priority = ?7, grp = ?8,
  version = ?9, epoch = ?10, worker = ?11, until = ?12, starts = ?13, attempts = ?14, retries = ?15, due = ?16, deadline = ?17,
  expires = ?18, entered = ?19, changed = ?20, message = ?21, cause = ?22, children = ?23, seq = ?24, last = ?25, head = ?26,
- tags = ?27, bytes = ?28
+ tags = ?27, bytes = ?28, sum = ?29
  WHERE n = ?1`
 	insertNow = `INSERT INTO job_now (n, state, last_ok, origin, outcome, ended, priority, grp, version, epoch, worker, until,
  starts, attempts, retries, due, deadline, expires, entered, changed, message, cause, children, seq, last, head, tags,
- bytes)
+ bytes, sum)
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
- ?27, ?28)`
+ ?27, ?28, ?29)`
 	insertMade = `INSERT INTO job_made (n, id, kind, number, parent, owner, definition, created, key, spec)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // bindNow binds what changes about a job.
-func (n *names) bindNow(s *conn.Stmt, row, last int64, j *job.Job) error {
+func (n *names) bindNow(s *conn.Stmt, e *entry) error {
+	j := &e.job
 	created := j.Created.UnixMicro()
-	s.Int(1, row)
+	s.Int(1, e.n)
 	for i, name := range [...]string{string(j.State), string(j.LastOK), string(j.Origin), string(j.Outcome)} {
 		if err := n.bindName(s, 2+i, name); err != nil {
 			return err
@@ -101,13 +112,14 @@ func (n *names) bindNow(s *conn.Stmt, row, last int64, j *job.Job) error {
 	}
 	s.TextOrNull(23, children(&j.Children))
 	s.Int(24, j.Seq)
-	s.Int(25, last)
+	s.Int(25, e.last)
 	s.Blob(26, j.Head[:])
 	if j.Bytes == 0 {
 		s.Null(28)
 	} else {
 		s.Int(28, j.Bytes)
 	}
+	s.Int(29, e.sumRecord())
 	return n.bindTags(s, 27, j.Tags)
 }
 

@@ -2,10 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another while the store
@@ -16,6 +18,10 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 		err := s.read(ctx, "verify", id, func(r *reader) error {
 			return r.inSnapshot(func() error {
 				e, err := s.entry(r, id)
+				if isDamage(err) {
+					wrong(damagedJob(err))
+					return nil
+				}
 				if err == nil {
 					s.verify(r, e, lives, wrong)
 				}
@@ -32,7 +38,11 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 			return r.inSnapshot(func() error {
 				r.byRow.Int(1, n)
 				e, err := s.row(r.byRow)
-				if err != nil {
+				switch {
+				case isDamage(err):
+					checked++
+					wrong(damagedJob(err))
+				case err != nil:
 					wrong("", fmt.Errorf("row %d: %w", n, err))
 				}
 				if e != nil {
@@ -46,10 +56,52 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 			return checked, err
 		}
 	}
+	if err := s.verifyRest(ctx, wrong); err != nil {
+		return checked, err
+	}
 	return checked, s.verifyAudit(ctx, wrong)
 }
 
+// damagedJob takes the job out of what a read said of its damage.
+func damagedJob(err error) (job.ID, error) {
+	var e *job.Error
+	if errors.As(err, &e) {
+		return e.ID, e.Err
+	}
+	return "", err
+}
+
+// verifyRest checks the checksums of messages and holds.
+func (s *Store) verifyRest(ctx context.Context, wrong func(job.ID, error)) error {
+	return s.read(ctx, "verify", "", func(r *reader) error {
+		all, err := r.c.Prepare(selectMessage)
+		if err != nil {
+			return err
+		}
+		defer all.Close()
+		err = rows(all, func(row *conn.Stmt) error {
+			m := getMessage(row)
+			if err := wholeMessage(row, &m); err != nil {
+				wrong(damagedJob(err))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return each(r.c, selectHolds, func(row *conn.Stmt) error {
+			if h := getHold(row); !sumIs(row, 11, sumHold(&h)) {
+				wrong(damagedJob(mismatch(h.Job, "the hold on "+h.Scope.String())))
+			}
+			return nil
+		})
+	})
+}
+
 func (s *Store) verify(r *reader, e *entry, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) {
+	if _, err := s.tasksOf(r, e); err != nil {
+		wrong(damagedJob(err))
+	}
 	history, err := s.history(r, e)
 	if err != nil {
 		wrong(e.job.ID, err)
