@@ -35,7 +35,7 @@ func TestPurgeRolledBack(t *testing.T) {
 	s := openStore(t, dir, Options{})
 	create(t, s, "tst_1")
 	closeStore(t, s)
-	sql(t, dir, "UPDATE job_now SET ended = 2; CREATE TRIGGER stop BEFORE DELETE ON job_made BEGIN SELECT raise(ABORT, 'no'); END")
+	sql(t, dir, "UPDATE job_now SET ended = 2, sum = NULL; CREATE TRIGGER stop BEFORE DELETE ON job_made BEGIN SELECT raise(ABORT, 'no'); END")
 	s = openStore(t, dir, Options{})
 	j, err := s.Get(t.Context(), "tst_1")
 	if err != nil {
