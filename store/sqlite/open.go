@@ -33,7 +33,7 @@ type Store struct {
 	tried       time.Time // when it was last tried
 
 	fullSince atomic.Pointer[time.Time] // nil: the disk is not full
-	reported sync.Map // jobs whose damaged record was reported
+	reported  sync.Map                  // jobs whose damaged record was reported
 
 	dead    atomic.Pointer[deadStore]
 	deaths  chan error

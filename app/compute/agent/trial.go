@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -182,7 +183,11 @@ func (a *App) execute(ctx context.Context, r *engine.Run, t *trial, service *Ser
 	}
 	ending.Started, ending.Finished, ending.Sandbox = timeOf(t.started), timeOf(r.Now()), a.options.Sandbox
 	a.log.Info("a payload ended", "payload", t.id, "job", t.spec.Job, "exit", ending.Exit, "cause", ending.Cause)
-	if err := writeJSON(t.held.above(), exitName, ending); err != nil {
+	err := collect.Sync(t.held.above()) // before exit.json: after a power cut, one that is there says that the output is, too
+	if err == nil {
+		err = writeJSON(t.held.above(), exitName, ending)
+	}
+	if err != nil {
 		return nil, engine.Retry(unavailable(t.id, err))
 	}
 	return ending, nil

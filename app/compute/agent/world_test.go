@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/crash/power"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -29,6 +30,7 @@ import (
 const childVariable = "STAGEPOST_TEST_AGENT"
 
 func TestMain(m *testing.M) {
+	power.Main()
 	sandbox.Init()
 	if dir := os.Getenv(childVariable); dir != "" {
 		child(dir)
