@@ -43,7 +43,7 @@ func (r *Runner) load(ctx context.Context) error {
 		r.recs = nil
 		return err
 	}
-	r.state, r.injected, r.signals = snap.State, snap.Injected, maps.Clone(snap.Signals)
+	r.state, r.injected, r.inbox, r.taken = snap.State, snap.Injected, newInbox(snap.Signals), nil
 	if len(r.o.Inject) > 0 {
 		after := maps.Clone(r.injected)
 		if after == nil {
@@ -216,7 +216,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	if move == nil && len(r.dirty) == 0 {
 		return nil
 	}
-	c := &Commit{Move: move, Err: why, Ending: r.quitting, Created: r.fresh}
+	c := &Commit{Move: move, Err: why, Ending: r.quitting, Taken: r.taken, Created: r.fresh}
 	if r.o.Storage != nil {
 		slices.Sort(r.dirty)
 		c.Atoms = make([]Record, 0, len(r.dirty))
@@ -233,7 +233,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	for _, i := range r.dirty {
 		r.isDirty[i] = false
 	}
-	r.dirty, r.fresh = r.dirty[:0], false
+	r.dirty, r.fresh, r.taken = r.dirty[:0], false, nil
 	if move != nil {
 		r.state = move.To
 	}

@@ -20,7 +20,7 @@ type Call struct {
 	History  History             // retry controllers: their attempts
 
 	args     Values
-	signals  map[string]Value
+	signal   func(name string) (Value, bool)
 	id       string
 	due      time.Time
 	now      func() time.Time
@@ -78,11 +78,9 @@ func (c *Call) Progress(part float64) { c.progress(part, nil) }
 // ProgressDetails is Progress with something to say about it.
 func (c *Call) ProgressDetails(part float64, details any) { c.progress(part, details) }
 
-// Signal gives what came with a signal to the flow; ok is false as long as it has not come.
-func (c *Call) Signal(name string) (v Value, ok bool) {
-	v, ok = c.signals[name]
-	return v, ok
-}
+// Signal gives what came with the first signal of a name that nobody has taken; ok is false as long as there is none. Execute of a task takes it: when its result is stored,
+// the signal is gone, by the same commit. Until then it reads the same one, and others read the next. Reverts and controllers take nothing.
+func (c *Call) Signal(name string) (v Value, ok bool) { return c.signal(name) }
 
 // Due is the time that [Await] was given when this execution was last interrupted; zero if it was not.
 func (c *Call) Due() time.Time { return c.due }

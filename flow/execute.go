@@ -267,7 +267,6 @@ func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough 
 
 // open reads the mail: outcomes go to done, progress and signals are taken in.
 func (r *Runner) open(done *[]*outcome) {
-	own := false // the map of signals is, no call has it
 	for _, p := range r.mail.Load().take() {
 		switch {
 		case p.crew != r.crew && p.signal == "": // of a task that was left behind: it is done again
@@ -275,13 +274,7 @@ func (r *Runner) open(done *[]*outcome) {
 			delete(r.active, p.done.atom)
 			*done = append(*done, p.done)
 		case p.signal != "":
-			if !own {
-				own, r.signals = true, maps.Clone(r.signals)
-			}
-			if r.signals == nil {
-				r.signals = map[string]Value{}
-			}
-			r.signals[p.signal] = ValueOf(p.value)
+			r.inbox.add(p.signal, Signal{ID: p.id, Value: ValueOf(p.value)})
 			r.came = append(r.came, p.signal)
 		case p.moved && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt: // else it comes too late
 			r.moved(p)
@@ -319,6 +312,9 @@ func (r *Runner) moved(p parcel) {
 func (r *Runner) complete(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	delete(r.unbegun, o.atom)
+	if !o.undo {
+		defer r.receipt(o.atom)
+	}
 	if o.err != nil && ctx.Err() != nil {
 		return // it was interrupted: it is done again in the next run
 	}
@@ -448,7 +444,7 @@ func (r *Runner) rouse(ctx context.Context) {
 	slices.Sort(called)
 	for _, i := range called {
 		if rec := &r.recs[i]; r.waiting[i] && rec.Intention == Execute {
-			if _, there := r.signals[rec.Awaits]; there {
+			if r.inbox.has(rec.Awaits) {
 				r.goOn(ctx, i)
 			}
 		}

@@ -416,6 +416,7 @@ func TestSignalsWakeWhoWaits(t *testing.T) {
 	}
 	r := runner(t, Unordered("f", items...), Options{Storage: NewMemory()})
 	r.Signal("s0", 0)
+	r.Signal("s0", 1)
 	for i := range n / 2 {
 		rest, err := r.Advance(t.Context())
 		if err != nil || rest == nil || len(rest.Atoms) != n-2*(i+1) {
@@ -427,7 +428,8 @@ func TestSignalsWakeWhoWaits(t *testing.T) {
 				t.Fatalf("the flow is %s with %v", r.State(), err)
 			}
 		}
-		if r.Signal(fmt.Sprint("s", i+1), i); i == n/2-2 {
+		r.Signal(fmt.Sprint("s", i+1), i)
+		if r.Signal(fmt.Sprint("s", i+1), -i); i == n/2-2 {
 			break
 		}
 	}

@@ -25,6 +25,7 @@ type parcel struct {
 	attempt  int
 	crew     int // of an outcome or progress: see Runner.crew
 	signal   string
+	id       string // of the signal
 	value    any
 }
 

@@ -57,10 +57,10 @@ type Record struct {
 
 // Snapshot is all that is stored of a flow.
 type Snapshot struct {
-	State    lifecycle.State  `json:"state"` // empty: PENDING
-	Atoms    []Record         `json:"atoms"` // in any order
-	Injected map[string]Value `json:"injected,omitempty"`
-	Signals  map[string]Value `json:"signals,omitempty"`
+	State    lifecycle.State     `json:"state"` // empty: PENDING
+	Atoms    []Record            `json:"atoms"` // in any order
+	Injected map[string]Value    `json:"injected,omitempty"`
+	Signals  map[string][]Signal `json:"signals,omitempty"` // by name, the oldest first
 
 	// Live says that whoever left the flow in its state gave it up in order, or still has it: it need not be announced as RESUMING. Storage that is opened
 	// after a crash leaves it false.
@@ -73,6 +73,7 @@ type Commit struct {
 	Atoms    []Record         // replaced by name; valid during the call
 	Injected map[string]Value // all of them, if they changed
 	Err      error            // why the flow ends as it does, with Move
+	Taken    []string         // ids of the signals that its results take
 	Ending   *Ending          // the request to end that the run has taken in; nil: none
 	Created  bool             // the first commit of these atoms: Snapshot had none of them
 }

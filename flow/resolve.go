@@ -197,7 +197,7 @@ func (r *Runner) waitFor(i int32) {
 			r.callers[name] = map[int32]bool{}
 		}
 		r.callers[name][i] = true
-		if _, there := r.signals[name]; there {
+		if r.inbox.has(name) {
 			r.came = append(r.came, name)
 		}
 	}
@@ -289,7 +289,7 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 	}
 	c := &Call{
 		Atom: rec.Name, Flow: r.plan.name, Attempt: max(rec.Attempts, 1), History: slices.Clone(rec.History),
-		args: args, signals: r.signals, id: r.o.ID, due: due, now: r.o.Now, log: r.o.Log,
+		args: args, id: r.o.ID, due: due, now: r.o.Now, log: r.o.Log,
 	}
 	if undo {
 		c.Failure = rec.Failure
@@ -297,6 +297,8 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 			c.Result = *rec.Result
 		}
 	}
+	box, takes := r.inbox, !undo && n.task != nil
+	c.signal = func(name string) (Value, bool) { return box.read(i, name, takes) }
 	c.progress = r.progressOf(i)
 	return c, nil
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -31,8 +32,10 @@ type Runner struct {
 	state    lifecycle.State
 	recs     []Record // by node; of atoms only
 	injected map[string]Value
-	signals  map[string]Value
-	ghosts   []Record // stored atoms that the flow no longer has
+	inbox    *inbox
+	taken    []string     // signals that results took which are not stored yet
+	sent     atomic.Int64 // signals by Signal
+	ghosts   []Record     // stored atoms that the flow no longer has
 	gauge    gauge
 
 	dirty   []int32
@@ -218,10 +221,15 @@ func (r *Runner) want(wish int32) {
 	}
 }
 
-// Signal sends a signal to the flow. Whoever awaits it goes on, now or when it comes to that. A later signal of the same name replaces an earlier one. With a Storage the
+// Signal sends a signal to the flow. Whoever awaits it goes on, now or when it comes to that. Signals of a name are a queue: each is taken once. With a Storage the
 // signal is not stored by this: storage that lasts has its own way for signals.
 func (r *Runner) Signal(name string, value any) {
-	r.mail.Load().post(parcel{signal: name, value: value})
+	r.Receive(name, fmt.Sprintf("sent-%d", r.sent.Add(1)), value)
+}
+
+// Receive is Signal with an id, for storage that keeps signals: one with an id that the flow had is left out. [Commit].Taken tells when it is taken.
+func (r *Runner) Receive(name, id string, value any) {
+	r.mail.Load().post(parcel{signal: name, id: id, value: value})
 }
 
 // Reset puts all atoms and the flow itself back to PENDING, from any state in which it does not run: results, failures, histories and the
@@ -254,7 +262,7 @@ func (r *Runner) reset(ctx context.Context) error {
 	for _, i := range r.plan.atoms {
 		r.restart(i)
 	}
-	r.again, r.ghosts, r.signals = map[int32]bool{}, nil, nil
+	r.again, r.ghosts, r.inbox, r.taken = map[int32]bool{}, nil, newInbox(nil), nil
 	if r.state == Pending {
 		return r.commit(ctx, nil, nil)
 	}

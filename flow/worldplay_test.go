@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -88,7 +87,10 @@ func (p *play) Load(ctx context.Context) (*Snapshot, error) {
 	snap, err := p.store.Load(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	snap.Signals = maps.Clone(p.signals)
+	snap.Signals = map[string][]Signal{}
+	for name, v := range p.signals {
+		snap.Signals[name] = []Signal{{ID: name, Value: v}}
+	}
 	return snap, err
 }
 

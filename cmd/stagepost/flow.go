@@ -274,8 +274,8 @@ func (c *cli) flowSignal(o *flowFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "signal ID NAME [VALUE | @FILE]",
 		Short: "Send a signal to a flow",
-		Long: `Sends a signal with a value to a flow. A task that waits for it goes on; one that comes to wait for it later finds it. A later signal of the same name replaces an
-earlier one. The value is JSON, or else text; @FILE is what a file holds, @- standard input. Without a value it is null.
+		Long: `Sends a signal with a value to a flow. A task that waits for it goes on; one that comes to wait for it later finds it. Signals of one name are a queue: each is taken by one
+task, in the order in which they came. The value is JSON, or else text; @FILE is what a file holds, @- standard input. Without a value it is null.
 
 A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C, signal it with --local, and resume it.`,
 		Example: "  stagepost flow signal flw_01J9... approved true\n  stagepost flow signal flw_01J9... config @config.json",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,10 +27,11 @@ type Factory func(args json.RawMessage) (flow.Item, error)
 
 // Limits bound what is stored of one flow. Zero fields take the defaults.
 type Limits struct {
-	Value  int // bytes of the largest value as JSON; defaults to 16 MiB
-	Inline int // bytes of the largest value that stands in a record; larger ones go to Blobs; defaults to 32 KiB
-	Total  int // bytes of all that stands in the records of a flow; values of up to 256 bytes are always let in; defaults to 64 MiB
-	Inject int // bytes of the arguments and injected values of an order; defaults to 1 MiB
+	Value   int // bytes of the largest value as JSON; defaults to 16 MiB
+	Inline  int // bytes of the largest value that stands in a record; larger ones go to Blobs; defaults to 32 KiB
+	Signals int // that no task has taken; defaults to 1000
+	Total   int // bytes of all that stands in the records of a flow; values of up to 256 bytes are always let in; defaults to 64 MiB
+	Inject  int // bytes of the arguments and injected values of an order; defaults to 1 MiB
 }
 
 // Options of Flows. The zero Options work, but know no factory.
@@ -54,6 +56,9 @@ type Options struct {
 type Flows struct {
 	o      Options
 	engine atomic.Pointer[engine.Engine]
+	mu     sync.Mutex // guards rooms
+	rooms  map[job.ID]int
+	sent   atomic.Int64 // signals: those of one moment keep their order
 }
 
 // New makes the application. The error names every mistake in the options.
@@ -64,7 +69,7 @@ func New(o Options) (*Flows, error) {
 			mistakes = append(mistakes, fmt.Errorf("the factory %q needs a name and a function", name))
 		}
 	}
-	for name, v := range map[string]*int{"Value": &o.Limits.Value, "Inline": &o.Limits.Inline, "Total": &o.Limits.Total, "Inject": &o.Limits.Inject} {
+	for name, v := range map[string]*int{"Value": &o.Limits.Value, "Inline": &o.Limits.Inline, "Total": &o.Limits.Total, "Inject": &o.Limits.Inject, "Signals": &o.Limits.Signals} {
 		if *v < 0 {
 			mistakes = append(mistakes, fmt.Errorf("the limit %s is negative", name))
 		}
@@ -76,6 +81,7 @@ func New(o Options) (*Flows, error) {
 	usual(&o.Limits.Inline, 32<<10)
 	usual(&o.Limits.Total, 64<<20)
 	usual(&o.Limits.Inject, 1<<20)
+	usual(&o.Limits.Signals, 1000)
 	usual(&o.MaxStarts, 5)
 	o.Limits.Inline = min(o.Limits.Inline, o.Limits.Value)
 	if o.Workers == nil {

@@ -200,7 +200,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 		eq(t, "state", w.end(id).State, flow.Success)
 		v := w.view(id)
 		eq(t, "result", v.Atoms[1].Result.Any(), map[string]any{"by": "carl"})
-		if len(v.Signals) != 2 || v.Signals[0].Name != "approved" || v.Signals[0].Actor != "bob" {
+		if len(v.Signals) != 1 || v.Signals[0].Name != "other" || v.Signals[0].Actor != "bob" {
 			t.Errorf("signals %+v", v.Signals)
 		}
 		kindOf(t, w.flows.Signal(t.Context(), w.Engine, id, durable.Signal{Name: "late"}), job.Refused)

@@ -24,6 +24,7 @@ const (
 // States of tasks that are no atoms.
 const (
 	sent    lifecycle.State = "SENT"     // a signal
+	taken   lifecycle.State = "TAKEN"    // a signal, by the result of a task
 	putAway lifecycle.State = "PUT_AWAY" // a signal, by a reset
 	kept    lifecycle.State = "STORED"   // the outline
 	renamed lifecycle.State = "RENAMED"

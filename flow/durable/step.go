@@ -288,13 +288,13 @@ func (s *session) rows(ctx context.Context) error {
 		if t.Kind != kindSignal || t.State != sent || s.heard[t.Name] == string(t.Data) {
 			continue
 		}
-		v, err := s.flows.signal(ctx, s.id, t)
+		name, v, err := s.flows.signal(ctx, s.id, t)
 		if err != nil {
 			s.run.Log().Error("a signal cannot be read", "signal", t.Name, "error", err)
 			continue
 		}
 		s.heard[t.Name], s.poked = string(t.Data), true
-		s.runner.Signal(t.Name[len(signalPrefix):], v)
+		s.runner.Receive(name, t.Name, v)
 	}
 	return nil
 }

@@ -160,6 +160,9 @@ func (m *storage) save(ctx context.Context, c *flow.Commit) error {
 			}
 		}
 	}
+	for _, id := range c.Taken {
+		q.tasks = append(q.tasks, receipt(id))
+	}
 	q.counts = maps.Clone(m.counts)
 	m.requests <- q
 	r := <-q.reply

@@ -17,7 +17,7 @@ type View struct {
 	Data    Data
 	Outline *flow.Outline // the structure; nil if the flow was never run and its factory is not here
 	Atoms   []Atom        // in the order of the flow, then those that it no longer has; none before it is first run
-	Signals []Sent        // by name
+	Signals []Sent        // that no task has taken, the oldest first
 	Awaits  []string      // signals that somebody waits for now, sorted
 	Remains []string      // tasks of a flow in FAILURE whose effects were not taken back: done, failed, or half way
 }
@@ -103,7 +103,7 @@ func (v *View) add(t *job.Task) error {
 		if err := json.Unmarshal(t.Data, &s); err != nil {
 			return job.Errorf(job.Internal, "decode", v.Job.ID, "%s: %w", t.Name, err)
 		}
-		one := Sent{Name: t.Name[len(signalPrefix):], Actor: s.Actor, At: s.At}
+		one := Sent{Name: s.Name, Actor: s.Actor, At: s.At}
 		if s.Digest != "" {
 			one.Large = &Blob{s.Digest, s.Size}
 		} else {

@@ -1,0 +1,103 @@
+package flow
+
+import (
+	"slices"
+	"sync"
+)
+
+// Signal is a signal that a flow has and nobody has taken.
+type Signal struct {
+	ID    string // unique in the flow, also among those that were taken
+	Value Value
+}
+
+// inbox holds the signals of a flow: a queue for each name. A task that reads a signal reserves it; its result takes it.
+type inbox struct {
+	mu   sync.Mutex // guards the rest
+	open map[string][]Signal
+	seen map[string]bool             // ids
+	by   map[int32]map[string]string // atom, name: the id that it reserved
+	held map[string]bool             // ids that are reserved
+}
+
+func newInbox(open map[string][]Signal) *inbox {
+	b := &inbox{open: map[string][]Signal{}, seen: map[string]bool{}, by: map[int32]map[string]string{}, held: map[string]bool{}}
+	for name, all := range open {
+		for _, s := range all {
+			b.add(name, s)
+		}
+	}
+	return b
+}
+
+// add puts a signal at the end of its queue, once.
+func (b *inbox) add(name string, s Signal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.seen[s.ID] {
+		b.seen[s.ID] = true
+		b.open[name] = append(b.open[name], s)
+	}
+}
+
+// has tells whether there is a signal of a name that nobody has reserved.
+func (b *inbox) has(name string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.open[name], func(s Signal) bool { return !b.held[s.ID] })
+}
+
+// read gives the first signal of a name, and reserves it for an atom if it is to take it.
+func (b *inbox) read(atom int32, name string, reserve bool) (Value, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.by[atom][name]
+	for _, s := range b.open[name] {
+		if s.ID == own || own == "" && !b.held[s.ID] {
+			if reserve && own == "" {
+				if b.by[atom] == nil {
+					b.by[atom] = map[string]string{}
+				}
+				b.by[atom][name], b.held[s.ID] = s.ID, true
+			}
+			return s.Value, true
+		}
+	}
+	return Value{}, false
+}
+
+// take removes the signals that an atom reserved, and gives their ids.
+func (b *inbox) take(atom int32) (ids []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, id := range b.by[atom] {
+		b.open[name] = slices.DeleteFunc(b.open[name], func(s Signal) bool { return s.ID == id })
+		delete(b.held, id)
+		ids = append(ids, id)
+	}
+	delete(b.by, atom)
+	return ids
+}
+
+// free gives back what an atom reserved, and tells the names.
+func (b *inbox) free(atom int32) (names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, id := range b.by[atom] {
+		delete(b.held, id)
+		names = append(names, name)
+	}
+	delete(b.by, atom)
+	return names
+}
+
+// receipt takes what an execution read if it has come to its result, and gives it back otherwise.
+func (r *Runner) receipt(i int32) {
+	if s := r.recs[i].State; s == Success || s == FailureState {
+		r.taken = append(r.taken, r.inbox.take(i)...)
+		return
+	}
+	for _, name := range r.inbox.free(i) {
+		r.came = append(r.came, name)
+	}
+}
