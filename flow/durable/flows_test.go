@@ -367,7 +367,7 @@ func TestOrders(t *testing.T) {
 	id := w.submit(durable.Order{Factory: "needs", Name: "mine", Key: "k", Inject: flow.Values{"x": 7, "y": "why"}})
 	eq(t, "state", w.end(id).State, flow.Success)
 	eq(t, "injected", got, 7)
-	eq(t, "same key", w.submit(durable.Order{Factory: "needs", Key: "k", Inject: flow.Values{"y": 1}}), id)
+	eq(t, "same key", w.submit(durable.Order{Factory: "needs", Name: "mine", Key: "k", Inject: flow.Values{"x": 7, "y": "why"}}), id)
 	eq(t, "name", w.view(id).Data.Name, "mine")
 	if _, err := durable.New(durable.Options{Factories: map[string]durable.Factory{"": nil}, Limits: durable.Limits{Total: -1}}); err == nil {
 		t.Error("options without sense are accepted")
