@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // Clock tells the time. Now never jumps while the process lives: leases, due times and timeouts use it. Wall is what the machine says
 // and may jump; only retention uses it, guarded (reliability rule R12). Timers are those of package time.
@@ -9,12 +12,47 @@ type Clock interface {
 	Wall() time.Time
 }
 
-// SystemClock is the machine's clock.
-func SystemClock() Clock { return steady{time.Now()} }
+// SystemClock is the machine's clock. Its Now goes on while the machine is suspended, where the system tells for how long that was (Linux).
+func SystemClock() Clock { return newSteady(suspended) }
 
-type steady struct{ start time.Time }
+// steady adds to the wall time of the start the monotonic time that has passed, which stands still while the machine is suspended, and the time of
+// that.
+type steady struct {
+	start     time.Time
+	suspended func() (since time.Duration, ok bool) // for how long the machine was suspended since it began to run
 
-// Now adds the monotonic time that has passed to the wall time of the start.
-func (s steady) Now() time.Time { return s.start.Add(time.Since(s.start)).Round(0) }
+	mu    sync.Mutex    // guards the rest
+	asked time.Time     // when suspended was asked last
+	first time.Duration // at the start
+	added time.Duration // since the start
+}
 
-func (s steady) Wall() time.Time { return time.Now().Round(0) }
+func newSteady(suspended func() (time.Duration, bool)) *steady {
+	s := &steady{start: time.Now(), suspended: suspended}
+	s.asked = s.start
+	s.first, _ = suspended()
+	return s
+}
+
+// Bounds of the question for suspension: it is not asked more often than once in suspendAsked, and less than suspendLeast is the noise of two clocks
+// that are read one after the other.
+const (
+	suspendAsked = 100 * time.Millisecond
+	suspendLeast = 2 * time.Second
+)
+
+// Now adds the time that has passed, suspension included, to the wall time of the start.
+func (s *steady) Now() time.Time {
+	s.mu.Lock()
+	if time.Since(s.asked) >= suspendAsked {
+		s.asked = time.Now()
+		if all, ok := s.suspended(); ok && all-s.first >= s.added+suspendLeast {
+			s.added = all - s.first
+		}
+	}
+	added := s.added
+	s.mu.Unlock()
+	return s.start.Add(time.Since(s.start) + added).Round(0)
+}
+
+func (s *steady) Wall() time.Time { return time.Now().Round(0) }

@@ -52,6 +52,8 @@ type JobLogs interface {
 type Engine struct {
 	store   job.Store
 	clock   Clock
+	guard   *JumpGuard
+	latest  time.Time // that an earlier process may have given to records
 	options Options
 	name    string // with an instance part, so that a restarted engine is another worker
 	log     *slog.Logger
@@ -136,8 +138,9 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		o.Ageing = job.Ageing{Share: 10, Patience: 10 * time.Minute}
 	}
 	o.Ageing.Share = max(o.Ageing.Share, 0)
+	o.Retain = o.Retain.withDefaults()
 	e := &Engine{
-		store: store, clock: o.Clock, options: o, log: o.Log, meter: o.Meter, works: map[job.Kind]*Work{}, random: o.Rand,
+		store: store, options: o, log: o.Log, meter: o.Meter, works: map[job.Kind]*Work{}, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, own: map[job.Kind]*pool{},
 		pools: []*pool{{total: o.Slots, free: o.Slots, hungry: true}},
@@ -147,8 +150,11 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		e.posts = append(e.posts, make(chan struct{}, 1))
 	}
 	e.progress.now = map[job.ID]Progress{}
-	e.retain = newRetention(o.Retain, o.Clock)
-	e.name = o.Name + "/" + strings.ToLower(e.ulid(o.Clock.Now())[16:])
+	if err := e.guardClock(context.Background(), &o); err != nil {
+		return nil, err
+	}
+	e.retain = newRetention(o.Retain, e.clock, e.guard)
+	e.name = o.Name + "/" + strings.ToLower(e.ulid(e.clock.Now())[16:])
 	var mistakes []error
 	for i := range works {
 		mistakes = append(mistakes, e.register(&works[i]))
@@ -225,11 +231,13 @@ func (e *Engine) Run(ctx context.Context) error {
 	watch, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer unwatch()
 	e.store.Watch(watch, e.hear)
-	if err := e.reclaim(ctx); err != nil {
-		if ctx.Err() != nil { // it was stopped before it began
-			return nil
+	for _, first := range []func(context.Context) error{e.reanchor, e.reclaim, e.keepClock} {
+		if err := first(ctx); err != nil {
+			if ctx.Err() != nil { // it was stopped before it began
+				return nil
+			}
+			return err
 		}
-		return err
 	}
 	e.mu.Lock()
 	e.work, e.open, e.stopping = work, true, make(chan struct{})
@@ -258,6 +266,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		<-done
 	}
 	rest.Wait()
+	if err := e.keepClock(context.WithoutCancel(ctx)); err != nil {
+		e.log.Error("the time could not be kept", "error", err)
+	}
 	unwatch()
 	loops.Wait()
 	e.mu.Lock()

@@ -137,9 +137,3 @@ func (r *Report) ending(c *job.Change) Ending {
 	}
 	return o.ending(c)
 }
-
-// Frozen tells whether retention clears nothing away because the wall clock has jumped (reliability rule R12).
-func (e *Engine) Frozen() bool {
-	_, jumped := e.retain.guard.Jumped()
-	return jumped
-}

@@ -74,12 +74,12 @@ func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 }
 
 // clearLogs removes the logs of ended jobs that are kept long enough, and those of jobs that are no more.
-func (r *retention) clearLogs(ctx context.Context, e *Engine, now time.Time) error {
+func (r *retention) clearLogs(ctx context.Context, e *Engine) error {
 	logs, ok := e.options.JobLogs.(LogFiles)
-	if !ok || r.Logs <= 0 {
+	before, known := r.guard.Before(r.Logs)
+	if !ok || !known || r.Logs <= 0 {
 		return nil
 	}
-	before := now.Add(-r.Logs)
 	removed := 0
 	var mistakes []error
 	err := logs.Each(func(id job.ID, written time.Time) bool {

@@ -14,6 +14,11 @@ type Retention struct {
 	Every time.Duration // between looks; defaults to 1 h
 	Share int           // percent of a kind's ended jobs that one look may take; defaults to 20, but never fewer than 100 jobs
 	Jump  time.Duration // difference between wall and steady clock that freezes retention; defaults to 1 h
+	Away  time.Duration // for which no engine may have worked on the store until the clock of the next one is in doubt; defaults to 24 h
+
+	// Unattended says that there is nobody to confirm the clock: a doubt at the start is none, but what ended before a jump forward is kept for its
+	// full time from the start on.
+	Unattended bool
 
 	Records time.Duration // how long tombstones are kept before they are purged from the store. Zero: for ever
 	Logs    time.Duration // how long the logs of ended jobs are kept, if they are files ([LogFiles]). Zero: as long as the record
@@ -31,43 +36,36 @@ type LogFiles interface {
 	Each(do func(id job.ID, written time.Time) (goOn bool)) error
 }
 
-// JumpGuard notices that the wall clock was set while the process lives, by comparing it with the steady one. Whatever removes things by their age
-// asks it first.
-type JumpGuard struct {
-	clock Clock
-	most  time.Duration
-	apart time.Duration // wall minus steady time at the start
-}
-
-// NewJumpGuard makes a guard that tolerates jumps up to most; 0 means 1 h.
-func NewJumpGuard(c Clock, most time.Duration) *JumpGuard {
-	if most <= 0 {
-		most = time.Hour
-	}
-	return &JumpGuard{clock: c, most: most, apart: c.Wall().Sub(c.Now())}
-}
-
-// Jumped tells whether the wall clock is further off than it may be, and by how much it is.
-func (g *JumpGuard) Jumped() (by time.Duration, jumped bool) {
-	by = g.clock.Wall().Sub(g.clock.Now()) - g.apart
-	return by, by.Abs() > g.most
-}
-
-type retention struct {
-	Retention
-	clock Clock
-	guard *JumpGuard
-	next  time.Time
-}
-
-func newRetention(o Retention, c Clock) *retention {
+// withDefaults fills in what is zero.
+func (o Retention) withDefaults() Retention {
 	if o.Every <= 0 {
 		o.Every = time.Hour
 	}
 	if o.Share <= 0 {
 		o.Share = 20
 	}
-	return &retention{Retention: o, clock: c, guard: NewJumpGuard(c, o.Jump), next: c.Now().Add(o.Every)}
+	if o.Jump <= 0 {
+		o.Jump = time.Hour
+	}
+	if o.Away <= 0 {
+		o.Away = 24 * time.Hour
+	}
+	return o
+}
+
+// keepEvery is how often the store is given the time.
+const keepEvery = 5 * time.Minute
+
+type retention struct {
+	Retention
+	clock Clock
+	guard *JumpGuard
+	next  time.Time // of a look
+	keep  time.Time // of the time
+}
+
+func newRetention(o Retention, c Clock, g *JumpGuard) *retention {
+	return &retention{Retention: o, clock: c, guard: g, next: c.Now().Add(o.Every), keep: c.Now().Add(keepEvery)}
 }
 
 // run looks again and again until ctx ends. It has a goroutine of its own: a look may take minutes, and what ran out of time meanwhile must not wait.
@@ -79,6 +77,12 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			if now := r.clock.Now(); !now.Before(r.keep) {
+				r.keep = now.Add(keepEvery)
+				if err := e.keepClock(ctx); err != nil && ctx.Err() == nil {
+					e.log.Error("the time could not be kept", "error", err)
+				}
+			}
 			r.sweep(ctx, e)
 		}
 	}
@@ -91,23 +95,24 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 		return
 	}
 	r.next = now.Add(r.Every)
-	if jump, jumped := r.guard.Jumped(); jumped {
-		e.log.Warn("the clock jumped; nothing is cleared away until it agrees again", "jump", jump)
+	if c := r.guard.State(); c.Doubt != "" {
+		e.log.Warn("the clock is in doubt; nothing is removed by its age until it agrees again or a person confirms it",
+			"doubt", c.Doubt, "by", c.By.Round(time.Second), "confirm", "stagepost admin clock --confirm")
 		return
 	}
 	for _, w := range e.works {
-		if w.Keep > 0 {
-			if err := r.clear(ctx, e, w, now.Add(-w.Keep)); err != nil && ctx.Err() == nil {
+		if before, ok := r.guard.Before(w.Keep); ok && w.Keep > 0 {
+			if err := r.clear(ctx, e, w, before); err != nil && ctx.Err() == nil {
 				e.log.Error("retention", "kind", w.Life.Name(), "error", err)
 			}
 		}
-		if r.Records > 0 {
-			if err := r.purge(ctx, e, w, now.Add(-r.Records)); err != nil && ctx.Err() == nil {
+		if before, ok := r.guard.Before(r.Records); ok && r.Records > 0 {
+			if err := r.purge(ctx, e, w, before); err != nil && ctx.Err() == nil {
 				e.log.Error("purge", "kind", w.Life.Name(), "error", err)
 			}
 		}
 	}
-	if err := r.clearLogs(ctx, e, now); err != nil && ctx.Err() == nil {
+	if err := r.clearLogs(ctx, e); err != nil && ctx.Err() == nil {
 		e.log.Error("retention of job logs", "error", err)
 	}
 }

@@ -69,14 +69,14 @@ func (e *Engine) reclaim(ctx context.Context) error {
 		return nil
 	}
 	for {
-		page, err := e.store.List(ctx, job.Query{Worker: e.options.Name + "/", Limit: 1000})
+		page, err := e.store.List(ctx, job.Query{Worker: e.options.Name + "/", Kinds: e.Kinds(), Limit: 1000})
 		if err != nil {
 			return err
 		}
 		moved := 0
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			if strings.HasPrefix(j.Worker, e.name) || e.works[j.Kind] == nil {
+			if strings.HasPrefix(j.Worker, e.name) {
 				continue
 			}
 			switch err := e.lost(ctx, j); job.KindOf(err) {
@@ -118,40 +118,63 @@ func (e *Engine) sweeps(ctx context.Context) {
 	}
 }
 
-// overdue moves the jobs whose claim or time ran out.
+// overdue moves the jobs of this engine's kinds whose claim or time ran out. Jobs that cannot be moved must not keep those of other kinds from it.
 func (e *Engine) overdue(ctx context.Context) error {
+	kinds := e.Kinds()
+	stuck, err := e.overdueOf(ctx, kinds)
+	for i := 0; err == nil && stuck && i < len(kinds); i++ {
+		_, err = e.overdueOf(ctx, kinds[i:i+1])
+	}
+	return err
+}
+
+// overduePage is how many overdue jobs are looked at together.
+const overduePage = 1000
+
+// overdueOf moves the overdue jobs of some kinds. stuck tells that a whole page of them could not be moved: there may be more.
+func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, err error) {
 	for {
 		now := e.clock.Now()
-		page, err := e.store.List(ctx, job.Query{Overdue: now, Limit: 1000})
+		page, err := e.store.List(ctx, job.Query{Overdue: now, Kinds: kinds, Limit: overduePage})
 		if err != nil {
-			return err
+			return false, err
 		}
 		moved := 0
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			if e.works[j.Kind] == nil {
-				continue
-			}
 			e.moved()
-			if j.Claimed() && !j.Until.After(now) {
-				err = e.lost(ctx, j)
-			} else {
-				err = e.expire(ctx, j)
-			}
-			switch job.KindOf(err) {
+			switch err := e.overdueOne(ctx, j, now); job.KindOf(err) {
 			case "":
 				moved++
 			case job.Conflict, job.Stale: // somebody was faster
 			case job.Unavailable:
-				return err
+				return false, err
 			default: // one record must not keep the sweep from the others
 				e.log.Error("sweep", "job", j.ID, "state", j.State, "error", err)
 			}
 		}
-		if moved == 0 || len(page.Jobs) < 1000 {
-			return nil
+		if moved == 0 || len(page.Jobs) < overduePage {
+			return moved == 0 && len(page.Jobs) == overduePage, nil
 		}
 	}
+}
+
+func (e *Engine) overdueOne(ctx context.Context, j *job.Job, now time.Time) error {
+	switch {
+	case !j.Claimed() || j.Until.After(now):
+		return e.expire(ctx, j)
+	case e.holds(j): // the machine was suspended: the step has the job still
+		return e.renewFor(ctx, j, now)
+	}
+	return e.lost(ctx, j)
+}
+
+// holds tells whether a step of this engine works under the job's claim.
+func (e *Engine) holds(j *job.Job) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.running[j.ID]
+	return r != nil && r.epoch == j.Epoch && j.Worker == e.name
 }
 
 // lost ends a claim whose worker fell silent. The start stays counted; too many of them fail the job.

@@ -17,7 +17,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	for _, k := range s.Engine.Kinds() {
 		h.Kinds = append(h.Kinds, string(k))
 	}
-	h.Warnings = s.warnings()
+	h.Warnings = append(s.warnings(), s.clockWarnings()...)
 	if s.Warn != nil {
 		h.Warnings = append(h.Warnings, s.Warn()...)
 	}

@@ -142,6 +142,8 @@ func Routes() []Route {
 
 		{post, "/api/admin/verify", Admin, "Checks histories against records: chains of hashes, replay.", (*Server).verify, false},
 		{post, "/api/admin/fsck", Admin, "Checks what the store derives from the records; with repair it is made anew.", (*Server).fsck, false},
+		{get, "/api/admin/clock", Admin, "Whether the server trusts the clock of its machine; in doubt nothing is removed by its age.", (*Server).clock, false},
+		{post, "/api/admin/clock", Admin, "Trusts the clock as it is now: note (why), actor. Refused when it is not in doubt.", (*Server).confirmClock, false},
 		{post, "/api/admin/backup", Admin, "Makes a backup of the data directory while the server works, in its backup directory: name, without (compute, storage), note, actor.", (*Server).backup, false},
 	}
 }

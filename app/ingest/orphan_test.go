@@ -45,7 +45,7 @@ func idleApp(t *testing.T, store job.Store, o Options, clock engine.Clock) *App 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.engine, a.guard = e, engine.NewJumpGuard(clock, 0)
+	a.engine, a.guard = e, e.Guard()
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)

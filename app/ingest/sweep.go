@@ -59,8 +59,8 @@ func (a *App) sweeps(ctx context.Context) {
 // frees what jobs reserved that have ended, and removes what has been in the trash for long enough. It may be called at any time. After a jump of
 // the clock it removes nothing.
 func (a *App) Sweep(ctx context.Context) error {
-	if jump, jumped := a.guard.Jumped(); jumped {
-		a.log.Warn("the clock jumped; nothing is cleared away until it agrees again", "jump", jump)
+	if by, doubt := a.guard.Jumped(); doubt {
+		a.log.Warn("the clock is in doubt; nothing is removed by its age", "by", by)
 		return nil
 	}
 	batches, err := os.ReadDir(filepath.Join(a.options.Dir, workName))
@@ -175,7 +175,8 @@ func (a *App) useless(j *job.Job) bool {
 	case j.Gone, j.Ended && j.Outcome == lifecycle.OK:
 		return true
 	case j.Ended && a.options.WorkKeep > 0:
-		return a.engine.Clock().Now().Sub(j.Entered) > a.options.WorkKeep
+		before, known := a.guard.Before(a.options.WorkKeep)
+		return known && j.Entered.Before(before)
 	}
 	return false
 }

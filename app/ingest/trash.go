@@ -92,7 +92,10 @@ func (a *App) sweepTrash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := a.engine.Clock().Now()
+	before, known := a.guard.Before(a.options.TrashKeep)
+	if !known {
+		return nil
+	}
 	var old []string
 	for _, e := range entries {
 		at, _, ok := parseTrashed(e.Name())
@@ -103,7 +106,7 @@ func (a *App) sweepTrash(ctx context.Context) error {
 			}
 			at = info.ModTime()
 		}
-		if !at.Add(a.options.TrashKeep).After(now) {
+		if !at.After(before) {
 			old = append(old, e.Name())
 		}
 	}

@@ -108,7 +108,7 @@ func (c *cli) startAgent(ctx context.Context, a *agentSettings, log *slog.Logger
 		return r, err
 	}
 	e, err := engine.New(r.store, r.app.Works(), engine.Options{
-		Name: "agent", Lease: time.Minute, Grace: 5 * time.Second, Log: log, Retain: engine.Retention{Records: a.records, Clear: r.app.Clear},
+		Name: "agent", Lease: time.Minute, Grace: 5 * time.Second, Log: log, Retain: engine.Retention{Records: a.records, Clear: r.app.Clear, Unattended: true},
 	})
 	if err != nil {
 		return r, err

@@ -20,17 +20,18 @@ const mostUploads = 1000
 // uploadStore joins the server to the store of resumable uploads, and removes those that were left.
 type uploadStore struct {
 	*tus.Store
-	log  *slog.Logger
-	stop chan struct{}
-	wait sync.WaitGroup
+	running *running // for its engine, which is there before a request comes
+	log     *slog.Logger
+	stop    chan struct{}
+	wait    sync.WaitGroup
 }
 
 // openUploads opens the store of resumable uploads in the data directory. Close it after the HTTP server.
-func openUploads(s *settings, data string, room *space, log *slog.Logger) (*uploadStore, error) {
-	u := &uploadStore{log: log, stop: make(chan struct{})}
+func openUploads(s *settings, r *running) (*uploadStore, error) {
+	u := &uploadStore{running: r, log: r.log, stop: make(chan struct{})}
 	var err error
 	u.Store, err = tus.New(tus.Options{
-		Dir: filepath.Join(data, "uploads"), MaxSize: s.UploadBytes, Fail: server.FailUpload(log),
+		Dir: filepath.Join(r.Data, "uploads"), MaxSize: s.UploadBytes, Fail: server.FailUpload(r.log), Clock: u.now,
 		Owner: func(r *http.Request) string { return server.OwnerOf(r.Context()) },
 		MayCreate: func(owner string, bytes int64) error {
 			n, used := u.Used(owner)
@@ -42,7 +43,7 @@ func openUploads(s *settings, data string, room *space, log *slog.Logger) (*uplo
 			}
 			return nil
 		},
-		Room: room.Admit,
+		Room: r.space.Admit,
 	})
 	if err != nil {
 		return nil, err
@@ -59,12 +60,24 @@ func (u *uploadStore) sweep() {
 		select {
 		case <-u.stop:
 			return
-		case now := <-tick.C:
+		case <-tick.C:
+			now := u.now()
+			if u.running.Engine.Frozen() {
+				continue
+			}
 			if n, err := u.Sweep(now); err != nil || n > 0 {
 				u.log.Info("uploads that were left are removed", "uploads", n, "error", err)
 			}
 		}
 	}
+}
+
+// now is the trusted time: uploads do not expire because the machine's clock was set forward.
+func (u *uploadStore) now() time.Time {
+	if u.running.Engine == nil {
+		return time.Now()
+	}
+	return u.running.Engine.Guard().State().Trusted
 }
 
 // Close ends the sweeps and gives up the directory.
@@ -93,7 +106,7 @@ func (r *running) serveCompute(s *settings, o *server.Options) error {
 	if r.compute == nil {
 		return nil
 	}
-	uploads, err := openUploads(s, r.Data, r.space, r.log)
+	uploads, err := openUploads(s, r)
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ func (l *localFlows) open(s *settings, dir string, log *slog.Logger) error {
 	l.closers = append(l.closers, app)
 	l.engine, err = engine.New(store, app.Works(), engine.Options{
 		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: localGrace, JobLogs: logs, Deliver: app.Deliver(),
+		Retain: engine.Retention{Unattended: true},
 	})
 	if err != nil {
 		return err

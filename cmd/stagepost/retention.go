@@ -16,7 +16,7 @@ type clearer interface {
 
 // retention says how long what has ended is kept.
 func (r *running) retention(s *settings) engine.Retention {
-	return engine.Retention{Every: s.RetainEvery, Share: s.RetainShare, Records: s.RecordsKeep, Logs: s.LogsKeep, Clear: r.clear}
+	return engine.Retention{Every: s.RetainEvery, Share: s.RetainShare, Away: s.ClockAway, Records: s.RecordsKeep, Logs: s.LogsKeep, Clear: r.clear}
 }
 
 // clear has the applications remove what belongs to a job whose record is about to be purged.

@@ -36,6 +36,7 @@ type settings struct {
 	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is given up"`
 	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
 	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
+	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`
 	RecordsKeep   time.Duration `name:"records.keep" for:"serve" default:"0s" doc:"how long the records of deleted jobs are kept before they are purged from the store; 0s means for ever"`
 	LogsKeep      time.Duration `name:"logs.keep" for:"serve" default:"0s" doc:"how long the logs of ended jobs are kept; 0s means as long as the records"`
 	LogLevel      string        `name:"log.level" for:"serve" choices:"debug info warn error" default:"info" doc:"what the server logs to standard error: debug, info, warn or error"`

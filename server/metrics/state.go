@@ -74,7 +74,7 @@ func newState(o Options) *state {
 		slots:    desc("slots", "Steps that may run at once."),
 		used:     desc("slots_used", "Steps that run."),
 		stalled:  desc("sweep_stalled_seconds", "How long the engine's sweep has got nothing done."),
-		frozen:   desc("retention_frozen", "1 while nothing is cleared away because the wall clock jumped."),
+		frozen:   desc("retention_frozen", "1 while nothing is removed by its age because the clock is in doubt."),
 		backup:   desc("backup_last_timestamp_seconds", "Moment whose state the newest backup has, as a Unix time; 0: there is none."),
 		interval: desc("backup_interval_seconds", "Time between scheduled backups; 0: none are made."),
 		waiting:  desc("commit_queue", "Operations that wait for the store's commit loop."),

@@ -27,6 +27,7 @@ type Store struct {
 	messages map[string]*job.Message
 	posted   []string // keys of messages, oldest first
 	audit    []job.Audit
+	clock    job.KeptClock
 	watchers map[int]func([]job.Hint)
 	nextID   int
 }

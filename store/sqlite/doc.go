@@ -6,6 +6,7 @@
 // derived from them at the start and follows every commit. [Store.Fsck] compares the two and what the tables say twice.
 //
 // What is gone by a purge is gone from all tables but the audit list; table `given` keeps the numbers that it had from being given again.
+// It also has the times of [job.KeptClock].
 //
 // # How a commit goes
 //

@@ -46,6 +46,6 @@ var parts = []part{
 	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests}, {"History", historyTests},
 	{"Claim", claimTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
 	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests}, {"Watch", watchTests},
-	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests},
+	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},
 	{"Histories", parallelTests}, {"Reopen", reopenTests},
 }

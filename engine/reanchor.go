@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Bounds of what a record of the future may ask for.
+const (
+	clockSlack = time.Minute    // by which records may be ahead of the clock without being looked at
+	mostPause  = 24 * time.Hour // until a message is tried again
+	mostLease  = time.Hour      // of a claim by a worker outside
+)
+
+// reanchor moves the times of records to where the clock is now, before anything is claimed. When the clock was ahead and was set right, pauses,
+// leases and timeouts of what changed meanwhile lie far in the future: they keep the length that they had. When the clock has gone forward by more
+// than an engine may be away, open jobs keep the time that they had left. Times that a person or a depositor named are left alone.
+func (e *Engine) reanchor(ctx context.Context) error {
+	now := e.clock.Now()
+	forward := now.Sub(e.latest)
+	switch {
+	case e.latest.IsZero():
+		return nil
+	case forward > e.options.Retain.Away:
+		return e.eachJob(ctx, false, func(j *job.Job) error { return e.extend(ctx, j, forward, now) })
+	case forward > -clockSlack:
+		return nil
+	}
+	e.log.Warn("the clock was ahead: due times, timeouts and leases are set anew", "by", -forward.Round(time.Second))
+	err := e.eachJob(ctx, true, func(j *job.Job) error {
+		if err := e.returnLease(ctx, j, now); err != nil {
+			return err
+		}
+		return e.pull(ctx, j, now)
+	})
+	if err != nil {
+		return err
+	}
+	return e.pullMessages(ctx, now)
+}
+
+// eachJob calls do with all jobs, or all open ones. One that has changed meanwhile is left out.
+func (e *Engine) eachJob(ctx context.Context, ended bool, do func(*job.Job) error) error {
+	open := false
+	q := job.Query{Oldest: true, Limit: 1000}
+	if !ended {
+		q.Ended = &open
+	}
+	for {
+		page, err := e.store.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			switch err := do(&page.Jobs[i]); job.KindOf(err) {
+			case "", job.Conflict, job.Stale, job.NotFound:
+			case job.Unavailable:
+				return err
+			default: // one record must not keep the engine from starting
+				e.log.Error("set times anew", "job", page.Jobs[i].ID, "error", err)
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.After = page.Next
+	}
+}
+
+// pull brings a record of the future back.
+func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
+	if !j.Changed.After(now) {
+		return nil
+	}
+	back := func(at time.Time) *time.Time {
+		moved := now.Add(at.Sub(j.Changed))
+		return &moved
+	}
+	c := job.Change{Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name}
+	if !j.Ended {
+		paused := j.Epoch > 0 && j.Due.After(now) && !j.Due.Equal(never)
+		if paused {
+			c.Set.Due = back(j.Due)
+		}
+		if !j.Expires.IsZero() && !j.Expires.Equal(j.Deadline) {
+			c.Set.Expires = back(j.Expires)
+		}
+	}
+	_, err := e.one(ctx, c)
+	return err
+}
+
+// returnLease ends the time of a claim that runs for longer than any does.
+func (e *Engine) returnLease(ctx context.Context, j *job.Job, now time.Time) error {
+	if !j.Claimed() || !j.Until.After(now.Add(max(mostLease, e.options.Lease))) {
+		return nil
+	}
+	return e.renewFor(ctx, j, now)
+}
+
+// renewFor gives the worker of a claim one lease from now on.
+func (e *Engine) renewFor(ctx context.Context, j *job.Job, now time.Time) error {
+	_, err := e.store.Renew(ctx, job.Renewal{
+		Worker: j.Worker, Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: now.Add(e.options.Lease),
+	})
+	return err
+}
+
+// pullMessages makes messages due that wait for longer than any pause.
+func (e *Engine) pullMessages(ctx context.Context, now time.Time) error {
+	pending := job.Pending
+	q := job.MessageQuery{Settled: &pending, Limit: 1000}
+	for {
+		page, err := e.store.Outbox(ctx, job.OutboxCall{List: &q, Now: now})
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		q.Before = page[len(page)-1].Number
+		var late []job.Message
+		for _, m := range page {
+			if m.Due.After(now.Add(mostPause)) {
+				m.Due, m.Tried = now, nil
+				late = append(late, m)
+			}
+		}
+		if len(late) > 0 {
+			if _, err := e.store.Outbox(ctx, job.OutboxCall{Settle: late, Now: now}); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// extend gives an open job the time in its state back that passed, or seemed to pass, while no engine worked. It is done once: the record is of
+// after the jump then.
+func (e *Engine) extend(ctx context.Context, j *job.Job, by time.Duration, now time.Time) error {
+	if j.Claimed() && j.Until.Before(now) { // its worker may still be at it
+		if err := e.renewFor(ctx, j, now); err != nil {
+			return err
+		}
+	}
+	if j.Expires.IsZero() || j.Changed.After(e.latest.Add(by/2)) {
+		return nil
+	}
+	expires := j.Expires.Add(by)
+	_, err := e.one(ctx, job.Change{
+		Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name, Set: job.Fields{Expires: &expires},
+	})
+	return err
+}
+
+// meetDeadlines has open jobs expire at their deadlines again, when the clock is known to be right.
+func (e *Engine) meetDeadlines(ctx context.Context) error {
+	now := e.clock.Now()
+	return e.eachJob(ctx, false, func(j *job.Job) error {
+		if j.Deadline.IsZero() || !j.Expires.After(j.Deadline) {
+			return nil
+		}
+		_, err := e.one(ctx, job.Change{
+			Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name, Set: job.Fields{Expires: &j.Deadline},
+		})
+		return err
+	})
+}

@@ -1,0 +1,42 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// clockTests are for stores that keep the time ([job.ClockKeeper]); one that keeps none says so in the log.
+var clockTests = []test{
+	{"gives what was kept last, after it is opened again too", clockKept},
+}
+
+func clockKept(w *world) {
+	if _, ok := w.st.(job.ClockKeeper); !ok {
+		w.Log("this store keeps no time")
+		return
+	}
+	holds := func(want job.KeptClock) {
+		w.Helper()
+		got, err := w.st.(job.ClockKeeper).KeptClock(w.Context())
+		if err != nil || !got.Trusted.Equal(want.Trusted) || !got.Latest.Equal(want.Latest) || !got.Confirmed.Equal(want.Confirmed) {
+			w.Fatalf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	holds(job.KeptClock{})
+	early := w.now()
+	for i, k := range []job.KeptClock{
+		{Trusted: early, Latest: early.Add(time.Hour)},
+		{Trusted: early.Add(time.Minute), Latest: early.Add(-time.Hour), Confirmed: early.AddDate(1, 0, 0)},
+		{Trusted: early},
+	} {
+		if err := w.st.(job.ClockKeeper).KeepClock(w.Context(), k); err != nil {
+			w.Fatal(err)
+		}
+		holds(k)
+		if i == 1 {
+			w.restart()
+			holds(k)
+		}
+	}
+}
