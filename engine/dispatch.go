@@ -15,8 +15,12 @@ import (
 func (e *Engine) dispatch(ctx context.Context) {
 	for {
 		worked := false
+		wait := e.trySuspect(ctx)
 		for _, p := range e.pools {
 			n := 0
+			if wait {
+				break
+			}
 			e.mu.Lock()
 			if p.hungry && p.free > 0 {
 				p.hungry = false
@@ -44,6 +48,7 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
 		Worker: e.name, From: p.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing,
+		Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim", "error", err) // the sweep tries again
@@ -86,6 +91,7 @@ func (e *Engine) carry(ctx context.Context, j job.Job) {
 		e.progress.drop(j.ID)
 	}
 	e.release(r, j.ID)
+	e.accompanied(j.ID)
 }
 
 // release notes that a job is no longer in these hands.
@@ -253,7 +259,7 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 		return
 	}
 	e.mu.Lock()
-	open := e.open
+	open := e.open && e.suspects.draining.IsZero()
 	e.mu.Unlock()
 	if open {
 		c.Chain = &job.Chain{Worker: e.name, Until: now.Add(e.options.Lease), Limits: e.limits}

@@ -71,6 +71,8 @@ type Engine struct {
 	open       bool            // Run is under way and not stopping
 	stopping   chan struct{}   // closed when Run begins to stop
 	work       context.Context // of the steps
+	suspects   suspicion
+	company    company
 	alarms     alarms
 	alarmTimer *time.Timer
 
@@ -149,6 +151,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	for range len(o.Deliver) + 1 {
 		e.posts = append(e.posts, make(chan struct{}, 1))
 	}
+	e.suspects.look, e.company = true, company{}
 	e.progress.now = map[job.ID]Progress{}
 	if err := e.guardClock(context.Background(), &o); err != nil {
 		return nil, err
@@ -272,8 +275,10 @@ func (e *Engine) Run(ctx context.Context) error {
 	unwatch()
 	loops.Wait()
 	e.mu.Lock()
-	if e.alarmTimer != nil {
-		e.alarmTimer.Stop()
+	for _, t := range []*time.Timer{e.alarmTimer, e.suspects.timer} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	e.mu.Unlock()
 	return nil
@@ -312,6 +317,7 @@ func (e *Engine) stir() {
 	for _, p := range e.pools {
 		p.hungry = true
 	}
+	e.suspects.look = true
 	e.mu.Unlock()
 	signal(e.wake)
 }

@@ -32,7 +32,7 @@ func (e *Engine) take(p *pool, n int) int {
 func (e *Engine) reserve(n int) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.open {
+	if !e.open || e.suspects.closed() {
 		return 0
 	}
 	return e.take(e.pools[0], n)

@@ -33,7 +33,14 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n
 		lease = e.options.Lease
 	}
 	now := e.clock.Now()
-	jobs, err := e.store.Claim(ctx, job.Claim{Worker: worker, From: from, N: n, Until: now.Add(lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing})
+	c := job.Claim{
+		Worker: worker, From: from, N: n, Until: now.Add(lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
+	}
+	jobs, err := e.store.Claim(ctx, c)
+	if err == nil && len(jobs) == 0 { // a suspect is given alone
+		c.N, c.Suspects = 1, job.OnlySuspects
+		jobs, err = e.store.Claim(ctx, c)
+	}
 	e.claimed(jobs, e.clock.Now())
 	return jobs, err
 }

@@ -79,7 +79,7 @@ func (e *Engine) reclaim(ctx context.Context) error {
 			if strings.HasPrefix(j.Worker, e.name) {
 				continue
 			}
-			switch err := e.lost(ctx, j); job.KindOf(err) {
+			switch err := e.mourn(ctx, j, e.clock.Now()); job.KindOf(err) {
 			case "":
 				moved++
 			case job.Unavailable:
@@ -166,7 +166,16 @@ func (e *Engine) overdueOne(ctx context.Context, j *job.Job, now time.Time) erro
 	case e.holds(j): // the machine was suspended: the step has the job still
 		return e.renewFor(ctx, j, now)
 	}
-	return e.lost(ctx, j)
+	return e.mourn(ctx, j, time.Time{})
+}
+
+// mourn is lost for a job whose worker may have had others. A suspect is due at the given time, zero: after a pause.
+func (e *Engine) mourn(ctx context.Context, j *job.Job, due time.Time) error {
+	alone, err := e.meet(ctx, j)
+	if err != nil {
+		return err
+	}
+	return e.lost(ctx, j, alone, due)
 }
 
 // holds tells whether a step of this engine works under the job's claim.
@@ -177,8 +186,8 @@ func (e *Engine) holds(j *job.Job) bool {
 	return r != nil && r.epoch == j.Epoch && j.Worker == e.name
 }
 
-// lost ends a claim whose worker fell silent. The start stays counted; too many of them fail the job.
-func (e *Engine) lost(ctx context.Context, j *job.Job) (err error) {
+// lost ends a claim whose worker's lease is over. If the job was alone with it, the start stays counted, and too many of them fail the job.
+func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time) (err error) {
 	w := e.works[j.Kind]
 	if w == nil {
 		return nil
@@ -190,7 +199,11 @@ func (e *Engine) lost(ctx context.Context, j *job.Job) (err error) {
 			e.meter.Lost(Lost{Kind: j.Kind, State: j.State, Silent: true})
 		}
 	}()
-	if p := w.policy(j.State); j.Starts >= p.MaxStarts && !w.OwnEnds {
+	p, starts := w.policy(j.State), j.Starts
+	if !alone {
+		starts = uncounted(starts, p.MaxStarts)
+	}
+	if alone && j.Starts >= p.MaxStarts && !w.OwnEnds {
 		stage, _ := w.Life.Stage(j.State)
 		if ev, by, ok := w.poisoned(j.Position); ok && stage.Endures == "" && w.knows(j) {
 			o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
@@ -201,17 +214,20 @@ func (e *Engine) lost(ctx context.Context, j *job.Job) (err error) {
 		}
 	}
 	due := now
-	if j.Starts > 1 { // do not let a job that kills its workers take them all
+	switch {
+	case j.Starts > 1 && !at.IsZero(): // it runs alone
+		due = at
+	case j.Starts > 1: // do not let a job that kills its workers take them all
 		due = now.Add(w.policy(j.State).Backoff.Pause(j.Starts-1, e.chance()))
 		defer e.alarm(due)
 	}
 	if _, ok := w.Life.Arrow(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
 		_, err := e.one(ctx, job.Change{
-			Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now, Set: job.Fields{Due: &due, Starts: &j.Starts},
+			Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now, Set: job.Fields{Due: &due, Starts: &starts},
 		})
 		return err
 	}
-	return e.untold(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, func(c *job.Change) { c.Note, c.Set.Due = note, &due })
+	return e.untold(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, func(c *job.Change) { c.Note, c.Set.Due, c.Set.Starts = note, &due, &starts })
 }
 
 // expire takes a job out of a state whose time is up.

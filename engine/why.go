@@ -29,6 +29,7 @@ const (
 	BlockLimit      = "limit"      // as many as allowed are under way
 	BlockBusy       = "busy"       // every slot is taken
 	BlockBehind     = "behind"     // others go first
+	BlockAlone      = "alone"      // a job runs alone that may have ended its workers
 	BlockStopped    = "stopped"    // no worker takes jobs
 	BlockPerson     = "person"     // somebody has to decide
 	BlockTimer      = "timer"      // a timer will move it
@@ -326,6 +327,10 @@ func (e *Engine) whyCapacity(ctx context.Context, w *Work, j *job.Job, x *Explan
 		x.Not = append(x.Not, "no limit is reached")
 	}
 	if b := e.whyStopped(); b != nil {
+		x.Blockers = append(x.Blockers, *b)
+		return nil
+	}
+	if b := e.whyAlone(); b != nil {
 		x.Blockers = append(x.Blockers, *b)
 		return nil
 	}

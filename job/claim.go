@@ -22,7 +22,25 @@ type Claim struct {
 	Limits []Limit
 	Dry    bool // only tell which jobs would be given, claiming none
 	Ageing Ageing
+
+	Suspects Suspects
 }
+
+// Suspects says what a claim does with suspects ([Job.Suspect]).
+type Suspects int
+
+// What a claim does with suspects.
+const (
+	SuspectsToo  Suspects = iota // they are given like others
+	NoSuspects                   // they are not given
+	OnlySuspects                 // nothing else is given
+)
+
+// SuspectStarts is how many claims in a row must have ended without a report of their workers for a job to be a suspect: it may be what ended them.
+const SuspectStarts = 2
+
+// Suspect tells whether the job may have ended its workers: its last claims all ended without a report.
+func (j *Job) Suspect() bool { return !j.Ended && j.Starts >= SuspectStarts }
 
 // Ageing keeps a stream of better priorities from starving the others: of every Share jobs that the store gives out one is the job that has waited
 // longest in its state among those that could be given, if it has waited longer than Patience. Zero Share: priorities alone decide.

@@ -17,6 +17,9 @@ func (s *Server) clock(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
 	c, err := decode[client.ConfirmClock](r, true)
 	if err != nil {
 		return err

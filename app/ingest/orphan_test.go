@@ -41,7 +41,9 @@ func idleApp(t *testing.T, store job.Store, o Options, clock engine.Clock) *App 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Clock: clock})
+	e, err := engine.New(store, a.Works(), engine.Options{
+		Deliver: a.Deliver(), Clock: clock, Retain: engine.Retention{Away: 90 * 24 * time.Hour},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,7 +193,7 @@ func (s *selection) eldest(from []job.Place, before int64) *entry {
 		switch {
 		case first.slot < 0: // put aside already
 			s.pass(first)
-		case s.full(first) || s.heldLane(e):
+		case s.unwanted(first) || s.full(first) || s.heldLane(e):
 			s.putAside(first)
 			s.pass(first)
 		case s.held(e):

@@ -17,7 +17,7 @@ func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 	if c.Dry {
 		defer q.restore(c.From)()
 	}
-	s := &selection{q: q, holds: inForce(holds, c.Now), limits: c.Limits}
+	s := &selection{q: q, holds: inForce(holds, c.Now), limits: c.Limits, suspects: c.Suspects}
 	var ids []job.ID
 	for len(ids) < c.N {
 		e := s.pick(c)
@@ -114,6 +114,9 @@ type selection struct {
 	q      *Queue
 	holds  []job.Hold
 	limits []job.Limit
+
+	suspects job.Suspects
+
 	lanes  []*lane // put aside: full or held as a whole
 	passed []*lane // taken out of their places' order of age
 	picked []*entry
@@ -125,6 +128,9 @@ type selection struct {
 
 // pick gives the entry whose turn it is, or nil: by age if it is time for that and somebody has waited long enough, else by priority.
 func (s *selection) pick(c *job.Claim) *entry {
+	if s.suspects == job.OnlySuspects {
+		return s.firstSuspect(c.From)
+	}
 	if s.ageing(c) {
 		if e := s.eldest(c.From, micro(c.Now.Add(-c.Ageing.Patience))); e != nil {
 			for _, p := range c.From {
@@ -157,7 +163,7 @@ func (s *selection) next(from []job.Place) *entry {
 		}
 		e := best.ready[0]
 		switch {
-		case s.full(best) || s.heldLane(e):
+		case s.unwanted(best) || s.full(best) || s.heldLane(e):
 			s.putAside(best)
 		case s.held(e):
 			s.q.setAside(e, s.hold(e))
@@ -165,6 +171,21 @@ func (s *selection) next(from []job.Place) *entry {
 			return e
 		}
 	}
+}
+
+// unwanted tells whether the lane has suspects, and the claim is not for them.
+func (s *selection) unwanted(l *lane) bool { return l.suspect && s.suspects == job.NoSuspects }
+
+// firstSuspect gives the ready suspect of the best priority that came first, or nil. There are few: no more than workers had at once.
+func (s *selection) firstSuspect(from []job.Place) *entry {
+	var first *entry
+	for e := range s.q.suspect {
+		better := first == nil || e.priority < first.priority || e.priority == first.priority && e.number < first.number
+		if better && e.slot >= 0 && slices.Contains(from, e.lane.Place) && !s.full(e.lane) && !s.held(e) {
+			first = e
+		}
+	}
+	return first
 }
 
 // putAside takes a lane out of its place for the time of the selection.

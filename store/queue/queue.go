@@ -31,12 +31,14 @@ type Queue struct {
 	tally   map[tallyKey]*tally
 	sets    map[string]*tagSet                // by their text
 	aside   map[job.Scope]map[*entry]struct{} // ready but for a hold on their job or batch, by the hold
+	suspect map[*entry]struct{}               // unclaimed suspects
 }
 
 type laneKey struct {
 	job.Place
 	group, owner string
 	tags         *tagSet // nil: none
+	suspect      bool    // see [job.Job.Suspect]
 }
 
 type tallyKey struct {
@@ -74,6 +76,7 @@ func New() *Queue {
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
 		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
 		sets: map[string]*tagSet{}, aside: map[job.Scope]map[*entry]struct{}{},
+		suspect: map[*entry]struct{}{},
 	}
 }
 
@@ -111,7 +114,7 @@ func (q *Queue) AddEnded(n job.Tally) {
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
 func (q *Queue) enter(e *entry, j *job.Job) {
-	key := laneKey{job.Place{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags)}
+	key := laneKey{job.Place{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags), j.Suspect()}
 	l := q.lanes[key]
 	if l == nil {
 		l = &lane{laneKey: key, place: q.place(key.Place), slot: -1}
@@ -123,6 +126,9 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 	e.lane, e.entered, e.priority, e.due, e.until = l, entered, j.Priority, micro(j.Due), micro(j.Until)
 	e.timer = micro(j.Expires)
 	e.claimed, e.worker = j.Claimed(), j.Worker
+	if key.suspect && !e.claimed {
+		q.suspect[e] = struct{}{}
+	}
 	switch {
 	case e.claimed:
 		l.claimed++
@@ -140,6 +146,7 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 // leave takes the entry out of everything but the map of entries.
 func (q *Queue) leave(e *entry) {
 	l := e.lane
+	delete(q.suspect, e)
 	l.size--
 	if e.claimed {
 		l.claimed--

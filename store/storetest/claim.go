@@ -25,6 +25,7 @@ var claimTests = []test{
 	{"never the same job to two of 16 workers", claimParallel},
 	{"a dry claim tells who is next and claims none", claimDry},
 	{"starts are counted until a worker says how it went", claimStarts},
+	{"suspects as the claim asks", claimSuspects},
 }
 
 func claimGives(w *world) {
