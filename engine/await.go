@@ -3,33 +3,52 @@ package engine
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
 
-// waiter is somebody who awaits something of a job.
+// waiter is somebody who awaits something of a job. Only its own goroutine calls done: it may call the engine.
 type waiter struct {
 	done  func(*job.Job) bool
 	woken chan struct{} // has room for one: look again
-	found chan job.Job  // has room for one: the record that done said yes to
+
+	mu   sync.Mutex // guards seen
+	seen []job.Job  // records that came with hints and were not judged yet, oldest first
 }
 
-// tell passes a hint on. A record that comes with it is judged at once.
+// mostSeen bounds the records that wait to be judged. Beyond it the oldest are dropped: a waiter may miss a state that lasts for a moment.
+const mostSeen = 256
+
+// tell passes a hint on. It is called in the store's commit loop.
 func (w *waiter) tell(h *job.Hint) {
-	if h.Record == nil {
-		signal(w.woken)
-		return
+	if h.Record != nil {
+		w.mu.Lock()
+		if len(w.seen) == mostSeen {
+			w.seen = append(w.seen[:0], w.seen[1:]...)
+		}
+		w.seen = append(w.seen, *h.Record)
+		w.mu.Unlock()
 	}
-	if w.done(h.Record) {
-		select {
-		case w.found <- *h.Record:
-		default:
+	signal(w.woken)
+}
+
+// judge gives the first record that came with a hint and that done says yes to. any tells whether one came at all.
+func (w *waiter) judge() (j job.Job, found, any bool) {
+	w.mu.Lock()
+	seen := w.seen
+	w.seen = nil
+	w.mu.Unlock()
+	for i := range seen {
+		if w.done(&seen[i]) {
+			return seen[i], true, true
 		}
 	}
+	return job.Job{}, false, len(seen) > 0
 }
 
-// Await waits until done says yes of the job, and gives the record. done must be quick: it is called in the store's commit loop too.
+// Await waits until done says yes of the job, and gives the record. done is called in the caller's goroutine and may call the engine.
 func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
 	w := e.wait(id, done)
 	defer e.unwait(id, w)
@@ -63,9 +82,13 @@ func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, erro
 	defer look.Stop()
 	for {
 		select {
-		case j := <-w.found:
-			return j, nil
 		case <-w.woken:
+			switch j, found, any := w.judge(); {
+			case found:
+				return j, nil
+			case any:
+				continue
+			}
 		case <-look.C:
 		case <-ctx.Done():
 			return job.Job{}, &job.Error{Op: "await", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
@@ -77,7 +100,7 @@ func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, erro
 }
 
 func (e *Engine) wait(id job.ID, done func(*job.Job) bool) *waiter {
-	w := &waiter{done: done, woken: make(chan struct{}, 1), found: make(chan job.Job, 1)}
+	w := &waiter{done: done, woken: make(chan struct{}, 1)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiters[id] = append(e.waiters[id], w)

@@ -182,8 +182,12 @@ func (r *Run) commit(ctx context.Context, c job.Change) error {
 }
 
 // Spawn creates the n children that next gives, in chunks and under ids that follow from parent and number, so that a second attempt creates
-// only those that are missing (reliability rule R8). The parent's Expected is set first. Children ended by then do not run again.
+// only those that are missing (reliability rule R8). The parent's Expected is set first. Children ended by then do not run again. Fewer than an
+// earlier attempt expected are Refused: those that exist would never be waited for ([Run.Abandon] gives up those that do not).
 func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error)) error {
+	if was := r.job.Children.Expected; n < was {
+		return job.Errorf(job.Refused, "spawn", r.job.ID, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, n)
+	}
 	if r.job.Children.Expected != n {
 		r.set.Expected = &n
 		if err := r.Save(ctx); err != nil {

@@ -169,6 +169,8 @@ func current(j *Job, c *Change) error {
 		return Errorf(Conflict, "commit", j.ID, "it changed meanwhile (version %d, expected %d)", j.Version, c.Version)
 	case c.From != "" && c.From != j.State:
 		return Errorf(Conflict, "commit", j.ID, "it is %s, expected %s", j.State, c.From)
+	case c.Set.Expected != nil && *c.Set.Expected < j.Children.Created():
+		return Errorf(Refused, "commit", j.ID, "it has %d jobs already and cannot expect %d", j.Children.Created(), *c.Set.Expected)
 	case c.Set.Priority != nil && (*c.Set.Priority < FirstPriority || *c.Set.Priority > LastPriority):
 		return Errorf(Invalid, "commit", j.ID, "priority %d is not within 0..99", *c.Set.Priority)
 	}
