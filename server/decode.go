@@ -22,6 +22,11 @@ const (
 // decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media type. An empty body is
 // the zero value if none is required.
 func decode[T any](r *http.Request, required bool) (T, error) {
+	return decodeAs[T](r, required, func(text []byte) []byte { return text })
+}
+
+// decodeAs is decode of what a function makes of the body.
+func decodeAs[T any](r *http.Request, required bool, standard func([]byte) []byte) (T, error) {
 	var v T
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -33,7 +38,7 @@ func decode[T any](r *http.Request, required bool) (T, error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return v, refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
 	}
-	return v, Strict(text, &v)
+	return v, Strict(standard(text), &v)
 }
 
 func bodyError(err error) error {

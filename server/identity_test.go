@@ -86,6 +86,7 @@ var allowed = map[string]string{
 	"/api/flows": "uoa", "/flows/": "uoa",
 	"/api/compute/jobs": "uoa", "/api/compute/services": "uoa", "/api/compute/usage": "uoa", "/api/compute/uploads": "uoa", "/api/compute/agents": "oa",
 	"/api/compute/tunnel": "wa", "/ga4gh/tes/v1/": "uoa",
+	"/v1/":         "uoa",
 	"/api/worker/": "wa", "/api/admin/": "a",
 }
 

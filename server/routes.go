@@ -135,6 +135,11 @@ func Routes() []Route {
 		{post, "/ga4gh/tes/v1/tasks", Own, "Makes a task, which is a compute job (GA4GH TES 1.1). The answer comes when its inputs are here.", (*Server).tesCreateTask, false},
 		{get, "/ga4gh/tes/v1/tasks/{task}", Own, "One task: view (MINIMAL, BASIC, FULL).", (*Server).tesTask, false},
 		{post, "/ga4gh/tes/v1/tasks/{task}", Own, "With :cancel behind the task's id: calls it off.", (*Server).tesAct, false},
+		{get, "/v1/service-info", Shared, "As /ga4gh/tes/v1/service-info, for clients that leave the beginning away.", (*Server).tesInfo, false},
+		{get, "/v1/tasks", Own, "As /ga4gh/tes/v1/tasks, for clients that leave the beginning away.", (*Server).tesTasks, false},
+		{post, "/v1/tasks", Own, "As /ga4gh/tes/v1/tasks, for clients that leave the beginning away.", (*Server).tesCreateTask, false},
+		{get, "/v1/tasks/{task}", Own, "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", (*Server).tesTask, false},
+		{post, "/v1/tasks/{task}", Own, "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", (*Server).tesAct, false},
 
 		{post, "/api/worker/claim", Worker, "Takes up to n jobs for a worker: worker, from (kind and state), n, lease and wait in seconds.", (*Server).claim, false},
 		{post, "/api/worker/renew", Worker, "Prolongs leases and gives those that are over.", (*Server).renew, false},

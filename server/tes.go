@@ -53,7 +53,7 @@ func (s *Server) tesCreateTask(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	t, err := decode[tes.Task](r, true)
+	t, err := decodeAs[tes.Task](r, true, tes.Standard)
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,9 @@ type App struct {
 	engine   *engine.Engine
 	guard    *engine.JumpGuard
 	sweeping sync.Mutex
+	stage    *os.File  // uploads that are not committed; locked
+	alone    bool      // no other process has the lock
+	opened   time.Time // when it was taken
 	stop     context.CancelFunc
 	wait     sync.WaitGroup
 }
@@ -113,6 +116,9 @@ func New(o Options) (*App, error) {
 	}
 	a.roster, a.usage, a.places = newRoster(a), newUsage(o.UserBytes), newPlaces()
 	a.queues = newQueues()
+	if err := a.lockStage(); err != nil {
+		return nil, errors.Join(fmt.Errorf("compute: %w", err), root.Close())
+	}
 	if err := a.openCallers(); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
@@ -207,7 +213,7 @@ func (a *App) Close() error {
 	for _, c := range a.callers {
 		c.Close()
 	}
-	return a.root.Close()
+	return errors.Join(a.stage.Close(), a.root.Close())
 }
 
 // Services lists the services by name, completed.

@@ -86,6 +86,7 @@ const (
 	CauseTimeout  = "timeout"      // wall-clock time
 	CauseCPU      = "cpu"          // CPU time
 	CauseDisk     = "disk"         // it wrote more than it may
+	CauseDepth    = "depth"        // it nested directories more deeply than can be measured
 	CauseKilled   = "killed"       // it was ended on request
 	CauseRejected = "rejected"     // it could never run: no run.sh, refused by the script policy
 	CauseAgent    = "agent-died"   // its agent was killed while it ran; nothing of it goes on
@@ -107,6 +108,7 @@ type Ending struct {
 	CPUMS    int64     `json:"cpu_ms"`
 	Memory   int64     `json:"peak_memory_bytes"`
 	Disk     int64     `json:"disk_bytes"`
+	Note     string    `json:"note,omitempty"`    // what people should know of one that ended well
 	LogCut   bool      `json:"log_cut,omitempty"` // standard output or error was longer than is kept
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`

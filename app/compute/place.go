@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -68,6 +69,18 @@ func (a *App) tidy(ctx context.Context) {
 	}
 }
 
+// lockStage tells whether no other process uses the directory: the lock holds until the application is closed, or its
+// process ends.
+func (a *App) lockStage() error {
+	stage, err := a.root.Open(stageName)
+	if err != nil {
+		return err
+	}
+	a.stage, a.opened = stage, time.Now()
+	a.alone = syscall.Flock(int(stage.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	return nil
+}
+
 // sweep is one look of tidy. Two do not run at once: what one is taking apart looks new to the other.
 func (a *App) sweep(ctx context.Context) error {
 	a.sweeping.Lock()
@@ -79,7 +92,8 @@ func (a *App) sweep(ctx context.Context) error {
 	}
 	limit := time.Now().Add(-abandoned)
 	wrong = append(wrong, a.each(stageName, func(name string, at time.Time) error {
-		if a.places.held(name) || at.After(limit) {
+		earlier := a.alone && at.Before(a.opened) // the process that began it has ended
+		if a.places.held(name) || at.After(limit) && !earlier {
 			return nil
 		}
 		return a.root.RemoveAll(name)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -225,6 +226,45 @@ func TestSweep(t *testing.T) {
 			t.Errorf("an upload that takes long: %v", err)
 		}
 	})
+}
+
+// TestStageOfEarlierProcess: uploads that a process left are removed when the next one starts, unless another process
+// lives that may have begun them.
+func TestStageOfEarlierProcess(t *testing.T) {
+	for name, another := range map[string]bool{"alone": false, "beside another": true} {
+		t.Run(name, func(t *testing.T) {
+			o := quick(t)
+			left := filepath.Join(o.Dir, "compute", "stage", "left")
+			if err := os.MkdirAll(filepath.Join(left, "in"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			before := time.Now().Add(-time.Minute)
+			if err := os.Chtimes(left, before, before); err != nil {
+				t.Fatal(err)
+			}
+			if another {
+				stage, err := os.Open(filepath.Dir(left))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stage.Close()
+				if err := syscall.Flock(int(stage.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := newWorld(t, o, nil)
+			under := begin(t, w.app)
+			if err := w.app.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(left); (err == nil) != another {
+				t.Errorf("it is there: %v, want %v", err == nil, another)
+			}
+			if err := under.File(compute.Script, strings.NewReader(hello)); err != nil {
+				t.Errorf("an upload of this process: %v", err)
+			}
+		})
+	}
 }
 
 // TestDeathDuringUpload: whatever an upload had done when its process died is no job, and goes; once there is a record, its files are there (hole J1).

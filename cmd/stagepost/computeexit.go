@@ -23,7 +23,7 @@ const (
 
 // exitOfCause are the codes of ends that are not the script's own.
 var exitOfCause = map[string]int{
-	"timeout": exitTime, "cpu": exitTime, "memory": exitSignal + 9, "disk": exitDisk, "killed": exitSignal + 15, "rejected": exitRejected, "results-lost": exitResults,
+	"timeout": exitTime, "cpu": exitTime, "memory": exitSignal + 9, "disk": exitDisk, "depth": exitDisk, "killed": exitSignal + 15, "rejected": exitRejected, "results-lost": exitResults,
 }
 
 // signalNumbers are those that end programs; their numbers are the same on all systems that agents run on.

@@ -17,6 +17,8 @@ func (e *Ending) sentence(c *Command) string {
 		return fmt.Sprintf("the command ran longer than %s", l.Wall)
 	case Disk:
 		return "the command wrote more than its " + bytesText(l.Disk)
+	case Depth:
+		return fmt.Sprintf("the command nested directories more than %d deep, where nothing can be measured", deepest)
 	case Processes:
 		return fmt.Sprintf("the command had more than %d processes and threads", l.Processes)
 	case Killed:

@@ -54,7 +54,7 @@ func (r *running) follow(ctx context.Context) error {
 	var walks sync.WaitGroup
 	defer walks.Wait()
 	defer cancel()
-	full := make(chan struct{}, 1)
+	full := make(chan Cause, 1)
 	e := &ender{running: r}
 	var wall <-chan time.Time
 	var failed error
@@ -84,8 +84,8 @@ func (r *running) follow(ctx context.Context) error {
 			e.stop(Killed, r.going.Load()) // what has not begun has nothing to be told
 		case <-wall:
 			e.stop(Timeout, true)
-		case <-full:
-			e.stop(Disk, false)
+		case why := <-full:
+			e.stop(why, false)
 		case <-tick.C:
 			if started == nil && failed == nil {
 				if why := r.watch(); why != Itself {
@@ -151,7 +151,7 @@ func (r *running) watch() Cause {
 }
 
 // watchDisk walks Dir again and again, ever more rarely the longer a walk takes, until too much is there.
-func (r *running) watchDisk(ctx context.Context, full chan<- struct{}) {
+func (r *running) watchDisk(ctx context.Context, full chan<- Cause) {
 	pause := time.NewTimer(pulse)
 	defer pause.Stop()
 	for {
@@ -162,8 +162,12 @@ func (r *running) watchDisk(ctx context.Context, full chan<- struct{}) {
 		}
 		began := time.Now()
 		used, err := r.disk(ctx)
-		if used > r.c.Limits.Disk || errors.Is(err, errTooDeep) {
-			full <- struct{}{}
+		switch {
+		case used > r.c.Limits.Disk:
+			full <- Disk
+			return
+		case errors.Is(err, errTooDeep):
+			full <- Depth
 			return
 		}
 		pause.Reset(max(pulse, 4*time.Since(began)))

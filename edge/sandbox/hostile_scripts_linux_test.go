@@ -74,7 +74,7 @@ var scripts = []script{
 	{name: "small temporary files", text: `i=0; while [ $i -lt 9000 ]; do : > $TMPDIR/f$((i++)) || break; done; sleep 600`, out: "", cause: Disk, limits: func(l *Limits) { l.Disk = 1 << 20 }},
 	{name: "sparse file", text: `truncate -s 15M s && stat -c %s s`, out: "15728640\n"},
 	{name: "sparse file beyond the limit", text: `truncate -s 1T s; exit $?`, out: "", cause: Disk},
-	{name: "deep directories", text: `for i in {1..400}; do mkdir d && cd d || break; done; sleep 600`, out: "", cause: Disk},
+	{name: "deep directories", text: `for i in {1..400}; do mkdir d && cd d || break; done; sleep 600`, out: "", cause: Depth},
 	{name: "bytes in a closed directory", text: `mkdir d; for i in {1..30}; do head -c 1M /dev/zero > d/f$i; done; chmod 0 d; sleep 600`, out: "", cause: Disk},
 	{name: "odd names", text: `touch -- -rf $'a\nb' $'\xff\xfe' '$(id)' "$(printf 'x%.0s' {1..255})"; ls | wc -c`, out: anything},
 	{name: "open files", text: `for i in {10..200}; do eval "exec $i</dev/null" || break; done 2>/dev/null; echo $((i < 70))`, out: "1\n"},

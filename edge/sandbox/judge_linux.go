@@ -47,6 +47,9 @@ func (r *running) judge() Ending {
 	if r.usage.ProcessLimitHits > 0 && r.c.Limits.Processes > 0 {
 		e.Sentence += fmt.Sprintf("; it reached its limit of %d processes and threads", r.c.Limits.Processes)
 	}
+	if e.Starved = int64(r.usage.OOMKills); e.Starved > 0 && e.Cause != Memory {
+		e.Sentence += fmt.Sprintf("; processes of it were ended for memory: %d", e.Starved)
+	}
 	return e
 }
 
@@ -65,8 +68,10 @@ func (r *running) blame(e *Ending, signal unix.Signal, unmeasured bool) Cause {
 		return Memory
 	case l.CPU > 0 && bad && (e.CPU >= l.CPU || died(unix.SIGXCPU)):
 		return CPU
-	case l.Disk > 0 && (e.DiskUsed+scratch > l.Disk || unmeasured):
+	case l.Disk > 0 && e.DiskUsed+scratch > l.Disk:
 		return Disk
+	case l.Disk > 0 && unmeasured:
+		return Depth
 	case l.Disk > 0 && bad && (died(unix.SIGXFSZ) || e.DiskUsed+scratch >= l.Disk-entryBytes*8):
 		return Disk
 	case e.Exit == -1:

@@ -55,6 +55,7 @@ func open(ctx context.Context, o Options, groups *cgroup.Manager, found []cgroup
 	if s.name == "" {
 		s.name = defaultName
 	}
+	sweepTemps(os.TempDir(), time.Now())
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.self, _ = os.Executable()
 	s.bwrap, _ = exec.LookPath("bwrap")

@@ -61,6 +61,7 @@ type running struct {
 
 	dir            *os.File // Dir, held so that it cannot be exchanged
 	temp           string   // the private temporary directory of tier none
+	tempLock       *os.File // says that somebody uses it
 	mark           string   // in the environment, in tier none
 	id             *id      // nil: the caller's own
 	lent           bool     // what Dir holds is the id's until the command has ended
@@ -127,8 +128,11 @@ func (r *running) openTemp() error {
 	home, temp := jobDir, "/tmp"
 	if r.tier == None {
 		var err error
-		if r.temp, err = os.MkdirTemp("", "stagepost-temp-"); err != nil {
+		if r.temp, err = os.MkdirTemp("", tempPrefix); err != nil {
 			return err
+		}
+		if r.tempLock, err = lockDir(r.temp); err != nil {
+			return fmt.Errorf("lock the temporary directory of the command: %w", err)
 		}
 		home, temp, r.plan.Temp = r.c.Dir, r.temp, r.temp
 		if r.id != nil {
@@ -360,6 +364,9 @@ func (r *running) clear() {
 	}
 	if r.temp != "" {
 		removeTree(r.temp)
+	}
+	if r.tempLock != nil {
+		_ = r.tempLock.Close()
 	}
 	if r.lent {
 		_ = chownTree(r.held(), int(r.id.host), os.Geteuid())

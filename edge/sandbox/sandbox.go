@@ -67,6 +67,7 @@ const (
 	CPU       Cause = "cpu"       // more than Limits.CPU
 	Timeout   Cause = "timeout"   // more than Limits.Wall
 	Disk      Cause = "disk"      // more than Limits.Disk
+	Depth     Cause = "depth"     // directories nested more deeply than can be measured, where there is a Limits.Disk
 	Killed    Cause = "killed"    // the context ended
 	Processes Cause = "processes" // more than Limits.Processes where only the watch could see it; elsewhere a fork fails instead, and the sentence notes it
 )
@@ -83,6 +84,7 @@ type Ending struct {
 	StdoutBytes int64 // with what was cut
 	StderrBytes int64 // with what was cut
 	Cut         bool  // some output was cut
+	Starved     int64 // processes that the kernel ended for Limits.Memory, where there are control groups
 	Tier        string
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/stagepost/stagepost/app/compute"
@@ -17,6 +18,9 @@ func endingOf(e *sandbox.Ending) *compute.Ending {
 	}
 	if e.Cause == sandbox.Itself && e.Exit != 0 {
 		ending.Cause = compute.CauseExit
+	}
+	if e.Starved > 0 && ending.Cause == "" {
+		ending.Note = fmt.Sprintf("processes of it were ended for memory: %d", e.Starved)
 	}
 	return ending
 }

@@ -54,6 +54,8 @@ func (e *end) own(ending *compute.Ending) {
 		cause, sentence = compute.CauseTimeout, fmt.Sprintf("it ran longer than %s", e.limits.Wall)
 	case x.Cause == "disk":
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("it wrote more than %d bytes", e.limits.Disk)
+	case e.limits.Disk > 0 && x.Disk > kibi(e.limits.Disk): // faster than the watcher looked, or at its very end
+		cause, sentence = compute.CauseDisk, fmt.Sprintf("it wrote more than %d bytes", e.limits.Disk)
 	case m.cause == compute.CauseMemory, e.hoggish() && !well:
 		cause, sentence = compute.CauseMemory, states["OUT_OF_MEMORY"].sentence
 	case well && !x.Told:
@@ -64,7 +66,7 @@ func (e *end) own(ending *compute.Ending) {
 	case well:
 	case x.Signal == 24 && e.limits.CPU > 0:
 		cause, sentence = compute.CauseCPU, fmt.Sprintf("one of its processes used more than %s of processor time", e.limits.CPU)
-	case x.Signal == 25 && e.limits.Disk > 0:
+	case (x.Signal == 25 || x.Exit == 128+25) && e.limits.Disk > 0:
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("a file of it grew beyond %d bytes", e.limits.Disk)
 	case x.Signal > 0:
 		cause, sentence = compute.CauseSignal, "run.sh was ended by "+ending.Signal

@@ -164,6 +164,9 @@ func (f *fakeSlurm) command(name string, args []string) (code int) {
 			}
 		case "sinfo":
 			out = "main*|up|2/6/0/8\nother|up|0/1/1/2\n"
+			if argument(args, "--format=") == "%P|%l" {
+				out = "main*|1:00:00\nother|infinite\n"
+			}
 		}
 		if fails {
 			fmt.Print(failure.Out)

@@ -55,6 +55,9 @@ func (s *Slurm) take(ctx context.Context, dir string, p *compute.Parcel) error {
 	if err := s.check(p); err != nil {
 		return err
 	}
+	if err := s.fits(ctx, p.Limits); err != nil {
+		return err
+	}
 	if err := s.stage(ctx, dir, p); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %w", compute.ErrNotSent, err)
 	}
@@ -129,7 +132,7 @@ func (s *Slurm) arguments(dir string, l compute.Limits) []string {
 	add("--account", s.o.Account)
 	add("--qos", s.o.QOS)
 	if l.Wall > 0 { // batch.sh ends it to the second; Slurm, which counts in minutes, comes after
-		add("--time", strconv.FormatInt((seconds(l.Wall)+seconds(s.o.Grace)+90)/60, 10))
+		add("--time", strconv.FormatInt(s.minutes(l.Wall), 10))
 	}
 	if l.Memory > 0 {
 		add("--mem", strconv.FormatInt(kibi(l.Memory), 10)+"K")

@@ -180,6 +180,10 @@ func TestEnding(t *testing.T) {
 		{"signal", end{exit: wrote(-1, 11, "", false), meaning: states["FAILED"]}, -1, "SIGSEGV", compute.CauseSignal},
 		{"processor time", end{exit: wrote(-1, 24, "", false), meaning: states["FAILED"], limits: compute.Limits{CPU: 1}}, -1, "SIGXCPU", compute.CauseCPU},
 		{"SIGXCPU for fun", end{exit: wrote(-1, 24, "", false), meaning: states["FAILED"]}, -1, "SIGXCPU", compute.CauseSignal},
+		{"beyond disk, and ended well", end{exit: &exited{Disk: 2, Started: 1, Finished: 2}, meaning: states["COMPLETED"], limits: compute.Limits{Disk: 1 << 10}}, 0, "", compute.CauseDisk},
+		{"beyond disk, and ended badly", end{exit: &exited{Exit: 1, Disk: 2, Started: 1, Finished: 2}, meaning: states["FAILED"], limits: compute.Limits{Disk: 1 << 10}}, 1, "", compute.CauseDisk},
+		{"below disk", end{exit: &exited{Disk: 1, Started: 1, Finished: 2}, meaning: states["COMPLETED"], limits: compute.Limits{Disk: 1 << 10}}, 0, "", ""},
+		{"a child's file too large", end{exit: wrote(153, 0, "", false), meaning: states["FAILED"], limits: compute.Limits{Disk: 1}}, 153, "", compute.CauseDisk},
 		{"a file too large", end{exit: wrote(-1, 25, "", false), meaning: states["FAILED"], limits: compute.Limits{Disk: 1}}, -1, "SIGXFSZ", compute.CauseDisk},
 
 		{"nothing written, good", end{row: failed(0, 0), meaning: states["COMPLETED"], ran: true}, 0, "", ""},

@@ -35,8 +35,10 @@ func (a *Adapter) Info(version, url string) Info {
 		Description: "Tasks run as jobs of services, not in containers. Outputs are downloaded from the URLs in their logs.", Organization: Organization{Name: "Stagepost", URL: url},
 		Version: version, Storage: []string{}, Parameters: Parameters,
 	}
-	for _, root := range slices.Concat(a.options.Roots, a.options.Outputs) {
-		i.Storage = append(i.Storage, "file://"+root)
+	for _, root := range slices.Concat(a.options.Roots, a.options.Outputs) { // the same directory may be both
+		if at := "file://" + root; !slices.Contains(i.Storage, at) {
+			i.Storage = append(i.Storage, at)
+		}
 	}
 	return i
 }
