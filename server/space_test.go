@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -44,6 +45,7 @@ type filling struct {
 	v    *volume
 	n    int64
 	size int64
+	full sync.Once // the client reads on for a while after the refusal
 }
 
 func (f *filling) Read(b []byte) (int, error) {
@@ -51,7 +53,7 @@ func (f *filling) Read(b []byte) (int, error) {
 		return 0, fs.ErrClosed
 	}
 	if f.n > 1<<20 {
-		f.v.free.Store(0)
+		f.full.Do(func() { f.v.free.Store(0) })
 	}
 	return len(b), nil
 }
