@@ -110,6 +110,9 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compute: %w", err)
 	}
+	if err := syncAbove(dir); err != nil {
+		return nil, fmt.Errorf("compute: %w", err)
+	}
 	a := &App{options: o, log: o.Log, services: map[string]*Service{}, callers: map[string]*fetch.Client{}, root: root, stop: func() {}}
 	for i := range o.Services {
 		a.services[o.Services[i].Name] = &o.Services[i]

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -168,4 +169,18 @@ func syncDir(root *os.Root, name string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// syncAbove has a directory on the disk with its entries, and the name that it has in the one above.
+func syncAbove(dir string) error {
+	for _, name := range []string{dir, filepath.Dir(dir)} {
+		d, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -417,7 +417,7 @@ func (u *Upload) settle(ctx context.Context, dir string) error {
 	}
 	u.over = true
 	u.app.places.drop(u.name)
-	return syncDir(root, path.Dir(dir))
+	return errors.Join(syncDir(root, path.Dir(dir)), syncDir(root, path.Dir(path.Dir(dir)))) // the directory above may be new
 }
 
 // Discard removes an upload that was not committed.
