@@ -158,6 +158,20 @@ type FlowSignal struct {
 	Actor string          `json:"actor,omitempty"` // who
 }
 
+// FlowMark is the body by which a person says that a task was rolled back by hand.
+type FlowMark struct {
+	Task    string `json:"task"`
+	Note    string `json:"note"`              // how and why
+	As      string `json:"as,omitempty"`      // "operator" (default) or "owner"
+	Actor   string `json:"actor,omitempty"`   // who
+	Version int64  `json:"version,omitempty"` // of the record the person saw; 0: whatever it is now
+}
+
+// MarkReverted says that a task of a flow in FAILURE was rolled back by hand. Run or cancel the flow then to roll back the rest.
+func (c *Client) MarkReverted(ctx context.Context, id job.ID, m FlowMark) (Job, error) {
+	return send[Job](ctx, c, http.MethodPost, flowPath(id, "/mark-reverted"), nil, m)
+}
+
 // SubmitFlow creates a flow, which is a job. A file with mistakes is refused with all of them, by line and column. If there is a flow with the key
 // already, it is given.
 func (c *Client) SubmitFlow(ctx context.Context, o FlowOrder) (Job, error) {

@@ -27,6 +27,7 @@ type Flows interface {
 	Submit(ctx context.Context, e *engine.Engine, o durable.Order) (job.Job, error)
 	View(ctx context.Context, store job.Store, id job.ID) (*durable.View, error)
 	Signal(ctx context.Context, e *engine.Engine, id job.ID, s durable.Signal) error
+	MarkReverted(ctx context.Context, e *engine.Engine, task string, a engine.Act) (job.Job, error)
 }
 
 // Bounds of what is told of and to flows.
@@ -237,6 +238,32 @@ func (s *Server) signalFlow(w http.ResponseWriter, r *http.Request) error {
 		return s.situate(r, err, "signal", lifecycle.Operator)
 	}
 	j, err := s.store.Get(r.Context(), id(r))
+	if err != nil {
+		return err
+	}
+	return reply(w, s.view(j))
+}
+
+// markReverted notes that a person has rolled back a task by hand.
+func (s *Server) markReverted(w http.ResponseWriter, r *http.Request) error {
+	if err := read(r).done(); err != nil {
+		return err
+	}
+	if _, _, err := s.foundFlow(r); err != nil {
+		return err
+	}
+	m, err := decode[client.FlowMark](r, true)
+	if err != nil {
+		return err
+	}
+	if err := checkName("a task", m.Task); err != nil {
+		return err
+	}
+	by, actor, err := identity(r, m.As, m.Actor)
+	if err != nil {
+		return err
+	}
+	j, err := s.Flows.MarkReverted(r.Context(), s.Engine, m.Task, engine.Act{Job: id(r), By: by, Actor: actor, Note: m.Note, Version: m.Version})
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ func Routes() []Route {
 
 		{post, "/api/flows", Own, "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", (*Server).submitFlow, true},
 		{get, "/api/flows/{id}", Person, "A flow with its outline and the states, times, attempts and failures of its tasks; values=true adds what they gave, large values cut.", (*Server).showFlow, false},
+		{post, "/api/flows/{id}/mark-reverted", Person, "Says that a person has rolled back a task of a flow in FAILURE by hand: task, note, actor. The rest is rolled back when the flow is run again or cancelled.", (*Server).markReverted, false},
 		{post, "/api/flows/{id}/signal", Person, "Sends a signal to a flow: name, value, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", (*Server).signalFlow, false},
 		{get, "/api/flows/{id}/{name}", Person, "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; without an ending what Accept asks for. version has no meaning but to make the address a new one.", (*Server).drawFlow, false},
 		{get, "/flows/{id}", Person, "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.", (*Server).flowPage, false},

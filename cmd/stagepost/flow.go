@@ -58,7 +58,7 @@ With --local a command works on the flows in the data directory by itself, witho
 	}
 	cmd.PersistentFlags().BoolVar(&o.local, "local", false, "do it in this process, on the data directory, without a server")
 	cmd.AddCommand(c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowCancel(&o), c.flowReset(&o),
-		c.flowDelete(&o), c.flowSignal(&o))
+		c.flowDelete(&o), c.flowMark(&o), c.flowSignal(&o))
 	return cmd
 }
 
@@ -154,6 +154,35 @@ commands are interrupted; otherwise they end by themselves first. A second reque
 		"  stagepost flow cancel flw_01J9... --note 'the wrong image'\n  stagepost flow cancel flw_01J9... --keep --now", c.completeFlows("PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "FAILURE"))
 	cmd.Flags().BoolVar(&keep, "keep", false, "revert nothing: what was done stays")
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt running commands")
+	return cmd
+}
+
+func (c *cli) flowMark(o *flowFlags) *cobra.Command {
+	var a act
+	cmd := &cobra.Command{
+		Use:   "mark-reverted ID TASK",
+		Short: "Say that a task was rolled back by hand",
+		Long: `Notes that a person has rolled back by hand what a task of a flow in FAILURE did, such as one whose revert fails each time. It needs a --note. The task is REVERTED
+then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
+		Example: "  stagepost flow mark-reverted flw_01J9... release --note 'freed the address in the console'\n  stagepost flow resume flw_01J9...",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.note == "" {
+				return usagef("--note must say how and why it was done")
+			}
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				j, err := api.MarkReverted(ctx, job.ID(args[0]), client.FlowMark{Task: args[1], Note: a.note, As: a.as, Actor: whoami(a.actor), Version: a.version})
+				if err != nil {
+					return err
+				}
+				return c.told(&j)
+			})
+		},
+		ValidArgsFunction: c.completeFlows("FAILURE"),
+	}
+	a.bind(cmd)
+	_ = cmd.Flags().MarkHidden("confirm") // nothing is lost by it
+	c.complete(cmd, "as", "operator", "owner")
 	return cmd
 }
 

@@ -1,0 +1,59 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Amend lets a person correct what is stored of a job that nobody works on: its tasks and data, not its state. change is given the record, and may be called again; its error stops the
+// act. The act stands in the audit list, first: what a person wanted is known whatever becomes of the process. Of the act, Confirm and Now are not read. Errors: NotFound, Invalid
+// without an actor or a note, Conflict if a worker has the job or the version is no longer current.
+func (e *Engine) Amend(ctx context.Context, a Act, object string, change func(*job.Job) ([]job.Task, json.RawMessage, error)) (job.Job, error) {
+	if a.Actor == "" || a.Note == "" {
+		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job, "it needs an actor and a note that says why")
+	}
+	if a.By == 0 {
+		a.By = lifecycle.Operator
+	}
+	entered := false
+	for try := 1; ; try++ {
+		j, err := e.amend(ctx, &a, object, change, &entered)
+		if job.KindOf(err) != job.Conflict || a.Version != 0 || try == 5 {
+			return j, err
+		}
+	}
+}
+
+func (e *Engine) amend(ctx context.Context, a *Act, object string, change func(*job.Job) ([]job.Task, json.RawMessage, error), entered *bool) (job.Job, error) {
+	j, err := e.store.Get(ctx, a.Job)
+	switch {
+	case err != nil:
+		return j, err
+	case a.Version != 0 && a.Version != j.Version:
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+	case j.Claimed():
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "a worker has it")
+	}
+	tasks, data, err := change(&j)
+	if err != nil {
+		return j, err
+	}
+	now := e.clock.Now()
+	for i := range tasks {
+		tasks[i].Epoch, tasks[i].Changed = j.Epoch, now
+	}
+	if !*entered {
+		if err := e.Audit(ctx, Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}); err != nil {
+			return j, err
+		}
+		*entered = true
+	}
+	next, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Actor: a.Actor, Tasks: tasks, Set: job.Fields{Data: data}})
+	if err != nil {
+		return j, err
+	}
+	return next, nil
+}
