@@ -32,6 +32,7 @@ const (
 type Options struct {
 	Dir          string       // the data directory; work, mail, storage and the inventory lie in it
 	Installation string       // id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
+	Records      Records      // of the jobs, which the inventory is compared with at start. Defaults to none
 	Profiles     Profiles     // defaults to the built-in profile
 	Mail         mail.Sender  // defaults to .eml files in Dir/mail
 	From         string       // sender of reports. Defaults to stagepost@localhost
@@ -58,6 +59,9 @@ type Options struct {
 	Downloads int          // files of one object that are fetched at once. Defaults to 4
 	Outward   *http.Client // for callbacks and minters. Defaults to one with 30 s of patience and no redirects
 }
+
+// inventoryPath is the file of the inventory.
+func (o *Options) inventoryPath() string { return filepath.Join(o.Dir, inventoryName) }
 
 // DiskSpace tells how many bytes of a directory's file system are free and how many it has in all.
 type DiskSpace func(dir string) (free, total int64, err error)
@@ -142,14 +146,14 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	for _, dir := range []string{"", workName, trashName, mailName} {
-		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o750); err != nil {
+		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)
 		}
 	}
 	if o.Mail == nil {
 		o.Mail = mail.Dir(filepath.Join(o.Dir, mailName))
 	}
-	inv, err := inventory.Open(context.Background(), filepath.Join(o.Dir, inventoryName), o.Installation)
+	inv, err := openInventory(context.Background(), &o)
 	if err != nil {
 		return nil, err
 	}
@@ -227,6 +231,9 @@ func (a *App) Close() error {
 	}
 	return errors.Join(mistakes...)
 }
+
+// Dead gives the error that ended the inventory, once: after a failed sync nothing is written to it, and the process should end.
+func (a *App) Dead() <-chan error { return a.inventory.Dead() }
 
 // profile gives a job's profile. One that was removed keeps its jobs waiting rather than failing them.
 func (a *App) profile(id string) (*profile.Profile, error) {

@@ -18,7 +18,7 @@ import (
 )
 
 // openApps opens the applications of a server, and gives the one that takes submissions.
-func (r *running) openApps(s *settings, installation string, logs ingest.Logs) (server.Ingest, error) {
+func (r *running) openApps(s *settings, store job.Store, installation string, logs ingest.Logs) (server.Ingest, error) {
 	profiles, err := openProfiles(s, r.Data)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (r *running) openApps(s *settings, installation string, logs ingest.Logs) (
 		return nil, err
 	}
 	app, err := ingest.New(ingest.Options{
-		Dir: r.Data, Installation: installation, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Site: s.MailLink, Log: r.log, Moved: r.metrics.Moved, Keep: s.IngestKeep, Reserve: s.IngestReserve,
+		Dir: r.Data, Installation: installation, Records: store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Site: s.MailLink, Log: r.log, Moved: r.metrics.Moved, Keep: s.IngestKeep, Reserve: s.IngestReserve,
 		TrashKeep: s.IngestTrash, WorkKeep: forEver(s.IngestWork), Logs: logs,
 	})
 	if err != nil {

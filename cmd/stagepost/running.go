@@ -34,6 +34,11 @@ type application interface {
 	Close() error
 }
 
+// mortal is what cannot go on after a failure of its disk: the store, and the inventory of ingest.
+type mortal interface {
+	Dead() <-chan error // gives the error once
+}
+
 // running is a server in this process.
 type running struct {
 	URL        string // where it answers
@@ -165,7 +170,7 @@ func (r *running) assemble(s *settings) error {
 	if files != nil {
 		installation = files.Installation()
 	}
-	ingest, err := r.openApps(s, installation, logs)
+	ingest, err := r.openApps(s, store, installation, logs)
 	if err != nil {
 		return err
 	}
@@ -283,11 +288,11 @@ func (r *running) run(l, aside net.Listener) {
 		}
 	})
 	for _, c := range r.closers {
-		if s, ok := c.(*sqlite.Store); ok {
+		if s, ok := c.(mortal); ok {
 			r.stopped.Go(func() {
 				select {
 				case err := <-s.Dead():
-					r.fail(fmt.Errorf("the store cannot go on: %w", err))
+					r.fail(fmt.Errorf("the data directory cannot be written to any more: %w", err))
 				case <-ctx.Done():
 				}
 			})

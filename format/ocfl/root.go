@@ -94,7 +94,7 @@ func readLayout(dir *os.Root) (Layout, error) {
 }
 
 // InitRoot makes dir a storage root, or opens it when it is one with the same layout. It completes what an earlier
-// call left after a crash, and refuses a directory with other things in it.
+// call left after a crash, and refuses a directory with other things in it. A directory that it makes is for this user only.
 func InitRoot(dir string, layout Layout) (*Root, error) {
 	if layout == (Layout{}) {
 		layout = DefaultLayout()
@@ -103,7 +103,7 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 	if err := layout.validate(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("init storage root: %w", err)
 	}
 	if r, err := OpenRoot(dir); err == nil {

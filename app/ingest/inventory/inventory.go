@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -43,6 +44,10 @@ type Inventory struct {
 	read  *sql.DB
 
 	installation string
+	head         *head
+
+	dead   atomic.Pointer[error] // why nothing is written any more
+	deaths chan error
 }
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were released.
@@ -107,28 +112,47 @@ CREATE TABLE locations (place TEXT PRIMARY KEY, id TEXT NOT NULL, since TEXT NOT
 CREATE TABLE lost (job TEXT PRIMARY KEY, ark TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
 `
 
-// Open opens the inventory in a file, and makes it when there is none. The file belongs to the given installation from then on: ErrForeign if it
-// belongs to another one. Without an installation the file keeps the id that it has, or gets a random one.
+// Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation from then on; without an
+// installation it keeps the id that it has, or gets a random one. Beside it lies a file that says how far it came ([HeadPath]). ErrMissing, ErrEmpty,
+// ErrOlder, ErrForeign and ErrDamaged refuse a file that is not the one that was written last.
 func Open(ctx context.Context, path, installation string) (*Inventory, error) {
+	i := &Inventory{deaths: make(chan error, 1)}
+	if err := i.open(ctx, path, installation); err != nil {
+		if fault(err) == faultCorrupt {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.Close()))
+	}
+	return i, nil
+}
+
+func (i *Inventory) open(ctx context.Context, path, installation string) (err error) {
+	if err := present(path); err != nil {
+		return err
+	}
+	if err := private(path); err != nil {
+		return err
+	}
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)"
-	i := &Inventory{}
-	var err error
+		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)" + layer
 	if i.write, err = sql.Open("sqlite", dsn); err != nil {
-		return nil, fmt.Errorf("inventory %s: %w", path, err)
+		return err
 	}
 	i.write.SetMaxOpenConns(1)
-	if err = i.migrate(ctx); err == nil {
-		err = i.identify(ctx, installation)
+	if err := i.migrate(ctx); err != nil {
+		return err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.write.Close()))
+	if err := i.identify(ctx, installation); err != nil {
+		return err
+	}
+	if err := i.compareHead(ctx, path); err != nil {
+		return err
 	}
 	if i.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
-		return nil, fmt.Errorf("inventory %s: %w", path, errors.Join(err, i.write.Close()))
+		return err
 	}
 	i.read.SetMaxOpenConns(2)
-	return i, nil
+	return nil
 }
 
 func (i *Inventory) migrate(ctx context.Context) error {
@@ -177,16 +201,15 @@ func (i *Inventory) identify(ctx context.Context, want string) error {
 func (i *Inventory) Installation() string { return i.installation }
 
 // Close closes the file.
-func (i *Inventory) Close() error { return errors.Join(i.read.Close(), i.write.Close()) }
-
-// tx runs do in one transaction, which is on disk when tx returns nil.
-func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
-	tx, err := i.write.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+func (i *Inventory) Close() error {
+	var mistakes []error
+	for _, db := range []*sql.DB{i.read, i.write} {
+		if db != nil {
+			mistakes = append(mistakes, db.Close())
+		}
 	}
-	if err := do(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
+	if i.head != nil {
+		mistakes = append(mistakes, i.head.file.Close())
 	}
-	return tx.Commit()
+	return errors.Join(mistakes...)
 }

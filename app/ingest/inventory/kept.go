@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -64,4 +65,19 @@ func (i *Inventory) VersionOf(ctx context.Context, job string) (ark string, vers
 		return "", 0, err
 	}
 	return all[0].ark, all[0].version, nil
+}
+
+// NameOf gives the ARK that a job was named for, "" if it has none.
+func (i *Inventory) NameOf(ctx context.Context, job string) (ark string, err error) {
+	err = i.read.QueryRowContext(ctx, "SELECT ark FROM named WHERE job = ?", job).Scan(&ark)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return ark, err
+}
+
+// Lost tells whether the version that a job stored was in no storage location any more when the inventory was rebuilt.
+func (i *Inventory) Lost(ctx context.Context, job string) (lost bool, err error) {
+	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM lost WHERE job = ?)", job).Scan(&lost)
+	return lost, err
 }

@@ -37,9 +37,9 @@ type Name struct {
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	for fresh := ""; ; {
 		var n Name
-		err := i.tx(ctx, func(tx *sql.Tx) (err error) {
-			n, fresh, err = i.nameOnce(ctx, tx, &c, fresh)
-			return err
+		err := i.advanced(ctx, func(tx *sql.Tx) (entered bool, err error) {
+			n, fresh, entered, err = i.nameOnce(ctx, tx, &c, fresh)
+			return entered, err
 		})
 		stored := false
 		if err == nil && n.ARK == "" && fresh != "" {
@@ -56,18 +56,18 @@ func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	}
 }
 
-// nameOnce is one transaction of Name. It gives the name, or one of the template that was reserved and must be looked for in storage; the next call
+// nameOnce is one transaction of Name. It enters the name, or gives one of the template that was reserved and must be looked for in storage; the next call
 // gets it as fresh if storage does not have it.
-func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh string) (n Name, reserved string, err error) {
+func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh string) (n Name, reserved string, entered bool, err error) {
 	if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
-		return n, "", err
+		return n, "", false, err
 	}
 	if n, err = known(ctx, tx, c); err != nil {
-		return n, "", err
+		return n, "", false, err
 	}
 	if n.ARK == "" && c.Template == nil {
 		n.Locks, err = take(ctx, tx, c.Taker, c.wants())
-		return n, "", err
+		return n, "", false, err
 	}
 	if n.ARK == "" {
 		taken := fresh == ""
@@ -77,15 +77,15 @@ func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh st
 		if err == nil && taken {
 			fresh, err = mint(ctx, tx, c.Template.Seeded(i.installation))
 			if err == nil && c.Stored != nil {
-				return n, fresh, nil
+				return n, fresh, false, nil
 			}
 		}
 		if err != nil {
-			return n, "", err
+			return n, "", false, err
 		}
 		n = Name{ARK: fresh, Minted: true}
 	}
-	return n, "", keep(ctx, tx, c, n)
+	return n, "", true, keep(ctx, tx, c, n)
 }
 
 // wants names the locks of the local ids.
@@ -110,21 +110,22 @@ func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark strin
 		}
 	}
 	var n Name
-	err := i.tx(ctx, func(tx *sql.Tx) error {
+	err := i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
 		var err error
 		if n, err = before(ctx, tx, c.Job); err != nil {
-			return err
+			return false, err
 		}
-		if n.ARK == "" {
+		entered := n.ARK == ""
+		if entered {
 			if err := check(ctx, tx, locks); err != nil {
-				return err
+				return false, err
 			}
 			if n, err = settle(ctx, tx, &c, ark, stored); err != nil {
-				return err
+				return false, err
 			}
 		}
 		_, err = release(ctx, tx, locks)
-		return err
+		return entered, err
 	})
 	if err != nil {
 		return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)

@@ -34,20 +34,21 @@ type File struct {
 // Record enters a version with its files, all or nothing, and ends the entry's locks in the same transaction. ErrStale: one of them was lost; nothing
 // changed. When the job's version is there already, only the locks end.
 func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, error]) error {
-	err := i.tx(ctx, func(tx *sql.Tx) error {
+	err := i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
 		if err := check(ctx, tx, e.Locks); err != nil {
-			return err
+			return false, err
 		}
 		var version int
 		err := tx.QueryRowContext(ctx, "SELECT version FROM versions WHERE job = ?", e.Job).Scan(&version)
-		if errors.Is(err, sql.ErrNoRows) {
+		entered := errors.Is(err, sql.ErrNoRows)
+		if entered {
 			err = insert(ctx, tx, &e, files)
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		_, err = release(ctx, tx, e.Locks)
-		return err
+		return entered, err
 	})
 	if err != nil {
 		return fmt.Errorf("record %s v%d: %w", e.ARK, e.Version, err)

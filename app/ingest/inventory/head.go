@@ -1,0 +1,151 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// Errors of Open about a file that is not the one that was written last. Each needs another inventory: that of the backup which the store is from, or a new one
+// made of what is stored.
+var (
+	// ErrMissing: there was an inventory, and its file is missing.
+	ErrMissing = errors.New("the file is missing, although there was an inventory")
+	// ErrEmpty: there was an inventory, and its file is empty.
+	ErrEmpty = errors.New("the file is empty, although there was an inventory")
+	// ErrOlder: the file lacks what was entered since.
+	ErrOlder = errors.New("the file is older than the last one")
+	// ErrDamaged: the file cannot be read as an inventory.
+	ErrDamaged = errors.New("the file is damaged")
+)
+
+// head is the file beside the inventory that says how far it came. It is written after each commit and never synced: it may be behind the inventory, but
+// not ahead of it, since a commit is on disk before it is noted.
+type head struct {
+	file *os.File
+
+	mu       sync.Mutex // guards the rest
+	sequence int64
+}
+
+// HeadPath is the name of the file beside an inventory that says how far it came.
+func HeadPath(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".head" }
+
+const headForm = "%s %020d\n"
+
+// readHead reads the file; a torn line, as after a loss of power, says nothing.
+func readHead(name string) (installation string, sequence int64, there bool, err error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", 0, false, nil
+	}
+	if err != nil {
+		return "", 0, false, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return "", 0, false, err
+	}
+	if _, err := fmt.Sscanf(string(text), headForm, &installation, &sequence); err != nil {
+		return "", 0, true, nil
+	}
+	return installation, sequence, true, nil
+}
+
+// present refuses a file that is missing or empty although there was an inventory.
+func present(path string) error {
+	_, _, there, err := readHead(HeadPath(path))
+	if err != nil || !there {
+		return err
+	}
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s says so", ErrMissing, HeadPath(path))
+	case err != nil:
+		return err
+	case info.Size() == 0:
+		return fmt.Errorf("%w: %s says so", ErrEmpty, HeadPath(path))
+	}
+	return nil
+}
+
+// compareHead refuses an inventory that is behind what was noted, and takes the file over to note what follows.
+func (i *Inventory) compareHead(ctx context.Context, path string) error {
+	installation, noted, there, err := readHead(HeadPath(path))
+	if err != nil {
+		return err
+	}
+	sequence, err := i.sequence(ctx)
+	switch {
+	case err != nil:
+		return err
+	case installation != "" && installation != i.installation:
+		return fmt.Errorf("it %w (%s; %s says %s)", ErrForeign, i.installation, HeadPath(path), installation)
+	case sequence < noted:
+		return fmt.Errorf("%w: it has %d entries, and %s says %d", ErrOlder, sequence, HeadPath(path), noted)
+	}
+	if !there {
+		if err := WriteHead(path, i.installation, sequence); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(HeadPath(path), os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	i.head = &head{file: f}
+	return i.head.note(i.installation, sequence)
+}
+
+// WriteHead writes the file anew, whole and synced.
+func WriteHead(path, installation string, sequence int64) error {
+	name := HeadPath(path)
+	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, headForm, installation, sequence)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// note writes how far the inventory came. The line has always the same length.
+func (h *head) note(installation string, sequence int64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sequence < h.sequence {
+		return nil
+	}
+	h.sequence = sequence
+	_, err := h.file.WriteAt(fmt.Appendf(nil, headForm, installation, sequence), 0)
+	return err
+}
+
+// sequence gives how many names and versions were entered.
+func (i *Inventory) sequence(ctx context.Context) (n int64, err error) {
+	err = i.write.QueryRowContext(ctx, "SELECT sequence FROM meta").Scan(&n)
+	return n, err
+}

@@ -1,0 +1,121 @@
+package inventory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// layer is the file layer below SQLite as a part of the name of the file; tests put one in its place whose syncs fail.
+var layer = ""
+
+// tx runs do in one transaction, which is on disk when tx returns nil. After a commit that failed nobody knows what the disk holds: nothing is
+// written from then on, and Dead gives the error. A full disk, and a caller that leaves, end the transaction only.
+func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	if why := i.dead.Load(); why != nil {
+		return &job.Error{Op: "inventory", Kind: job.Unavailable, Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
+	}
+	tx, err := i.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		if fault(err) == faultCorrupt {
+			i.die(err)
+		}
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		if fault(err) != faultOther {
+			i.die(fmt.Errorf("commit: %w", err))
+		}
+		return err
+	}
+	return nil
+}
+
+// advanced is tx for what counts as an entry: the file beside the inventory says afterwards how far it came.
+func (i *Inventory) advanced(ctx context.Context, do func(tx *sql.Tx) (bool, error)) error {
+	var sequence int64
+	err := i.tx(ctx, func(tx *sql.Tx) error {
+		entered, err := do(tx)
+		if err == nil && entered {
+			err = tx.QueryRowContext(ctx, "UPDATE meta SET sequence = sequence + 1 RETURNING sequence").Scan(&sequence)
+		}
+		return err
+	})
+	if err == nil && sequence > 0 {
+		err = i.head.note(i.installation, sequence)
+	}
+	return err
+}
+
+// Dead gives the error that ended the inventory, once. The process should end: the next start reads what is there.
+func (i *Inventory) Dead() <-chan error { return i.deaths }
+
+func (i *Inventory) die(err error) {
+	if i.dead.CompareAndSwap(nil, &err) {
+		i.deaths <- err
+	}
+}
+
+// The kinds of fault of a disk that end the inventory.
+const (
+	faultOther   = iota
+	faultIO      // the disk refused
+	faultCorrupt // the file is damaged
+)
+
+func fault(err error) int {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return faultOther
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		return faultIO
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return faultCorrupt
+	}
+	return faultOther
+}
+
+// private makes the file when there is none, for this user only, and takes from one that is there, and from its log, the rights that the store beside it
+// does not give.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(filepath.Join(filepath.Dir(path), "stagepost.db")); err == nil {
+		mode = info.Mode().Perm()
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if had := info.Mode().Perm(); had&^mode != 0 {
+			if err := os.Chmod(name, had&mode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

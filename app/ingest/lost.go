@@ -1,0 +1,107 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Records reads the records of jobs; every job.Store does.
+type Records interface {
+	List(ctx context.Context, q job.Query) (job.Page, error)
+	Get(ctx context.Context, id job.ID) (job.Job, error)
+}
+
+// newestRecords is how many ended jobs, and how many open ones, are compared with the inventory when the application starts.
+const newestRecords = 1000
+
+// openInventory opens the inventory of a data directory. One that is not what was written last is refused: a new identifier could be that of a stored
+// object, and a new version could begin another object.
+func openInventory(ctx context.Context, o *Options) (*inventory.Inventory, error) {
+	path := o.inventoryPath()
+	inv, err := inventory.Open(ctx, path, o.Installation)
+	if err == nil && o.Records != nil {
+		if err = compareNewest(ctx, inv, o.Records); err != nil {
+			err = errors.Join(fmt.Errorf("inventory %s: %w", path, err), inv.Close())
+		}
+	}
+	for _, lost := range []error{inventory.ErrMissing, inventory.ErrEmpty, inventory.ErrOlder, inventory.ErrForeign, inventory.ErrDamaged} {
+		if errors.Is(err, lost) {
+			return nil, job.Errorf(job.Internal, "open", "", "%w; put the inventory back from the backup that stagepost.db is from, or make it anew of what is stored: "+
+				"stagepost inventory rebuild --data %q", err, o.Dir)
+		}
+	}
+	return inv, err
+}
+
+// compareNewest looks for what the newest jobs entered. It finds an inventory that was copied without its log, or is from another time than the records;
+// fsck compares all.
+func compareNewest(ctx context.Context, inv *inventory.Inventory, records Records) error {
+	open := false
+	for _, q := range []job.Query{
+		{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Completed}, Limit: newestRecords},
+		{Kinds: []job.Kind{JobKind}, Ended: &open, Limit: newestRecords},
+	} {
+		page, err := records.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			lacks, err := recordLacks(ctx, inv, &page.Jobs[i])
+			if err != nil {
+				return err
+			}
+			if lacks != "" {
+				return fmt.Errorf("%w: it lacks %s, which stagepost.db has a record of", inventory.ErrOlder, lacks)
+			}
+		}
+	}
+	return nil
+}
+
+// recordLacks says what the inventory lacks of what a job entered by its record, "" if nothing.
+func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (string, error) {
+	var data jobData
+	if len(j.Data) > 0 {
+		if err := json.Unmarshal(j.Data, &data); err != nil {
+			return "", fmt.Errorf("record of %s: %w", j.ID, err)
+		}
+	}
+	if data.Identity == nil {
+		return "", nil
+	}
+	ark := data.Identity.ARK
+	switch named, err := inv.NameOf(ctx, string(j.ID)); {
+	case err != nil:
+		return "", err
+	case named == "":
+		return fmt.Sprintf("the identifier %s of job %s", ark, j.ID), nil
+	case named != ark:
+		return fmt.Sprintf("the identifier %s of job %s (it has %s)", ark, j.ID, named), nil
+	}
+	if !recorded(j) {
+		return "", nil
+	}
+	has, version, err := inv.VersionOf(ctx, string(j.ID))
+	if errors.Is(err, inventory.ErrNotFound) {
+		known, err := inv.Lost(ctx, string(j.ID))
+		if known || err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("version %d of %s, which job %s stored", data.Version, ark, j.ID), nil
+	}
+	if err == nil && (has != ark || version != data.Version) {
+		return fmt.Sprintf("version %d of %s, which job %s stored (it has version %d of %s)", data.Version, ark, j.ID, version, has), nil
+	}
+	return "", err
+}
+
+// recorded tells whether a job has left Recording: the inventory has its version.
+func recorded(j *job.Job) bool {
+	return j.State == Notify || j.State == Completed || j.LastOK == Recording || j.LastOK == Notify
+}
