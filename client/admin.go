@@ -18,6 +18,8 @@ type Checkup struct {
 	Faults   []string `json:"faults"`   // what is wrong, one sentence each
 	Repaired int      `json:"repaired"` // faults mended
 	Sound    bool     `json:"sound"`    // nothing is wrong (any more)
+	Objects  int      `json:"objects"`  // of the inventory compared with storage, by fsck
+	Versions int      `json:"versions"` // of these
 }
 
 // Verify is the body that asks for histories to be checked against records.

@@ -137,6 +137,18 @@ func (a *App) adopt(ctx context.Context, in Adoption) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	path, at := a.place(in.Dir), a.now()
+	if err := adoptDir(path, a.inventory.Installation(), in.Actor, in.Note, at); err != nil {
+		return err
+	}
+	id, err := location.Read(path)
+	if err != nil {
+		return err
+	}
+	return a.inventory.EnterLocation(ctx, in.Dir, id.Location, at)
+}
+
+// adoptDir makes a directory the storage location of an installation. One that has an id keeps it.
+func adoptDir(path, installation, actor, note string, at time.Time) error {
 	root, err := ocfl.InitRoot(path, ocfl.DefaultLayout())
 	if err != nil {
 		return err
@@ -148,16 +160,13 @@ func (a *App) adopt(ctx context.Context, in Adoption) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, location.ErrDamaged) {
 		return err
 	}
-	if old.Installation != a.inventory.Installation() {
-		id := location.New(a.inventory.Installation(), at)
-		if old.Location != "" {
-			id.Location = old.Location
-		}
-		id.Before = append(old.Before, location.Previous{Installation: old.Installation, Until: id.Since, By: in.Actor, Note: in.Note})
-		if err := location.Replace(path, id); err != nil {
-			return err
-		}
-		old = id
+	if old.Installation == installation {
+		return nil
 	}
-	return a.inventory.EnterLocation(ctx, in.Dir, old.Location, at)
+	id := location.New(installation, at)
+	if old.Location != "" {
+		id.Location = old.Location
+	}
+	id.Before = append(old.Before, location.Previous{Installation: old.Installation, Until: id.Since, By: actor, Note: note})
+	return location.Replace(path, id)
 }

@@ -49,23 +49,13 @@ func (a *App) openRoot(ctx context.Context, dir string, fresh bool) (*storageRoo
 		return nil, err
 	}
 	path := a.place(dir)
-	id, err := location.Read(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && known == "" && !fresh:
-		return nil, fmt.Errorf("storage place %s: %w", dir, fs.ErrNotExist)
-	case errors.Is(err, fs.ErrNotExist) && known == "":
-		if id, err = a.makeLocation(ctx, dir, path); err != nil {
-			return nil, err
+	id, err := usable(dir, path, known, a.inventory.Installation())
+	if errors.Is(err, fs.ErrNotExist) && fresh {
+		if id, err = a.makeLocation(ctx, dir, path); err == nil {
+			err = judgeLocation(dir, known, id, a.inventory.Installation())
 		}
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, &locationError{dir, fmt.Sprintf("the storage location %s is not mounted: %s is missing in %s", dir, location.Name, path),
-			"mount its file system; if another directory is to take its place, run: " + adoptCommand(dir)}
-	case errors.Is(err, location.ErrDamaged):
-		return nil, &locationError{dir, err.Error(), "restore the file from a backup, or run: " + adoptCommand(dir)}
-	case err != nil:
-		return nil, err
 	}
-	if err := a.judge(dir, known, id); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if known == "" {
@@ -76,12 +66,29 @@ func (a *App) openRoot(ctx context.Context, dir string, fresh bool) (*storageRoo
 	return a.openOCFL(dir, path, id)
 }
 
-// judge refuses a location that belongs to another installation, or is another one than the inventory knows under this name.
-func (a *App) judge(dir, known string, id location.Identity) error {
+// usable reads the identity of a storage location and refuses one that an installation may not use; known is its id in the inventory. One without a file
+// that was never used is fs.ErrNotExist.
+func usable(dir, path, known, installation string) (location.Identity, error) {
+	id, err := location.Read(path)
 	switch {
-	case id.Installation != a.inventory.Installation():
-		return &locationError{dir, fmt.Sprintf("the storage location %s belongs to another installation (%s; this one is %s)",
-			dir, id.Installation, a.inventory.Installation()),
+	case errors.Is(err, fs.ErrNotExist) && known == "":
+		return id, fmt.Errorf("storage place %s: %w", dir, fs.ErrNotExist)
+	case errors.Is(err, fs.ErrNotExist):
+		return id, &locationError{dir, fmt.Sprintf("the storage location %s is not mounted: %s is missing in %s", dir, location.Name, path),
+			"mount its file system; if another directory is to take its place, run: " + adoptCommand(dir)}
+	case errors.Is(err, location.ErrDamaged):
+		return id, &locationError{dir, err.Error(), "restore the file from a backup, or run: " + adoptCommand(dir)}
+	case err != nil:
+		return id, err
+	}
+	return id, judgeLocation(dir, known, id, installation)
+}
+
+// judgeLocation refuses a location that belongs to another installation, or is another one than the inventory knows under this name.
+func judgeLocation(dir, known string, id location.Identity, installation string) error {
+	switch {
+	case id.Installation != installation:
+		return &locationError{dir, fmt.Sprintf("the storage location %s belongs to another installation (%s; this one is %s)", dir, id.Installation, installation),
 			"name another directory in the profile; if the other installation must not write there any more, run: " + adoptCommand(dir)}
 	case known != "" && known != id.Location:
 		return &locationError{dir, fmt.Sprintf("the storage location %s is another one (%s) than the inventory knows by that name (%s)", dir, id.Location, known),
@@ -108,8 +115,7 @@ func (a *App) makeLocation(ctx context.Context, dir, path string) (location.Iden
 		return id, err
 	}
 	if used || objects {
-		return id, &locationError{dir, fmt.Sprintf("it is not known to whom the storage location %s belongs: it has been used and has no %s", dir, location.Name),
-			"mount the right file system; if the objects in it are of this installation, run: " + adoptCommand(dir)}
+		return id, unnamed(dir)
 	}
 	root, err := ocfl.InitRoot(path, ocfl.DefaultLayout())
 	if err != nil {
@@ -120,6 +126,12 @@ func (a *App) makeLocation(ctx context.Context, dir, path string) (location.Iden
 		return location.Read(path)
 	}
 	return id, err
+}
+
+// unnamed refuses a location that was used and does not say whose it is.
+func unnamed(dir string) error {
+	return &locationError{dir, fmt.Sprintf("it is not known to whom the storage location %s belongs: it has been used and has no %s", dir, location.Name),
+		"mount the right file system; if the objects in it are of this installation, run: " + adoptCommand(dir)}
 }
 
 // hasObjects tells whether a directory has other directories than a storage root without objects has.

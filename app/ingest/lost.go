@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -66,14 +65,9 @@ func compareNewest(ctx context.Context, inv *inventory.Inventory, records Record
 
 // recordLacks says what the inventory lacks of what a job entered by its record, "" if nothing.
 func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (string, error) {
-	var data jobData
-	if len(j.Data) > 0 {
-		if err := json.Unmarshal(j.Data, &data); err != nil {
-			return "", fmt.Errorf("record of %s: %w", j.ID, err)
-		}
-	}
-	if data.Identity == nil {
-		return "", nil
+	data, err := dataOf(j)
+	if err != nil || data.Identity == nil {
+		return "", err
 	}
 	ark := data.Identity.ARK
 	switch named, err := inv.NameOf(ctx, string(j.ID)); {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -35,7 +36,15 @@ func withStore[T any](ctx context.Context, c *cli, ask func(context.Context, *cl
 		return answer, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return look(ctx, &keeper{store: store, lives: lifeOf, dir: dir, settings: c.settings})
+	k := &keeper{store: store, lives: lifeOf, dir: dir, settings: c.settings}
+	k.compare = func(ctx context.Context) (ingest.Comparison, error) {
+		profiles, err := openProfiles(c.settings, dir)
+		if err != nil {
+			return ingest.Comparison{}, err
+		}
+		return ingest.CompareDir(ctx, ingest.Options{Dir: dir, Installation: store.Installation(), Records: store, Profiles: profiles})
+	}
+	return look(ctx, k)
 }
 
 // served tells whether a server answers at the address in the data directory.

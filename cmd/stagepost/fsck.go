@@ -13,9 +13,13 @@ func (c *cli) fsck() *cobra.Command {
 	var repair bool
 	cmd := &cobra.Command{
 		Use:   "fsck",
-		Short: "Check what the store derives from the records, and repair it",
+		Short: "Compare records, inventory and storage with each other, and repair what is derived from the records",
 		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
 records, which are the only truth. The exit code is 1 if faults are left.
+
+It also compares the records of ingest jobs, the inventory and the storage locations: every version that one of them tells of must be in the others, made by the
+same job, with the same files in full length, and in each location alike. It reads no content: "stagepost fixity" does. Nothing of this is repaired here: an update
+of an object brings its locations to one state, and "stagepost inventory rebuild" makes the inventory anew.
 
 On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
 		Args: cobra.NoArgs,
@@ -49,6 +53,9 @@ func (c *cli) checkup(cmd *cobra.Command, ask func(context.Context, *client.Clie
 			c.out.line("%s", f)
 		}
 		rows := [][2]string{{"jobs", strconv.Itoa(found.Jobs)}, {"faults", strconv.Itoa(len(found.Faults))}}
+		if found.Objects > 0 {
+			rows = append(rows, [2]string{"objects", strconv.Itoa(found.Objects)}, [2]string{"versions", strconv.Itoa(found.Versions)})
+		}
 		if found.Repaired > 0 {
 			rows = append(rows, [2]string{"repaired", strconv.Itoa(found.Repaired)})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -19,6 +20,8 @@ type keeper struct {
 
 	settings *settings // say what is backed up, and where to
 	backups  backups
+
+	compare func(context.Context) (ingest.Comparison, error) // records, inventory and storage locations; nil: there is nothing of ingest
 }
 
 var _ server.Keeper = (*keeper)(nil)
@@ -42,7 +45,8 @@ func (k *keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) 
 	return c, err
 }
 
-// Fsck checks what the store derives from records.
+// Fsck checks what the store derives from records, and compares these with the inventory and the storage locations of ingest. Only the first can be
+// made anew here.
 func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) {
 	r, err := k.store.Fsck(ctx, k.lives, repair)
 	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
@@ -55,5 +59,15 @@ func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) 
 	if r.More > 0 {
 		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
 	}
+	if err != nil || k.compare == nil {
+		return c, err
+	}
+	stored, err := k.compare(ctx)
+	c.Objects, c.Versions = stored.Objects, stored.Versions
+	c.Faults = append(c.Faults, stored.Faults...)
+	if stored.More > 0 {
+		c.Faults = append(c.Faults, fmt.Sprintf("and %d more about what is stored", stored.More))
+	}
+	c.Sound = c.Sound && len(stored.Faults) == 0
 	return c, err
 }

@@ -222,6 +222,9 @@ func (r *running) assemble(s *settings) error {
 		if err := r.openBackups(s, k); err != nil {
 			return err
 		}
+		if i, ok := ingest.(submissions); ok {
+			k.compare = i.app.Compare
+		}
 		o.Keeper, o.Warn = k, func() []string { return r.backups.warnings(time.Now()) }
 	}
 	r.server = server.New(o)

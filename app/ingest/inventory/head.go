@@ -59,6 +59,11 @@ func readHead(name string) (installation string, sequence int64, there bool, err
 	return installation, sequence, true, nil
 }
 
+// ReadHead reads how far the inventory in a file came; there is false if nothing says so.
+func ReadHead(path string) (installation string, sequence int64, there bool, err error) {
+	return readHead(HeadPath(path))
+}
+
 // present refuses a file that is missing or empty although there was an inventory.
 func present(path string) error {
 	_, _, there, err := readHead(HeadPath(path))

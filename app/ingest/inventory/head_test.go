@@ -61,7 +61,9 @@ func TestLostInventory(t *testing.T) {
 			write(t, path, foreign)
 			write(t, HeadPath(path), []byte("two 00000000000000000005\n"))
 		}, ErrForeign},
-		"no database":         {func(path string) { write(t, path, []byte("not a database, but long enough to be taken for one by its size alone")) }, ErrDamaged},
+		"no database": {func(path string) {
+			write(t, path, []byte("not a database, but long enough to be taken for one by its size alone"))
+		}, ErrDamaged},
 		"torn":                {func(path string) { write(t, path, read(t, path)[:8192]) }, ErrDamaged},
 		"control: as it was":  {func(string) {}, nil},
 		"control: head gone":  {func(path string) { _ = os.Remove(HeadPath(path)) }, nil},

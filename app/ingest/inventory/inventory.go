@@ -44,6 +44,7 @@ type Inventory struct {
 	read  *sql.DB
 
 	installation string
+	unsynced     bool
 	head         *head
 
 	dead   atomic.Pointer[error] // why nothing is written any more
@@ -134,7 +135,12 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 		return err
 	}
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)" + layer
+		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)" + layer
+	if i.unsynced {
+		dsn += "&_pragma=synchronous(OFF)"
+	} else {
+		dsn += "&_pragma=synchronous(FULL)"
+	}
 	if i.write, err = sql.Open("sqlite", dsn); err != nil {
 		return err
 	}

@@ -1,0 +1,144 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+)
+
+// books are the three places that tell what is stored: the records of jobs, the inventory and the storage locations.
+type books struct {
+	records   Records
+	inventory *inventory.Inventory
+	profiles  Profiles
+	data      string // the data directory
+	open      map[string]*ocfl.Root
+}
+
+// place gives the directory of a storage location.
+func (b *books) place(dir string) string {
+	if filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(b.data, dir)
+}
+
+// dirs lists the storage locations of profiles and of an inventory.
+func (b *books) dirs(ctx context.Context, of *inventory.Inventory) ([]string, error) {
+	var dirs []string
+	if of != nil {
+		used, err := of.Dirs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		entered, err := of.Locations(ctx)
+		if err != nil {
+			return nil, err
+		}
+		dirs = append(used, entered...)
+	}
+	for _, id := range b.profiles.IDs() {
+		if p, ok := b.profiles.Get(id); ok {
+			dirs = append(dirs, p.Storage...)
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs), nil
+}
+
+// openAll opens the storage locations. Those that may not be used, each with the reason, are told apart from those that were never used.
+func (b *books) openAll(ctx context.Context, dirs []string, of *inventory.Inventory, installation string) (refused map[string]error, err error) {
+	b.open, refused = map[string]*ocfl.Root{}, map[string]error{}
+	for _, dir := range dirs {
+		known, used := "", false
+		if of != nil {
+			if known, err = of.Location(ctx, dir); err == nil {
+				used, err = of.HasVersionsIn(ctx, dir)
+			}
+			if err != nil {
+				return refused, err
+			}
+		}
+		_, err := usable(dir, b.place(dir), known, installation)
+		if errors.Is(err, fs.ErrNotExist) && !used {
+			has, err := hasObjects(b.place(dir))
+			if err == nil && has {
+				err = unnamed(dir)
+			}
+			if err != nil {
+				refused[dir] = err
+			}
+			continue
+		}
+		var root *ocfl.Root
+		if err == nil {
+			root, err = ocfl.OpenRoot(b.place(dir))
+		}
+		if err != nil {
+			refused[dir] = err
+			continue
+		}
+		b.open[dir] = root
+	}
+	return refused, nil
+}
+
+func (b *books) close() error {
+	var mistakes []error
+	for _, r := range b.open {
+		mistakes = append(mistakes, r.Close())
+	}
+	return errors.Join(mistakes...)
+}
+
+// inOrder names the locations that are open.
+func (b *books) inOrder() []string {
+	dirs := make([]string, 0, len(b.open))
+	for dir := range b.open {
+		dirs = append(dirs, dir)
+	}
+	slices.Sort(dirs)
+	return dirs
+}
+
+// eachRecord goes through the records of all ingest jobs, oldest first.
+func (b *books) eachRecord(ctx context.Context, do func(*job.Job) error) error {
+	q := job.Query{Kinds: []job.Kind{JobKind}, Oldest: true, Limit: 1000}
+	for {
+		page, err := b.records.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if err := do(&page.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+// record gives the record of a job, nil if there is none (any more).
+func (b *books) record(ctx context.Context, id string) (*job.Job, error) {
+	if id == "" {
+		return nil, nil
+	}
+	j, err := b.records.Get(ctx, job.ID(id))
+	switch kind := job.KindOf(err); {
+	case kind == job.NotFound || kind == job.Gone:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case j.Kind != JobKind:
+		return nil, nil
+	}
+	return &j, nil
+}
