@@ -105,8 +105,9 @@ func (i *Inventory) compareHead(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	i.head = &head{file: f}
-	return i.head.note(i.installation, sequence)
+	i.head = &head{file: f, sequence: noted}
+	i.head.note(i.installation, sequence)
+	return nil
 }
 
 // WriteHead writes the file anew, whole and synced.
@@ -137,16 +138,17 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// note writes how far the inventory came. The line has always the same length.
-func (h *head) note(installation string, sequence int64) error {
+// note writes how far the inventory came. The line has always the same length. A disk that refuses it leaves the file behind, which it may be: what was
+// committed is committed.
+func (h *head) note(installation string, sequence int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if sequence < h.sequence {
-		return nil
+	if sequence <= h.sequence {
+		return
 	}
-	h.sequence = sequence
-	_, err := h.file.WriteAt(fmt.Appendf(nil, headForm, installation, sequence), 0)
-	return err
+	if _, err := h.file.WriteAt(fmt.Appendf(nil, headForm, installation, sequence), 0); err == nil {
+		h.sequence = sequence
+	}
 }
 
 // sequence gives how many names and versions were entered.

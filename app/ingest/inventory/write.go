@@ -54,7 +54,7 @@ func (i *Inventory) advanced(ctx context.Context, do func(tx *sql.Tx) (bool, err
 		return err
 	})
 	if err == nil && sequence > 0 {
-		err = i.head.note(i.installation, sequence)
+		i.head.note(i.installation, sequence)
 	}
 	return err
 }
