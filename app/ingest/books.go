@@ -52,7 +52,7 @@ func (b *books) dirs(ctx context.Context, of *inventory.Inventory) ([]string, er
 	return slices.Compact(dirs), nil
 }
 
-// openAll opens the storage locations. Those that may not be used, each with the reason, are told apart from those that were never used.
+// openAll opens the storage locations. Those that may not be used, each with the reason, are kept apart from those that were never used.
 func (b *books) openAll(ctx context.Context, dirs []string, of *inventory.Inventory, installation string) (refused map[string]error, err error) {
 	b.open, refused = map[string]*ocfl.Root{}, map[string]error{}
 	for _, dir := range dirs {

@@ -73,7 +73,7 @@ func (x *planted) copied(t *testing.T) *planted {
 	return &y
 }
 
-// sql changes the inventory behind everything.
+// sql changes the inventory directly.
 func (x *planted) sql(query string, args ...any) {
 	x.t.Helper()
 	db, err := sql.Open("sqlite", x.o.inventoryPath())

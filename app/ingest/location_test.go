@@ -95,26 +95,28 @@ func shared(t *testing.T, dirs ...string) (*world, profile.Profile) {
 	return start(t, p), p
 }
 
-// waitsForLocation waits until a job waits for a storage location, and checks what why says.
+// waitsForLocation waits until a job waits for a storage location and why says so. The job looks again all the time, and why says something else while
+// it does.
 func (w *world) waitsForLocation(id job.ID, sentence, remedy string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
-	j, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == causeLocation })
-	if err != nil || j.Ended {
-		w.t.Fatalf("%v: it is %s (%s: %s)", err, j.State, j.Cause, j.Message)
-	}
-	why, err := w.e.Why(ctx, id, never)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	text, err := json.Marshal(why)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	plain := strings.NewReplacer(`\"`, `"`).Replace(string(text))
-	if !strings.Contains(plain, sentence) || !strings.Contains(plain, remedy) {
-		w.t.Errorf("why lacks %q or %q: %s", sentence, remedy, plain)
+	for last := ""; ; {
+		j, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == causeLocation })
+		if err != nil || j.Ended {
+			w.t.Fatalf("%v: it is %s (%s: %s); the last reason was %s", err, j.State, j.Cause, j.Message, last)
+		}
+		why, err := w.e.Why(ctx, id, never)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		text, err := json.Marshal(why)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if last = string(text); strings.Contains(last, sentence) && strings.Contains(last, remedy) {
+			return
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 type Rebuild struct {
 	Options                                     // of the application; Installation and Records must be given
 	Skip     []string                           // storage locations that are lost: what only they had is left out
-	Adopt    []string                           // storage locations that are given to this installation, whoever owned them
+	Adopt    []string                           // storage locations that are given to this installation, also those of another one
 	Actor    string                             // who adopts
 	Note     string                             // why
 	Progress func(objects int, location string) // called after each object; defaults to none
@@ -239,7 +239,7 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 }
 
 // object enters an object with all versions, unless an earlier location had it. Locations that have fewer versions have what they have; what contradicts
-// the location with most is left out, and told.
+// the location with most is left out and reported.
 func (r *rebuilding) object(ctx context.Context, dir, home string) error {
 	ark, err := objectID(filepath.Join(home, "inventory.json"))
 	if err != nil {

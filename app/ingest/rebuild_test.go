@@ -179,7 +179,7 @@ func TestRebuildFromStorageAlone(t *testing.T) {
 	}
 }
 
-// What is damaged, lost or not there is told, and nothing is made up.
+// What is damaged, lost or not there is reported, and nothing is made up.
 func TestRebuildOfWhatIsDamaged(t *testing.T) {
 	store, o := library(t)
 	var lost, bent string

@@ -159,7 +159,7 @@ func (r *rebuilding) files(ctx context.Context, object *ocfl.Object, version, di
 	}
 }
 
-// sum reads a stored file. A damaged one is told and entered with the digest that it should have.
+// sum reads a stored file. A damaged one is reported and entered with the digest that it should have.
 func (r *rebuilding) sum(ctx context.Context, object *ocfl.Object, version, dir string, s ocfl.StoredFile) (got summed, err error) {
 	in, err := object.Open(version, s.Path)
 	if err != nil {
