@@ -82,7 +82,8 @@ type Adoption struct {
 	Note  string // why
 }
 
-// Adopt makes a directory the storage location of this installation, also one that another installation owned, or that is not the one which the inventory knows by that name. Another installation
+// Adopt makes a directory the storage location of this installation, also one that another installation owned, or that is not the one which the inventory
+// knows by that name. Another installation
 // that owned it is refused from then on. The reason stands in the audit list and in the location's file. It may be repeated.
 func (a *App) Adopt(ctx context.Context, in Adoption) (Location, error) {
 	if in.Note == "" {
