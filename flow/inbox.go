@@ -97,7 +97,5 @@ func (r *Runner) receipt(i int32) {
 		r.taken = append(r.taken, r.inbox.take(i)...)
 		return
 	}
-	for _, name := range r.inbox.free(i) {
-		r.came = append(r.came, name)
-	}
+	r.came = append(r.came, r.inbox.free(i)...)
 }
