@@ -49,7 +49,10 @@ func (s *Server) requestAccess(w http.ResponseWriter, r *http.Request) error {
 		asked.Key = key
 	}
 	asked.Requester = ownerOf(r.Context(), asked.Requester)
-	st, err := app.Request(r.Context(), access.Request(asked))
+	st, err := app.Request(r.Context(), access.Request{
+		Object: asked.Object, LocalID: asked.LocalID, Owner: asked.Owner, Version: asked.Version, Files: asked.Files, Format: asked.Format, Name: asked.Name,
+		Requester: asked.Requester, Key: asked.Key, User: boundTo(r.Context()), Token: tokenOf(r.Context()),
+	})
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,8 @@ func (h *holdings) Objects(_ context.Context, q ingest.ObjectQuery) ([]ingest.Ob
 	return []ingest.Object{{ARK: vault, Collection: "maps", Head: 1, Versions: []ingest.Version{v}}}, nil
 }
 
+func (h *holdings) Permit(user string) ingest.Permit { return ingest.Permit{User: user} }
+
 func (h *holdings) Files(_ context.Context, _ string, _ int, after string, _ int) ([]ingest.StoredFile, error) {
 	for i := range h.files {
 		if h.files[i].Path > after {

@@ -48,6 +48,14 @@ func OwnerOf(ctx context.Context) string {
 	return who.Owner
 }
 
+// tokenOf gives the hash of the token of a request; "" without authentication.
+func tokenOf(ctx context.Context) string {
+	if who, ok := identityOf(ctx); ok {
+		return who.Token.String()
+	}
+	return ""
+}
+
 // boundTo gives the owner whose jobs are all that a request may see and make; "" for those who see all.
 func boundTo(ctx context.Context) string {
 	if who, ok := identityOf(ctx); ok && who.Role == token.User {

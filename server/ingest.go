@@ -20,9 +20,11 @@ import (
 // Ingest takes submissions and tells what became of them. Package ingest has it; cmd joins the two.
 type Ingest interface {
 	// Submit reads the payload to its end and gives the batch once both are safe. An error of the reader is a failed submission.
-	Submit(ctx context.Context, s client.Submission, payload io.Reader) (job.Job, error)
+	// user is the owner of a user token, which may use its own objects only; an empty one may use all.
+	Submit(ctx context.Context, user string, s client.Submission, payload io.Reader) (job.Job, error)
 	Report(ctx context.Context, batch job.ID) (Report, error)
-	Objects(ctx context.Context, q client.ObjectQuery) (json.RawMessage, error)
+	// Objects lists those that the user may use.
+	Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error)
 }
 
 // Report is what is told about a batch, in several forms. JSON is a [client.BatchReport]; the functions make the rarer ones, and may be missing.
@@ -86,7 +88,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	sub.Submitter = ownerOf(r.Context(), sub.Submitter)
 	whole := &lastPart{form: form, part: payload}
-	j, err := app.Submit(context.WithoutCancel(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
+	j, err := app.Submit(context.WithoutCancel(r.Context()), boundTo(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
 	if err == nil {
 		err = whole.finish()
 	}
@@ -230,7 +232,7 @@ func (s *Server) objects(w http.ResponseWriter, r *http.Request) error {
 	if err := p.done(); err != nil {
 		return err
 	}
-	list, err := app.Objects(r.Context(), q)
+	list, err := app.Objects(r.Context(), boundTo(r.Context()), q)
 	if err != nil {
 		return err
 	}

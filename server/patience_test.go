@@ -78,7 +78,7 @@ func (p *patient) Verify(ctx context.Context, _ job.ID) (client.Checkup, error) 
 	return client.Checkup{Faults: []string{}}, p.wait(ctx)
 }
 
-func (p *patient) Submit(ctx context.Context, _ client.Submission, payload io.Reader) (job.Job, error) {
+func (p *patient) Submit(ctx context.Context, _ string, _ client.Submission, payload io.Reader) (job.Job, error) {
 	if _, err := io.Copy(io.Discard, payload); err != nil {
 		return job.Job{}, err
 	}
@@ -87,6 +87,6 @@ func (p *patient) Submit(ctx context.Context, _ client.Submission, payload io.Re
 
 func (p *patient) Report(context.Context, job.ID) (server.Report, error) { return server.Report{}, nil }
 
-func (p *patient) Objects(context.Context, client.ObjectQuery) (json.RawMessage, error) {
+func (p *patient) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
 	return nil, nil
 }

@@ -38,7 +38,7 @@ func (s *Server) profiles(w http.ResponseWriter, r *http.Request) error {
 	answer := client.Profiles{Profiles: []client.Profile{}}
 	for _, id := range k.ProfileIDs() {
 		p, err := k.Profile(id)
-		if err != nil {
+		if user := boundTo(r.Context()); err != nil || user != "" && !p.Submits(user) {
 			continue
 		}
 		one := client.Profile{

@@ -20,7 +20,7 @@ type receiver struct {
 	begun chan struct{}
 }
 
-func (r *receiver) Submit(_ context.Context, _ client.Submission, payload io.Reader) (job.Job, error) {
+func (r *receiver) Submit(_ context.Context, _ string, _ client.Submission, payload io.Reader) (job.Job, error) {
 	if _, err := io.ReadFull(payload, make([]byte, 5)); err != nil {
 		return job.Job{}, err
 	}
@@ -33,7 +33,7 @@ func (r *receiver) Submit(_ context.Context, _ client.Submission, payload io.Rea
 
 func (*receiver) Report(context.Context, job.ID) (server.Report, error) { return server.Report{}, nil }
 
-func (*receiver) Objects(context.Context, client.ObjectQuery) (json.RawMessage, error) {
+func (*receiver) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
 	return nil, nil
 }
 

@@ -171,7 +171,7 @@ type inbox struct {
 	fail   error // of submissions, instead of taking them
 }
 
-func (i *inbox) Submit(ctx context.Context, s client.Submission, payload io.Reader) (job.Job, error) {
+func (i *inbox) Submit(ctx context.Context, _ string, s client.Submission, payload io.Reader) (job.Job, error) {
 	text, err := io.ReadAll(payload)
 	if err != nil {
 		return job.Job{}, &job.Error{Op: "submit", Kind: job.Unavailable, Err: err}
@@ -187,7 +187,7 @@ func (i *inbox) Report(_ context.Context, id job.ID) (server.Report, error) {
 	return server.Report{JSON: json.RawMessage(`{"batch":"` + string(id) + `"}`), Text: "report on " + string(id) + "\n"}, nil
 }
 
-func (i *inbox) Objects(context.Context, client.ObjectQuery) (json.RawMessage, error) {
+func (i *inbox) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
 	return json.RawMessage(`{"objects":[]}`), nil
 }
 

@@ -36,6 +36,7 @@ const (
 	CauseCorruptArchive  = "corrupt-archive"   // a container that cannot be read
 	CauseMismatch        = "manifest-mismatch" // a container's own manifest and its files disagree
 	CauseIdentifiers     = "identifier-conflict"
+	CauseUnknownObject   = "unknown-object" // an identifier of an object that the user may not update
 	CauseBadIdentifier   = "bad-identifier" // no ARK
 	CauseMinter          = "minter"         // the minter gave none
 	CauseBadMetadata     = "bad-metadata"   // a metadata file that cannot be read
@@ -141,6 +142,8 @@ func named(err error) error {
 		return &errCaused{cause: cause, err: err}
 	case errors.As(err, &row) && row.Err == nil:
 		return &errCaused{cause: CauseCorruptManifest, err: err}
+	case errors.Is(err, inventory.ErrUnknown):
+		return &errCaused{cause: CauseUnknownObject, err: err}
 	case errors.Is(err, inventory.ErrConflict):
 		return &errCaused{cause: CauseIdentifiers, err: err}
 	case errors.Is(err, erc.ErrFormat):

@@ -17,7 +17,10 @@ import (
 // identify gets the object's ARK: the inventory knows it by job, primary id or local id, or mints it. It is asked again after a crash and
 // gives the same. While a service mints, the local ids are locked.
 func (t *task) identify(ctx context.Context, p *profile.Profile, primary string, local []string) (inventory.Name, error) {
-	c := inventory.Claim{Owner: p.Owner, Given: primary, LocalIDs: local, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage)}
+	c := inventory.Claim{
+		Owner: p.Owner, Given: primary, LocalIDs: local, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage),
+		Depositor: t.spec.Submitter, Profile: p.ID, Permit: t.app.Permit(t.spec.Bound),
+	}
 	var n inventory.Name
 	err := t.locked(ctx, func(by inventory.Taker) (err error) {
 		c.Taker = by

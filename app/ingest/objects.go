@@ -13,6 +13,7 @@ type (
 	Object      = inventory.Object
 	ObjectQuery = inventory.Query
 	StoredFile  = inventory.File
+	Permit      = inventory.Permit
 )
 
 // Objects gives stored objects in order of their ARKs. An ARK may be in any form.

@@ -72,7 +72,7 @@ func single(s *batchSpec, d *batchData) jobSpec {
 	return jobSpec{
 		Type: d.Type, Profile: s.Profile, Submitter: s.Submitter, Filename: s.Filename, Size: s.Payload.Size,
 		Digest: digest{s.DigestType, s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
-		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update,
+		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update, Bound: s.Bound,
 	}
 }
 
@@ -81,7 +81,7 @@ func ofRow(row checkm.Row, s *batchSpec, typ string) jobSpec {
 	j := jobSpec{
 		Type: typ, Profile: s.Profile, Submitter: s.Submitter, URL: row.URL, Row: row.Line, Filename: row.FileName, Size: row.Size,
 		Digest: digest{string(row.Digest.Algorithm), row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
-		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update,
+		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update, Bound: s.Bound,
 	}
 	if j.Title == "" {
 		j.Title = s.Title

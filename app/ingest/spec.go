@@ -10,6 +10,7 @@ type batchSpec struct {
 	Submission
 	Payload payload `json:"payload"`
 	User    bool    `json:"user,omitempty"` // a user handed it in, see AsUser
+	Bound   string  `json:"bound,omitempty"` // owner of the user token that it came with: it adds versions only to objects that this user may update
 }
 
 // payload is the file that was handed in, at work/<batch>/payload.
@@ -47,6 +48,7 @@ type jobSpec struct {
 	LocalIDs  []string `json:"local_ids,omitempty"`
 	Note      string   `json:"note,omitempty"`
 	Update    bool     `json:"update,omitempty"`
+	Bound     string   `json:"bound,omitempty"` // as in batchSpec
 }
 
 // digest is what the bytes of a file must hash to.

@@ -17,13 +17,22 @@ import (
 // Submit hands in a payload: when it returns, payload and batch are on disk. A second call with the same key and submitter gives the batch
 // of the first; if it hands in something else, the error is of kind Conflict. What could never be ingested is refused as Invalid.
 func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job, error) {
-	p, err := s.check(a.options.Profiles)
+	return a.SubmitFor(ctx, "", s, from)
+}
+
+// SubmitFor is Submit for the owner of a user token, who may use the profiles that name it and add versions to the objects that it may update. What
+// it may not use is as unknown: a profile Invalid, an object NotFound. An empty user may do everything.
+func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.Reader) (job.Job, error) {
+	p, err := s.check(permitted{a.options.Profiles, user})
 	if err != nil {
 		return job.Job{}, err
 	}
-	user := isUser(ctx)
-	if user && s.Priority != nil && p.Priority != nil && *s.Priority < *p.Priority {
+	byUser := user != "" || isUser(ctx)
+	if byUser && s.Priority != nil && p.Priority != nil && *s.Priority < *p.Priority {
 		return job.Job{}, job.Errorf(job.Refused, "submit", "", "priority %d goes before that of profile %s, which is %d: only staff may order it", *s.Priority, p.ID, *p.Priority)
+	}
+	if err := a.mayUpdate(ctx, user, p, &s); err != nil {
+		return job.Job{}, err
 	}
 	if a.engine == nil {
 		return job.Job{}, job.Errorf(job.Unavailable, "submit", "", "no engine is bound")
@@ -38,7 +47,7 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 	if err != nil {
 		return job.Job{}, err
 	}
-	spec := batchSpec{Submission: s, Payload: file, User: user}
+	spec := batchSpec{Submission: s, Payload: file, User: byUser, Bound: user}
 	batch, err := a.engine.Submit(ctx, engine.Order{
 		ID: id, Kind: BatchKind, Priority: job.DefaultPriority, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
 		Tags: []string{QueueTag}, Bytes: file.Size,

@@ -64,11 +64,11 @@ func mailSender(s *settings, log *slog.Logger) (mail.Sender, error) {
 // submissions joins the server to the application: the same words in both, in types of their own.
 type submissions struct{ app *ingest.App }
 
-func (i submissions) Submit(ctx context.Context, s client.Submission, payload io.Reader) (job.Job, error) {
+func (i submissions) Submit(ctx context.Context, user string, s client.Submission, payload io.Reader) (job.Job, error) {
 	if server.IsUser(ctx) {
 		ctx = ingest.AsUser(ctx)
 	}
-	return i.app.Submit(ctx, ingest.Submission(s), payload)
+	return i.app.SubmitFor(ctx, user, ingest.Submission(s), payload)
 }
 
 func (i submissions) Report(ctx context.Context, batch job.ID) (server.Report, error) {
@@ -80,8 +80,10 @@ func (i submissions) Report(ctx context.Context, batch job.ID) (server.Report, e
 	return server.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
 }
 
-func (i submissions) Objects(ctx context.Context, q client.ObjectQuery) (json.RawMessage, error) {
-	objects, err := i.app.Objects(ctx, ingest.ObjectQuery(q))
+func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error) {
+	objects, err := i.app.Objects(ctx, ingest.ObjectQuery{
+		ARK: q.ARK, LocalID: q.LocalID, Owner: q.Owner, Digest: q.Digest, After: q.After, Limit: q.Limit, Permit: i.app.Permit(user),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,25 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/access"
 )
 
+// validTokens lists the hashes of the API tokens that are valid at the time of the call; nil without tokens.
+func (r *running) validTokens() func() []string {
+	if r.tokens == nil {
+		return nil
+	}
+	return func() []string {
+		var all []string
+		for _, h := range r.tokens.Valid() {
+			all = append(all, h.String())
+		}
+		return all
+	}
+}
+
 // openAccess opens the application that gives back what ingest stored.
 func (r *running) openAccess(s *settings, stored access.Holdings) (*access.App, error) {
 	app, err := access.New(access.Options{
 		Dir: r.Data, Holdings: stored, Log: r.log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers, LargeWorkers: s.AccessLarge,
-		MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: forEver(s.AccessKeep),
+		Tokens: r.validTokens(), MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: forEver(s.AccessKeep),
 	})
 	if err != nil {
 		return nil, err

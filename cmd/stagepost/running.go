@@ -155,7 +155,12 @@ func urlOf(address net.Addr) string {
 }
 
 // assemble opens the parts and joins them. What is open when it fails is in closers.
-func (r *running) assemble(s *settings) error {
+func (r *running) assemble(s *settings) (err error) {
+	if s.Tokens != "" {
+		if r.tokens, err = token.Open(s.Tokens); err != nil {
+			return usage(err)
+		}
+	}
 	store, files, err := r.open(s)
 	if err != nil {
 		return err
@@ -211,10 +216,7 @@ func (r *running) assemble(s *settings) error {
 	if err := r.serveCompute(s, &o); err != nil {
 		return err
 	}
-	if s.Tokens != "" {
-		if r.tokens, err = token.Open(s.Tokens); err != nil {
-			return usage(err)
-		}
+	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
 	if files != nil {

@@ -41,7 +41,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("EXAMPLES", examples)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "answers": answers, "let": let},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "answers": answers, "let": let, "refused": refused},
 	})
 }
 
@@ -102,6 +102,24 @@ func answers(ts *testscript.TestScript, _ bool, _ []string) {
 		}
 	}
 	ts.Fatalf("it does not answer")
+}
+
+// refused waits until a package token is unknown: a server reads its tokens again after a second.
+func refused(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: refused PACKAGETOKEN")
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
+		answer, err := http.Get(ts.Getenv("URL") + "/api/access/" + args[0])
+		ts.Check(err)
+		_ = answer.Body.Close()
+		if answer.StatusCode == http.StatusNotFound {
+			return
+		}
+	}
+	ts.Fatalf("the package token is still valid")
 }
 
 // let keeps the last output in a variable.

@@ -159,11 +159,11 @@ func TestCheck(t *testing.T) {
 	ann, old, stranger := newToken(t), newToken(t), newToken(t)
 	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, ""}, Entry{old.Hash(), Admin, "old", time.Now().Add(time.Hour), ""})
 	for _, header := range []string{"Bearer " + ann.Reveal(), "bearer " + ann.Reveal(), "BEARER  " + ann.Reveal() + " "} {
-		if got, err := f.check("/", header); got != (Identity{"ann", User}) || err != nil {
+		if got, err := f.check("/", header); got != (Identity{"ann", User, ann.Hash()}) || err != nil {
 			t.Errorf("%s: got %v, %v", header[:8], got, err)
 		}
 	}
-	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (Identity{"old", Admin}) || err != nil {
+	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (Identity{"old", Admin, old.Hash()}) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	f.now = f.now.Add(time.Hour)

@@ -25,6 +25,7 @@ var (
 type Identity struct {
 	Owner string
 	Role  Role
+	Token Hash
 }
 
 // lookEvery is the shortest time between two looks at the file.
@@ -115,11 +116,28 @@ func (t *Tokens) Check(r *http.Request) (Identity, error) {
 	if !ok {
 		return Identity{}, ErrUnknown
 	}
-	if !e.Expires.IsZero() && !t.now().Before(e.Expires) {
+	if !e.valid(t.now()) {
 		return Identity{}, ErrExpired
 	}
-	return Identity{e.Owner, e.Role}, nil
+	return Identity{e.Owner, e.Role, e.Hash}, nil
 }
+
+// Valid lists the hashes of the tokens that are accepted now.
+func (t *Tokens) Valid() []Hash {
+	t.look()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	now := t.now()
+	var all []Hash
+	for i := range t.all {
+		if e := &t.all[i]; e.valid(now) {
+			all = append(all, e.Hash)
+		}
+	}
+	return all
+}
+
+func (e *Entry) valid(now time.Time) bool { return e.Expires.IsZero() || now.Before(e.Expires) }
 
 // find compares a hash with every entry, in a time that does not depend on which one it is or how much of it fits.
 func (t *Tokens) find(h Hash) (Entry, bool) {

@@ -33,6 +33,8 @@ const dirName = "access"
 // Holdings tells what is stored and opens it. *ingest.App has it.
 type Holdings interface {
 	Objects(ctx context.Context, q ingest.ObjectQuery) ([]ingest.Object, error)
+	// Permit limits a query to the objects that the owner of a user token may use; an empty user has no limit.
+	Permit(user string) ingest.Permit
 	// Files gives a page of a version's files in order of their paths, those after a path.
 	Files(ctx context.Context, ark string, version int, after string, limit int) ([]ingest.StoredFile, error)
 	// Content tells where a version's files lie in one of its places: from path to path below the place.
@@ -46,14 +48,15 @@ type Options struct {
 	Holdings Holdings
 	Log      *slog.Logger // of what no job's log tells. Defaults to none
 
-	SmallBytes   int64          // content of more bytes goes to the large queue. Defaults to 500,000,000
-	SmallWorkers int            // assemblies of the small queue at once. Defaults to 4
-	LargeWorkers int            // of the large queue. Defaults to 1
-	MaxFiles     int            // of one package. Defaults to 1,000,000
-	MaxBytes     int64          // of the content of one package. Defaults to any number
-	Keep         time.Duration  // of packages and failures. Defaults to 7 days; negative: for ever
-	Backoff      engine.Backoff // after a storage place that cannot be read. Defaults to the engine's
-	Random       io.Reader      // for ids, and for the key of tokens. Defaults to crypto/rand
+	SmallBytes   int64           // content of more bytes goes to the large queue. Defaults to 500,000,000
+	SmallWorkers int             // assemblies of the small queue at once. Defaults to 4
+	LargeWorkers int             // of the large queue. Defaults to 1
+	MaxFiles     int             // of one package. Defaults to 1,000,000
+	MaxBytes     int64           // of the content of one package. Defaults to any number
+	Keep         time.Duration   // of packages and failures. Defaults to 7 days; negative: for ever
+	Backoff      engine.Backoff  // after a storage place that cannot be read. Defaults to the engine's
+	Tokens       func() []string // hashes of the API tokens that are valid now, to which package tokens are tied. Defaults to none: they are tied to nothing
+	Random       io.Reader       // for ids, and for the key of tokens. Defaults to crypto/rand
 }
 
 func (o *Options) complete() error {

@@ -99,6 +99,8 @@ func newShelf(t *testing.T) *shelf {
 	return s
 }
 
+func (s *shelf) Permit(user string) ingest.Permit { return ingest.Permit{User: user} }
+
 func (s *shelf) Objects(context.Context, ingest.ObjectQuery) (all []ingest.Object, err error) {
 	s.call(func() {
 		v := ingest.Version{Number: 1, Created: made, Places: []ingest.Place{{Dir: "first", Name: "v1"}}}

@@ -40,6 +40,8 @@ func newSparse(dir string) sparse {
 
 var made = time.Date(2024, 5, 4, 3, 2, 1, 0, time.UTC)
 
+func (sparse) Permit(user string) ingest.Permit { return ingest.Permit{User: user} }
+
 func (s sparse) Objects(context.Context, ingest.ObjectQuery) ([]ingest.Object, error) {
 	v := ingest.Version{Number: 1, Files: 1, Bytes: s.size, Created: made, Places: []ingest.Place{{Dir: "first", Name: "v1"}}}
 	return []ingest.Object{{ARK: "ark:/99999/fk4vast", Collection: "maps", Head: 1, Versions: []ingest.Version{v}}}, nil

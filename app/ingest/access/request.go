@@ -33,6 +33,9 @@ type Request struct {
 	Name      string   // of the package, without ending. Empty: made of ARK and version
 	Requester string   // who asks
 	Key       string   // idempotency key
+
+	User  string // owner of the user token that asks: only objects that it may use exist. Empty: all do
+	Token string // hash of the API token that asks: the package token is valid as long as it is. Empty: tied to nothing
 }
 
 // spec is what a job is created with. It never changes, so that a second attempt packs the same.
@@ -74,7 +77,7 @@ func (a *App) Request(ctx context.Context, r Request) (Status, error) {
 			return Status{}, err
 		}
 	}
-	return a.status(ctx, &j, s)
+	return a.status(ctx, &j, s, a.token(j.ID, r.Token))
 }
 
 // sameRequest refuses a key that was used for something else, and gives the spec of the first request. Who asked for the newest version, and asks again when
@@ -144,7 +147,9 @@ func (a *App) object(ctx context.Context, r *Request) (*ingest.Object, error) {
 	if (r.Object == "") == (r.LocalID == "") {
 		return nil, invalid("an object is named by its ARK or by a local id, one of the two")
 	}
-	all, err := a.options.Holdings.Objects(ctx, ingest.ObjectQuery{ARK: r.Object, LocalID: r.LocalID, Owner: r.Owner, Limit: 2})
+	all, err := a.options.Holdings.Objects(ctx, ingest.ObjectQuery{
+		ARK: r.Object, LocalID: r.LocalID, Owner: r.Owner, Limit: 2, Permit: a.options.Holdings.Permit(r.User),
+	})
 	switch {
 	case err != nil:
 		return nil, err

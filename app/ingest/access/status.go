@@ -55,12 +55,12 @@ func (a *App) Status(ctx context.Context, token string) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return a.status(ctx, j, s)
+	return a.status(ctx, j, s, token)
 }
 
-func (a *App) status(ctx context.Context, j *job.Job, s *spec) (Status, error) {
+func (a *App) status(ctx context.Context, j *job.Job, s *spec, token string) (Status, error) {
 	st := Status{
-		Token: a.token(j.ID), Job: j.ID, State: j.State, Object: s.ARK, Version: s.Version, Format: s.Format, File: s.Name + formats[s.Format].ending,
+		Token: token, Job: j.ID, State: j.State, Object: s.ARK, Version: s.Version, Format: s.Format, File: s.Name + formats[s.Format].ending,
 		Files: s.Count, Bytes: s.Bytes, Queue: "small", Requested: j.Created, Cause: j.Cause,
 	}
 	if slices.Contains(j.Tags, LargeTag) {

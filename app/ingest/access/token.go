@@ -21,7 +21,8 @@ import (
 )
 
 // A token is a ULID and 128 bits, both in base32, in lower case: the ULID is that of the job's id and finds it, the bits are the secret. They follow from the id
-// and the key of the data directory (HMAC-SHA-256), so that no record has a token in it: who may look at jobs may not by that fetch packages.
+// and the key of the data directory (HMAC-SHA-256), so that no record has a token in it: who may look at jobs may not by that fetch packages. With API tokens they
+// follow from the hash of the one that asked as well, and are valid as long as that one is.
 const (
 	idLength    = 26
 	tokenLength = 2 * idLength
@@ -66,10 +67,13 @@ func (a *App) newID(now time.Time) (job.ID, error) {
 	return job.ID("acc_" + id.String()), err
 }
 
-// token gives the token of a job.
-func (a *App) token(id job.ID) string {
+// token gives the token of a job for an API token, named by its hash, or for none.
+func (a *App) token(id job.ID, tie string) string {
 	mac := hmac.New(sha256.New, a.key)
 	_, _ = mac.Write([]byte(id)) // a hash never fails
+	if tie != "" {
+		_, _ = mac.Write([]byte("\n" + tie))
+	}
 	return strings.ToLower(strings.TrimPrefix(string(id), "acc_")) + base32Lower.EncodeToString(mac.Sum(nil)[:16])
 }
 
@@ -85,7 +89,7 @@ func (a *App) find(ctx context.Context, token string) (*job.Job, *spec, error) {
 		return nil, nil, unknown
 	}
 	id := job.ID("acc_" + strings.ToUpper(token[:idLength]))
-	if subtle.ConstantTimeCompare([]byte(a.token(id)), []byte(token)) != 1 {
+	if !a.genuine(id, token) {
 		return nil, nil, unknown
 	}
 	j, err := a.engine.Store().Get(ctx, id)
@@ -97,6 +101,19 @@ func (a *App) find(ctx context.Context, token string) (*job.Job, *spec, error) {
 	}
 	s, err := specOf(&j)
 	return &j, s, err
+}
+
+// genuine reports whether a package token was given for a job to someone whose API token is still valid.
+func (a *App) genuine(id job.ID, token string) bool {
+	ties := []string{""}
+	if a.options.Tokens != nil {
+		ties = a.options.Tokens()
+	}
+	found := 0
+	for _, tie := range ties {
+		found |= subtle.ConstantTimeCompare([]byte(a.token(id, tie)), []byte(token))
+	}
+	return found == 1
 }
 
 func specOf(j *job.Job) (*spec, error) {

@@ -7,6 +7,7 @@
 //	files      the files of each version with size and digests
 //	places     where each version is kept, and under which name there
 //	local_ids  a depositor's own names, unique within an owner
+//	depositors who deposited an object, from the moment it has an identifier, see permit.go
 //	named      which job got which ARK: the reason why a job never mints twice
 //	minters    how far each template has counted
 //	locks      who may write what now, see lock.go
@@ -52,7 +53,7 @@ type Inventory struct {
 }
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were released.
-var schemas = []string{schema1, schema2, schema3}
+var schemas = []string{schema1, schema2, schema3, schema4}
 
 const schema1 = `
 CREATE TABLE objects (
@@ -111,6 +112,15 @@ const schema3 = `
 CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), installation TEXT NOT NULL, sequence INTEGER NOT NULL);
 CREATE TABLE locations (place TEXT PRIMARY KEY, id TEXT NOT NULL, since TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE lost (job TEXT PRIMARY KEY, ark TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
+`
+
+// schema4 knows who deposited each object. Of objects that are stored already it is the submitter of the first version.
+const schema4 = `
+CREATE TABLE depositors (ark TEXT PRIMARY KEY, depositor TEXT NOT NULL, profile TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX depositors_depositor ON depositors (depositor, ark);
+CREATE INDEX objects_profile ON objects (profile, ark);
+INSERT INTO depositors SELECT v.ark, v.submitter, o.profile FROM versions AS v JOIN objects AS o ON o.ark = v.ark
+	WHERE v.version = (SELECT min(version) FROM versions WHERE ark = v.ark);
 `
 
 // Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation from then on; without an

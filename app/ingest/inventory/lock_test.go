@@ -203,6 +203,12 @@ func TestMigrateFromSchema1(t *testing.T) {
 	if n := name(t, i, Claim{Taker: taker("ing_4", 1), Owner: "o", LocalIDs: []string{"l1"}}); n.ARK != "ark:/99999/x" {
 		t.Errorf("got %+v", n)
 	}
+	if err := i.Permitted(t.Context(), Permit{User: "ann"}, "o", "", []string{"l1"}); err != nil {
+		t.Errorf("the submitter of the first version is the depositor: %v", err)
+	}
+	if err := i.Permitted(t.Context(), Permit{User: "bob"}, "o", "", []string{"l1"}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
 	var held *HeldError
 	if _, err := i.Name(t.Context(), Claim{Taker: taker("ing_5", 1), Owner: "o", LocalIDs: []string{"l2"}}); !errors.As(err, &held) || held.Lock.Job != "ing_2" {
 		t.Errorf("got %v", err)

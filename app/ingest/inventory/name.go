@@ -21,6 +21,10 @@ type Claim struct {
 	// Stored tells whether a storage location has an object of that name. It is asked before a name is minted, outside of any transaction. Defaults
 	// to none: only the inventory is asked.
 	Stored func(ctx context.Context, ark string) (bool, error)
+
+	Depositor string // who deposits the object, if it is new
+	Profile   string // under which it is deposited, if it is new
+	Permit    Permit // which objects the job may add a version to
 }
 
 // Name says which object a job is about.
@@ -33,7 +37,7 @@ type Name struct {
 // Name finds the ARK of a job's object or mints one: the ARK the job got before; else the given one; else the one that a local id stands for; else
 // the next of the template, in the installation's own order, that is neither in the inventory nor, by Claim.Stored, in storage. Without a template the
 // local ids are locked for the job and ARK stays empty. *HeldError: another job is getting an ARK for one of the local ids. A contradiction is
-// ErrConflict. A call that ends early may leave a name of the template unused, never one used twice.
+// ErrConflict, an object that the permit does not cover ErrUnknown. A call that ends early may leave a name of the template unused, never one used twice.
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	for fresh := ""; ; {
 		var n Name
@@ -160,6 +164,11 @@ func before(ctx context.Context, tx *sql.Tx, job string) (Name, error) {
 func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 	n := Name{ARK: c.Given}
 	from := "the primary id"
+	if c.Given != "" {
+		if err := c.Permit.check(ctx, tx, c.Given, c.Given); err != nil {
+			return n, err
+		}
+	}
 	for _, id := range c.LocalIDs {
 		held, found, err := lockOf(ctx, tx, LocalIDLock, LocalIDName(c.Owner, id))
 		if err != nil {
@@ -170,6 +179,11 @@ func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 		}
 		var ark string
 		err = tx.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner, id).Scan(&ark)
+		if err == nil { // before anything is said of the object
+			if err := c.Permit.check(ctx, tx, ark, "local id "+id); err != nil {
+				return n, err
+			}
+		}
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 		case err != nil:
@@ -234,6 +248,9 @@ func used(ctx context.Context, tx *sql.Tx, ark string) (taken bool, err error) {
 // keep notes the name of the job and of its local ids.
 func keep(ctx context.Context, tx *sql.Tx, c *Claim, n Name) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?)", c.Job, n.ARK, c.Owner, n.Minted); err != nil {
+		return err
+	}
+	if err := deposited(ctx, tx, n.ARK, c.Depositor, c.Profile); err != nil {
 		return err
 	}
 	for _, id := range c.LocalIDs {

@@ -52,6 +52,7 @@ type Query struct {
 	Digest  string // of one of its files, in any version: sha256 or sha512 in hex
 	After   string // the ARK after which to go on
 	Limit   int    // 0 means 50, at most 1000
+	Permit  Permit // only these
 }
 
 // Objects gives the objects of a query in order of their ARKs.
@@ -77,6 +78,13 @@ func (i *Inventory) Objects(ctx context.Context, q Query) ([]Object, error) {
 		and("ark IN (SELECT ark FROM files WHERE sha512 = ?)", strings.ToLower(q.Digest))
 	default:
 		return nil, nil // the inventory keeps no such digests
+	}
+	if q.Permit.User != "" {
+		condition, permitted, err := q.Permit.where()
+		if err != nil {
+			return nil, fmt.Errorf("objects: %w", err)
+		}
+		where, args = append(where, condition), append(args, permitted...)
 	}
 	limit := q.Limit
 	if limit <= 0 {

@@ -64,6 +64,9 @@ func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, err
 	if err != nil {
 		return err
 	}
+	if err := deposited(ctx, tx, e.ARK, e.Submitter, e.Profile); err != nil {
+		return err
+	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, 0, 0, ?)",
 		e.ARK, e.Version, e.Job, e.Batch, e.Submitter, e.Note, at); err != nil {
 		return err

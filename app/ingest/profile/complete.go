@@ -46,6 +46,9 @@ func (p *Profile) complete() faults {
 	if p.Owner == "" {
 		p.Owner = p.Collection
 	}
+	if _, given := p.given["submitters"]; given && len(p.Submitters) == 0 {
+		f.add("submitters", "an empty list names nobody: name the owners of tokens, or write \"*\" for all")
+	}
 	setDefaults(p)
 	p.networks = nil
 	for i, text := range p.Networks {

@@ -33,6 +33,9 @@ type Profile struct {
 	NotifyFailure []string `yaml:"notification_failure" format:"email" doc:"Addresses that are told only when something failed."`
 	NotifyAdmins  []string `yaml:"notification_bcc" format:"email" doc:"Addresses that are told always, unseen by the others."`
 
+	Submitters []string `yaml:"submitters" default:"*" pattern:"^[^ ]+$" doc:"Owners of user tokens that may submit. Defaults to *, which is all of them. To others the profile is unknown."`
+	Updaters   []string `yaml:"updaters" pattern:"^[^ ]+$" doc:"Owners of user tokens that may fetch and update every object of the profile, or * for all. Defaults to none: depositors have their own objects, which are unknown to others."`
+
 	Networks []string  `yaml:"allow_networks" format:"cidr" doc:"Special networks, such as 10.1.0.0/16, that may be fetched from and notified. Defaults to none."`
 	Minter   Minter    `yaml:"minter" doc:"Makes the identifiers of new objects."`
 	Storage  []string  `yaml:"storage" default:"storage" doc:"Storage places (OCFL storage roots), relative to the data directory. Every version is kept in each."`

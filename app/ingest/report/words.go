@@ -45,6 +45,7 @@ var reasons = map[string]struct {
 	"corrupt-archive":     {"its container cannot be unpacked", RemedyNew},
 	"manifest-mismatch":   {"its container and the list of files in it do not agree", RemedyNew},
 	"identifier-conflict": {"its identifiers belong to different objects", RemedyNew},
+	"unknown-object":      {"it names an object that its depositor may not update", RemedyNew},
 	"bad-identifier":      {"its identifier is not one that we can use", RemedyNew},
 	"minter":              {"we could not get an identifier for it", RemedyStaff},
 	"bad-metadata":        {"its description cannot be read", RemedyNew},
