@@ -120,7 +120,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) { // a worker outside takes it and falls silent
 		store := mem.New()
-		e, err := engine.New(store, []engine.Work{announcing(nil)}, engine.Options{Name: "other"})
+		e, err := engine.New(store, []engine.Work{outward(announcing(nil))}, engine.Options{Name: "other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 
 // TestOutsideWorkersAreAnnounced: what a worker reports over the API is told as well.
 func TestOutsideWorkersAreAnnounced(t *testing.T) {
-	e, err := engine.New(mem.New(), []engine.Work{announcing(nil)}, engine.Options{})
+	e, err := engine.New(mem.New(), []engine.Work{outward(announcing(nil))}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,10 +102,10 @@ func TestOutsideWorkersAndTimersKeepToTheDefinition(t *testing.T) {
 		store := mem.New()
 		old := letters(nil)
 		old.Life = oldLetter
-		first := outside(t, store, old)
+		first := outside(t, store, outward(old))
 		first.post(engine.Order{})
 		late := first.post(engine.Order{Deadline: time.Now().Add(time.Minute)})
-		w := start(t, store, engine.Options{Name: "new"}, letters(nil))
+		w := start(t, store, engine.Options{Name: "new"}, remote())
 		time.Sleep(2 * time.Minute)
 		w.stop()
 		if j := w.get(late.ID); j.State != "Posted" {

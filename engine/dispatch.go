@@ -184,7 +184,16 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 			return Wait(*b)
 		}
 	}
-	return r.work.Steps[r.job.State](ctx, r)
+	err = r.work.Steps[r.job.State](ctx, r)
+	if r.work.Owes == nil || r.over {
+		return err
+	}
+	if c, refused := settle(r.work, &r.job, judge(err), e.clock.Now(), 0); refused == nil {
+		if owing := r.owes(ctx, c); owing != nil {
+			return owing
+		}
+	}
+	return err
 }
 
 // conclude commits the outcome of an attempt together with what the step set.

@@ -172,7 +172,7 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
-		w := start(t, mem.New(), engine.Options{Meter: b}, letters(nil))
+		w := start(t, mem.New(), engine.Options{Meter: b}, remote())
 		w.stop()
 		w.post(engine.Order{})
 		time.Sleep(time.Second)

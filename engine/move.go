@@ -44,6 +44,9 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *Blocker) error {
 	}
 	o := &outcome{verdict: chose, event: e}
 	c, err := settle(r.work, &r.job, o, r.Now(), 0)
+	if err == nil {
+		err = r.owes(ctx, c)
+	}
 	if err != nil {
 		return err
 	}
@@ -77,6 +80,12 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *Blocker) error {
 	}
 	r.engine.attempted(r.work, &before, &c, o.ending(&c), took, &next)
 	return nil
+}
+
+// owes checks what a change of the step is to have achieved.
+func (r *Run) owes(ctx context.Context, c job.Change) error {
+	c.Set.Data = r.set.Data
+	return r.work.owes(ctx, &r.job, &c)
 }
 
 // rests makes a change one after which nobody works on the job.

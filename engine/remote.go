@@ -32,9 +32,23 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n
 	if lease <= 0 {
 		lease = e.options.Lease
 	}
+	var open []job.Place
+	for _, p := range from {
+		w := e.works[p.Kind]
+		if w == nil {
+			continue
+		}
+		if !w.handsOut(p.State) {
+			return nil, serverOnly("claim", "", p)
+		}
+		open = append(open, p)
+	}
+	if len(open) == 0 {
+		return nil, nil
+	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: worker, From: from, N: n, Until: now.Add(lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
+		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
 	if err == nil && len(jobs) == 0 { // a suspect is given alone
@@ -43,6 +57,11 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n
 	}
 	e.claimed(jobs, e.clock.Now())
 	return jobs, err
+}
+
+// serverOnly refuses a state that no worker outside may work on.
+func serverOnly(op string, id job.ID, p job.Place) error {
+	return job.Errorf(job.Refused, op, id, "%s in %s is worked on by the server alone", p.Kind, p.State)
 }
 
 // Renew prolongs the claims of a worker outside this process and gives those that are over.
@@ -60,7 +79,7 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 	places := make([]int, 0, len(reports))
 	now := e.clock.Now()
 	for i := range reports {
-		c, err := e.reported(worker, &records[i], &reports[i], now)
+		c, err := e.reported(ctx, worker, &records[i], &reports[i], now)
 		if err != nil {
 			results[i] = job.Result{Job: records[i], Err: err}
 			continue
@@ -85,13 +104,16 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 }
 
 // reported makes the change of one report for the record as the worker knows it.
-func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (job.Change, error) {
+func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Report, now time.Time) (job.Change, error) {
 	w := e.works[j.Kind]
 	if w == nil {
 		return job.Change{}, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
 	}
 	if !w.knows(j) {
 		return job.Change{}, job.Errorf(job.Refused, "report", j.ID, "%s", definitionBlocker(w, j).Sentence)
+	}
+	if !w.handsOut(j.State) {
+		return job.Change{}, serverOnly("report", j.ID, job.Place{Kind: j.Kind, State: j.State})
 	}
 	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, CauseError)}
 	switch {
@@ -109,9 +131,12 @@ func (e *Engine) reported(worker string, j *job.Job, r *Report, now time.Time) (
 		return c, err
 	}
 	c.Epoch, c.Actor, c.Set.Data = r.Epoch, worker, r.Data
+	if err := w.owes(ctx, j, &c); err != nil {
+		return c, &job.Error{Op: "report", Kind: job.Refused, ID: j.ID, Err: err}
+	}
 	w.announce(j, &c)
 	c.Require.Unheld = w.begins(&c)
-	if r.Again && goesOn(&c, w) {
+	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.policy(c.To.State).Serial {
 		c.Chain = &job.Chain{Worker: worker, Until: now.Add(e.options.Lease), Limits: e.limits}
 	}
 	return c, nil

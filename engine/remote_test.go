@@ -19,10 +19,19 @@ import (
 func outside(t *testing.T, store job.Store, works ...engine.Work) *world {
 	t.Helper()
 	if len(works) == 0 {
-		works = []engine.Work{letters(nil)}
+		works = []engine.Work{remote()}
 	}
 	w := start(t, store, engine.Options{Name: "host"}, works...)
 	w.stop()
+	return w
+}
+
+// remote is a work whose states are all for workers outside.
+func remote() engine.Work { return outward(letters(nil)) }
+
+// outward leaves all states of a work to workers outside.
+func outward(w engine.Work) engine.Work {
+	w.Outside, w.Steps = true, nil
 	return w
 }
 
@@ -149,7 +158,7 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 			j := w.post(engine.Order{})
 			mine := w.acquire("ann", 1)[0]
 			sweeper := start(t, store, engine.Options{Name: "sweeper"}, engine.Work{
-				Life: letter, Prefix: "let", Steps: letters(nil).Steps, Limits: []job.Limit{{Name: "none", Kind: "test.letter", Max: 0}},
+				Life: letter, Prefix: "let", Outside: true, Limits: []job.Limit{{Name: "none", Kind: "test.letter", Max: 0}},
 			})
 			defer sweeper.stop()
 			for range 12 {
@@ -242,7 +251,7 @@ func TestReportGoesStraightOn(t *testing.T) {
 // TestReportDoesNotGoStraightOnIntoASerialState.
 func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := letters(nil)
+		work := remote()
 		work.Policies = map[lc.State]engine.Policy{"Riding": {Serial: true}}
 		w := outside(t, mem.New(), work)
 		w.post(engine.Order{})
@@ -259,7 +268,7 @@ func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 // TestAcquireAsksForSomething, within the same limits as everybody.
 func TestAcquireAsksForSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := letters(nil)
+		work := remote()
 		work.Limits = []job.Limit{{Name: "two", Kind: "test.letter", Guard: []lc.State{"Posted"}, Max: 2}}
 		w := outside(t, mem.New(), work)
 		for range 5 {
@@ -313,7 +322,7 @@ func TestAgainNotIntoAPersonsState(t *testing.T) {
 
 func TestAgainNotIntoASerialState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := letters(nil)
+		work := remote()
 		work.Policy.Serial = true
 		w := outside(t, mem.New(), work)
 		w.post(engine.Order{})

@@ -49,8 +49,13 @@ type Work struct {
 	// share Options.Slots with the rest.
 	Slots int
 
-	// Outside says that workers in other processes take states without a step here, by Acquire and Conclude.
+	// Outside says that workers in other processes take states without a step here, by Acquire and Conclude. States with a step are never handed out.
 	Outside bool
+
+	// Owes checks what a job must have achieved when a worker takes it out of a state by a success event: the change c holds the event and the data of
+	// the attempt, j is the record before. Its error is the outcome of a step, and refuses the report of a worker outside. It must change nothing. Nil:
+	// nothing is checked.
+	Owes func(ctx context.Context, j *job.Job, c *job.Change) error
 
 	// Allow says what a person's event needs beyond the lifecycle. The error, of kind Refused, tells the person why not.
 	// Nil allows all.
@@ -132,6 +137,23 @@ func (w *Work) policy(s lifecycle.State) Policy {
 
 // kind is the name under which jobs of the work are stored.
 func (w *Work) kind() job.Kind { return job.Kind(w.Life.Name()) }
+
+// handsOut reports whether workers in other processes may work on a state.
+func (w *Work) handsOut(s lifecycle.State) bool {
+	st, ok := w.Life.Stage(s)
+	return ok && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
+}
+
+// owes calls Owes for a change by a success event.
+func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
+	if w.Owes == nil || c.Event == "" {
+		return nil
+	}
+	if a, ok := w.Life.Arrow(c.From, c.Event); !ok || a.Class != lifecycle.Pass {
+		return nil
+	}
+	return w.Owes(ctx, j, c)
+}
 
 // knows tells whether the job was created under a definition that the work can go on with.
 func (w *Work) knows(j *job.Job) bool {

@@ -26,7 +26,8 @@ type guarded struct {
 	bob    string                // another user
 }
 
-func guard(t *testing.T) *guarded {
+// guard starts one; more may add tokens before.
+func guard(t *testing.T, more ...func(g *guarded)) *guarded {
 	t.Helper()
 	return guardWith(t, func(*server.Options) {})
 }
@@ -42,6 +43,9 @@ func guardWith(t *testing.T, change func(*server.Options)) *guarded {
 		g.tokens[role] = g.add(t, owner, role, time.Time{})
 	}
 	g.bob = g.add(t, "bob", token.User, time.Time{})
+	for _, add := range more {
+		add(g)
+	}
 	tokens, err := token.Open(g.file)
 	if err != nil {
 		t.Fatal(err)

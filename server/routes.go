@@ -142,7 +142,7 @@ func Routes() []Route {
 		{get, "/v1/tasks/{task}", Own, "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", (*Server).tesTask, false},
 		{post, "/v1/tasks/{task}", Own, "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", (*Server).tesAct, false},
 
-		{post, "/api/worker/claim", Worker, "Takes up to n jobs for a worker: worker, from (kind and state), n, lease and wait in seconds.", (*Server).claim, false},
+		{post, "/api/worker/claim", Worker, "Takes up to n jobs for a worker: worker (with tokens its owner), from (kind and state, which the token names), n, lease and wait in seconds. States that the server works on itself are refused.", (*Server).claim, false},
 		{post, "/api/worker/renew", Worker, "Prolongs leases and gives those that are over.", (*Server).renew, false},
 		{post, "/api/worker/report", Worker, "Says how the work on jobs went; each report stands or falls alone.", (*Server).reports, false},
 

@@ -1,14 +1,16 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/token"
 )
 
 // Bounds of what a worker may ask for.
@@ -30,6 +32,19 @@ func checkWorker(op, worker string, lease float64) error {
 	return nil
 }
 
+// workerOf gives the name of the worker that sends a request: the owner of its token, whatever the request says; without authentication what it says.
+func workerOf(r *http.Request, said string) string { return cmp.Or(OwnerOf(r.Context()), said) }
+
+// inScope refuses kinds and states that a worker's token does not name. Admins and workers without authentication are not limited.
+func inScope(ctx context.Context, op string, id job.ID, p job.Place) error {
+	who, known := identityOf(ctx)
+	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
+		return nil
+	}
+	return refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost token new --role worker --work %s/%s)",
+		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
+}
+
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and what no hint tells
@@ -39,6 +54,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c.Worker = workerOf(r, c.Worker)
 	if err := checkWorker("claim", c.Worker, c.Lease); err != nil {
 		return err
 	}
@@ -51,15 +67,15 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Invalid, "claim", "", "wait must be 0 to %g seconds", maxWait)
 	}
 	for _, p := range c.From {
+		if err := inScope(r.Context(), "claim", "", p); err != nil {
+			return err
+		}
 		life := s.Engine.Life(p.Kind)
 		if life == nil {
 			return job.Errorf(job.Invalid, "claim", "", "there is no kind %.100q", p.Kind)
 		}
 		if _, ok := life.Stage(p.State); !ok {
 			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
-		}
-		if p.Kind == compute.JobKind || p.Kind == compute.PayloadKind { // they run other people's scripts, under tickets that nobody else is to know
-			return job.Errorf(job.Refused, "claim", "", "%s is worked on by the server and its agents alone", p.Kind)
 		}
 	}
 	jobs, err := s.Engine.Acquire(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
@@ -104,6 +120,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	n.Worker = workerOf(r, n.Worker)
 	if err := checkWorker("renew", n.Worker, n.Lease); err != nil {
 		return err
 	}
@@ -132,6 +149,7 @@ func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	b.Worker = workerOf(r, b.Worker)
 	if err := checkWorker("report", b.Worker, 0); err != nil {
 		return err
 	}
@@ -221,5 +239,5 @@ func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Leas
 	if j.Epoch != l.Epoch || j.Worker != worker {
 		return job.Errorf(job.Stale, "report", l.Job, "claim %d of %s is over, the record is at %d", l.Epoch, worker, j.Epoch)
 	}
-	return nil
+	return inScope(ctx, "report", l.Job, job.Place{Kind: j.Kind, State: j.State})
 }

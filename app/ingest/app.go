@@ -171,14 +171,14 @@ func (a *App) Works() []engine.Work {
 	outside := engine.Policy{Backoff: a.options.Backoff}
 	return []engine.Work{
 		{
-			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce,
+			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce, Owes: a.batchOwes,
 			Policy: engine.Policy{Backoff: a.options.Backoff},
 			Steps: map[lifecycle.State]engine.Step{
 				Pending: a.readPayload, Processing: a.makeJobs, Reporting: a.report, UpdateReporting: a.report,
 			},
 		},
 		{
-			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce,
+			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce, Owes: a.jobOwes,
 			Policy: outside,
 			Steps: map[lifecycle.State]engine.Step{
 				Pending:      a.phase(true, (*task).begin),

@@ -239,16 +239,14 @@ func (w *restarted) client(v *victim) *client.Client {
 	return c
 }
 
-// stop sends the signal at a moment in the midst of work, to a server with which people are connected in three ways.
+// stop sends the signal at a moment in the midst of work, to a server with which people are connected in two ways.
 func (w *restarted) stop(v *victim, round int) {
 	w.t.Helper()
 	var wait sync.WaitGroup
-	streaming, polling := make(chan struct{}), make(chan struct{})
+	streaming := make(chan struct{})
 	wait.Go(func() { w.stream(v, streaming) })
-	wait.Go(func() { w.poll(v, polling) })
 	upload := w.upload(v, round%3)
 	<-streaming
-	<-polling
 	mark := w.depot.mark(1 + w.chance.IntN(40))
 	select {
 	case <-mark:
@@ -265,7 +263,7 @@ func (w *restarted) stop(v *victim, round int) {
 	if err := v.Wait(); err != nil {
 		w.complain("round %d: %v", round, err)
 	}
-	if took := time.Since(began); took > w.grace+30*time.Second { // the long poll alone would hold it longer
+	if took := time.Since(began); took > w.grace+30*time.Second {
 		w.complain("round %d: it took %s to stop, with a grace of %s", round, took, w.grace)
 	}
 	wait.Wait()
@@ -291,23 +289,6 @@ func (w *restarted) stream(v *victim, ready chan<- struct{}) {
 	close(ready)
 	if _, err := io.Copy(io.Discard, in); err != nil {
 		w.complain("the stream broke: %v", err)
-	}
-}
-
-// poll waits for work that never comes; it must get its answer.
-func (w *restarted) poll(v *victim, ready chan<- struct{}) {
-	close(ready)
-	answer, err := http.Post(v.url+"/api/worker/claim", "application/json",
-		strings.NewReader(`{"worker":"far","from":[{"kind":"ingest.job","state":"Held"}],"n":1,"lease":30,"wait":60}`))
-	if err != nil { // it came after the listener had gone
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			w.complain("the long poll: %v", err)
-		}
-		return
-	}
-	defer answer.Body.Close()
-	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
-		w.complain("the long poll: %s, %s, %v", answer.Status, text, err)
 	}
 }
 

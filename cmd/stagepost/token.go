@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,8 @@ func (c *cli) token() *cobra.Command {
 		Long: `A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
 and never the token itself: hash, role, owner, expiry or -, comment. A server reads it again within a second after it was changed.
 
-Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs and reports on them; an admin may do everything.
+Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
+token names (--work) and reports on them, or is an agent; an admin may do everything.
 
 Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token.file. Programs send it as a header:
 Authorization: Bearer stp_...`,
@@ -38,6 +40,7 @@ Authorization: Bearer stp_...`,
 type shownToken struct {
 	Hash    string    `json:"hash"`
 	Role    string    `json:"role"`
+	Work    string    `json:"work,omitempty"`
 	Owner   string    `json:"owner"`
 	Expires time.Time `json:"expires,omitzero"`
 	Expired bool      `json:"expired,omitempty"`
@@ -46,13 +49,14 @@ type shownToken struct {
 
 func showToken(e token.Entry) shownToken {
 	return shownToken{
-		Hash: e.Hash.String(), Role: string(e.Role), Owner: e.Owner, Expires: e.Expires, Comment: e.Comment,
+		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Owner: e.Owner, Expires: e.Expires, Comment: e.Comment,
 		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
 	}
 }
 
 func (c *cli) newToken() *cobra.Command {
 	var owner, role, expires, comment string
+	var work []string
 	cmd := &cobra.Command{
 		Use:   "new --owner NAME --role ROLE FILE",
 		Short: "Make a token and add it to a file",
@@ -61,7 +65,7 @@ alone, if it is missing.`,
 		Example: "  stagepost token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n  stagepost token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment}
+			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment, Work: token.Scope(strings.Join(work, ","))}
 			if expires != "" {
 				d, err := quantity.ParseDuration(expires)
 				if err != nil || d <= 0 {
@@ -93,6 +97,7 @@ alone, if it is missing.`,
 	cmd.Flags().StringVar(&owner, "owner", "", "whose token it is: the owner of jobs, the actor in histories, the name of a worker")
 	cmd.Flags().StringVar(&role, "role", "", "user, operator, worker or admin")
 	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to for ever")
+	cmd.Flags().StringSliceVar(&work, "work", nil, "what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
 	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
 	roles := []string{}
 	for _, r := range token.Roles() {
@@ -125,7 +130,7 @@ func (c *cli) listTokens() *cobra.Command {
 				if one.Expired {
 					until += " (expired)"
 				}
-				rows = append(rows, []string{one.Hash[:16], one.Role, one.Owner, until, one.Comment})
+				rows = append(rows, []string{one.Hash[:16], strings.TrimRight(one.Role+":"+one.Work, ":"), one.Owner, until, one.Comment})
 			}
 			if c.out.mode == modeJSON {
 				return c.out.json(all)

@@ -5,7 +5,9 @@
 //
 // The file has a line for each token, fields with blanks or tabs between them:
 //
-//	SHA-256 (64 hexadecimal digits)  role  owner  expiry (RFC 3339, or -)  comment up to the end of the line
+//	SHA-256 (64 hexadecimal digits)  role[:scope]  owner  expiry (RFC 3339, or -)  comment up to the end of the line
+//
+// The scope of a worker lists what it may claim, kind/state or kind, with commas between them; without one it may claim nothing.
 //
 // Empty lines and lines that begin with # mean nothing. The hash needs no salt and no slow function: nobody can try 2^256 tokens. But who can
 // write to the file can let anybody in, so it must belong to its owner alone.

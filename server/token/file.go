@@ -42,6 +42,7 @@ type Entry struct {
 	Owner   string
 	Expires time.Time // zero: never
 	Comment string
+	Work    Scope // of a worker
 }
 
 // Bounds of the file.
@@ -57,7 +58,11 @@ func (e Entry) Line() string {
 	if !e.Expires.IsZero() {
 		expires = e.Expires.UTC().Format(time.RFC3339)
 	}
-	return strings.TrimRight(fmt.Sprintf("%s %s %s %s %s", e.Hash, e.Role, e.Owner, expires, e.Comment), " ")
+	role := string(e.Role)
+	if e.Work != "" {
+		role += ":" + string(e.Work)
+	}
+	return strings.TrimRight(fmt.Sprintf("%s %s %s %s %s", e.Hash, role, e.Owner, expires, e.Comment), " ")
 }
 
 // Validate tells what is wrong with an entry.
@@ -65,6 +70,10 @@ func (e Entry) Validate() error {
 	switch {
 	case !slices.Contains(Roles(), e.Role):
 		return fmt.Errorf("the role must be user, operator, worker or admin, not %.40q", e.Role)
+	case e.Work != "" && e.Role != Worker:
+		return fmt.Errorf("only a worker's token names kinds and states, not one of the role %s", e.Role)
+	case e.Work.validate() != nil:
+		return e.Work.validate()
 	case e.Owner == "" || e.Owner == "-" || len(e.Owner) > maxOwner || !utf8.ValidString(e.Owner) || strings.ContainsFunc(e.Owner, notInName):
 		return fmt.Errorf("the owner must have 1 to %d printable bytes without blanks, not %.40q", maxOwner, e.Owner)
 	case len(e.Comment) > maxComment || !utf8.ValidString(e.Comment) || strings.ContainsFunc(e.Comment, unicode.IsControl):
@@ -117,7 +126,11 @@ func parseLine(line string) (Entry, error) {
 	if fields[3] == "" {
 		return Entry{}, errors.New("it needs hash, role, owner, and an expiry or -")
 	}
-	e := Entry{Role: Role(fields[1]), Owner: fields[2], Comment: strings.TrimSpace(rest)}
+	role, work, scoped := strings.Cut(fields[1], ":")
+	if scoped && work == "" {
+		return Entry{}, errors.New("kinds and states must follow the colon, such as worker:KIND/STATE")
+	}
+	e := Entry{Role: Role(role), Work: Scope(work), Owner: fields[2], Comment: strings.TrimSpace(rest)}
 	hash, err := hex.DecodeString(fields[0])
 	if err != nil || len(hash) != len(e.Hash) {
 		if strings.HasPrefix(fields[0], Prefix) {

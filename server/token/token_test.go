@@ -69,7 +69,7 @@ func TestSecretNeverPrints(t *testing.T) {
 func TestParseFile(t *testing.T) {
 	a, b := newToken(t).Hash(), newToken(t).Hash()
 	when := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	want := []Entry{{a, User, "ann", when, "her laptop, since May"}, {b, Worker, "node-1", time.Time{}, ""}}
+	want := []Entry{{a, User, "ann", when, "her laptop, since May", ""}, {b, Worker, "node-1", time.Time{}, "", "test.letter/Posted,test.parcel"}}
 	text := "# who may come\n\n" + want[0].Line() + "\n  \t\n" + want[1].Line()
 	got, err := ParseFile([]byte(text))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -157,13 +157,13 @@ func (f *file) check(path string, authorization ...string) (Identity, error) {
 
 func TestCheck(t *testing.T) {
 	ann, old, stranger := newToken(t), newToken(t), newToken(t)
-	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, ""}, Entry{old.Hash(), Admin, "old", time.Now().Add(time.Hour), ""})
+	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, "", ""}, Entry{old.Hash(), Admin, "old", time.Now().Add(time.Hour), "", ""})
 	for _, header := range []string{"Bearer " + ann.Reveal(), "bearer " + ann.Reveal(), "BEARER  " + ann.Reveal() + " "} {
-		if got, err := f.check("/", header); got != (Identity{"ann", User, ann.Hash()}) || err != nil {
+		if got, err := f.check("/", header); got != (Identity{"ann", User, ann.Hash(), ""}) || err != nil {
 			t.Errorf("%s: got %v, %v", header[:8], got, err)
 		}
 	}
-	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (Identity{"old", Admin, old.Hash()}) || err != nil {
+	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (Identity{"old", Admin, old.Hash(), ""}) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	f.now = f.now.Add(time.Hour)
@@ -207,7 +207,7 @@ func TestComparesAll(t *testing.T) {
 	var secrets []Secret
 	for range 5 {
 		s := newToken(t)
-		secrets, entries = append(secrets, s), append(entries, Entry{s.Hash(), User, "ann", time.Time{}, ""})
+		secrets, entries = append(secrets, s), append(entries, Entry{s.Hash(), User, "ann", time.Time{}, "", ""})
 	}
 	f := openFile(t, entries...)
 	n := 0
@@ -233,9 +233,9 @@ func TestComparesAll(t *testing.T) {
 
 func TestReload(t *testing.T) {
 	ann, bob := newToken(t), newToken(t)
-	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, ""})
+	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, "", ""})
 	in := func(s Secret) bool { _, err := f.check("/", "Bearer "+s.Reveal()); return err == nil }
-	if err := Add(f.path, Entry{bob.Hash(), Operator, "bob", time.Time{}, ""}); err != nil {
+	if err := Add(f.path, Entry{bob.Hash(), Operator, "bob", time.Time{}, "", ""}); err != nil {
 		t.Fatal(err)
 	}
 	if in(bob) {
@@ -281,7 +281,7 @@ func TestReload(t *testing.T) {
 
 func TestFileMode(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "tokens")
-	if err := Add(name, Entry{newToken(t).Hash(), User, "ann", time.Time{}, ""}); err != nil {
+	if err := Add(name, Entry{newToken(t).Hash(), User, "ann", time.Time{}, "", ""}); err != nil {
 		t.Fatal(err)
 	}
 	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: true, 0o660: false, 0o644: false, 0o602: false, 0o604: false, 0o777: false} {
@@ -301,7 +301,7 @@ func TestFileMode(t *testing.T) {
 }
 
 func TestRevoke(t *testing.T) {
-	f := openFile(t, Entry{Hash{1, 2, 3, 4, 5}, User, "ann", time.Time{}, ""}, Entry{Hash{1, 2, 3, 4, 6}, User, "bob", time.Time{}, ""})
+	f := openFile(t, Entry{Hash{1, 2, 3, 4, 5}, User, "ann", time.Time{}, "", ""}, Entry{Hash{1, 2, 3, 4, 6}, User, "bob", time.Time{}, "", ""})
 	for _, bad := range []string{"", "0102030", "01020304", "99999999", "zzzzzzzz", strings.Repeat("0", 65)} {
 		if _, err := Revoke(f.path, bad); err == nil {
 			t.Errorf("%q revoked something", bad)

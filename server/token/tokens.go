@@ -26,6 +26,7 @@ type Identity struct {
 	Owner string
 	Role  Role
 	Token Hash
+	Work  Scope // of a worker
 }
 
 // lookEvery is the shortest time between two looks at the file.
@@ -119,7 +120,7 @@ func (t *Tokens) Check(r *http.Request) (Identity, error) {
 	if !e.valid(t.now()) {
 		return Identity{}, ErrExpired
 	}
-	return Identity{e.Owner, e.Role, e.Hash}, nil
+	return Identity{e.Owner, e.Role, e.Hash, e.Work}, nil
 }
 
 // Valid lists the hashes of the tokens that are accepted now.

@@ -123,7 +123,7 @@ func New(o Options) (*App, error) {
 // Works are the kinds that the engine is to be made with.
 func (a *App) Works() []engine.Work {
 	return []engine.Work{{
-		Life: ingest.AccessLife, Prefix: "acc", Keep: a.options.Keep, Policy: engine.Policy{Backoff: a.options.Backoff},
+		Life: ingest.AccessLife, Prefix: "acc", Keep: a.options.Keep, Policy: engine.Policy{Backoff: a.options.Backoff}, Owes: a.owes,
 		Steps: map[lifecycle.State]engine.Step{ingest.Pending: begin, ingest.Processing: a.assemble},
 		Limits: []job.Limit{
 			{Name: "access.small.workers", Kind: Kind, Tag: SmallTag, Max: a.options.SmallWorkers},

@@ -1,0 +1,119 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+)
+
+// after decodes what an attempt found out, which is in the change if it set it.
+func after[T any](j *job.Job, c *job.Change) (T, error) {
+	var d T
+	text := c.Set.Data
+	if len(text) == 0 {
+		text = j.Data
+	}
+	if len(text) == 0 {
+		return d, nil
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, job.Errorf(job.Internal, "decode", j.ID, "data: %w", err)
+	}
+	return d, nil
+}
+
+// owed is a postcondition that does not hold: the work of a state was reported as done, and is not.
+func owed(j *job.Job, format string, args ...any) error {
+	return fail(CauseStorage, "%s is not done: %w", j.State, fmt.Errorf(format, args...))
+}
+
+// jobOwes checks that a job leaves a phase with what the phase is for. A completed job has a version in the inventory and in every storage location.
+func (a *App) jobOwes(ctx context.Context, j *job.Job, c *job.Change) error {
+	d, err := after[jobData](j, c)
+	if err != nil {
+		return err
+	}
+	switch j.State {
+	case Processing:
+		if d.Identity == nil || d.Identity.ARK == "" {
+			return owed(j, "the object has no identifier")
+		}
+	case Storing:
+		if d.Identity == nil || d.Version == 0 || len(d.Places) == 0 {
+			return owed(j, "no version was stored")
+		}
+	case Recording:
+		return a.recorded(ctx, j, &d)
+	case Notify:
+		return cmp.Or(a.recorded(ctx, j, &d), a.storedIn(j, &d))
+	}
+	return nil
+}
+
+// recorded checks that the inventory has the version of a job.
+func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) error {
+	ark, version, err := a.inventory.VersionOf(ctx, string(j.ID))
+	switch {
+	case errors.Is(err, inventory.ErrNotFound):
+		return owed(j, "the inventory has no version of this job")
+	case err != nil:
+		return err
+	case d.Identity == nil || d.Identity.ARK != ark || d.Version != version:
+		return owed(j, "the inventory has version %d of %s, the job another", version, ark)
+	}
+	return nil
+}
+
+// storedIn checks that every storage location of the record has the version of a job.
+func (a *App) storedIn(j *job.Job, d *jobData) error {
+	if len(d.Places) == 0 {
+		return owed(j, "no storage location has the version")
+	}
+	for _, p := range d.Places {
+		root, err := a.root(p.Dir)
+		if err != nil {
+			return placeError(p.Dir, err)
+		}
+		object, err := root.Object(d.Identity.ARK)
+		if errors.Is(err, ocfl.ErrNotFound) {
+			return owed(j, "storage location %s does not have %s", p.Dir, d.Identity.ARK)
+		}
+		if err != nil {
+			return placeError(p.Dir, err)
+		}
+		if !slices.Contains(object.Versions(), p.Name) || object.Inventory().Versions[p.Name].Key() != string(j.ID) {
+			return owed(j, "storage location %s does not have %s of %s", p.Dir, p.Name, d.Identity.ARK)
+		}
+	}
+	return nil
+}
+
+// batchOwes checks that a batch leaves a state with what the state is for: a payload that was read, all its jobs, a report.
+func (a *App) batchOwes(_ context.Context, j *job.Job, c *job.Change) error {
+	d, err := after[batchData](j, c)
+	if err != nil {
+		return err
+	}
+	switch n := j.Children; {
+	case j.State == Pending && (d.Type == "" || d.Jobs == 0):
+		return owed(j, "the payload was not read")
+	case j.State == Pending:
+	case !n.Settled():
+		return owed(j, "%d of %d jobs have ended", n.Created()-n.Open, n.Expected)
+	case j.State == Processing:
+	case d.Reports == 0 || d.Reported == "":
+		return owed(j, "no report was made")
+	case n.Created() == 0:
+		return owed(j, "no job was made")
+	case n.Failed > 0:
+		return owed(j, "%d jobs failed", n.Failed)
+	}
+	return nil
+}

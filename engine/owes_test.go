@@ -1,0 +1,118 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestServerOnlyStates: workers outside get no job in a state that has a step here, do not go on into it, and cannot report on it, not even in the name
+// of the engine. States without a step are the control.
+func TestServerOnlyStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := remote()
+		work.Steps = map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error { return nil }}
+		w := outside(t, mem.New(), work)
+		id := w.post(engine.Order{}).ID
+		at := func(s lc.State) []job.Place { return []job.Place{{Kind: "test.letter", State: s}} }
+		for _, s := range []lc.State{"Sorting", "Held", "Delivered", "Nowhere"} {
+			if _, err := w.Acquire(t.Context(), "ann", at(s), 1, 0); job.KindOf(err) != job.Refused {
+				t.Errorf("%s: got %v", s, err)
+			}
+		}
+		jobs, err := w.Acquire(t.Context(), "ann", at("Posted"), 1, 0)
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("control: got %v, %v", jobs, err)
+		}
+		if r := w.report("ann", jobs[0], engine.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" || r.Job.Claimed() {
+			t.Fatalf("ann goes on in %s, %v", r.Job.State, r.Err)
+		}
+		now := w.Clock().Now()
+		jobs, err = w.store.Claim(t.Context(), job.Claim{Worker: "host", From: at("Sorting"), N: 1, Now: now, Until: now.Add(1e9)})
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("got %v, %v", jobs, err)
+		}
+		if r := w.report("host", jobs[0], engine.Report{}); job.KindOf(r.Err) != job.Refused {
+			t.Errorf("a report on the engine's own claim: got %v", r.Err)
+		}
+		if j := w.get(id); j.State != "Sorting" {
+			t.Errorf("it is %s", j.State)
+		}
+	})
+}
+
+// owing is letters that may leave Riding only with data that says so.
+func owing(w engine.Work) engine.Work {
+	w.Owes = func(_ context.Context, j *job.Job, c *job.Change) error {
+		if j.State == "Riding" && string(c.Set.Data) != `"signed"` {
+			return engine.Fail("unsigned", errors.New("nobody signed for it"))
+		}
+		return nil
+	}
+	return w
+}
+
+// TestPostconditionOfReports: a success that was not achieved is refused and leaves the job where it is; failures are taken.
+func TestPostconditionOfReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := outside(t, mem.New(), owing(remote()))
+		for _, c := range []struct {
+			report engine.Report
+			kind   job.ErrorKind
+			state  lc.State
+		}{
+			{engine.Report{}, job.Refused, "Riding"}, {engine.Report{Event: "finish", Data: []byte(`"empty"`)}, job.Refused, "Riding"},
+			{engine.Report{Retry: "axle"}, "", "Riding"}, {engine.Report{Fail: "bridge"}, "", "Lost"}, {engine.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
+		} {
+			id := w.post(engine.Order{}).ID
+			j := w.acquire("ann", 1)[0]
+			for range 2 {
+				r := w.report("ann", j, engine.Report{Again: true})
+				if r.Err != nil {
+					t.Fatal(r.Err)
+				}
+				j = r.Job
+			}
+			if r := w.report("ann", j, c.report); job.KindOf(r.Err) != c.kind && (r.Err != nil || c.kind != "") {
+				t.Errorf("%+v: got %v", c.report, r.Err)
+			}
+			if j := w.get(id); j.State != c.state {
+				t.Errorf("%+v: it is %s", c.report, j.State)
+			}
+		}
+	})
+}
+
+// TestPostconditionOfSteps: the error is the outcome of the step, whether it returns or moves the job itself.
+func TestPostconditionOfSteps(t *testing.T) {
+	for name, step := range map[string]engine.Step{
+		"returns": func(context.Context, *engine.Run) error { return nil },
+		"names":   func(context.Context, *engine.Run) error { return engine.Go("finish") },
+		"moves":   func(ctx context.Context, r *engine.Run) error { return r.Move(ctx, "finish") },
+		"signed":  func(_ context.Context, r *engine.Run) error { return r.SetData("signed") },
+		"signed and moves": func(ctx context.Context, r *engine.Run) error {
+			if err := r.SetData("signed"); err != nil {
+				return err
+			}
+			return r.Move(ctx, "finish")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := start(t, mem.New(), engine.Options{}, owing(letters(map[lc.State]engine.Step{"Riding": step})))
+				defer w.stop()
+				j := w.end(w.post(engine.Order{}).ID)
+				signed := name == "signed" || name == "signed and moves"
+				if signed && j.State != "Delivered" || !signed && (j.State != "Lost" || j.Cause != "unsigned" || j.Message != "nobody signed for it") {
+					t.Errorf("it is %s (%s: %s)", j.State, j.Cause, j.Message)
+				}
+			})
+		})
+	}
+}
