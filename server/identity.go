@@ -20,8 +20,11 @@ type Tokens interface {
 	// Check gives who has the token of a request, or an error of package token.
 	Check(r *http.Request) (token.Identity, error)
 
-	// Fault tells why the tokens that are in force are not those that they should be.
+	// Fault tells why no token is valid although there are some; nil otherwise.
 	Fault() error
+
+	// Valid lists the hashes of the tokens that are accepted now.
+	Valid() []token.Hash
 }
 
 // may lists the roles of tokens for each role of a route. Which jobs a user may see is decided in admit.
@@ -82,6 +85,10 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 	who, err := s.Tokens.Check(r)
 	if errors.Is(err, token.ErrInURL) {
 		return nil, refuse(http.StatusBadRequest, job.Invalid, "%w", err)
+	}
+	if errors.Is(err, token.ErrFault) {
+		w.Header().Set("Retry-After", retryAfter)
+		return nil, job.Errorf(job.Unavailable, "token", "", "%w", err)
 	}
 	if err != nil {
 		challenge := `Bearer realm="stagepost"`

@@ -315,4 +315,5 @@ func TestTokensFault(t *testing.T) {
 type faulty struct{}
 
 func (faulty) Check(*http.Request) (token.Identity, error) { return token.Identity{}, token.ErrUnknown }
+func (faulty) Valid() []token.Hash                         { return nil }
 func (faulty) Fault() error                                { return token.ErrTypo }

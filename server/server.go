@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/token"
 )
 
 // Options of a server. Engine is required.
@@ -85,6 +86,7 @@ type Server struct {
 	uploads  uploads
 	requests *crowd
 	streams  *crowd
+	sessions sessions      // requests under way, by their tokens
 	making   chan struct{} // a place for each report that is being made
 	close    context.CancelFunc
 }
@@ -118,6 +120,9 @@ func New(o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.close, s.looks = cancel, newLooks(ctx)
 	s.store.Watch(ctx, s.hub.hear)
+	if s.Tokens != nil {
+		go s.watchTokens(ctx)
+	}
 	return s
 }
 
@@ -169,6 +174,14 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 	return route.handle(s, w, r)
 }
 
+// sender gives who sent an admitted request; ok is false where no token is needed.
+func (s *Server) sender(r *http.Request) (who token.Identity, ok bool) {
+	if r == nil {
+		return who, false
+	}
+	return identityOf(r.Context())
+}
+
 // handler makes an http.Handler of a route.
 func (s *Server) handler(r Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -176,6 +189,11 @@ func (s *Server) handler(r Route) http.Handler {
 			q.Body = http.MaxBytesReader(w, q.Body, s.MaxBody)
 		}
 		admitted, err := s.admit(w, &r, q)
+		if who, ok := s.sender(admitted); ok {
+			var over func()
+			w, admitted, over = s.during(w, admitted, who.Token)
+			defer over()
+		}
 		if err == nil {
 			err = s.attend(&r, w, admitted)
 		}

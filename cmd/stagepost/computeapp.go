@@ -316,7 +316,7 @@ func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp)
 		o.Compat = wire.Strict
 	}
 	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Token: o.Who != nil, Hosts: s.hosts()})
-	c.http = &http.Server{Handler: guarded, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	c.http = &http.Server{Handler: r.server.UnderTokens(guarded), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	r.ComputeURL = urlOf(l.Addr())
 	r.stopped.Go(func() {
 		if err := c.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {

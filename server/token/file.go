@@ -246,11 +246,20 @@ func edit(name string, change func([]byte) ([]byte, error)) (err error) {
 	if _, err := ParseFile(text); err != nil {
 		return err
 	}
+	return rewrite(name, text)
+}
+
+// rewrite replaces a file whole or not at all, and keeps its owner, group and mode: a service that reads it goes on reading it when another user, such
+// as root, edits it. A new file has mode 0600; if root makes it, it belongs to whom its directory belongs.
+func rewrite(name string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // of mode 0600
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
+	if err == nil {
+		err = keepOwner(f, name)
+	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), name)
 	}

@@ -11,11 +11,33 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+func TestScope(t *testing.T) {
+	for scope, want := range map[Scope]string{ // of a/x, a/y and b/x
+		"": "", "a": "a/x a/y", "a/x": "a/x", "a/x,b/x": "a/x b/x", "a/xx": "", "aa": "", "b,a/y": "a/y b/x",
+	} {
+		var got []string
+		for _, p := range [][2]string{{"a", "x"}, {"a", "y"}, {"b", "x"}} {
+			if scope.Allows(p[0], p[1]) {
+				got = append(got, p[0]+"/"+p[1])
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %v, want %s", scope, got, want)
+		}
+	}
+	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y", "user:a", "worker:a\u202eb"} {
+		if _, err := ParseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
+			t.Errorf("%s was taken", line)
+		}
+	}
+}
 
 func newToken(t *testing.T) Secret {
 	t.Helper()
@@ -265,15 +287,15 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.now = f.now.Add(lookEvery)
-		if !in(bob) || f.Fault() == nil {
-			t.Errorf("%s: bob may come: %v, fault %v", what, in(bob), f.Fault())
+		if _, err := f.check("/", "Bearer "+bob.Reveal()); !errors.Is(err, ErrFault) || f.Fault() == nil || len(f.Valid()) > 0 {
+			t.Errorf("%s: nobody may come, a token may have been revoked: got %v, fault %v", what, err, f.Fault())
 		}
 		_ = os.Remove(f.path)
 		if err := os.WriteFile(f.path, before, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		f.now = f.now.Add(lookEvery)
-		if !in(bob) || f.Fault() != nil {
+		if !in(bob) || f.Fault() != nil || len(f.Valid()) != 1 {
 			t.Errorf("%s and mended: %v", what, f.Fault())
 		}
 	}
@@ -316,4 +338,52 @@ func TestRevoke(t *testing.T) {
 	if left, _ := os.ReadDir(filepath.Dir(f.path)); len(left) != 1 {
 		t.Errorf("files are left: %v", left)
 	}
+}
+
+// TestRewriteKeepsOwnerAndMode edits a file that belongs to somebody else, as root does with the file of a service. Without root it is our own file, and
+// the group and mode are what is kept.
+func TestRewriteKeepsOwnerAndMode(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "tokens")
+	ann := newToken(t)
+	if err := Add(name, Entry{Hash: ann.Hash(), Role: User, Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 10_001, 10_002
+	}
+	if err := errors.Join(os.Chown(name, uid, gid), os.Chmod(name, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	for what, edit := range map[string]func() error{
+		"add":    func() error { return Add(name, Entry{Hash: newToken(t).Hash(), Role: User, Owner: "bob"}) },
+		"revoke": func() error { _, err := Revoke(name, ann.Hash().String()); return err },
+	} {
+		if err := edit(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if u, g, mode := ownerOf(t, name); u != uid || g != gid || mode != 0o640 {
+			t.Errorf("%s: user %d, group %d, mode %#o, want %d, %d, 0640", what, u, g, mode, uid, gid)
+		}
+	}
+	if err := os.Chown(dir, uid, gid); err != nil { // a new file in the directory of a service
+		t.Fatal(err)
+	}
+	if err := Add(name+".new", Entry{Hash: ann.Hash(), Role: User, Owner: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	if u, _, mode := ownerOf(t, name+".new"); u != uid || mode != 0o600 {
+		t.Errorf("a new file: user %d, mode %#o", u, mode)
+	}
+}
+
+func ownerOf(t *testing.T, name string) (uid, gid int, mode os.FileMode) {
+	t.Helper()
+	stat, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := stat.Sys().(*syscall.Stat_t)
+	return int(of.Uid), int(of.Gid), stat.Mode().Perm()
 }

@@ -17,6 +17,7 @@ import (
 var (
 	ErrNone    = errors.New("a token is needed (Authorization: Bearer stp_...)")
 	ErrUnknown = errors.New("there is no token")
+	ErrFault   = errors.New("the tokens cannot be read at the moment: an admin must repair the file (GET /healthz warns of it, the server's log says what is wrong)")
 	ErrExpired = errors.New("the token has expired")
 	ErrInURL   = errors.New("a token does not belong into an address, where logs and histories keep it: send it in the header Authorization, and revoke this one")
 )
@@ -32,8 +33,8 @@ type Identity struct {
 // lookEvery is the shortest time between two looks at the file.
 const lookEvery = time.Second
 
-// Tokens are those of a file. It is read again when it changes; while it is broken or gone, those of before are in force, and [Tokens.Fault] says
-// why. It is safe for concurrent use.
+// Tokens are those of a file. It is read again when it changes; while it cannot be read, for whatever reason, no token is valid, and [Tokens.Fault] says
+// why: a token may have been revoked in it. It is safe for concurrent use.
 type Tokens struct {
 	path string
 	now  func() time.Time
@@ -57,7 +58,7 @@ func Open(path string) (*Tokens, error) {
 	return t, nil
 }
 
-// Fault tells why the file that lies there now is not in force; nil if it is.
+// Fault tells why the file cannot be read; nil if it was.
 func (t *Tokens) Fault() error {
 	t.look()
 	t.mu.RLock()
@@ -82,20 +83,16 @@ func (t *Tokens) look() {
 	t.looked = now
 	stat, err := os.Stat(t.path)
 	if err != nil {
-		t.fault, t.stat = err, nil
+		t.all, t.fault, t.stat = nil, err, nil
 		return
 	}
 	if t.stat != nil && os.SameFile(stat, t.stat) && stat.Size() == t.stat.Size() && stat.ModTime().Equal(t.stat.ModTime()) && stat.Mode() == t.stat.Mode() {
 		return
 	}
-	all, read, err := readFile(t.path)
-	t.stat, t.fault = read, err
-	if err == nil {
-		t.all = all
-	}
+	t.all, t.stat, t.fault = readFile(t.path)
 }
 
-// Check tells who sends a request. The errors are ErrNone, ErrMalformed, ErrTypo, ErrUnknown, ErrExpired and ErrInURL.
+// Check tells who sends a request. The errors are ErrNone, ErrMalformed, ErrTypo, ErrUnknown, ErrExpired, ErrInURL and ErrFault.
 func (t *Tokens) Check(r *http.Request) (Identity, error) {
 	if InURL(r.URL) {
 		return Identity{}, ErrInURL
@@ -112,7 +109,9 @@ func (t *Tokens) Check(r *http.Request) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	t.look()
+	if t.Fault() != nil {
+		return Identity{}, ErrFault
+	}
 	e, ok := t.find(secret.Hash())
 	if !ok {
 		return Identity{}, ErrUnknown

@@ -1,0 +1,147 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// revocable are two tokens, of which the first can be revoked: "Bearer going" and "Bearer staying".
+type revocable struct {
+	mu      sync.Mutex // guards revoked
+	revoked bool
+}
+
+func (r *revocable) Check(q *http.Request) (token.Identity, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch who := strings.TrimPrefix(q.Header.Get("Authorization"), "Bearer "); {
+	case who == "going" && r.revoked:
+		return token.Identity{}, token.ErrUnknown
+	case who == "going":
+		return token.Identity{Owner: who, Role: token.Admin, Token: token.Hash{1}}, nil
+	default:
+		return token.Identity{Owner: who, Role: token.Admin, Token: token.Hash{2}}, nil
+	}
+}
+
+func (r *revocable) Fault() error { return nil }
+
+func (r *revocable) Valid() []token.Hash {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.revoked {
+		return []token.Hash{{2}}
+	}
+	return []token.Hash{{1}, {2}}
+}
+
+func (r *revocable) revoke() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.revoked = true
+}
+
+// hijacker takes connections over, as the tunnel of agents does.
+type hijacker struct{ t *testing.T }
+
+func (h hijacker) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
+		h.t.Error(err)
+	}
+}
+
+// connect sends a request by hand and gives its connection after the first line of the answer, or at once if there is none yet.
+func connect(t *testing.T, base, head string, answered bool) net.Conn {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, strings.ReplaceAll(head, "\n", "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if answered {
+		in := bufio.NewReaderSize(c, 16)
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") && !strings.Contains(line, " 101 ") {
+			t.Fatalf("got %q, %v", line, err)
+		}
+	}
+	return c
+}
+
+// TestRevokedTokenEndsStreams opens whatever stays open with two tokens, and revokes one: its streams, polls, uploads and tunnels end, those of the
+// other, the control, do not.
+func TestRevokedTokenEndsStreams(t *testing.T) {
+	tokens := &revocable{}
+	w := open(t, func(o *server.Options) { o.Tokens, o.ComputeTunnel = tokens, hijacker{t} }, nil)
+	id := string(w.post(engine.Order{}).ID)
+	aside := httptest.NewServer(w.server.UnderTokens(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})))
+	t.Cleanup(aside.Close)
+	waiting := map[string]net.Conn{}
+	for _, who := range []string{"going", "staying"} {
+		head := " HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer " + who + "\n"
+		waiting["stream "+who] = connect(t, w.web.URL, "GET /api/jobs/"+id+"/events"+head+"\n", true)
+		waiting["tunnel "+who] = connect(t, w.web.URL, "GET /api/compute/tunnel?agent="+who+head+"\n", true)
+		waiting["other address "+who] = connect(t, aside.URL, "GET /x"+head+"\n", true)
+		claim := `{"worker":"x","n":1,"wait":60,"from":[{"kind":"test.letter","state":"Riding"}]}`
+		waiting["poll "+who] = connect(t, w.web.URL, "POST /api/worker/claim"+head+"Connection: close\nContent-Type: application/json\nContent-Length: 79\n\n"+claim, false)
+		if len(claim) != 79 {
+			t.Fatalf("the claim has %d bytes", len(claim))
+		}
+		waiting["upload "+who] = connect(t, w.web.URL, "POST /api/ingest/submissions"+head+"Connection: close\nContent-Type: multipart/form-data; boundary=B\nContent-Length: 1000000\n\n"+
+			"--B\nContent-Disposition: form-data; name=\"payload\"\n\nbegun", false)
+	}
+	ended := make(chan string, len(waiting))
+	for name, c := range waiting {
+		go func() {
+			_, err := io.Copy(io.Discard, c)
+			if err == nil || !errors.Is(err, net.ErrClosed) {
+				ended <- name
+			}
+		}()
+	}
+	tokens.revoke()
+	for range len(waiting) / 2 {
+		if name := <-ended; strings.HasSuffix(name, "staying") {
+			t.Errorf("%s: it ended", name)
+		}
+	}
+	if answer, _ := w.ask(authorized(w, "staying", "/api/jobs/"+id)); answer.StatusCode != http.StatusOK {
+		t.Errorf("the other token: got %s", answer.Status)
+	}
+	if answer, _ := w.ask(authorized(w, "going", "/api/jobs/"+id)); answer.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the revoked token: got %s", answer.Status)
+	}
+}
+
+func authorized(w *world, who, path string) *http.Request {
+	r := w.request(http.MethodGet, path, "")
+	r.Header.Set("Authorization", "Bearer "+who)
+	return r
+}
