@@ -108,7 +108,7 @@ func TestDepositorsPage(t *testing.T) {
 // TestDepositorsPageAtTheEnd stands still and says that all is done.
 func TestDepositorsPageAtTheEnd(t *testing.T) {
 	done := client.BatchReport{State: "Completed", Expected: 2, Completed: 2, Jobs: many(2), Summary: "Everything is stored.", Next: "There is nothing for you to do."}
-	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: done} }, nil)
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: done} }, worked)
 	w.run()
 	id := w.post(engine.Order{}).ID
 	if _, err := w.Await(t.Context(), id, func(j *job.Job) bool { return j.Ended }); err != nil {
@@ -123,7 +123,7 @@ func TestDepositorsPageAtTheEnd(t *testing.T) {
 // TestLooksOfAPage: only what went well looks well.
 func TestLooksOfAPage(t *testing.T) {
 	r := &reporter{}
-	w := open(t, func(o *server.Options) { o.Ingest = r }, nil)
+	w := open(t, func(o *server.Options) { o.Ingest = r }, worked)
 	w.run()
 	ended := w.post(engine.Order{}).ID
 	if _, err := w.Await(t.Context(), ended, func(j *job.Job) bool { return j.Ended }); err != nil {
@@ -213,7 +213,7 @@ func TestLargePage(t *testing.T) {
 		}
 		large.Jobs = append(large.Jobs, one)
 	}
-	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: large} }, nil)
+	w := open(t, func(o *server.Options) { o.Ingest = &reporter{report: large} }, worked)
 	w.run()
 	id := w.post(engine.Order{}).ID
 	if _, err := w.Await(t.Context(), id, func(j *job.Job) bool { return j.Ended }); err != nil {

@@ -54,6 +54,10 @@ type world struct {
 
 var nothing = func(context.Context, *engine.Run) error { return nil }
 
+// worked are the steps of a world whose engine is to run: those that do nothing.
+var worked = map[lc.State]engine.Step{}
+
+// open starts a server. Without steps workers outside may work on the letters, with some the engine does.
 func open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.Step) *world {
 	t.Helper()
 	all := map[lc.State]engine.Step{}

@@ -52,7 +52,7 @@ func (a *App) jobOwes(ctx context.Context, j *job.Job, c *job.Change) error {
 	case Recording:
 		return a.recorded(ctx, j, &d)
 	case Notify:
-		return cmp.Or(a.recorded(ctx, j, &d), a.storedIn(j, &d))
+		return cmp.Or(a.recorded(ctx, j, &d), a.storedIn(ctx, j, &d))
 	}
 	return nil
 }
@@ -72,12 +72,12 @@ func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) error {
 }
 
 // storedIn checks that every storage location of the record has the version of a job.
-func (a *App) storedIn(j *job.Job, d *jobData) error {
+func (a *App) storedIn(ctx context.Context, j *job.Job, d *jobData) error {
 	if len(d.Places) == 0 {
 		return owed(j, "no storage location has the version")
 	}
 	for _, p := range d.Places {
-		root, err := a.root(p.Dir)
+		root, err := a.root(ctx, p.Dir)
 		if err != nil {
 			return placeError(p.Dir, err)
 		}
