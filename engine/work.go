@@ -146,7 +146,7 @@ func (w *Work) handsOut(s lifecycle.State) bool {
 
 // owes calls Owes for a change by a success event.
 func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
-	if w.Owes == nil || c.Event == "" {
+	if w.Owes == nil || c.Event == "" || c.To.State == c.From {
 		return nil
 	}
 	if a, ok := w.Life.Arrow(c.From, c.Event); !ok || a.Class != lifecycle.Pass {
