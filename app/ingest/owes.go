@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,30 +48,49 @@ func (a *App) jobOwes(ctx context.Context, j *job.Job, c *job.Change) error {
 		if d.Identity == nil || d.Version == 0 || len(d.Places) == 0 {
 			return owed(j, "no version was stored")
 		}
-	case Recording:
-		return a.recorded(ctx, j, &d)
-	case Notify:
-		return cmp.Or(a.recorded(ctx, j, &d), a.storedIn(ctx, j, &d))
+	case Recording, Notify:
+		by, err := a.recorded(ctx, j, &d)
+		if err == nil && j.State == Notify {
+			err = a.storedIn(ctx, j, &d, by)
+		}
+		return err
 	}
 	return nil
 }
 
-// recorded checks that the inventory has the version of a job.
-func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) error {
+// recorded checks that the inventory has the version of a job, and gives the job that stored it: an earlier one if the object was stored already, as it is.
+func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) (by string, err error) {
+	if d.Identity == nil {
+		return "", owed(j, "the object has no identifier")
+	}
+	if d.Unchanged {
+		all, err := a.inventory.Objects(ctx, inventory.Query{ARK: d.Identity.ARK})
+		if err != nil {
+			return "", err
+		}
+		for _, o := range all {
+			for i := range o.Versions {
+				if o.Versions[i].Number == d.Version {
+					return o.Versions[i].Job, nil
+				}
+			}
+		}
+		return "", owed(j, "the inventory has no version %d of %s", d.Version, d.Identity.ARK)
+	}
 	ark, version, err := a.inventory.VersionOf(ctx, string(j.ID))
 	switch {
 	case errors.Is(err, inventory.ErrNotFound):
-		return owed(j, "the inventory has no version of this job")
+		return "", owed(j, "the inventory has no version of this job")
 	case err != nil:
-		return err
-	case d.Identity == nil || d.Identity.ARK != ark || d.Version != version:
-		return owed(j, "the inventory has version %d of %s, the job another", version, ark)
+		return "", err
+	case d.Identity.ARK != ark || d.Version != version:
+		return "", owed(j, "the inventory has version %d of %s, the job another", version, ark)
 	}
-	return nil
+	return string(j.ID), nil
 }
 
-// storedIn checks that every storage location of the record has the version of a job.
-func (a *App) storedIn(ctx context.Context, j *job.Job, d *jobData) error {
+// storedIn checks that every storage location of the record has the version, which a job stored.
+func (a *App) storedIn(ctx context.Context, j *job.Job, d *jobData, by string) error {
 	if len(d.Places) == 0 {
 		return owed(j, "no storage location has the version")
 	}
@@ -88,7 +106,7 @@ func (a *App) storedIn(ctx context.Context, j *job.Job, d *jobData) error {
 		if err != nil {
 			return placeError(p.Dir, err)
 		}
-		if !slices.Contains(object.Versions(), p.Name) || object.Inventory().Versions[p.Name].Key() != string(j.ID) {
+		if !slices.Contains(object.Versions(), p.Name) || object.Inventory().Versions[p.Name].Key() != by {
 			return owed(j, "storage location %s does not have %s of %s", p.Dir, p.Name, d.Identity.ARK)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 type batchSpec struct {
 	Submission
 	Payload payload `json:"payload"`
-	User    bool    `json:"user,omitempty"` // a user handed it in, see AsUser
+	User    bool    `json:"user,omitempty"`  // a user handed it in, see AsUser
 	Bound   string  `json:"bound,omitempty"` // owner of the user token that it came with: it adds versions only to objects that this user may update
 }
 
