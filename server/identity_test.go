@@ -29,10 +29,10 @@ type guarded struct {
 // guard starts one; more may add tokens before.
 func guard(t *testing.T, more ...func(g *guarded)) *guarded {
 	t.Helper()
-	return guardWith(t, func(*server.Options) {})
+	return guardWith(t, func(*server.Options) {}, more...)
 }
 
-func guardWith(t *testing.T, change func(*server.Options)) *guarded {
+func guardWith(t *testing.T, change func(*server.Options), more ...func(g *guarded)) *guarded {
 	t.Helper()
 	g := &guarded{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[token.Role]string{}}
 	for _, role := range token.Roles() {
