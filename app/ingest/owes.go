@@ -60,22 +60,23 @@ func (a *App) jobOwes(ctx context.Context, j *job.Job, c *job.Change) error {
 
 // recorded checks that the inventory has the version of a job, and gives the job that stored it: an earlier one if the object was stored already, as it is.
 func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) (by string, err error) {
-	if d.Identity == nil {
-		return "", owed(j, "the object has no identifier")
-	}
-	if d.Unchanged {
-		all, err := a.inventory.Objects(ctx, inventory.Query{ARK: d.Identity.ARK})
+	if d.Same != nil {
+		all, err := a.inventory.Objects(ctx, inventory.Query{ARK: d.Same.ARK})
 		if err != nil {
 			return "", err
 		}
 		for _, o := range all {
 			for i := range o.Versions {
-				if o.Versions[i].Number == d.Version {
-					return o.Versions[i].Job, nil
+				if v := &o.Versions[i]; v.Number == d.Same.Version {
+					d.Identity, d.Places = &d.Same.identity, v.Places
+					return v.Job, nil
 				}
 			}
 		}
-		return "", owed(j, "the inventory has no version %d of %s", d.Version, d.Identity.ARK)
+		return "", owed(j, "the inventory has no version %d of %s", d.Same.Version, d.Same.ARK)
+	}
+	if d.Identity == nil {
+		return "", owed(j, "the object has no identifier")
 	}
 	ark, version, err := a.inventory.VersionOf(ctx, string(j.ID))
 	switch {
