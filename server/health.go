@@ -28,7 +28,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 		h.Warnings = append(h.Warnings, "users' scripts run here without a sandbox: they may do what this server may (stagepost agent doctor tells what is missing)")
 	}
 	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
-		h.Warnings = append(h.Warnings, "the file of tokens is broken or gone; those of before are in force (stagepost token list FILE tells what is wrong)")
+		h.Warnings = append(h.Warnings, "the file of tokens cannot be read or has mistakes: no token is accepted (stagepost token list FILE shows the reason)")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
