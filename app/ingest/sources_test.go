@@ -97,6 +97,7 @@ func wireSlots(t *testing.T, store job.Store, o Options, slots int) *world {
 // TestShares: a host and an owner have three quarters of the slots, a silent host an eighth; who leaves wakes the first that has room.
 func TestShares(t *testing.T) {
 	w := wireSlots(t, mem.New(), options(t, t.TempDir()), 16)
+	defer w.Close()
 	s := w.sources
 	var jobs atomic.Int64
 	enter := func(keys ...string) bool {
