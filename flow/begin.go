@@ -49,9 +49,7 @@ func (r *Runner) load(ctx context.Context) error {
 		if after == nil {
 			after = map[string]Value{}
 		}
-		for name, v := range r.o.Inject {
-			after[name] = ValueOf(v)
-		}
+		maps.Copy(after, valued(r.o.Inject))
 		r.injected = after
 	}
 	r.gauge = newGauge(r.plan, r.recs)
@@ -169,6 +167,11 @@ func (r *Runner) begin(ctx context.Context) error {
 	}
 	if err := r.plan.missing(r.injected); err != nil {
 		return err
+	}
+	if r.fresh && len(r.injected) > 0 { // later, a task that cannot take a value fails by itself
+		if err := r.plan.misfit(r.injected); err != nil {
+			return err
+		}
 	}
 	if r.state == Running || r.state == Suspending {
 		return nil

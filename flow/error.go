@@ -3,6 +3,7 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stagepost/stagepost/lifecycle"
@@ -104,7 +105,12 @@ func (f *Failures) Error() string {
 // FailureType is part of [Typed].
 func (f *Failures) FailureType() string { return "Failures" }
 
-// Unwrap gives the failures.
+// Caused tells whether one of the failures or of their causes is of a type.
+func (f *Failures) Caused(kind string) bool {
+	return slices.ContainsFunc(f.All, func(one *Failure) bool { return one.Caused(kind) })
+}
+
+// Unwrap gives the failures. Of several of one type errors.As finds the first; All has each.
 func (f *Failures) Unwrap() []error {
 	all := make([]error, len(f.All))
 	for i, one := range f.All {

@@ -77,7 +77,7 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 			continue
 		}
 		if !proper(item) {
-			return wrong(ErrInvalid, []string{f.Name}, "%T is no item: a flow is made of tasks and flows", item)
+			return wrong(ErrInvalid, []string{f.Name}, "%T cannot be added to %s: it is no item; a flow is made of tasks and flows", item, f.Name)
 		}
 		if _, there := after.at[item]; there {
 			continue
@@ -116,8 +116,13 @@ func (f *Flow) link(u, v Item, e edge) error {
 	}
 	i, foundU := f.graph.place(u)
 	j, foundV := f.graph.place(v)
-	if !foundU || !foundV {
+	switch {
+	case !foundU && !foundV:
 		return wrong(ErrInvalid, []string{title(u), title(v)}, "%s and %s must be added to %s before they are linked", title(u), title(v), f.Name)
+	case !foundU:
+		return wrong(ErrInvalid, []string{title(u)}, "%s must be added to %s before it is linked", title(u), f.Name)
+	case !foundV:
+		return wrong(ErrInvalid, []string{title(v)}, "%s must be added to %s before it is linked", title(v), f.Name)
 	}
 	if i == j || f.graph.reaches(j, i) {
 		return wrong(ErrCyclic, []string{u.Title(), v.Title()}, "a link from %s to %s would close a circle", u.Title(), v.Title())
@@ -132,13 +137,13 @@ func (f *Flow) link(u, v Item, e edge) error {
 	return nil
 }
 
-// Target restricts a graph flow to an item and what it depends on; nil takes that back.
+// Target restricts a graph flow to an item and what it depends on; nil removes the restriction. An error leaves the flow as it was.
 func (f *Flow) Target(item Item) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "only graph flows have a target; %s is %s", f.Name, f.pattern)
 	}
-	f.graph.target = -1
 	if item == nil {
+		f.graph.target = -1
 		return nil
 	}
 	i, found := f.graph.place(item)

@@ -154,7 +154,7 @@ func TestConstructionErrors(t *testing.T) {
 		{"a circle by values", g.Add(d), ErrCyclic, "circle", "c d"},
 		{"a circle by hand", g.Link(b, a), ErrCyclic, "circle", "b a"},
 		{"a link to itself", g.Link(a, a), ErrCyclic, "circle", "a a"},
-		{"a link to a stranger", g.Link(a, twin), ErrInvalid, "must be added", "a twin"},
+		{"a link to a stranger", g.Link(a, twin), ErrInvalid, "twin must be added", "twin"},
 		{"a decider that is none", g.LinkIf(a, b, nil, DepthAll), ErrInvalid, "no decider", "a b"},
 		{"a depth that is none", g.LinkIf(a, b, no, "deep"), ErrInvalid, `no depth "deep"`, "a b"},
 		{"two who give it", g.Add(twin, needs("e", "A")), ErrAmbiguous, "both a and twin provide", "e a twin"},

@@ -80,6 +80,10 @@ func compile(root Item) (*plan, error) {
 		return nil, wrong(ErrInvalid, nil, "%T is no flow: it is made of tasks and flows", root)
 	}
 	p := &plan{name: root.Title(), byName: map[string]int32{}, gives: map[string][]int32{}}
+	if p.name == "" {
+		kind, _ := kindOf(root)
+		return nil, wrong(ErrInvalid, nil, "the %s at the top has no name", kind)
+	}
 	b := builder{plan: p, seen: map[Item]bool{}}
 	if _, _, err := b.item(root, -1, -1); err != nil {
 		return nil, err
@@ -100,6 +104,9 @@ func compile(root Item) (*plan, error) {
 		}
 	}
 	if err := p.mistyped(); err != nil {
+		return nil, err
+	}
+	if err := p.contradictory(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -133,13 +140,13 @@ func (b *builder) edge(from, to int32) {
 func (b *builder) item(item Item, up, governor int32) (first, last int32, err error) {
 	switch item := item.(type) {
 	case *Task:
-		if err := b.once(item, item == nil || item.Name == ""); err != nil {
+		if err := b.once(item); err != nil {
 			return 0, 0, err
 		}
 		i := b.node(node{kind: taskNode, name: item.Name, task: item, priority: item.Priority, governor: governor, up: up, result: item.Result, args: &item.Args})
 		return i, i, nil
 	case *Flow:
-		if err := b.once(item, item == nil || item.Name == ""); err != nil {
+		if err := b.once(item); err != nil {
 			return 0, 0, err
 		}
 		return b.flow(item, up, governor)
@@ -147,11 +154,8 @@ func (b *builder) item(item Item, up, governor int32) (first, last int32, err er
 	return 0, 0, wrong(ErrInvalid, nil, "%T is no item: a flow is made of tasks and flows", item)
 }
 
-func (b *builder) once(item Item, nameless bool) error {
-	switch {
-	case nameless:
-		return wrong(ErrInvalid, nil, "an item has no name")
-	case b.seen[item]:
+func (b *builder) once(item Item) error {
+	if b.seen[item] {
 		return wrong(ErrInvalid, []string{item.Title()}, "Already compiled item: %s stands in two places", item.Title())
 	}
 	b.seen[item] = true
@@ -172,6 +176,9 @@ func (b *builder) flow(f *Flow, up, governor int32) (first, last int32, err erro
 	items := f.Items()
 	firsts, lasts := make([]int32, len(items)), make([]int32, len(items))
 	for k, item := range items {
+		if !proper(item) || item.Title() == "" {
+			return 0, 0, b.nameless(start, items, k)
+		}
 		if firsts[k], lasts[k], err = b.item(item, start, governor); err != nil {
 			return 0, 0, err
 		}

@@ -89,6 +89,9 @@ func New(item Item, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.misfit(valued(o.Inject)); err != nil {
+		return nil, err
+	}
 	if o.ID == "" {
 		o.ID = p.name
 	}
@@ -322,20 +325,22 @@ func (r *Runner) Stats() Stats {
 	return r.reported
 }
 
-// Inject adds values of the flow, and stores them with the next commit.
+// Inject adds values of the flow and stores them. Errors: the storage's; [ErrInvalid] if a typed task takes one as another type.
 func (r *Runner) Inject(ctx context.Context, values Values) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.load(ctx); err != nil {
 		return err
 	}
+	added := valued(values)
+	if err := r.plan.misfit(added); err != nil {
+		return err
+	}
 	after := maps.Clone(r.injected)
 	if after == nil {
 		after = map[string]Value{}
 	}
-	for name, v := range values {
-		after[name] = ValueOf(v)
-	}
+	maps.Copy(after, added)
 	if err := r.save(ctx, &Commit{Injected: after}); err != nil {
 		return storageErr(err)
 	}

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -82,11 +83,13 @@ func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 	}
 }
 
+var errNull = errors.New("it is null")
+
 // decode makes a T of a value. The error says of what.
 func decode[T any](from Value, format string, args ...any) (v T, err error) {
 	if err = from.Into(&v); err == nil && !nullable(reflect.TypeFor[T]()) {
 		if text, e := from.MarshalJSON(); e == nil && string(text) == "null" {
-			err = fmt.Errorf("it is null")
+			err = errNull
 		}
 	}
 	if err != nil {

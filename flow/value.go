@@ -83,6 +83,15 @@ func (v Value) Into(into any) error {
 	return json.Unmarshal(text, into)
 }
 
+// valued wraps Go values; it is never nil.
+func valued(all Values) map[string]Value {
+	wrapped := make(map[string]Value, len(all))
+	for name, v := range all {
+		wrapped[name] = ValueOf(v)
+	}
+	return wrapped
+}
+
 // MarshalJSON gives the JSON form.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if v.text != nil {
