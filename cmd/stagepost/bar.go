@@ -35,14 +35,13 @@ func (b *bar) show(done, total int64, text string) error {
 	}
 	b.clear()
 	b.on = true
-	_, err := fmt.Fprint(b.out, line)
-	return err
+	return b.out.own(line)
 }
 
 // clear takes the line away, so that another can be printed in its place.
 func (b *bar) clear() {
 	if b.on {
-		fmt.Fprint(b.out, "\r\x1b[K")
+		_ = b.out.own("\r\x1b[K") // it is only decoration
 		b.on = false
 	}
 }

@@ -154,7 +154,7 @@ func (c *cli) exitRun(err error, n int) int {
 		return n
 	}
 	for _, text := range sentences(err) {
-		newPrinter(c.err).line("stagepost: %s", text)
+		c.err.line("stagepost: %s", text)
 	}
 	hint := ""
 	switch {

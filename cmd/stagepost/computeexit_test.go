@@ -18,7 +18,7 @@ import (
 func TestRejectedHint(t *testing.T) {
 	for cause, want := range map[string]string{compute.CauseRejected: "stagepost clone cmp_1 with", compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
 		var out bytes.Buffer
-		c := &cli{err: &out, out: &printer{Writer: io.Discard, mode: modePlain}}
+		c := &cli{err: newPrinter(&out), out: &printer{Writer: io.Discard, mode: modePlain}}
 		c.exitRun(computeEnded{client.ComputeJob{ID: "cmp_1", State: "Failed", Cause: cause}, 1}, 1)
 		if !strings.Contains(out.String(), want) || cause == compute.CauseRejected && strings.Contains(out.String(), "stagepost retry") {
 			t.Errorf("%s: it says %q", cause, out.String())

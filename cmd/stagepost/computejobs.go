@@ -214,7 +214,9 @@ func (c *cli) watchJobs(ctx context.Context, api *client.Client, f *computeFilte
 		if err != nil {
 			return err
 		}
-		fmt.Fprint(c.out, "\x1b[H\x1b[2J")
+		if err := c.out.own("\x1b[H\x1b[2J"); err != nil {
+			return err
+		}
 		c.out.line("%s  %s", time.Now().Format("15:04:05"), api.Base())
 		if err := c.printCompute(jobs, more); err != nil {
 			return err

@@ -8,7 +8,7 @@ func (c *cli) sayLeft(j *client.ComputeJob) {
 	if r == nil || r.Skipped+r.Renamed == 0 || c.out.mode == modeJSON {
 		return
 	}
-	p := newPrinter(c.err)
+	p := c.err
 	p.line("stagepost: %s: %s", j.ID, r.Sentence)
 	for _, f := range r.Names {
 		p.line("  %s: %s", f.Name, f.Why)

@@ -60,7 +60,7 @@ func (c *cli) sayCut(j *client.ComputeJob) {
 	if j.Limits != nil && j.Limits.Output > 0 {
 		most = fmt.Sprintf("its limit of %d bytes", j.Limits.Output)
 	}
-	newPrinter(c.err).line("stagepost: %s wrote more than is kept: each of standard output and error was cut at %s, and the rest is gone (--limit output=SIZE keeps more)", j.ID, most)
+	c.err.line("stagepost: %s wrote more than is kept: each of standard output and error was cut at %s, and the rest is gone (--limit output=SIZE keeps more)", j.ID, most)
 }
 
 // readStream prints one stream as far as it is there.

@@ -198,7 +198,7 @@ func (c *cli) zipTo(ctx context.Context, api *client.Client, j *client.ComputeJo
 
 // quietBar is a bar on standard error if that is a terminal, and none else.
 func quietBar(c *cli) *bar {
-	if out := newPrinter(c.err); out.terminal {
+	if out := c.err; out.terminal {
 		return &bar{out: out}
 	}
 	return &bar{out: &printer{Writer: io.Discard, mode: modePlain}}
@@ -242,7 +242,7 @@ func (c *cli) unpackZip(ctx context.Context, name, out string) error {
 		return fmt.Errorf("the results are in %s, and are not unpacked: %w", name, err)
 	}
 	if links > 0 {
-		newPrinter(c.err).line("stagepost: %s", linksKept(links, name))
+		c.err.line("stagepost: %s", linksKept(links, name))
 		return nil
 	}
 	return os.Remove(name)

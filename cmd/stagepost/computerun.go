@@ -251,8 +251,8 @@ func (c *cli) runFiles(ctx context.Context, api *client.Client, r *computeRun, n
 	if r.detach {
 		return c.toldCompute(&j, nil)
 	}
-	if newPrinter(c.err).terminal {
-		newPrinter(c.err).line("%s", j.ID)
+	if c.err.terminal {
+		c.err.line("%s", j.ID)
 	}
 	f := &following{cli: c, api: api, id: j.ID}
 	if j, err = f.toEnd(ctx); err != nil {
@@ -298,7 +298,7 @@ type uploadBar struct {
 }
 
 func newUploadBar(c *cli) *uploadBar {
-	out := newPrinter(c.err)
+	out := c.err
 	if !out.terminal {
 		return &uploadBar{}
 	}
@@ -370,10 +370,10 @@ func (f *following) interrupt(ctx context.Context, signals <-chan os.Signal, lea
 	f.mu.Lock()
 	f.stopped = true
 	f.mu.Unlock()
-	newPrinter(f.cli.err).line("stagepost: cancelling %s; Ctrl-C again leaves it alone", f.id)
+	f.cli.err.line("stagepost: cancelling %s; Ctrl-C again leaves it alone", f.id)
 	go func() {
 		if _, err := f.api.CancelCompute(ctx, f.id, client.Act{As: "owner", Actor: whoami(""), Note: "interrupted"}); err != nil && ctx.Err() == nil {
-			newPrinter(f.cli.err).line("stagepost: %v", err)
+			f.cli.err.line("stagepost: %v", err)
 		}
 	}()
 	select {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -114,7 +113,7 @@ func (c *cli) exit(err error) int {
 		if known {
 			text = strings.TrimSuffix(text, " (can: "+can+")")
 		}
-		newPrinter(c.err).line("stagepost: %s", text)
+		c.err.line("stagepost: %s", text)
 	}
 	if known {
 		fmt.Fprintf(c.err, "  can: %s\n", can)
@@ -165,11 +164,10 @@ func (c *cli) tellJSON(err error, n int) {
 
 // writeProblem writes what a server said, with the exit code.
 func (c *cli) writeProblem(p *client.Problem, n int) {
-	text, _ := json.Marshal(struct {
+	_ = c.err.message(struct {
 		*client.Problem
 		Exit int `json:"exit"`
-	}{p, n}) // plain fields: cannot fail
-	fmt.Fprintf(c.err, "%s\n", text)
+	}{p, n}) // plain fields, and nowhere else to report it
 }
 
 // ownProblem is a problem that no server told: it has none of what only an answer of HTTP has.
@@ -182,10 +180,7 @@ type ownProblem struct {
 	Exit   int             `json:"exit"`
 }
 
-func (c *cli) writeOwn(p ownProblem) {
-	text, _ := json.Marshal(p) // plain fields: cannot fail
-	fmt.Fprintf(c.err, "%s\n", text)
-}
+func (c *cli) writeOwn(p ownProblem) { _ = c.err.message(p) } // plain fields, and nowhere else to report it
 
 // legal gives the moves that the same person may make instead; known is false if the error is not about a move.
 func legal(err error) (can string, known bool) {

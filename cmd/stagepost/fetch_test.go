@@ -66,7 +66,7 @@ func fetching(t *testing.T, f *flaky) (*cli, *client.Access, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(api.Close)
-	c := &cli{out: newPrinter(io.Discard), err: io.Discard, server: api}
+	c := &cli{out: newPrinter(io.Discard), err: newPrinter(io.Discard), server: api}
 	return c, &client.Access{Token: "t", ETag: f.etag, Size: int64(len(f.content)), File: "x.zip"}, filepath.Join(t.TempDir(), "x.zip")
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -136,14 +135,7 @@ func (f *flowFollower) hear(u *client.Update) error {
 }
 
 // message writes one line of JSON.
-func (c *cli) message(v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(c.out, "%s\n", text)
-	return err
-}
+func (c *cli) message(v any) error { return c.out.message(v) }
 
 // look fetches the flow and shows what is new.
 func (f *flowFollower) look(ctx context.Context) error {
@@ -299,7 +291,7 @@ func (c *cli) tellFailures(v *client.Flow) {
 			why  *client.FlowFailure
 		}{{"failed", a.Failure}, {"could not be reverted", a.RevertFailure}} {
 			if one.why != nil {
-				newPrinter(c.err).line("  %s %s: %s: %s", a.Name, one.what, one.why.Type, one.why.Message)
+				c.err.line("  %s %s: %s: %s", a.Name, one.what, one.why.Type, one.why.Message)
 			}
 		}
 	}

@@ -57,6 +57,5 @@ func (s *screen) draw(lines []string) error {
 		b.WriteString("\x1b[J")
 	}
 	s.drawn = lines
-	_, err := fmt.Fprint(s.out, b.String())
-	return err
+	return s.out.own(b.String())
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -20,7 +19,8 @@ func (c *cli) logs() *cobra.Command {
 		Use:   "logs ID",
 		Short: "Show what the steps of a job logged, or what a compute job's script wrote",
 		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
---events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.`,
+--events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.
+On a terminal control characters are escaped; a pipe or a file gets the bytes as the script wrote them.`,
 		Example:           "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n  stagepost logs cmp_01J9... --stream stderr",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
@@ -91,12 +91,7 @@ func (c *cli) readLog(ctx context.Context, api *client.Client, id job.ID, follow
 
 func (c *cli) logLine(l *client.Line) error {
 	if c.out.mode == modeJSON {
-		text, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(c.out, "%s\n", text)
-		return err
+		return c.message(l)
 	}
 	stamp := l.Time.UTC().Format("2006-01-02T15:04:05.000Z")
 	if c.out.mode == modeTable {

@@ -7,8 +7,8 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
-	"unicode"
 
 	"golang.org/x/term"
 )
@@ -20,12 +20,17 @@ const (
 	modeJSON  = "json"
 )
 
-// printer prints tables on a terminal, plain lines in a pipe, JSON if asked.
+// printer prints tables on a terminal, plain lines in a pipe, JSON if asked. On a terminal it escapes control characters of what it
+// prints (terminal.go).
 type printer struct {
 	io.Writer
 	mode     string
 	terminal bool
 	width    int
+
+	mu       sync.Mutex // guards the rest: logs and messages come from several goroutines
+	rest     []byte     // the begin of a character that a terminal is to show
+	returned bool       // the last character was a carriage return
 }
 
 func newPrinter(w io.Writer) *printer {
@@ -65,7 +70,23 @@ func (p *printer) indent(text []byte) error {
 	if err := json.Indent(&b, bytes.TrimSpace(text), "", "  "); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(p, "%s\n", b.Bytes())
+	return p.lineJSON(b.Bytes())
+}
+
+// message prints a value as one line of JSON.
+func (p *printer) message(v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return p.lineJSON(text)
+}
+
+func (p *printer) lineJSON(text []byte) error {
+	if p.terminal {
+		return p.own(safeJSON(text) + "\n")
+	}
+	_, err := fmt.Fprintf(p, "%s\n", text)
 	return err
 }
 
@@ -103,12 +124,12 @@ func (p *printer) columns() int {
 	return 0
 }
 
+// lines prints lines that are clean, but for colors.
 func (p *printer) lines(lines []string) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(p, strings.Join(lines, "\n"))
-	return err
+	return p.own(strings.Join(lines, "\n") + "\n")
 }
 
 // sheet prints names and values; those without a value are left out.
@@ -149,7 +170,7 @@ func clean(s string) string {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r' || r == '\u2028' || r == '\u2029':
 			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+		case hostile(r):
 			return -1
 		}
 		return r

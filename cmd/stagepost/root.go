@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ import (
 type cli struct {
 	in       io.Reader
 	out      *printer
-	err      io.Writer
+	err      *printer
 	settings *settings
 	wait     time.Duration // --timeout
 	server   *client.Client
@@ -28,12 +29,17 @@ type cli struct {
 
 // run does one call and gives its exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	c := &cli{in: in, out: newPrinter(out), err: errs, settings: newSettings()}
+	c := &cli{in: in, out: newPrinter(out), err: newPrinter(errs), settings: newSettings()}
+	return c.call(args)
+}
+
+// call does the call.
+func (c *cli) call(args []string) int {
 	root := c.root()
 	root.SetArgs(args)
-	root.SetIn(in)
-	root.SetOut(out)
-	root.SetErr(errs)
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.err)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	var err error
@@ -41,7 +47,11 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	if c.server != nil {
 		c.server.Close()
 	}
-	return c.exit(err)
+	n := c.exit(err)
+	if err := errors.Join(c.out.flush(), c.err.flush()); err != nil && n == exitOK {
+		n = exitOther
+	}
+	return n
 }
 
 // root makes the tree of commands.

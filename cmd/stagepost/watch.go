@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,15 +91,10 @@ func (c *cli) followTo(ctx context.Context, id job.ID, until lifecycle.State) er
 // change prints one message of a watched job.
 func (c *cli) change(bar *bar, u *client.Update) error {
 	if c.out.mode == modeJSON {
-		text, err := json.Marshal(struct {
+		return c.message(struct {
 			Event *client.Event `json:"event,omitempty"`
 			Job   *client.Job   `json:"job,omitempty"`
 		}{u.Event, u.Job})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(c.out, "%s\n", text)
-		return err
 	}
 	if e := u.Event; e != nil {
 		bar.clear()
