@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"syscall"
 	"time"
 
@@ -30,6 +31,16 @@ type File struct {
 	Name   string `json:"name"` // one path element: uploads are flat
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// InputModes gives the modes that inputs have in results. They are uploaded without one; job-orchestrator stores all files as 0755, and
+// scripts that unpack results and run an input rely on it. What the script made keeps its mode.
+func InputModes(files []File) map[string]fs.FileMode {
+	modes := map[string]fs.FileMode{}
+	for _, f := range files {
+		modes[f.Name] = 0o755
+	}
+	return modes
 }
 
 // Parcel is what an executor gets.

@@ -315,7 +315,7 @@ func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp)
 	if s.ComputeStrict {
 		o.Compat = wire.Strict
 	}
-	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Token: o.Who != nil, Hosts: s.hosts()})
+	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Compat: o.Compat, Token: o.Who != nil, Hosts: s.hosts()})
 	c.http = &http.Server{Handler: r.server.UnderTokens(guarded), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	r.ComputeURL = urlOf(l.Addr())
 	r.stopped.Go(func() {

@@ -193,7 +193,12 @@ func TestZipModesAndTimes(t *testing.T) {
 		must(t, os.Chtimes(filepath.Join(dir, name), at, at))
 	}
 	var b bytes.Buffer
-	_, err := Zip(t.Context(), root, &b, Options{})
+	put(t, dir, "d/in", "x")
+	put(t, dir, "d/other", "x")
+	must(t, os.Chmod(filepath.Join(dir, "d/in"), 0o600))
+	must(t, os.Chmod(filepath.Join(dir, "d/other"), 0o600)) // the control
+	must(t, os.Chmod(filepath.Join(dir, "d"), 0o700))
+	_, err := Zip(t.Context(), root, &b, Options{Modes: map[string]fs.FileMode{"d/in": 0o755, "d": 0o777, "nothing": 0o777, "in": 0o777}})
 	must(t, err)
 	judge(t, b.Bytes())
 	files, more, err := Entries(t.Context(), bytes.NewReader(b.Bytes()), int64(b.Len()), 10)
@@ -201,12 +206,12 @@ func TestZipModesAndTimes(t *testing.T) {
 	got := map[string]string{}
 	for _, f := range files {
 		got[f.Name] = f.Mode.String()
-		if f.Name != "run" {
+		if f.Name != "run" && !strings.HasPrefix(f.Name, "d") {
 			got[f.Name] += " " + f.MTime.UTC().Format(time.DateTime)
 		}
 	}
 	want := map[string]string{"run": "-rwxr-xr-x", "old": "-rw-r--r-- 1980-01-01 00:00:00", "now": "-rw-r--r-- 2023-11-14 22:13:21",
-		"late": "-rw-r--r-- 2107-12-31 23:59:58"}
+		"late": "-rw-r--r-- 2107-12-31 23:59:58", "d": "drwx------", "d/in": "-rwxr-xr-x", "d/other": "-rw-------"}
 	if d := cmp.Diff(want, got); d != "" || more {
 		t.Error(d, more)
 	}

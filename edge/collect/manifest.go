@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 )
 
 // Digest is a SHA-256.
@@ -28,6 +29,9 @@ type Options struct {
 	// Leave lists inputs by their name relative to the directory, with slashes. Those with this content are left out; those
 	// that the script has changed are taken. An input is read to find out.
 	Leave map[string]Digest
+
+	// Modes are stored for files in place of their own, by their name relative to the directory, with slashes.
+	Modes map[string]fs.FileMode
 
 	// Extra files come first. Their names are theirs: what has the same name in the directory is stored as name~1.
 	Extra []Extra

@@ -198,6 +198,9 @@ func (c *collector) file(at place, base string, info fs.FileInfo) error {
 		return nil
 	}
 	h := &header{name: as, mode: info.Mode(), mtime: info.ModTime()}
+	if mode, other := c.Modes[name]; other {
+		h.mode = mode.Perm()
+	}
 	src := &source{ctx: c.ctx, r: io.LimitReader(f, info.Size())}
 	if err := c.z.stream(h, src); err != nil {
 		return err

@@ -56,14 +56,16 @@ func (a *App) Handler(o HandlerOptions) http.Handler {
 		mux.Handle(pattern, h.guard(handle))
 	}
 	original := wire.Agent(&legacy{a}, wire.AgentOptions{Compat: o.Compat, Log: a.log, Who: h.allowed, Features: a.features()})
-	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	paced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { original.ServeHTTP(&paced{ResponseWriter: w}, r) })
+	ours := wire.Guard(mux, wire.GuardOptions{Token: o.Token != ""})
+	theirs := wire.Guard(paced, wire.GuardOptions{Token: o.Token != "", Compat: o.Compat})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
-			mux.ServeHTTP(w, r)
+			ours.ServeHTTP(w, r)
 			return
 		}
-		original.ServeHTTP(&paced{ResponseWriter: w}, r)
+		theirs.ServeHTTP(w, r)
 	})
-	return wire.Guard(both, wire.GuardOptions{Token: o.Token != ""})
 }
 
 // api answers servers.

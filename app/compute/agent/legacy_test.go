@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -107,6 +108,18 @@ func TestOriginalServer(t *testing.T) {
 	w.until(p.ID)
 	a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, p.ID), "", nil)
 	got := unzip(t, io.NopCloser(bytes.NewReader(text)), nil)
+	modes := map[string]string{}
+	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range z.File {
+		modes[f.Name] = f.Mode().String()
+	}
+	// Inputs are as the original stores them; made.txt, the control, is as the script made it.
+	if modes["run.sh"] != "-rwxr-xr-x" || modes["test.txt"] != "-rwxr-xr-x" || modes["made.txt"] != "-rw-r--r--" {
+		t.Errorf("the modes are %v", modes)
+	}
 	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/zip" || got["test.txt"] != "partial data" || got["made.txt"] != "made" || got["run.sh"] == "" {
 		t.Errorf("got %d %v %v", a.StatusCode, a.Header, got)
 	}

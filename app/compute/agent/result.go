@@ -88,9 +88,9 @@ func exitAndLeft(h *held, left *compute.LeftOut) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(append(text, '\n'))), err
 }
 
-// contents says what goes into a ZIP besides the directory, and which inputs do not.
+// contents says what goes into a ZIP besides the directory, which inputs do not, and the mode of the others.
 func contents(s *Spec, h *held) collect.Options {
-	o := collect.Options{}
+	o := collect.Options{Modes: compute.InputModes(s.Files)}
 	for _, name := range []string{stdoutName, stderrName} {
 		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return steadyOf(h.output(name)) }})
 	}

@@ -43,7 +43,7 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 		p.close()
 		return nil, err
 	}
-	o := collect.Options{MaxFiles: s.o.Files, MaxBytes: s.o.Bytes}
+	o := collect.Options{Modes: compute.InputModes(p.ticket.Files), MaxFiles: s.o.Files, MaxBytes: s.o.Bytes}
 	for _, name := range []string{outFile, errFile} {
 		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return p.upToNow(name) }})
 	}

@@ -38,7 +38,7 @@ func Agent(b AgentBackend, o AgentOptions) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &agent{b: b, o: o}
-	return router{
+	return o.Compat.bare(router{
 		{method: http.MethodGet, pattern: "/", plain: pong},
 		{method: http.MethodGet, pattern: "/health", plain: health(b.Health, o.Compat, o.Features)},
 		{method: http.MethodGet, pattern: "/load", plain: a.allowed(a.load)},
@@ -46,7 +46,7 @@ func Agent(b AgentBackend, o AgentOptions) http.Handler {
 		{method: http.MethodGet, pattern: "/retrieve/{id}", byID: a.known(a.retrieve)},
 		{method: http.MethodGet, pattern: "/retrieve_partial/{id}", byID: a.known(a.partial)},
 		{method: http.MethodPost, pattern: "/kill/{id}", byID: a.known(a.kill)},
-	}
+	})
 }
 
 func (a *agent) allowed(then http.HandlerFunc) http.HandlerFunc {

@@ -11,8 +11,9 @@ import (
 
 // GuardOptions say what a [Guard] lets pass.
 type GuardOptions struct {
-	Token bool     // callers bring one, which a page does not have: names are not looked at
-	Hosts []string // names, beside those below, by which requests may come to an address of the loopback
+	Compat Compat   // Strict: what a browser is to do with answers is not said
+	Token  bool     // callers bring one, which a page does not have: names are not looked at
+	Hosts  []string // names, beside those below, by which requests may come to an address of the loopback
 
 	// Patience is with a reader of an answer that takes nothing, and with a body that nobody wants and that does not come. Who reads a body sets times of his own. Defaults to 2 min.
 	Patience time.Duration
@@ -33,8 +34,10 @@ func Guard(h http.Handler, o GuardOptions) http.Handler {
 	}))
 	h = origin.Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		if o.Compat != Strict {
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
+		}
 		if !o.Token && overLoopback(r) && !o.ours(r.Host) {
 			answerStatus(w, http.StatusMisdirectedRequest, 0, Unknown, "This server is not called so")
 			return

@@ -10,7 +10,8 @@ import (
 // Compat says how close to the original answers are.
 type Compat string
 
-// Full gives what the original gives and more, in keys and headers that its clients ignore. Strict gives exactly its bodies.
+// Full gives what the original gives and more, in keys and headers that its clients ignore. Strict gives exactly its bodies, and no
+// headers that it does not send.
 const (
 	Full   Compat = ""
 	Strict Compat = "strict"
@@ -51,7 +52,7 @@ func Users(b Backend, o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	u := &users{b: b, o: o, page: describe(description)}
-	return router{
+	return o.Compat.bare(router{
 		{method: http.MethodGet, pattern: "/", plain: pong},
 		{method: http.MethodGet, pattern: "/health", plain: health(b.Health, o.Compat, o.Features)},
 		{method: http.MethodPost, pattern: "/upload", plain: u.upload},
@@ -61,7 +62,7 @@ func Users(b Backend, o Options) http.Handler {
 		{method: http.MethodGet, pattern: "/swagger", plain: seeSwagger},
 		{method: http.MethodGet, pattern: "/swagger/", plain: u.swagger},
 		{method: http.MethodGet, pattern: "/api-docs/openapi.json", plain: openAPI},
-	}
+	})
 }
 
 // identify puts the request's sender into its context, or answers 401.
