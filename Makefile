@@ -20,6 +20,8 @@ define SOAK
 ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
 ./cmd/stagepost -run TestKill$$ -kills 1000
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
+./cmd/stagepost -run RestoreDrill -drill-actions 1000
+./store/sqlite -run TestFlippedBits -flips 5000
 ./app/ingest -run TestTwoJobsRace -tries 1000
 ./app/ingest -run TestPlanManySmallObjects -jobs 10000
 ./flow -run Worlds -worlds 10000 -crashes 0
