@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ func TestStoreTellsItsCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	const jobs = 20
+	began := ops.Load() // the engine's own, as it reads the clock
 	for range jobs {
 		if _, err := e.Submit(t.Context(), engine.Order{Kind: "test.letter"}); err != nil {
 			t.Fatal(err)
@@ -44,11 +46,11 @@ func TestStoreTellsItsCommits(t *testing.T) {
 	if err := store.Close(); err != nil { // its loop has told everything then
 		t.Fatal(err)
 	}
-	if ops.Load() != jobs || commits.Load() < 1 || instant.Load() > 0 {
+	if ops.Load()-began != jobs || commits.Load() < 1 || instant.Load() > 0 {
 		t.Errorf("%d operations in %d commits, %d of them took no time; want %d operations", ops.Load(), commits.Load(), instant.Load(), jobs)
 	}
 	got := series(page(t, m))
-	if got["stagepost_commit_operations_sum"] != "20" {
+	if got["stagepost_commit_operations_sum"] != fmt.Sprint(began+jobs) {
 		t.Errorf("got %s", got["stagepost_commit_operations_sum"])
 	}
 }
