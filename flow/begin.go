@@ -77,7 +77,7 @@ func (r *Runner) load(ctx context.Context) error {
 // match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs in, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.recs = make([]Record, len(r.plan.nodes))
-	r.isDirty, r.dirty, r.ghosts, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, map[int32]*Failure{}
+	r.isDirty, r.dirty, r.ghosts, r.lost, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil, map[int32]*Failure{}
 	r.known, r.doomed = nil, map[int32]bool{}
 	r.fresh = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
@@ -126,6 +126,12 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 		if rec := &snap.Atoms[i]; stored[rec.Name] == rec {
 			diff.Removed = append(diff.Removed, Removed{rec.Name, rec.Kind, rec.State})
 			r.ghosts = append(r.ghosts, *rec)
+		}
+	}
+	r.outline = nil
+	if r.o.Storage != nil {
+		if now := outline(r.plan.root); !now.same(snap.Outline) {
+			r.outline, diff.Shape = now, r.reshaped(snap.Outline, now, diff)
 		}
 	}
 	if diff.empty() {
@@ -226,6 +232,8 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 		for _, i := range r.dirty {
 			c.Atoms = append(c.Atoms, r.recs[i])
 		}
+		c.Atoms = append(c.Atoms, r.lost...)
+		c.Outline = r.outline
 		if r.fresh && len(r.injected) > 0 {
 			c.Injected = r.injected
 		}
@@ -237,6 +245,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 		r.isDirty[i] = false
 	}
 	r.dirty, r.fresh, r.taken = r.dirty[:0], false, nil
+	r.lost, r.outline = nil, nil
 	if move != nil {
 		r.state = move.To
 	}

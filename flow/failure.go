@@ -27,6 +27,8 @@ const (
 	TypeCancelled = "Cancelled" // it was waiting when something else failed; of a flow: [Runner.Cancel] ended it
 	TypeNotFound  = "NotFound"  // a value that it needs is not there
 
+	TypeRemoved = "Removed" // it was done, the flow no longer has it, and everything else was reverted
+
 	TypeInterrupted = "Interrupted" // it was running or waiting when its flow was ended: see [Runner.Cancel]
 )
 

@@ -43,6 +43,9 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	if err := r.untrue(); err != nil {
 		return nil, r.end(ctx, Fail, FailureState, FailureOf(err))
 	}
+	if err := r.orphaned(); err != nil {
+		return nil, r.end(ctx, Fail, FailureState, err)
+	}
 	return nil, r.end(ctx, Revert, Reverted, r.blame())
 }
 
@@ -66,6 +69,35 @@ func (r *Runner) untrue() error {
 		}
 	}
 	return nil
+}
+
+// orphaned gives why a flow is not REVERTED although all that it has is: tasks that it no longer has were done, and nothing can revert them. They are stored as what is to be
+// reverted, so that a person can do it and say so.
+func (r *Runner) orphaned() error {
+	f := &Failures{}
+	for i := range r.ghosts {
+		rec := &r.ghosts[i]
+		if rec.Kind != KindTask || rec.State == Pending || rec.State == Ignore || rec.State == Reverted {
+			continue
+		}
+		if rec.Intention != ToRevert {
+			rec.Intention = ToRevert
+			r.lost = append(r.lost, *rec)
+		}
+		f.Atoms = append(f.Atoms, rec.Name)
+		f.All = append(f.All, failed(TypeRemoved, "%s is %s and was removed from the flow: nothing reverts it; revert it by hand and mark it, or run the flow with it",
+			rec.Name, rec.State))
+	}
+	if len(f.All) == 0 {
+		return nil
+	}
+	switch why := r.blame().(type) {
+	case *Failures:
+		f.Atoms, f.All = append(slices.Clone(why.Atoms), f.Atoms...), append(slices.Clone(why.All), f.All...)
+	case *Failure:
+		f.Atoms, f.All = append([]string{""}, f.Atoms...), append([]*Failure{why}, f.All...)
+	}
+	return f
 }
 
 // leave ends the run without ending the flow.

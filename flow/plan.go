@@ -9,6 +9,7 @@ import (
 // so that a link between flows is one edge and the graph stays linear in what the user wrote.
 type plan struct {
 	name   string
+	root   Item
 	nodes  []node
 	atoms  []int32 // tasks and retry controllers, in order
 	byName map[string]int32
@@ -79,7 +80,7 @@ func compile(root Item) (*plan, error) {
 	if !proper(root) {
 		return nil, wrong(ErrInvalid, nil, "%T is no flow: it is made of tasks and flows", root)
 	}
-	p := &plan{name: root.Title(), byName: map[string]int32{}, gives: map[string][]int32{}}
+	p := &plan{name: root.Title(), root: root, byName: map[string]int32{}, gives: map[string][]int32{}}
 	if p.name == "" {
 		kind, _ := kindOf(root)
 		return nil, wrong(ErrInvalid, nil, "the %s at the top has no name", kind)

@@ -60,6 +60,7 @@ type Snapshot struct {
 	State    lifecycle.State     `json:"state"` // empty: PENDING
 	Atoms    []Record            `json:"atoms"` // in any order
 	Injected map[string]Value    `json:"injected,omitempty"`
+	Outline  *Outline            `json:"outline,omitempty"` // of the flow that made it; nil: it is not compared
 	Signals  map[string][]Signal `json:"signals,omitempty"` // by name, the oldest first
 
 	// Live says that whoever left the flow in its state gave it up in order, or still has it: it need not be announced as RESUMING. Storage that is opened
@@ -75,6 +76,7 @@ type Commit struct {
 	Err      error            // why the flow ends as it does, with Move
 	Taken    []string         // ids of the signals that its results take
 	Ending   *Ending          // the request to end that the run has taken in; nil: none
+	Outline  *Outline         // of the flow, if it is not the stored one
 	Created  bool             // the first commit of these atoms: Snapshot had none of them
 }
 
@@ -122,6 +124,9 @@ func (m *Memory) Save(_ context.Context, c *Commit) error {
 	defer m.mu.Unlock()
 	if c.Move != nil {
 		m.snap.State = c.Move.To
+	}
+	if c.Outline != nil {
+		m.snap.Outline = c.Outline
 	}
 	if c.Injected != nil {
 		m.snap.Injected = c.Injected

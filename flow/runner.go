@@ -36,6 +36,8 @@ type Runner struct {
 	taken    []string     // signals that results took which are not stored yet
 	sent     atomic.Int64 // signals by Signal
 	ghosts   []Record     // stored atoms that the flow no longer has
+	lost     []Record     // of them, those that changed and are not stored yet
+	outline  *Outline     // not stored yet; nil: it is
 	gauge    gauge
 
 	dirty   []int32

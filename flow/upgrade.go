@@ -2,6 +2,7 @@ package flow
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stagepost/stagepost/lifecycle"
@@ -13,6 +14,7 @@ type Difference struct {
 	Removed  []Removed
 	Renamed  []Renamed // by [Task.Was]
 	Versions []VersionChange
+	Shape    []string // what of the order, nesting and results of atoms that have run is not as it is stored, as sentences
 	early    []string // of the added: something after them has happened already
 }
 
@@ -33,7 +35,7 @@ type VersionChange struct {
 }
 
 func (d *Difference) empty() bool {
-	return len(d.Added)+len(d.Removed)+len(d.Renamed)+len(d.Versions) == 0
+	return len(d.Added)+len(d.Removed)+len(d.Renamed)+len(d.Versions)+len(d.Shape) == 0
 }
 
 // Meaning lists in what the flow would not mean what it meant when it was begun; empty if it just goes on: new atoms at places that were not reached, and whatever
@@ -53,11 +55,33 @@ func (d *Difference) Meaning() []string {
 			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s", v.Name, v.New, v.State, v.Old))
 		}
 	}
-	return all
+	return append(all, d.Shape...)
 }
+
+// remedy says what somebody can do who meets a refusal.
+func (d *Difference) remedy() string {
+	var all []string
+	if slices.ContainsFunc(d.Removed, func(r Removed) bool { return r.State != Pending && r.State != Ignore && r.State != Reverted }) {
+		all = append(all, "a renamed task names its former name in Was")
+	}
+	if slices.ContainsFunc(d.Versions, func(v VersionChange) bool { return v.State != Pending && v.State != Ignore && v.State != Reverted }) {
+		all = append(all, "a task whose results are still valid keeps its Version")
+	}
+	return strings.Join(append(all, "Options.Upgrade can accept the change (AcceptChanges accepts every change)"), "; ")
+}
+
+// mostMeant bounds the differences that a refusal lists.
+const mostMeant = 16
 
 // AcceptChanges goes on with whatever the flow has become: stored atoms that it no longer has are left as they are, new ones run.
 func AcceptChanges(*Difference) error { return nil }
+
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more", n)
+}
 
 // upgrade asks whether the flow may go on as it is now.
 func (r *Runner) upgrade(d *Difference) error {
@@ -73,7 +97,8 @@ func (r *Runner) upgrade(d *Difference) error {
 		return nil
 	}
 	if meaning := d.Meaning(); len(meaning) > 0 {
-		return wrong(ErrChanged, nil, "the flow %s is not the one that was begun: %s", r.plan.name, strings.Join(meaning, "; "))
+		return wrong(ErrChanged, nil, "the flow %s is not the one that was begun: %s%s. Remedy: %s",
+			r.plan.name, strings.Join(meaning[:min(len(meaning), mostMeant)], "; "), more(len(meaning)-mostMeant), d.remedy())
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestChangedFlow(t *testing.T) {
 		{"removed, accepted", func() flow.Item { return flow.Linear("deploy", b.task("b"), wait(), b.task("c")) },
 			flow.AcceptChanges, "SUCCESS", "", "", "b SUCCESS, approval SUCCESS, c SUCCESS, a SUCCESS"},
 		{"renamed", func() flow.Item {
-			return flow.Linear("deploy", b.task("first", func(t *flow.Task) { t.Was = []string{"a"} }), b.task("b"), wait(), b.task("c"))
+			return flow.Linear("deploy", b.task("first", func(t *flow.Task) { t.Was, t.Result = []string{"a"}, flow.One("a") }), b.task("b"), wait(), b.task("c"))
 		}, nil, "SUCCESS", "", "", "first SUCCESS, b SUCCESS, approval SUCCESS, c SUCCESS"},
 		{"another version", func() flow.Item {
 			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Version = "2.0" }), b.task("b"), wait(), b.task("c"))

@@ -81,8 +81,13 @@ func newStorage(ctx context.Context, s *session, item flow.Item, tasks []job.Tas
 			}
 			m.snap.Atoms = append(m.snap.Atoms, rec)
 			m.sized(t)
-		case t.Kind == kindOutline && string(t.Data) == string(m.outline):
-			m.outline = nil
+		case t.Kind == kindOutline:
+			if string(t.Data) == string(m.outline) {
+				m.outline = nil
+			}
+			if err := json.Unmarshal(t.Data, &m.snap.Outline); err != nil {
+				return nil, job.Errorf(job.Internal, "decode", s.id, "the outline: %w", err)
+			}
 		}
 	}
 	m.snap.Signals, err = s.flows.signals(ctx, s.id, tasks)
