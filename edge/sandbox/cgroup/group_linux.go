@@ -55,17 +55,23 @@ func (m *Manager) New(name string, l Limits) (*Group, error) {
 
 var errInUse = errors.New("another living process holds this group")
 
+// mostSweeps is how many sweeps of other processes in turn may hold or remove a new directory before its lock is taken.
+const mostSweeps = 100
+
 // make makes the directory of a group and locks it. Between the two, a sweep of another process may remove it: it is
-// made again then.
+// made again then. The pauses, about 1.5 s in all, are for sweeps on a loaded machine.
 func (m *Manager) make(p place, name string) (spot, error) {
 	path := filepath.Join(p.dir, name)
-	for range 5 {
+	fresh := false // this call has made it: only a sweep can hold it
+	for n := range mostSweeps {
 		made := m.mkdir(path)
 		if made != nil && !errors.Is(made, fs.ErrExist) {
 			return spot{}, made
 		}
+		fresh = fresh || made == nil
 		s, err := take(p, path)
-		if errors.Is(err, fs.ErrNotExist) || made == nil && errors.Is(err, errInUse) {
+		if errors.Is(err, fs.ErrNotExist) || fresh && errors.Is(err, errInUse) {
+			time.Sleep(min(time.Duration(n)*time.Millisecond, 16*time.Millisecond))
 			continue
 		}
 		if err != nil {
