@@ -179,6 +179,8 @@ func (l *linter) variablesOf(k *task, a *action, names []string, values map[stri
 			l.say(a.place, IsWarning, "$%s outside of double quotes falls apart at spaces and stars: write \"$%s\"", v.name, v.name)
 		case !has[v.name] && values[v.name] && !v.assigned:
 			l.say(a.place, IsWarning, "%s uses $%s, which is not among its arguments: add requires: [%s]", k.name, v.name, v.name)
+		case !has[v.name] && !v.assigned && !v.guarded && !setsByName(a.script, v.name) && !given(v.name) && !opaque(a.script):
+			l.say(a.place, IsWarning, "%s uses $%s, which nothing sets%s", k.name, v.name, likely(v.name, has))
 		default:
 			continue
 		}
@@ -191,6 +193,7 @@ type used struct {
 	name     string
 	quoted   bool // it stands in double quotes, or where quotes make no difference
 	assigned bool // the text gives it a value itself
+	guarded  bool // the text says what is to be if it is not set: ${name:-other}
 }
 
 // scan finds the variables of a text for sh. It knows quotes, comments, substitutions and assignments, and takes here documents for what they look like: it serves hints only.
@@ -229,7 +232,9 @@ func scan(text string) []used {
 			if name := text[from:to]; name != "" {
 				arithmetic := strings.LastIndex(text[:i], "$((") > strings.LastIndex(text[:i], "))")
 				assigns := i > 0 && text[i-1] == '='
-				all = append(all, used{name, double || arithmetic || assigns, assignedIn(text, name)})
+				braced, rest := text[from-1] == '{', strings.TrimPrefix(text[to:], ":")
+				guarded := braced && rest != "" && strings.IndexByte("-+=?", rest[0]) >= 0
+				all = append(all, used{name, double || arithmetic || assigns, assignedIn(text, name), guarded})
 				i = to - 1
 			}
 		}

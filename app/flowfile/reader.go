@@ -18,6 +18,7 @@ type reader struct {
 	tasks    []*task          // all, in the order of the file
 	items    int
 	notes    []Finding // of lint
+	sleeps   map[string]int
 }
 
 func (r *reader) wrong(at place, format string, args ...any) {
@@ -145,7 +146,14 @@ func (r *reader) oneOf(t *tree.Node, what string, words ...string) string {
 	}
 	text, _ := t.Value.(string)
 	if !slices.Contains(words, text) {
-		r.wrong(t.Place, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), t.Text)
+		switch at := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, text) || text != "" && distance(w, text) < 3 }); {
+		case text == "":
+			r.wrong(t.Place, "%s is one of %s, not %s", what, strings.Join(words, ", "), t.Word())
+		case at >= 0:
+			r.wrong(t.Place, "%s is one of %s, not %.40q; is it %s?", what, strings.Join(words, ", "), t.Text, words[at])
+		default:
+			r.wrong(t.Place, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), t.Text)
+		}
 		return words[0]
 	}
 	return text

@@ -52,7 +52,7 @@ func (r *reader) named(k *task, t *tree.Node) {
 	case k.act.kind == "wait":
 		k.name = "wait-" + k.act.signal
 	case k.act.kind == "sleep":
-		k.name = "sleep-" + r.text(t.Get("sleep"), "sleep")
+		k.name = r.sleepName("sleep-" + r.text(t.Get("sleep"), "sleep"))
 	case k.act.kind == "go":
 		k.name = k.act.fn
 	}
@@ -62,6 +62,17 @@ func (r *reader) named(k *task, t *tree.Node) {
 		r.wrong(t.Place, "the task needs a name of its own: begin with task: NAME")
 		k.name = ""
 	}
+}
+
+// sleepName numbers sleeps of one length from the second on.
+func (r *reader) sleepName(name string) string {
+	if r.sleeps == nil {
+		r.sleeps = map[string]int{}
+	}
+	if r.sleeps[name]++; r.sleeps[name] == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, r.sleeps[name])
 }
 
 // action reads what is done: one of the keys; nil if there is none.

@@ -81,12 +81,25 @@ func syntax(err error) *Error {
 	e := unreadable()
 	var its yaml.Error
 	if errors.As(err, &its) {
-		e.Text = "not YAML: " + unquote(its.GetMessage())
+		e.Text = "not YAML: " + inWords(unquote(its.GetMessage()))
 		if token := its.GetToken(); token != nil && token.Position != nil {
 			e.Place = Place{max(token.Position.Line, 1), max(token.Position.Column, 1)}
 		}
 	}
 	return e
+}
+
+// inWords says what people get wrong most often in their words.
+func inWords(text string) string {
+	switch {
+	case strings.Contains(text, "found character '\t'"):
+		return "a tab stands where YAML takes spaces only; indent with spaces"
+	case strings.Contains(text, "could not find end character of"):
+		return "the quote that begins here is not closed"
+	case strings.HasPrefix(text, "value is not allowed in this context"):
+		return "a text begins where a value has ended; is a quote before it not closed, or one within a quoted text not doubled?"
+	}
+	return text
 }
 
 // unquote takes away all from the first quote to the last, and all lines but the first. What is quoted may hold quotes itself.

@@ -141,7 +141,7 @@ func TestRefused(t *testing.T) {
 		{"a: *x\nb: &x 1\n", most, `1:4: there is no anchor "x" before it`},
 		{"a: &x [*x]\n", most, `1:8: there is no anchor "x" before it`},
 		{"a: [\n", most, "1:4: not YAML: sequence end token ']' not found"},
-		{"a: 'b\n", most, "1:4: not YAML: could not find end character of single-quoted text"},
+		{"a: 'b\n", most, "1:4: not YAML: the quote that begins here is not closed"},
 	} {
 		root, err := tree.Read([]byte(c.text), c.o)
 		got := ""
