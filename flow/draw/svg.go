@@ -88,6 +88,9 @@ func (d *canvas) block(b *block, depth int) {
 	}
 }
 
+// longestNote bounds what a tip says of a failure, in characters: more than a failure keeps of its message.
+const longestNote = 20_000
+
 // tip is what is shown when somebody points at a block: all that its label may have lost.
 func (b *block) tip() string {
 	p := b.part
@@ -109,7 +112,7 @@ func (b *block) tip() string {
 		text += ": " + line
 	}
 	if p.status.note != "" {
-		text += "; " + cut(p.status.note, 1000)
+		text += "; " + cut(p.status.note, longestNote)
 	}
 	return text
 }
