@@ -25,6 +25,18 @@ func (s *Server) lives() []*lifecycle.Table {
 	return all
 }
 
+// life gives the table of a kind, also of one that the engine does not run. It returns nil if there is none.
+func (s *Server) life(k job.Kind) *lifecycle.Table {
+	if t := s.Engine.Life(k); t != nil {
+		return t
+	}
+	i := slices.IndexFunc(s.Lives, func(t *lifecycle.Table) bool { return t.Name() == string(k) })
+	if i < 0 {
+		return nil
+	}
+	return s.Lives[i]
+}
+
 func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
@@ -74,7 +86,7 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	life := s.Engine.Life(j.Kind)
+	life := s.life(j.Kind)
 	if life == nil {
 		return job.Errorf(job.Refused, "draw", j.ID, "this server does not know the kind %s", j.Kind)
 	}

@@ -57,15 +57,15 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, q)
 }
 
-// ended tells whether a state is an end; of a kind that the engine does not know, none is.
+// ended tells whether a state is an end; of an unknown kind, none is.
 func (s *Server) ended(k job.Kind, state lifecycle.State) bool {
-	life := s.Engine.Life(k)
+	life := s.life(k)
 	return life != nil && life.Ended(state)
 }
 
 // rank gives the place of a state in its lifecycle.
 func (s *Server) rank(t client.QueueTotal) int {
-	life := s.Engine.Life(t.Kind)
+	life := s.life(t.Kind)
 	if life == nil {
 		return 0
 	}

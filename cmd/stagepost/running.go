@@ -220,7 +220,7 @@ func (r *running) assemble(s *settings) (err error) {
 		o.Tokens = r.tokens
 	}
 	if files != nil {
-		k := &keeper{store: files, lives: r.Engine.Life, dir: r.Data, settings: s}
+		k := &keeper{store: files, lives: lifeOf, dir: r.Data, settings: s}
 		if err := r.openBackups(s, k); err != nil {
 			return err
 		}
