@@ -27,7 +27,7 @@ type Compute interface {
 	Agents() []compute.Agent
 	Drain(ctx context.Context, name string, on bool, who, why string) (compute.Agent, error)
 	Services() []compute.Service
-	Keep() time.Duration
+	Expires(ended time.Time) time.Time // when the files of a job are removed that ended then; zero: they are kept
 }
 
 func (s *Server) compute() (Compute, error) {
@@ -133,7 +133,7 @@ func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
 		if v.Finished.IsZero() && spec.Imported == nil { // when one ended in another system is not known
 			v.Finished = j.Entered
 		}
-		v.Expires = j.Entered.Add(app.Keep())
+		v.Expires = app.Expires(j.Entered)
 	}
 	if d.Results != nil && j.State != compute.Cleaned {
 		v.Results = viewResults(d.Results)

@@ -23,12 +23,11 @@ type Options struct {
 	Services []Service
 
 	Retries  int           // attempts to hand a job over before it fails. Defaults to 5; negative: without end
-	NoRetry  bool          // one attempt only: what job-orchestrator does
 	RetryFor time.Duration // over which the attempts are spread. Defaults to 2 min
 	Silence  time.Duration // of an agent before a job counts as Unknown. Defaults to 10 s
 	Lost     time.Duration // in Unknown before a job counts as lost. Defaults to 1 h
 	Killing  time.Duration // before a job counts as killed although its agent keeps silent. Defaults to 10 min
-	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h
+	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h; negative: indefinitely
 	Poll     time.Duration // between looks at agents that tell nothing by themselves. Defaults to 500 ms
 	Look     time.Duration // between looks at those that do. Defaults to 30 s
 	Answer   time.Duration // that an executor may take for the answer to a question. Defaults to 10 s
@@ -53,14 +52,11 @@ func (o *Options) complete() (err error) {
 		return errors.New("compute needs a data directory")
 	}
 	o.Retries = either(o.Retries, 5)
-	if o.NoRetry {
-		o.Retries = 1
-	}
 	o.RetryFor = either(o.RetryFor, 2*time.Minute)
 	o.Silence = either(o.Silence, 10*time.Second)
 	o.Lost = either(o.Lost, time.Hour)
 	o.Killing = either(o.Killing, 10*time.Minute)
-	o.Keep = either(o.Keep, 48*time.Hour)
+	o.Keep = max(either(o.Keep, 48*time.Hour), 0)
 	o.Poll = either(o.Poll, 500*time.Millisecond)
 	o.Look = either(o.Look, 30*time.Second)
 	o.Answer = either(o.Answer, 10*time.Second)
@@ -222,5 +218,10 @@ func (a *App) Close() error {
 // Services lists the services by name, completed.
 func (a *App) Services() []Service { return a.options.Services }
 
-// Keep is how long files are kept after a job's end.
-func (a *App) Keep() time.Duration { return a.options.Keep }
+// Expires is when the files of a job are removed that ended at a moment. It is zero if they are kept.
+func (a *App) Expires(ended time.Time) time.Time {
+	if a.options.Keep == 0 {
+		return time.Time{}
+	}
+	return ended.Add(a.options.Keep)
+}

@@ -71,7 +71,7 @@ func TestUnreachable(t *testing.T) {
 		tries  string
 	}{
 		{"default", func(*compute.Options) {}, "5 attempts"},
-		{"as the original", func(o *compute.Options) { o.NoRetry = true }, "1 attempts"},
+		{"as the original", func(o *compute.Options) { o.Retries = 1 }, "1 attempts"},
 	} {
 		runInBubble(t, c.name, func(t *testing.T) {
 			f := newFake()

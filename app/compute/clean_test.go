@@ -210,3 +210,25 @@ func TestCleanFreesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestKeepUnlimited: files that are kept indefinitely have no moment at which they are removed. Control: by default it is after 48 h.
+func TestKeepUnlimited(t *testing.T) {
+	ended := time.Unix(1_000_000, 0)
+	for keep, want := range map[time.Duration]time.Duration{0: 48 * time.Hour, time.Hour: time.Hour, -1: 0} {
+		o := quick(t)
+		o.Keep = keep
+		app, err := compute.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := app.Works()[0].Keep; got != want {
+			t.Errorf("%s: the engine keeps it for %s, want %s", keep, got, want)
+		}
+		if got := app.Expires(ended); want == 0 && !got.IsZero() || want > 0 && !got.Equal(ended.Add(want)) {
+			t.Errorf("%s: it expires at %s", keep, got)
+		}
+		if err := app.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

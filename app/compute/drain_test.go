@@ -91,7 +91,7 @@ func TestAgentThatHasNotComeYet(t *testing.T) {
 	} {
 		runInBubble(t, c.name, func(t *testing.T) {
 			o := quick(t)
-			o.NoRetry, o.RetryFor = true, 2*time.Minute
+			o.Retries, o.RetryFor = 1, 2*time.Minute
 			if c.named {
 				o.Services[0].Agents = []string{"far"}
 			}
@@ -130,7 +130,7 @@ func TestDrain(t *testing.T) {
 			f := newFake()
 			f.auto = false
 			o, store := quick(t), mem.New()
-			o.NoRetry = true
+			o.Retries = 1
 			w := newWorldOn(t, store, o, one(teller{f}))
 			has := w.upload("ada", hello)
 			w.until(has.ID, compute.Running)

@@ -26,7 +26,7 @@ func TestDrainedAndOff(t *testing.T) {
 	}{{false, false, false}, {true, false, false}, {true, true, true}} {
 		runInBubble(t, fmt.Sprintf("drained %t, named %t", c.drained, c.named), func(t *testing.T) {
 			o, store := quick(t), mem.New()
-			o.NoRetry = true
+			o.Retries = 1
 			if c.named {
 				o.Services[0].Agents = []string{"old"}
 			}

@@ -30,7 +30,7 @@ func TestAgentThatWasNotAskedYet(t *testing.T) {
 		runInBubble(t, fmt.Sprint("answers ", answers), func(t *testing.T) {
 			ready := make(chan struct{})
 			o := quick(t)
-			o.NoRetry, o.Answer = true, 2*time.Second
+			o.Retries, o.Answer = 1, 2*time.Second
 			if !answers {
 				o.Answer = 20 * time.Millisecond
 			}

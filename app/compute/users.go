@@ -116,7 +116,7 @@ func (u wireUsers) Job(ctx context.Context, id uint32) (wire.View, error) {
 			v.Finished = j.Entered
 		}
 		if j.State != Cleaned {
-			v.Expires = j.Entered.Add(u.app.options.Keep)
+			v.Expires = u.app.Expires(j.Entered)
 		}
 	}
 	if j.State == Queued {

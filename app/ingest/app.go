@@ -49,7 +49,7 @@ type Options struct {
 	WorkKeep  time.Duration // of the working files of failed jobs, which then go to the trash. Defaults to 30 days; negative: for ever
 	Logs      Logs          // of the jobs, to find those of jobs that are no more. Defaults to none
 
-	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB
+	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB; negative: none
 	Patience time.Duration // after which a job that waits for room lets no other pass. Defaults to 1 h
 	Look     time.Duration // between looks of a job that waits for room; for another job at most 1 s. Defaults to 5 s
 	Disk     DiskSpace     // defaults to asking the file system of Dir
@@ -87,9 +87,10 @@ func (o *Options) complete() error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Reserve <= 0 {
+	if o.Reserve == 0 {
 		o.Reserve = 512 << 20
 	}
+	o.Reserve = max(o.Reserve, 0)
 	if o.WorkKeep == 0 {
 		o.WorkKeep = 30 * 24 * time.Hour
 	}

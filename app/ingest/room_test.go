@@ -143,6 +143,20 @@ func TestUnknownSizesNeedPlenty(t *testing.T) {
 	}
 }
 
+// TestNoReserve: with a reserve of none a job takes the last bytes of the disk. Control: by default it leaves 512 MiB free.
+func TestNoReserve(t *testing.T) {
+	s := newSite(t, map[string]string{"large": strings.Repeat("x", 5000)})
+	w, d := roomy(t, 100_000, 1<<40, func(o *Options) { o.Reserve = 0 })
+	b := w.submit(Submission{}, s.manifest("large"))
+	w.waits(w.children(b.ID, 1)[0].ID)
+	d.free.Store(1 << 30)
+	w.end(b.ID)
+	w, _ = roomy(t, 100_000, 1<<40, func(o *Options) { o.Reserve = -1 })
+	if got := w.end(w.submit(Submission{}, s.manifest("large")).ID); got.State != Completed {
+		t.Errorf("got %s: %s", got.State, got.Message)
+	}
+}
+
 func TestLargeJobIsNotStarved(t *testing.T) {
 	s := newSite(t, map[string]string{"large": strings.Repeat("x", 5000), "small": "x"})
 	w, d := roomy(t, 9000, 1<<40, func(o *Options) { o.Patience = time.Nanosecond })

@@ -69,9 +69,9 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 	f.StringVar(&a.tokenFile, "agent-token-file", "", "file with the token that callers of --listen must bring; defaults to none")
 	f.StringVar(&a.services, "services", "", "file of services (YAML), the same as the server's; defaults to none: any service")
 	f.StringVar(&a.sandbox, "sandbox", "", "how payloads are confined: auto, native, bwrap, none, or require: whatever works but none; defaults to require")
-	durationFlag(f, &a.grace, "grace", 30*time.Second, "that running payloads get when the agent stops")
-	durationFlag(f, &a.keep, "keep", 0, "how long results are kept after a payload's end if no server says that it has them; defaults to 48h")
-	durationFlag(f, &a.records, "records", 30*24*time.Hour, "how long it is remembered that a payload was here")
+	durationFlag(f, &a.grace, "grace", 30*time.Second, "off", "that running payloads get when the agent stops; off: they are ended at once")
+	durationFlag(f, &a.keep, "keep", 48*time.Hour, "unlimited", "how long results are kept after a payload's end if no server says that it has them; unlimited: until one does")
+	durationFlag(f, &a.records, "records", 30*24*time.Hour, "unlimited", "how long it is remembered that a payload was here; unlimited: as long as the agent's data is")
 	f.BoolVar(&a.anyone, "anyone", false, "listen beyond loopback without a token: whoever reaches the address can run commands on this machine")
 	c.complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
 	cmd.AddCommand(c.agentDoctor(), c.agentDrain(), c.agentResume())
@@ -182,7 +182,7 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: a.keep, Log: log, Policy: wire.Policy(a.policy)}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Policy: wire.Policy(a.policy)}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)

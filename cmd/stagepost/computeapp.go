@@ -78,7 +78,7 @@ func (r *running) openCompute(s *settings) (*computeApp, error) {
 		return nil, err
 	}
 	o := compute.Options{
-		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, NoRetry: s.ComputeRetries == 0, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: s.ComputeKeep, UserBytes: s.ComputeUserBytes,
+		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: wordOr(s.ComputeKeep), UserBytes: s.ComputeUserBytes,
 		NeedScript: env.StrictUpload, Policy: env.ScriptPolicy, InjectTrap: env.LegacyInjectTrap, Resend: env.LegacyRedispatch, Log: r.log,
 		Ended: r.metrics.ComputeEnded, Moved: r.metrics.ComputeMoved,
 	}
@@ -92,7 +92,7 @@ func (r *running) openCompute(s *settings) (*computeApp, error) {
 		o.Keep = env.MaxAge
 	}
 	if _, set := os.LookupEnv("DISPATCH_RETRIES"); set && s.isDefault("compute.retries") {
-		o.Retries, o.NoRetry = env.DispatchRetries+1, env.DispatchRetries == 0
+		o.Retries = env.DispatchRetries + 1
 	}
 	c := &computeApp{site: all, agents: map[string]compute.Executor{}}
 	for i := range o.Services {
@@ -129,7 +129,7 @@ func (c *computeApp) openLocal(r *running, s *settings) error {
 			return err
 		}
 	}
-	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: s.ComputeKeep, Log: r.log,
+	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: wordOr(s.ComputeKeep), Log: r.log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"time"
 
 	"github.com/stagepost/stagepost/app/flowfile"
 	"github.com/stagepost/stagepost/edge/fetch"
@@ -15,7 +14,6 @@ import (
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/quantity"
 )
 
 // flowApp is what brings flows into a server.
@@ -31,10 +29,6 @@ type flowApp struct {
 func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *flowApp, err error) {
 	if s.FlowWorkers < 1 || s.FlowSlots < 1 {
 		return nil, usagef("flow.workers and flow.slots must be at least 1")
-	}
-	keep, err := keptFor("flow.keep", s.FlowKeep)
-	if err != nil {
-		return nil, err
 	}
 	a = &flowApp{files: flowfile.Options{Commands: s.FlowCommands}}
 	defer func() {
@@ -53,7 +47,7 @@ func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *
 	a.blobs = durable.Dir(filepath.Join(dir, "flows"))
 	a.Flows, err = durable.New(durable.Options{
 		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(a.files)}, Workers: flow.NewPool(s.FlowWorkers), Slots: s.FlowSlots,
-		Blobs: a.blobs, Keep: keep, Attach: func(job.ID, flow.Item) []flow.Listener {
+		Blobs: a.blobs, Keep: s.FlowKeep, Attach: func(job.ID, flow.Item) []flow.Listener {
 			if meter == nil {
 				return nil
 			}
@@ -61,18 +55,6 @@ func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *
 		},
 	})
 	return a, err
-}
-
-// keptFor reads a setting that says how long something is kept: a time, or unlimited, which gives 0.
-func keptFor(name, text string) (time.Duration, error) {
-	if text == "unlimited" {
-		return 0, nil
-	}
-	d, err := quantity.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, usagef("%s must be a time such as 30d, or unlimited, not %q", name, text)
-	}
-	return d, nil
 }
 
 // File reads a flow file with what files may do here.

@@ -22,7 +22,7 @@ func (r *running) validTokens() func() []string {
 func (r *running) openAccess(s *settings, stored access.Holdings) (*access.App, error) {
 	app, err := access.New(access.Options{
 		Dir: r.Data, Holdings: stored, Log: r.log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers, LargeWorkers: s.AccessLarge,
-		Tokens: r.validTokens(), MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: forEver(s.AccessKeep),
+		Tokens: r.validTokens(), MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: wordOr(s.AccessKeep),
 	})
 	if err != nil {
 		return nil, err

@@ -30,10 +30,10 @@ func (r *running) clear(ctx context.Context, j *job.Job) error {
 	return errors.Join(mistakes...)
 }
 
-// forEver gives a time to keep something as applications take it, to whom zero means their default.
-func forEver(d time.Duration) time.Duration {
-	if d == 0 {
+// wordOr gives a setting as applications take it whose zero is their default: off and unlimited, which are 0 here, are negative there.
+func wordOr[N time.Duration | int64](n N) N {
+	if n == 0 {
 		return -1
 	}
-	return d
+	return n
 }

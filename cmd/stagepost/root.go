@@ -88,7 +88,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	flags := root.PersistentFlags()
 	c.settings.bind(flags, shared)
 	flags.StringVar(&c.settings.file, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
-	durationFlag(flags, &c.wait, "timeout", 0, "give up after this time, with exit code 6; 0 means never")
+	durationFlag(flags, &c.wait, "timeout", 0, "unlimited", "give up after this time, with exit code 6; unlimited: never")
 	c.complete(root, "output", "table", "plain", "json")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "act", Title: "Act:"}, &cobra.Group{ID: "run", Title: "Run:"})
 	root.SetHelpCommandGroupID("run")

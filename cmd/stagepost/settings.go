@@ -37,8 +37,8 @@ type settings struct {
 	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
 	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
 	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`
-	RecordsKeep   time.Duration `name:"records.keep" for:"serve" default:"0s" doc:"how long the records of deleted jobs are kept before they are purged from the store; 0s means for ever"`
-	LogsKeep      time.Duration `name:"logs.keep" for:"serve" default:"0s" doc:"how long the logs of ended jobs are kept; 0s means as long as the records"`
+	RecordsKeep   time.Duration `name:"records.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of deleted jobs are kept before they are purged from the store; unlimited: they never are"`
+	LogsKeep      time.Duration `name:"logs.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the logs of ended jobs are kept; unlimited: as long as the records"`
 	LogLevel      string        `name:"log.level" for:"serve" choices:"debug info warn error" default:"info" doc:"what the server logs to standard error: debug, info, warn or error"`
 	LogFormat     string        `name:"log.format" for:"serve" choices:"text json" default:"text" doc:"text or json"`
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
@@ -56,32 +56,32 @@ type settings struct {
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`
 
 	Profiles         string        `name:"ingest.profiles" for:"serve" doc:"directory of ingest profiles (YAML); defaults to profiles in the data directory"`
-	IngestKeep       time.Duration `name:"ingest.keep" for:"serve" default:"0s" doc:"how long ended batches and jobs are kept; 0s means for ever"`
-	IngestTrash      time.Duration `name:"ingest.trash.keep" for:"serve" default:"7d" doc:"how long working files that nobody needs stay in the trash; 0s removes them at once"`
-	IngestWork       time.Duration `name:"ingest.work.keep" for:"serve" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; 0s means for ever"`
-	IngestReserve    int64         `name:"ingest.reserve" for:"serve" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free"`
+	IngestKeep       time.Duration `name:"ingest.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long ended batches and jobs are kept; unlimited: they are never deleted"`
+	IngestTrash      time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files that nobody needs stay in the trash; off: they are removed at once"`
+	IngestWork       time.Duration `name:"ingest.work.keep" for:"serve" zero:"unlimited" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; unlimited: they stay"`
+	IngestReserve    int64         `name:"ingest.reserve" for:"serve" zero:"off" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free; off: none"`
 	AccessSmall      int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
 	AccessWorkers    int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
 	AccessLarge      int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`
 	AccessFiles      int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
-	AccessBytes      int64         `name:"access.max.bytes" for:"serve" unit:"bytes" default:"0" doc:"content of one package; 0 means any"`
-	AccessKeep       time.Duration `name:"access.keep" for:"serve" default:"7d" doc:"how long packages can be fetched, and failures are kept; 0s means for ever"`
+	AccessBytes      int64         `name:"access.max.bytes" for:"serve" zero:"unlimited" unit:"bytes" default:"unlimited" doc:"content of one package; unlimited: any"`
+	AccessKeep       time.Duration `name:"access.keep" for:"serve" zero:"unlimited" default:"7d" doc:"how long packages can be fetched, and failures are kept; unlimited: they are never deleted"`
 	FlowWorkers      int           `name:"flow.workers" for:"serve" default:"8" doc:"tasks of flows that run at once"`
 	FlowSlots        int           `name:"flow.slots" for:"serve" default:"64" doc:"flows that are at work at once; those that only wait do not count"`
-	FlowKeep         string        `name:"flow.keep" for:"serve" default:"unlimited" doc:"how long ended flows are kept before they are deleted with their values, such as 30d; or unlimited"`
+	FlowKeep         time.Duration `name:"flow.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long ended flows are kept before they are deleted with their values, such as 30d; unlimited: they are never deleted"`
 	FlowCommands     bool          `name:"flow.commands" for:"serve" default:"false" doc:"flow files may run commands, confined as flow.sandbox says. Without tokens there is no login: whoever reaches the server, which is every user of this machine, may then run them"`
 	FlowSandbox      string        `name:"flow.sandbox" for:"serve" choices:"auto native bwrap none require off" default:"auto" doc:"what confines the commands of flows: auto takes the best that works, require the same but never none; off: they run as the user of the server and see what it sees"`
 	FlowDirs         string        `name:"flow.dirs" for:"serve" doc:"directories, with colons between them, in or below which a flow file may have a confined command run (dir) and write; defaults to none: each has an empty one of its own"`
 	FlowHTTP         bool          `name:"flow.http" for:"serve" default:"false" doc:"flow files may send HTTP requests to public addresses, from this machine"`
-	ComputeLocal     int           `name:"compute.local" for:"serve" default:"0" doc:"jobs (users' scripts) that this server runs itself at once, in its sandbox; 0: it runs none, and has agents for them or does not compute"`
+	ComputeLocal     int           `name:"compute.local" for:"serve" zero:"0" default:"0" doc:"jobs (users' scripts) that this server runs itself at once, in its sandbox; 0: it runs none, and has agents for them or does not compute"`
 	ComputeSandbox   string        `name:"compute.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the jobs that this server runs itself: auto takes the best that works, require the same but never none"`
 	ComputeServices  string        `name:"compute.services" for:"serve" doc:"file of the services and the agents that serve them (YAML); defaults to one service, default, with compute.local"`
 	ComputeListen    string        `name:"compute.listen" for:"serve" doc:"an address for users of job-orchestrator, such as 127.0.0.1:5000; defaults to none, or to PORT if its variables SERVICE_... are set"`
 	ComputeUpload    int64         `name:"compute.upload.bytes" for:"serve" unit:"bytes" default:"400MiB" doc:"size of one upload by users of job-orchestrator; uploads of the own API are bounded by upload.bytes"`
 	ComputeStrict    bool          `name:"compute.strict" for:"serve" default:"false" doc:"answers to users of job-orchestrator have exactly the fields and statuses of the original"`
-	ComputeKeep      time.Duration `name:"compute.keep" for:"serve" default:"48h" doc:"how long the files of a job are kept after its end (MAX_AGE)"`
-	ComputeUserBytes int64         `name:"compute.user.bytes" for:"serve" unit:"bytes" default:"0" doc:"files that one user may have here; 0 means any"`
-	ComputeRetries   int           `name:"compute.retries" for:"serve" default:"5" doc:"attempts to hand a job over to an agent; 0: one, as job-orchestrator"`
+	ComputeKeep      time.Duration `name:"compute.keep" for:"serve" zero:"unlimited" default:"48h" doc:"how long the files of a job are kept after its end (MAX_AGE); unlimited: until somebody cleans the job"`
+	ComputeUserBytes int64         `name:"compute.user.bytes" for:"serve" zero:"unlimited" unit:"bytes" default:"unlimited" doc:"files that one user may have here; unlimited: any number of bytes"`
+	ComputeRetries   int           `name:"compute.retries" for:"serve" default:"5" doc:"attempts to hand a job over to an agent; 1: the job fails after the first, as with job-orchestrator"`
 	ComputeRetryFor  time.Duration `name:"compute.retry.for" for:"serve" default:"2m" doc:"time over which these attempts are spread"`
 	ComputeLost      time.Duration `name:"compute.lost" for:"serve" default:"1h" doc:"how long an agent may be silent before a job that it has counts as lost"`
 	ComputeTESImages string        `name:"compute.tes.images" for:"serve" doc:"images of GA4GH TES tasks and the services that run them, such as ubuntu:24.04=small,*=default; defaults to none: no such tasks are taken"`
@@ -110,7 +110,7 @@ const shared = ""
 type setting struct {
 	Name, Short, For, Default, Doc string
 	unit                           string   // "bytes" for a size
-	zero                           string   // the word for 0, which is refused as a number; empty: there is none
+	zero                           string   // of a number: the word for 0, or "0" if that means the number; empty: it must be more
 	choices                        []string // the only values there are; empty: any
 	secret                         bool     // the value is shown to nobody
 	value                          reflect.Value
@@ -187,13 +187,24 @@ func (s setting) set(text string) error {
 			err = errors.New("it must not be negative")
 		}
 	}
-	if err == nil && s.zero != "" && s.value.IsZero() {
-		err = fmt.Errorf("it must be more than 0, or %s", s.zero)
+	if err == nil {
+		err = s.checkZero()
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %q: %w", s.Name, text, err)
 	}
 	return nil
+}
+
+// checkZero refuses a number of 0, which would mean the default of one setting, no limit of the next and nothing of a third.
+func (s setting) checkZero() error {
+	switch kind := s.value.Kind(); {
+	case kind == reflect.String || kind == reflect.Bool || s.value.Int() > 0 || s.zero == "0" && s.value.Int() == 0:
+		return nil
+	case s.zero == "" || s.zero == "0":
+		return errors.New("it must be more than 0")
+	}
+	return fmt.Errorf("it must be more than 0, or %s", s.zero)
 }
 
 // hosts lists the names by which requests may come, as they are compared: in lower case, without a port.

@@ -48,7 +48,7 @@ type Options struct {
 	Runner   Runner             // what confines payloads
 	Sandbox  string             // how Runner confines, for people and records
 	Grace    time.Duration      // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
-	Keep     time.Duration      // of files after the end of a payload, if no receipt comes. Defaults to 48 h
+	Keep     time.Duration      // of files after the end of a payload, if no receipt comes. Defaults to 48 h; negative: until one comes
 	Limits   compute.Limits     // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
 	Policy   wire.Policy        // for services that set none. Defaults to off
 	Log      *slog.Logger       // never of secrets, headers or content. Defaults to none
@@ -86,9 +86,10 @@ func (o *Options) complete() error {
 	if o.Grace <= 0 {
 		o.Grace = 5 * time.Second
 	}
-	if o.Keep <= 0 {
+	if o.Keep == 0 {
 		o.Keep = 48 * time.Hour
 	}
+	o.Keep = max(o.Keep, 0)
 	if o.Limits.Output == 0 {
 		o.Limits.Output = 64 << 20
 	}

@@ -78,7 +78,7 @@ func clientDown(t *testing.T) {
 	c.Up()
 	s.ends(id, compute.Completed, "")
 	c.Down()
-	once := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.NoRetry = true })
+	once := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.Retries = 1 })
 	id = once.upload(script("true"))
 	once.ends(id, compute.Failed, compute.CauseAgents)
 	if now := once.status(id); now.Status != "Failed" || !says(now.Message, "cannot be reached") || now.Reason != compute.CauseAgents {

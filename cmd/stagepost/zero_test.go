@@ -1,0 +1,105 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// literalZeros are the settings whose 0 can only mean the number.
+var literalZeros = []string{"compute.local"}
+
+// TestZeroHasOneMeaning: no number among the settings takes a 0, which would be the default here, no limit there and nothing elsewhere. The
+// refusal names the word to write instead, the word is taken, and the setting prints it. A setting that somebody adds is in it by itself.
+func TestZeroHasOneMeaning(t *testing.T) {
+	words, numbers := 0, 0
+	for _, one := range newSettings().all() {
+		if slices.Contains([]string{"string", "bool"}, one.value.Type().Name()) {
+			if one.zero != "" {
+				t.Errorf("%s: a word for 0 is for numbers alone", one.Name)
+			}
+			continue
+		}
+		numbers++
+		for _, text := range []string{"0", "0s", "0B"} {
+			err := one.set(text)
+			if slices.Contains(literalZeros, one.Name) {
+				if text == "0" && (err != nil || one.String() != "0") {
+					t.Errorf("%s: %s: got %q, %v", one.Name, text, one.String(), err)
+				}
+				continue
+			}
+			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") || !strings.Contains(err.Error(), one.zero)) {
+				t.Errorf("%s: %s: got %v, want a refusal with the word %q", one.Name, text, err, one.zero)
+			}
+		}
+		if err := one.set("-1"); err == nil {
+			t.Errorf("%s: -1 was taken", one.Name)
+		}
+		switch one.zero {
+		case "off", "unlimited":
+			words++
+			if err := one.set(one.zero); err != nil || !one.value.IsZero() || one.String() != one.zero {
+				t.Errorf("%s: %s: got %q, %v", one.Name, one.zero, one.String(), err)
+			}
+			if !strings.Contains(one.Doc, one.zero+":") {
+				t.Errorf("%s: its text does not say what %s means", one.Name, one.zero)
+			}
+		case "":
+			if err := one.set("off"); err == nil {
+				t.Errorf("%s: off was taken", one.Name)
+			}
+		}
+	}
+	if words < 10 || numbers < 30 { // that the settings were looked at
+		t.Errorf("%d settings are numbers, %d have a word for 0", numbers, words)
+	}
+}
+
+// TestZeroOfFlags is the same for the flags of times, of all commands.
+func TestZeroOfFlags(t *testing.T) {
+	root := (&cli{settings: newSettings(), out: newPrinter(io.Discard)}).root()
+	seen := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		check := func(f *pflag.Flag) {
+			d, ok := f.Value.(*duration)
+			if !ok {
+				return
+			}
+			seen++
+			for text, want := range map[string]string{"0": d.zero, "0s": d.zero, "-1s": "negative"} {
+				if err := f.Value.Set(text); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s --%s %s: got %v", cmd.CommandPath(), f.Name, text, err)
+				}
+			}
+			if err := f.Value.Set(d.zero); err != nil || *d.to != 0 || d.String() != d.zero {
+				t.Errorf("%s --%s %s: got %s, %v", cmd.CommandPath(), f.Name, d.zero, d, err)
+			}
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(check)
+		cmd.PersistentFlags().VisitAll(check)
+		for _, below := range cmd.Commands() {
+			walk(below)
+		}
+	}
+	walk(root)
+	if seen < 4 {
+		t.Errorf("only %d flags of a time were found", seen)
+	}
+}
+
+// TestUnlimitedReachesApplications: to applications, whose zero is their default, the word goes as their own value for it.
+func TestUnlimitedReachesApplications(t *testing.T) {
+	if got := wordOr(int64(0)); got != -1 {
+		t.Errorf("of 0: got %d", got)
+	}
+	if got := wordOr(time.Hour); got != time.Hour {
+		t.Errorf("of an hour: got %s", got)
+	}
+}
