@@ -5,7 +5,7 @@
 //	objects    one row per ARK: who owns it, what it is called, its newest version
 //	versions   one row per version, made by exactly one job
 //	files      the files of each version with size and digests
-//	places     where each version is kept, and under which name there
+//	places     where each version is kept, under which name there, and when its files were last compared with their digests
 //	local_ids  a depositor's own names, unique within an owner
 //	depositors who deposited an object, from the moment it has an identifier, see permit.go
 //	named      which job got which ARK: the reason why a job never mints twice
@@ -13,6 +13,8 @@
 //	locks      who may write what now, see lock.go
 //	meta       the installation that the file belongs to, and how many names and versions were entered
 //	locations  the storage locations that were used, each with its id
+//	faults     stored files that were not as they should be when they were last read, see fixity.go
+//	checks     the newest fixity check of each storage location that a person asked for
 //	lost       versions of which a record tells and which no storage location had when the inventory was rebuilt
 package inventory
 
@@ -53,7 +55,7 @@ type Inventory struct {
 }
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were released.
-var schemas = []string{schema1, schema2, schema3, schema4}
+var schemas = []string{schema1, schema2, schema3, schema4, schema5}
 
 const schema1 = `
 CREATE TABLE objects (
@@ -121,6 +123,21 @@ CREATE INDEX depositors_depositor ON depositors (depositor, ark);
 CREATE INDEX objects_profile ON objects (profile, ark);
 INSERT INTO depositors SELECT v.ark, v.submitter, o.profile FROM versions AS v JOIN objects AS o ON o.ark = v.ark
 	WHERE v.version = (SELECT min(version) FROM versions WHERE ark = v.ark);
+`
+
+// schema5 is for fixity checks. The moments of checks get fractions of a second, so that they sort as text.
+const schema5 = `
+UPDATE places SET checked = replace(checked, 'Z', '.000000000Z');
+CREATE INDEX places_checked ON places (place, checked);
+CREATE TABLE faults (
+	place TEXT NOT NULL, ark TEXT NOT NULL, version INTEGER NOT NULL, path TEXT NOT NULL,
+	kind TEXT NOT NULL, algorithm TEXT NOT NULL, expected TEXT NOT NULL, found TEXT NOT NULL, detail TEXT NOT NULL, since TEXT NOT NULL,
+	PRIMARY KEY (place, ark, version, path)
+) WITHOUT ROWID;
+CREATE TABLE checks (
+	place TEXT PRIMARY KEY, began TEXT NOT NULL, ended TEXT NOT NULL, failure TEXT NOT NULL,
+	versions INTEGER NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID;
 `
 
 // Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation from then on; without an

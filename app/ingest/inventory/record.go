@@ -72,7 +72,7 @@ func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, err
 		return err
 	}
 	for _, p := range e.Places {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO places VALUES (?, ?, ?, ?, ?)", e.ARK, e.Version, p.Dir, p.Name, at); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO places VALUES (?, ?, ?, ?, ?)", e.ARK, e.Version, p.Dir, p.Name, sorted(e.At)); err != nil {
 			return err
 		}
 	}
