@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -22,6 +23,8 @@ type Sight interface {
 	FixOrphans(ctx context.Context, f ingest.FixOrphans) (ingest.FixedOrphans, error)
 	Locations(ctx context.Context) ([]ingest.Location, error)
 	Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error)
+	Fixity(ctx context.Context) (fixity.Status, error)
+	CheckFixity(ctx context.Context, dir, actor, note string) error
 }
 
 // sight gives who shows the files of ingest.

@@ -82,7 +82,7 @@ var allowed = map[string]string{
 	"/{$}": "*", "/healthz": "*", "/metrics": "oa", "/assets/": "*",
 	"/api/jobs": "uoa", "PUT /api/jobs/{id}/priority": "oa",
 	"/api/holds": "oa", "/api/locks": "oa", "/api/counts": "oa", "/api/bulk": "oa", "/api/queue": "oa", "/api/stuck": "oa", "/api/orphans": "oa", "/api/audit": "oa",
-	"/api/storage": "oa", "POST /api/storage": "a",
+	"/api/storage": "oa", "POST /api/storage": "a", "/api/fixity": "oa",
 	"/api/lifecycles": "*", "/api/hooks": "oa", "/api/outbox": "oa",
 	"/api/ingest/submissions": "uoa", "/api/ingest/batches/": "uoa", "/batches/": "uoa", "/api/ingest/jobs/": "uoa", "/api/ingest/objects": "uoa",
 	"/api/ingest/profiles": "uoa", "/api/ingest/profiles/schema": "*", "/api/ingest/profiles/{id}": "oa", "/api/ingest/profiles/reload": "oa",

@@ -64,6 +64,8 @@ func Routes() []Route {
 		{get, "/api/stuck", Operator, "Open jobs that stay longer than usual, are overdue or held for long, or whose worker is silent, worst first: kind, factor, limit.", (*Server).stuck, false},
 		{get, "/api/storage", Operator, "Storage locations: directory, owner, whether they may be used and why not.", (*Server).storageLocations, false},
 		{post, "/api/storage", Admin, "Gives a storage location to this installation: dir, note (why), actor.", (*Server).adoptLocation, false},
+		{get, "/api/fixity", Operator, "Stored files that had a fault when they were last read, and how old the checks of each storage location are.", (*Server).fixity, false},
+		{post, "/api/fixity", Operator, "Checks all stored files in the background: location (empty: all), note, actor. A check that is under way goes on.", (*Server).checkFixity, false},
 		{get, "/api/orphans", Operator, "What belongs to nothing: files, directories, locks, versions, messages.", (*Server).orphans, false},
 		{post, "/api/orphans", Operator, "Removes the deletable orphans with level FAIL: expect (their number), note, actor.", (*Server).fixOrphans, false},
 		{get, "/api/audit", Operator, "What people did: after (going forward) or last (the newest so many); actor, job, event.", (*Server).audit, false},

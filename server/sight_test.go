@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/fixity"
+	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -26,6 +28,7 @@ import (
 type view struct {
 	adopted ingest.Adoption
 	fixed   ingest.FixOrphans
+	checked string // by fixity
 	broken  bool // its manifest breaks off
 }
 
@@ -80,6 +83,18 @@ func (v *view) Locations(context.Context) ([]ingest.Location, error) {
 	return []ingest.Location{{Dir: "d", Path: "/d", Location: "l", Installation: "i", Since: someday, State: "refused", Reason: "r", Remedy: "m", Profiles: []string{"p"}}}, nil
 }
 
+func (v *view) Fixity(context.Context) (fixity.Status, error) {
+	check := inventory.Check{Began: someday, Ended: someday, Failure: "f", Versions: 1, Files: 2, Bytes: 3}
+	return fixity.Status{Locations: []fixity.Location{{Dir: "d", Reason: "r", Oldest: someday, Check: &check}}, Count: 1, Faults: []inventory.Fault{{
+		Place: "d", ARK: "a", Version: 1, Job: "ing_1", Path: "p", Kind: "changed", Algorithm: "sha512", Expected: "e", Found: "f", Detail: "x", Since: someday,
+	}}}, nil
+}
+
+func (v *view) CheckFixity(_ context.Context, dir, actor, note string) error {
+	v.checked = dir + " " + actor + " " + note
+	return nil
+}
+
 func (v *view) Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error) {
 	v.adopted = a
 	all, err := v.Locations(ctx)
@@ -124,6 +139,8 @@ func TestShapes(t *testing.T) {
 	sameShape[client.Orphans](t, orphans)
 	locations, _ := v.Locations(t.Context())
 	sameShape[client.StorageLocation](t, locations[0])
+	known, _ := v.Fixity(t.Context())
+	sameShape[client.Fixity](t, known)
 	fixed, _ := v.FixOrphans(t.Context(), ingest.FixOrphans{})
 	sameShape[client.FixedOrphans](t, fixed)
 	sameShape[client.Stuck](t, engine.StuckReport{At: someday, Found: 1, Looked: 2, Cut: []string{"c"}, Messages: []job.Message{{Key: "k", Body: json.RawMessage("{}")}}, Stuck: []engine.StuckJob{{
@@ -136,6 +153,10 @@ func TestShapes(t *testing.T) {
 func TestSightRoutes(t *testing.T) {
 	v := &view{}
 	w := open(t, func(o *server.Options) { o.Sight = v }, nil)
+	known, err := w.client.CheckFixity(t.Context(), client.CheckFixity{Location: "d", Actor: "ann", Note: "why"})
+	if err != nil || known.Count != 1 || v.checked != "d ann why" {
+		t.Errorf("fixity: %+v, %v, asked for %q", known, err, v.checked)
+	}
 	f, err := w.client.JobFiles(t.Context(), "ing_1", "manifest:5", 7)
 	if err != nil || len(f.Files) != 1 || f.Files[0].Path != "manifest:57" || f.Next != "manifest:1" {
 		t.Errorf("got %+v, %v", f, err)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/edge/disk"
@@ -55,6 +56,9 @@ type Options struct {
 	Disk     DiskSpace     // defaults to asking the file system of Dir
 
 	Moved func(way string, n int64) // is told of bytes that were fetched or stored; must be quick. Defaults to none
+
+	FixityEvery time.Duration // after which a stored file is compared with its digest again. Zero: only on request
+	FixityRate  int64         // bytes per second that these checks read. Zero: unlimited
 
 	Downloads int          // files of one object that are fetched at once. Defaults to 4
 	Outward   *http.Client // for callbacks and minters. Defaults to one with 30 s of patience and no redirects
@@ -123,6 +127,7 @@ type App struct {
 	inventory *inventory.Inventory
 	room      *room
 	sources   *sources
+	checker   *fixity.Checker
 	line      *line
 	locks     locker                                                              // the inventory, but in tests of what locks are for
 	expect    func(head string) *string                                           // the head that storage must still have; tests let it be any
@@ -163,6 +168,7 @@ func New(o Options) (*App, error) {
 		clients: map[string]outlet{}, late: make(chan struct{}, 1), roots: map[string]*storageRoot{},
 	}
 	a.room, a.line, a.locks, a.sources = newRoom(a), newLine(), inv, newSources(a)
+	a.checker = newChecker(a)
 	a.expect = func(head string) *string { return &head }
 	return a, nil
 }
@@ -212,6 +218,7 @@ func (a *App) Bind(e *engine.Engine) {
 	a.wait.Go(func() { a.watchProfiles(ctx) })
 	a.wait.Go(func() { a.latecomers(ctx) })
 	a.wait.Go(func() { a.keepLocks(ctx) })
+	a.wait.Go(func() { a.checker.Run(ctx) })
 }
 
 // Close ends background work and closes inventory and storage. The engine must have stopped.

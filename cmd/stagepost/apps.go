@@ -29,7 +29,7 @@ func (r *running) openApps(s *settings, store job.Store, installation string, lo
 	}
 	app, err := ingest.New(ingest.Options{
 		Dir: r.Data, Installation: installation, Records: store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost, Site: s.MailLink, Log: r.log, Moved: r.metrics.Moved, Keep: s.IngestKeep, Reserve: wordOr(s.IngestReserve),
-		TrashKeep: s.IngestTrash, WorkKeep: wordOr(s.IngestWork), Logs: logs,
+		FixityEvery: s.FixityEvery, FixityRate: s.FixityRate, TrashKeep: s.IngestTrash, WorkKeep: wordOr(s.IngestWork), Logs: logs,
 	})
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func cliPage(root *cobra.Command) string {
 	for _, row := range [][2]string{
 		{"0", "done"}, {"1", "anything else: no server, a fault found by fsck, verify or lint"}, {"2", "wrong usage, or a value that makes no sense"},
 		{"3", "no such job, or it has been deleted"}, {"4", "refused by the lifecycle or a rule; or it changed meanwhile"},
-		{"5", "the job that was waited for failed"}, {"6", "`--timeout` was up"},
+		{"5", "the job that was waited for failed, or stored files have faults"}, {"6", "`--timeout` was up"},
 		{"other", "`stagepost run` ends with the script's exit code; its own codes, 121 to 125 and 128 and a signal's number, stand there"},
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])

@@ -80,7 +80,7 @@ func code(err error) int {
 		return exitOK
 	case errors.As(err, &u), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
-	case errors.As(err, &f):
+	case errors.As(err, &f), errors.As(err, new(damaged)):
 		return exitFailed
 	case ofRun:
 		return ran
@@ -211,6 +211,8 @@ func (c *cli) hint(err error, n int) string {
 		return c.calledPath() + " --help"
 	case n == exitNotFound && e != nil:
 		return c.shows()
+	case errors.As(err, new(damaged)):
+		return "restore the files from another location or a backup; stagepost fixity run checks them again"
 	case n == exitFailed:
 		var f failedJob
 		errors.As(err, &f)

@@ -21,7 +21,7 @@ func newMetrics(r *running, s *settings) *metrics.Metrics {
 
 // bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
 func (r *running) bindMetrics(files *sqlite.Store) {
-	from := metrics.Sources{Engine: r.Engine, Watching: r.server.Watching, Disks: r.disks}
+	from := metrics.Sources{Engine: r.Engine, Watching: r.server.Watching, Disks: r.disks, Fixity: r.fixity}
 	if files != nil {
 		from.Waiting = files.Waiting
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }

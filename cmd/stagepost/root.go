@@ -96,7 +96,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	for group, commands := range map[string][]*cobra.Command{
 		"look": {c.list(), c.jobs(), c.results(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.report(), c.locks(), c.stuck(), c.queue(), c.orphans(), c.storage(), c.files(), c.manifest(), c.metadata(), c.bag(), c.audit(), c.profile(), c.hooks(), c.outbox(), c.lifecycle()},
 		"act":  {c.run(), c.clone(), c.submit(), c.access(), c.fetch(), c.retry(), c.hold(), c.release(), c.cancel(), c.clean(), c.stop(), c.delete(), c.update(), c.priority(), c.bulk(), c.flow(), c.event(), c.drain(), c.resume()},
-		"run":  {c.serve(), c.agent(), c.token(), c.health(), c.admin(), c.demo(), c.fsck(), c.verify(), c.accept(), c.inventory(), c.backup(), c.restore(), c.importJobs(), c.config(), c.version()},
+		"run":  {c.serve(), c.agent(), c.token(), c.health(), c.admin(), c.demo(), c.fsck(), c.fixity(), c.verify(), c.accept(), c.inventory(), c.backup(), c.restore(), c.importJobs(), c.config(), c.version()},
 	} {
 		for _, cmd := range commands {
 			cmd.GroupID = group

@@ -57,6 +57,7 @@ type running struct {
 	apps     []application
 	compute  *computeApp   // nil: none
 	backups  *schedule     // nil: the store keeps nothing
+	fixity   func(context.Context) (metrics.Fixity, error)
 	tokens   *token.Tokens // nil: none
 	closers  []io.Closer   // closed in reverse order at the end
 	stop     context.CancelFunc
@@ -228,6 +229,17 @@ func (r *running) assemble(s *settings) (err error) {
 			k.compare = i.app.Compare
 		}
 		o.Keeper, o.Warn = k, func() []string { return r.backups.warnings(time.Now()) }
+	}
+	if i, ok := ingest.(submissions); ok {
+		others := o.Warn
+		o.Warn = func() []string {
+			all := i.fixityWarnings()
+			if others != nil {
+				all = append(all, others()...)
+			}
+			return all
+		}
+		r.fixity = i.fixityMetrics(s.FixityEvery)
 	}
 	r.server = server.New(o)
 	r.bindMetrics(files)

@@ -23,6 +23,7 @@ type Sources struct {
 	Waiting  func() int                                      // operations that wait for the store's commit loop; nil leaves them out
 	Watching func() int                                      // open event streams; nil leaves them out
 	Backups  func() (last time.Time, every time.Duration)    // the newest backup's moment, and the time between scheduled ones; nil leaves them out
+	Fixity   func(context.Context) (Fixity, error)           // what is known of stored files; nil leaves it out
 	Agents   func() []Agent                                  // who runs compute jobs; nil leaves them out
 	Disks    func() map[string]string                        // directories by the name of what lies there
 	Space    func(dir string) (free, total int64, err error) // defaults to asking the file system
@@ -52,6 +53,7 @@ type state struct {
 	holds, slots, used           *prometheus.Desc
 	stalled, frozen              *prometheus.Desc
 	backup, interval             *prometheus.Desc
+	fixity                       fixity
 	waiting, watching            *prometheus.Desc
 	pending, due, age            *prometheus.Desc
 	free, size                   *prometheus.Desc
@@ -64,7 +66,7 @@ func newState(o Options) *state {
 		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
 	}
 	return &state{
-		groups: chosen{most: o.Groups}, log: o.Log, agents: newAgents(o, desc),
+		groups: chosen{most: o.Groups}, log: o.Log, agents: newAgents(o, desc), fixity: newFixity(desc),
 		jobs: desc("jobs", "Jobs by kind, state, the kind of stage that the state is (queue, work, wait, end) and group; groups beyond a number are \"other\".",
 			"kind", "state", "stage", "group"),
 		claimed:  desc("jobs_claimed", "Of the jobs, those that a worker holds.", "kind", "state", "stage", "group"),
@@ -94,7 +96,7 @@ func newState(o Options) *state {
 func (s *state) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range append([]*prometheus.Desc{
 		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
-	}, s.agents.all()...) {
+	}, append(s.agents.all(), s.fixity.all()...)...) {
 		c <- d
 	}
 	s.errors.Describe(c)
@@ -112,7 +114,7 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 		c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for name, collect := range map[string]func(context.Context, *Sources, putter) error{
-		"jobs": s.collectJobs, "holds": s.collectHolds, "outbox": s.collectOutbox, "disks": s.collectDisks, "agents": s.collectAgents,
+		"jobs": s.collectJobs, "holds": s.collectHolds, "outbox": s.collectOutbox, "disks": s.collectDisks, "agents": s.collectAgents, "fixity": s.collectFixity,
 	} {
 		s.errors.WithLabelValues(name) // a counter that is there before anything is wrong
 		if err := collect(ctx, from, put); err != nil {

@@ -23,17 +23,55 @@ type Location struct {
 	Check  *inventory.Check `json:"check,omitempty"`  // that was asked for last
 }
 
-// Status reads the state of all storage locations that have versions.
-func (c *Checker) Status(ctx context.Context) (Status, error) {
-	s := Status{Locations: []Location{}, Faults: []inventory.Fault{}}
-	dirs, err := c.Locations(ctx)
+// Summary is what alarms need.
+type Summary struct {
+	Faults     int
+	Unreadable []string  // locations, each with the reason
+	Oldest     time.Time // check of a version that is the longest ago; zero: nothing is stored
+}
+
+// Summary sums up the state of all storage locations.
+func (c *Checker) Summary(ctx context.Context) (s Summary, err error) {
+	all, err := c.locations(ctx)
 	if err != nil {
 		return s, err
 	}
+	for _, l := range all {
+		if l.Reason != "" {
+			s.Unreadable = append(s.Unreadable, l.Dir+": "+l.Reason)
+		}
+		if s.Oldest.IsZero() || l.Oldest.Before(s.Oldest) {
+			s.Oldest = l.Oldest
+		}
+	}
+	s.Faults, err = c.Inventory.FaultCount(ctx)
+	return s, err
+}
+
+// Status reads the state of all storage locations that have versions.
+func (c *Checker) Status(ctx context.Context) (s Status, err error) {
+	if s.Locations, err = c.locations(ctx); err != nil {
+		return s, err
+	}
+	known, err := c.Inventory.Faults(ctx, "", "", 0)
+	if err != nil {
+		return s, err
+	}
+	s.Faults = append([]inventory.Fault{}, known...)
+	s.Count, err = c.Inventory.FaultCount(ctx)
+	return s, err
+}
+
+func (c *Checker) locations(ctx context.Context) ([]Location, error) {
+	dirs, err := c.Locations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := []Location{}
 	for _, dir := range dirs {
 		l := Location{Dir: dir}
 		if l.Oldest, err = c.Inventory.OldestCheck(ctx, dir); err != nil {
-			return s, err
+			return nil, err
 		}
 		if l.Oldest.IsZero() {
 			continue
@@ -46,15 +84,9 @@ func (c *Checker) Status(ctx context.Context) (Status, error) {
 		case err == nil:
 			l.Check = &check
 		case !errors.Is(err, inventory.ErrNotFound):
-			return s, err
+			return nil, err
 		}
-		s.Locations = append(s.Locations, l)
+		all = append(all, l)
 	}
-	known, err := c.Inventory.Faults(ctx, "", "", 0)
-	if err != nil {
-		return s, err
-	}
-	s.Faults = append(s.Faults, known...)
-	s.Count, err = c.Inventory.FaultCount(ctx)
-	return s, err
+	return all, nil
 }
