@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +23,7 @@ func newMetrics(r *running, s *settings) *metrics.Metrics {
 
 // bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
 func (r *running) bindMetrics(files *sqlite.Store) {
-	from := metrics.Sources{Engine: r.Engine, Watching: r.server.Watching, Disks: r.disks, Fixity: r.fixity}
+	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks, Fixity: r.fixity}
 	if files != nil {
 		from.Waiting = files.Waiting
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
@@ -30,6 +32,15 @@ func (r *running) bindMetrics(files *sqlite.Store) {
 		from.Agents = r.compute.standing
 	}
 	r.metrics.Bind(from)
+}
+
+// topics names the messages that the applications deliver.
+func (r *running) topics() []string {
+	var all []string
+	for _, a := range r.apps {
+		all = slices.AppendSeq(all, maps.Keys(a.Deliver()))
+	}
+	return all
 }
 
 // standing gives the metrics how the agents stand.

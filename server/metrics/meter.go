@@ -72,6 +72,36 @@ func newMeters(r *prometheus.Registry, causes int) meters {
 	}
 }
 
+// begin sets the counters that alarms look at to 0, for all values of their labels that are known: an increase from a counter that is not there yet is none. The
+// causes of failures are not known beforehand; their alarm counts a series that is new.
+func (m *meters) begin(s *Sources) {
+	for _, k := range s.Engine.Kinds() {
+		for _, stage := range s.Engine.Life(k).Stages() {
+			kind, state := string(k), string(stage.State)
+			if stage.Kind == lifecycle.End {
+				continue
+			}
+			for _, e := range engine.Endings() {
+				m.attempts.WithLabelValues(kind, state, string(e))
+			}
+			m.lost.WithLabelValues(kind, state, lostSilent)
+			m.lost.WithLabelValues(kind, state, lostTaken)
+		}
+	}
+	for _, topic := range s.Topics {
+		for _, result := range []string{string(job.Delivered), sentAgain, string(job.GivenUp)} {
+			m.sent.WithLabelValues(valid(topic), result)
+		}
+	}
+}
+
+// Values of labels.
+const (
+	lostSilent = "silent" // the lease ended
+	lostTaken  = "taken"
+	sentAgain  = "again"
+)
+
 // Claimed is part of engine.Meter.
 func (m *Metrics) Claimed(c engine.Claimed) {
 	g := m.attempts.granted.of(place{c.Kind, c.State}, m.attempts.grants)
@@ -112,9 +142,9 @@ func (m *meters) ended(e end) ended {
 
 // Lost is part of engine.Meter.
 func (m *Metrics) Lost(l engine.Lost) {
-	how := "taken"
+	how := lostTaken
 	if l.Silent {
-		how = "silent"
+		how = lostSilent
 	}
 	m.attempts.lost.WithLabelValues(string(l.Kind), string(l.State), how).Inc()
 }
@@ -124,7 +154,7 @@ func (m *Metrics) Delivered(d engine.Delivery) {
 	topic, result := valid(d.Topic), string(d.Settled)
 	switch d.Settled {
 	case job.Pending:
-		result = "again"
+		result = sentAgain
 	case job.Delivered:
 		m.attempts.lag.WithLabelValues(topic).Observe(d.Lag.Seconds())
 	}

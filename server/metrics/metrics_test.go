@@ -293,3 +293,31 @@ func TestOutbox(t *testing.T) {
 		}
 	}
 }
+
+// TestCountersBeginAtZero: the counters that alarms look at are there before anything happened, in every state in which an attempt can end.
+func TestCountersBeginAtZero(t *testing.T) {
+	w := newWorld(t)
+	got := series(page(t, w))
+	var want []string
+	for _, state := range []string{"Posted", "Sorting"} {
+		for _, ending := range engine.Endings() {
+			want = append(want, fmt.Sprintf(`stagepost_attempts_total{ending="%s",kind="test.letter",state="%s"}`, ending, state))
+		}
+		for _, how := range []string{"silent", "taken"} {
+			want = append(want, fmt.Sprintf(`stagepost_claims_lost_total{how="%s",kind="test.letter",state="%s"}`, how, state))
+		}
+	}
+	for _, topic := range []string{"mail", "fax"} {
+		for _, result := range []string{"delivered", "again", "given-up"} {
+			want = append(want, fmt.Sprintf(`stagepost_outbox_deliveries_total{result="%s",topic="%s"}`, result, topic))
+		}
+	}
+	for _, name := range want {
+		if got[name] != "0" {
+			t.Errorf("%s is %q", name, got[name])
+		}
+	}
+	if name := `stagepost_attempts_total{ending="passed",kind="test.letter",state="Done"}`; got[name] != "" {
+		t.Errorf("%s: no attempt is made at an end", name)
+	}
+}

@@ -20,6 +20,7 @@ import (
 // Sources are asked how things stand whenever somebody reads the metrics. Engine is required.
 type Sources struct {
 	Engine   *engine.Engine
+	Topics   []string                                        // of messages that are delivered
 	Waiting  func() int                                      // operations that wait for the store's commit loop; nil leaves them out
 	Watching func() int                                      // open event streams; nil leaves them out
 	Backups  func() (last time.Time, every time.Duration)    // the newest backup's moment, and the time between scheduled ones; nil leaves them out
@@ -37,6 +38,7 @@ func (m *Metrics) Bind(s Sources) {
 	if s.Space == nil {
 		s.Space = diskSpace
 	}
+	m.attempts.begin(&s)
 	m.state.sources.Store(&s)
 }
 

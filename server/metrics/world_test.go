@@ -54,8 +54,10 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 	}
 	w.engine = e
 	w.Bind(metrics.Sources{
-		Engine: e, Waiting: func() int { return 4 }, Watching: func() int { return 5 }, Backups: func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
-		Fixity: func(context.Context) (metrics.Fixity, error) { return metrics.Fixity{Faults: 2, Oldest: time.Unix(9, 0)}, nil },
+		Engine: e, Topics: []string{"mail", "fax"}, Waiting: func() int { return 4 }, Watching: func() int { return 5 }, Backups: func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
+		Fixity: func(context.Context) (metrics.Fixity, error) {
+			return metrics.Fixity{Faults: 2, Oldest: time.Unix(9, 0)}, nil
+		},
 		Disks: func() map[string]string {
 			return map[string]string{"data": t.TempDir(), "new": "/there/is/no/such/place"}
 		},
