@@ -29,7 +29,7 @@ type view struct {
 	adopted ingest.Adoption
 	fixed   ingest.FixOrphans
 	checked string // by fixity
-	broken  bool // its manifest breaks off
+	broken  bool   // its manifest breaks off
 }
 
 var someday = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

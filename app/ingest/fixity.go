@@ -51,4 +51,6 @@ func (a *App) CheckFixity(ctx context.Context, dir, actor, note string) error {
 func (a *App) Fixity(ctx context.Context) (fixity.Status, error) { return a.checker.Status(ctx) }
 
 // FixitySummary gives what alarms need.
-func (a *App) FixitySummary(ctx context.Context) (fixity.Summary, error) { return a.checker.Summary(ctx) }
+func (a *App) FixitySummary(ctx context.Context) (fixity.Summary, error) {
+	return a.checker.Summary(ctx)
+}

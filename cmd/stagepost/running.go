@@ -55,8 +55,8 @@ type running struct {
 	server   *server.Server
 	http     *http.Server
 	apps     []application
-	compute  *computeApp   // nil: none
-	backups  *schedule     // nil: the store keeps nothing
+	compute  *computeApp // nil: none
+	backups  *schedule   // nil: the store keeps nothing
 	fixity   func(context.Context) (metrics.Fixity, error)
 	tokens   *token.Tokens // nil: none
 	closers  []io.Closer   // closed in reverse order at the end
