@@ -58,6 +58,9 @@ func accessPath(token, more string) string { return "/api/access/" + url.PathEsc
 
 // RequestAccess asks for a package, and gives the token for it.
 func (c *Client) RequestAccess(ctx context.Context, r AccessRequest) (Access, error) {
+	if r.Key != "" {
+		ctx = context.WithValue(ctx, repeatKey{}, true)
+	}
 	return send[Access](ctx, c, http.MethodPost, "/api/access", nil, r)
 }
 

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -22,6 +24,12 @@ type Options struct {
 	HTTP  *http.Client // defaults to one of its own that keeps up to 256 connections
 	Agent string       // User-Agent; defaults to "stagepost-client"
 	Token Secret       // sent with every request; defaults to none
+
+	// Patience is how long a call that may be made twice is repeated after a broken connection, or while a proxy
+	// cannot reach the server. Defaults to 15 s; negative: it is made once.
+	Patience time.Duration
+	// Outage is how long streams and uploads wait for a server that has answered before. Defaults to 5 min.
+	Outage time.Duration
 }
 
 // Client talks to one server. It is safe for concurrent use.
@@ -30,6 +38,9 @@ type Client struct {
 	http  *http.Client
 	agent string
 	token Secret
+
+	patience, outage time.Duration
+	met              *atomic.Bool // the server has answered
 }
 
 // New makes a client for the server at a base URL such as "http://127.0.0.1:7433". It does not connect.
@@ -46,7 +57,16 @@ func New(base string, o Options) (*Client, error) {
 	if o.Agent == "" {
 		o.Agent = "stagepost-client"
 	}
-	return &Client{base: u.String(), http: o.HTTP, agent: o.Agent, token: o.Token}, nil
+	if o.Patience == 0 {
+		o.Patience = defaultPatience
+	}
+	if o.Outage <= 0 {
+		o.Outage = defaultOutage
+	}
+	return &Client{
+		base: u.String(), http: o.HTTP, agent: o.Agent, token: o.Token,
+		patience: o.Patience, outage: o.Outage, met: new(atomic.Bool),
+	}, nil
 }
 
 // Base gives the server's address.
@@ -115,32 +135,56 @@ func (c *Client) request(ctx context.Context, method, path string, q url.Values,
 
 // text does a request and reads its answer; an answer that is a problem becomes the error.
 func (c *Client) text(r *http.Request) ([]byte, error) {
-	answer, err := c.do(r)
+	var text []byte
+	err := c.insist(r, func(answer *http.Response) (err error) {
+		defer answer.Body.Close()
+		if text, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1)); err != nil {
+			return unreachable(r, err)
+		}
+		if len(text) > maxAnswer {
+			return job.Errorf(job.Internal, "read", "", "the answer of %s is larger than %d bytes", r.URL.Path, maxAnswer)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
-	if err != nil {
-		return nil, unreachable(r, err)
-	}
-	if len(text) > maxAnswer {
-		return nil, job.Errorf(job.Internal, "read", "", "the answer of %s is larger than %d bytes", r.URL.Path, maxAnswer)
 	}
 	return text, nil
 }
 
 // do gives an answer of status 2xx; its body is the caller's to close.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
+	var kept *http.Response
+	err := c.insist(r, func(answer *http.Response) error {
+		kept = answer
+		return nil
+	})
+	return kept, err
+}
+
+// once sends a request once and gives an answer of status 2xx; its body is the caller's to close.
+func (c *Client) once(r *http.Request) (*http.Response, error) {
 	answer, err := c.http.Do(r)
 	if err != nil {
 		return nil, unreachable(r, err)
+	}
+	if answer.StatusCode < 300 || isProblem(answer) {
+		c.met.Store(true)
 	}
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
 		return answer, nil
 	}
 	defer answer.Body.Close()
+	if passingStatus(answer) {
+		return nil, &laterError{problem(answer), retryAfter(answer, time.Now())}
+	}
 	return nil, problem(answer)
+}
+
+// isProblem reports whether an answer is an error of a Stagepost server, rather than of a proxy before it.
+func isProblem(answer *http.Response) bool {
+	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	return media == "application/problem+json"
 }
 
 func unreachable(r *http.Request, err error) error {
@@ -155,7 +199,7 @@ func unreachable(r *http.Request, err error) error {
 		if errors.As(err, &call) {
 			err = call.Err
 		}
-		return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("no server answers at %s://%s: %w", r.URL.Scheme, r.URL.Host, err)}
+		return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("no server answers at %s://%s: %w", r.URL.Scheme, r.URL.Host, &unsentError{err})}
 	}
 	return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("%s %s: %w", r.Method, r.URL.Redacted(), err)}
 }
@@ -164,8 +208,11 @@ func unreachable(r *http.Request, err error) error {
 func problem(answer *http.Response) error {
 	p := &Problem{Status: answer.StatusCode, Title: http.StatusText(answer.StatusCode)}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	media, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	if err != nil || media != "application/problem+json" || json.Unmarshal(text, p) != nil || p.Kind == "" {
+	if err != nil || !isProblem(answer) || json.Unmarshal(text, p) != nil || p.Kind == "" {
+		if passingStatus(answer) {
+			return job.Errorf(job.Unavailable, "request", "", "%s answered %s: the proxy there cannot reach the server",
+				answer.Request.URL.Host, answer.Status)
+		}
 		return job.Errorf(job.Internal, "request", "", "%s answered %s without saying why; is it a Stagepost server?",
 			answer.Request.URL.Host, answer.Status)
 	}

@@ -18,7 +18,7 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 	t.Helper()
 	web := httptest.NewServer(h)
 	t.Cleanup(web.Close)
-	c, err := client.New(web.URL, client.Options{})
+	c, err := client.New(web.URL, client.Options{Patience: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}{
 		"a problem":         {409, "application/problem+json", `{"kind":"stale","detail":"it is over","job":"let_1","op":"report"}`, job.Stale},
 		"with a parameter":  {404, "application/problem+json; charset=utf-8", `{"kind":"not-found"}`, job.NotFound},
-		"a proxy's page":    {502, "text/html", "<h1>Bad gateway</h1>", job.Internal},
+		"a proxy's page":    {502, "text/html", "<h1>Bad gateway</h1>", job.Unavailable},
 		"an empty problem":  {500, "application/problem+json", `{}`, job.Internal},
 		"a cut problem":     {500, "application/problem+json", `{"kind":`, job.Internal},
 		"a redirect":        {302, "text/html", "", job.Internal},

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -63,45 +62,23 @@ func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offse
 // FollowCompute gives what a job writes, as it writes it, until it has ended; before its start it waits for it. stream is stdout, stderr or both. It begins at a place, keeps that
 // up to date, and connects again where it was if the connection breaks; so each byte comes once.
 func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) error {
-	pause := 100 * time.Millisecond
-	for {
-		before := *at
-		done, err := c.followOutput(ctx, id, stream, at, each)
-		if done || ctx.Err() != nil {
-			return err
-		}
-		if kind := job.KindOf(err); err != nil && kind != job.Unavailable {
-			return err
-		}
-		if *at != before {
-			pause = 100 * time.Millisecond
-		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return &job.Error{Op: "logs", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
-		case <-wait.C:
-		}
-		if pause *= 2; pause > 10*time.Second {
-			return err
-		}
-	}
+	return c.outlast(ctx, "logs", id, func() (passage, error) { return c.followOutput(ctx, id, stream, at, each) })
 }
 
-// followOutput reads one connection to its end. done tells that there is nothing to connect again for.
-func (c *Client) followOutput(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) (done bool, err error) {
+// followOutput reads one connection to its end.
+func (c *Client) followOutput(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) (what passage, err error) {
 	r, err := c.request(ctx, http.MethodGet, computePath(id, "/logs"), url.Values{"stream": {stream}, "follow": {"true"}}, nil)
 	if err != nil {
-		return true, err
+		return passage{done: true}, err
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Last-Event-ID", at.String())
-	answer, err := c.do(r)
+	answer, err := c.once(r)
 	if err != nil {
-		return false, err
+		return what, err
 	}
 	defer answer.Body.Close()
+	what.connected = true
 	ended := false
 	err = messages(answer.Body, func(name, data string) error {
 		switch name {
@@ -123,17 +100,20 @@ func (c *Client) followOutput(ctx context.Context, id job.ID, stream string, at 
 				return stopped{err}
 			}
 			*place += int64(len(o.Data()))
+			what.news = true
 		}
 		return nil
 	})
 	if s := (stopped{}); errors.As(err, &s) {
-		return true, s.error
+		what.done = true
+		return what, s.error
 	}
 	if ended {
-		return true, nil
+		what.done = true
+		return what, nil
 	}
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return false, unreachable(r, err)
+	return what, unreachable(r, err)
 }

@@ -51,13 +51,17 @@ func (c *Client) SubmitCompute(ctx context.Context, o ComputeOrder, files []Comp
 		}
 	}
 	before := m.done
-	for pause := 200 * time.Millisecond; ; pause *= 2 {
+	for p := newPauses(); ; {
 		m.done = before
 		j, err := c.sendCompute(ctx, o, small, m.add)
-		if err == nil || job.KindOf(err) != job.Unavailable || pause > 3*time.Second || ctx.Err() != nil {
+		if err == nil || !mayPass(err) || ctx.Err() != nil {
 			return j, err
 		}
-		if err := rest(ctx, pause); err != nil {
+		within := unmet
+		if passing(err) && c.met.Load() {
+			within = c.outage
+		}
+		if err := p.wait(ctx, within, err); err != nil {
 			return j, err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -21,47 +20,43 @@ var errNoUploads = errors.New("the server takes no resumable uploads")
 const uploadsPath = "/api/compute/uploads"
 
 // UploadCompute uploads a file resumably (tus 1.0.0) and gives its id for [ComputeOrder].Uploads. After a broken connection it goes on where the server has the file; it gives up when
-// nothing came through in several attempts. told is called with what came through since its last call, which is negative when the server has less than was sent.
+// nothing came through for Options.Outage. told is called with what came through since its last call, which is negative when the server has less than was sent.
 func (c *Client) UploadCompute(ctx context.Context, f *ComputeSource, told func(more int64)) (id string, err error) {
 	place, err := c.createUpload(ctx, f)
 	if err != nil {
 		return "", err
 	}
 	up := &upload{client: c, path: place, file: f, told: told}
-	broken := 0
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+	for p := newPauses(); ; {
 		before := up.offset
 		err := up.send(ctx)
 		if err == nil && up.offset == f.Size {
 			return place[strings.LastIndexByte(place, '/')+1:], nil
 		}
-		if !passing(err) || ctx.Err() != nil {
+		if !resumes(err) || ctx.Err() != nil {
 			return "", err
 		}
-		if broken++; broken == 8 {
-			return "", err
-		}
-		if err := rest(ctx, pause); err != nil {
+		if stop := p.wait(ctx, c.outage, err); stop != nil {
 			return "", err
 		}
 		if err := up.ask(ctx); err != nil {
-			if !passing(err) {
+			if !resumes(err) {
 				return "", err
 			}
 			continue
 		}
 		if up.offset > before {
-			broken, pause = 0, 100*time.Millisecond
+			p = newPauses()
 		}
 	}
 }
 
-// passing tells whether an upload may go on after an error: the connection broke, the server restarts, or it still holds the connection of before.
-func passing(err error) bool {
+// resumes tells whether an upload may go on after an error: the connection broke, the server restarts, or it still holds the connection of before.
+func resumes(err error) bool {
 	if p := ProblemOf(err); p != nil && (p.Status == http.StatusLocked || p.Status == http.StatusConflict) {
 		return true
 	}
-	return err == nil || job.KindOf(err) == job.Unavailable
+	return err == nil || mayPass(err)
 }
 
 // upload is a file on its way.
@@ -76,7 +71,7 @@ type upload struct {
 
 // createUpload makes an upload and gives its path.
 func (c *Client) createUpload(ctx context.Context, f *ComputeSource) (string, error) {
-	r, err := c.request(ctx, http.MethodPost, uploadsPath, nil, nil)
+	r, err := c.request(context.WithValue(ctx, repeatKey{}, true), http.MethodPost, uploadsPath, nil, nil) // one that nobody uses is removed
 	if err != nil {
 		return "", err
 	}

@@ -175,6 +175,9 @@ func (c *Client) MarkReverted(ctx context.Context, id job.ID, m FlowMark) (Job, 
 // SubmitFlow creates a flow, which is a job. A file with mistakes is refused with all of them, by line and column. If there is a flow with the key
 // already, it is given.
 func (c *Client) SubmitFlow(ctx context.Context, o FlowOrder) (Job, error) {
+	if o.Key != "" {
+		ctx = context.WithValue(ctx, repeatKey{}, true)
+	}
 	return send[Job](ctx, c, http.MethodPost, "/api/flows", nil, o)
 }
 

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -32,15 +34,54 @@ type Submission struct {
 	Priority     *int     `json:"priority,omitempty"`
 }
 
-// Submit hands in a payload, streaming it, and gives the batch. The server has it when Submit returns: it survives a crash.
+// Submit hands in a payload, streaming it, and gives the batch. The server has it when Submit returns: it survives a
+// crash. A payload that is an io.Seeker is handed in again after broken connections, within Options.Outage; the
+// submission has a key, its own or a random one, so that it makes one batch however often it arrives.
 func (c *Client) Submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
+	from, ok := payload.(io.Seeker)
+	if !ok {
+		return c.submit(ctx, s, payload)
+	}
+	start, err := from.Seek(0, io.SeekCurrent)
+	if err != nil { // a pipe or a terminal
+		return c.submit(ctx, s, payload)
+	}
+	if s.Key == "" {
+		s.Key = rand.Text()
+	}
+	for p := newPauses(); ; {
+		j, err := c.submit(ctx, s, payload)
+		if err == nil || !passing(err) || unsent(err) && !c.met.Load() || ctx.Err() != nil {
+			return j, err
+		}
+		if stop := p.wait(ctx, c.outage, err); stop != nil {
+			return j, err
+		}
+		if _, err := from.Seek(start, io.SeekStart); err != nil {
+			return j, job.Errorf(job.Internal, "submit", "", "the payload: %w", err)
+		}
+	}
+}
+
+// passing reports whether a call may succeed later: the connection broke, or a proxy or the server asks to come again.
+func passing(err error) bool {
+	var later *laterError
+	return job.KindOf(err) == job.Unavailable && (ProblemOf(err) == nil || errors.As(err, &later))
+}
+
+// submit hands a payload in once.
+func (c *Client) submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
 	pipe, into := io.Pipe()
 	form := multipart.NewWriter(into)
+	wrote := make(chan struct{})
 	go func() {
-		err := writeForm(form, s, payload)
-		_ = into.CloseWithError(err)
+		defer close(wrote)
+		_ = into.CloseWithError(writeForm(form, s, payload))
 	}()
-	defer pipe.Close()
+	defer func() {
+		_ = pipe.Close()
+		<-wrote // nobody reads the payload any more
+	}()
 	r, err := c.request(ctx, http.MethodPost, "/api/ingest/submissions", nil, pipe)
 	if err != nil {
 		return Job{}, err

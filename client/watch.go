@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -21,32 +20,9 @@ type Update struct {
 }
 
 // Watch follows a job until it has ended, ctx ends or update says stop with an error. It begins with the history after entry seq and the
-// record, and connects again where it was if the connection breaks.
+// record, and connects again where it was if the connection breaks: for Options.Outage, if the server has answered before.
 func (c *Client) Watch(ctx context.Context, id job.ID, seq int64, update func(Update) error) error {
-	pause := 100 * time.Millisecond
-	for {
-		before := seq
-		done, err := c.follow(ctx, id, &seq, update)
-		if done || ctx.Err() != nil {
-			return err
-		}
-		if kind := job.KindOf(err); err != nil && kind != job.Unavailable {
-			return err
-		}
-		if seq > before {
-			pause = 100 * time.Millisecond
-		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return &job.Error{Op: "watch", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
-		case <-wait.C:
-		}
-		if pause *= 2; pause > 5*time.Second {
-			return err
-		}
-	}
+	return c.outlast(ctx, "watch", id, func() (passage, error) { return c.follow(ctx, id, &seq, update) })
 }
 
 // stopped marks an error that came from the caller's own function.
@@ -54,19 +30,20 @@ type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }
 
-// follow reads one connection to its end. done tells that there is nothing to connect again for.
-func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(Update) error) (done bool, err error) {
+// follow reads one connection to its end.
+func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(Update) error) (what passage, err error) {
 	r, err := c.request(ctx, http.MethodGet, jobPath(id, "/events"), nil, nil)
 	if err != nil {
-		return true, err
+		return passage{done: true}, err
 	}
 	r.Header.Set("Accept", "text/event-stream")
 	r.Header.Set("Last-Event-ID", strconv.FormatInt(*seq, 10))
-	answer, err := c.do(r)
+	answer, err := c.once(r)
 	if err != nil {
-		return false, err
+		return what, err
 	}
 	defer answer.Body.Close()
+	what.connected = true
 	ended := false
 	err = messages(answer.Body, func(name, data string) error {
 		u := Update{}
@@ -76,6 +53,7 @@ func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(
 			if err := json.Unmarshal([]byte(data), u.Event); err != nil {
 				return stopped{err}
 			}
+			what.news = what.news || u.Event.Seq > *seq
 			*seq = u.Event.Seq
 		case "job":
 			u.Job = &Job{}
@@ -92,15 +70,17 @@ func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(
 		return nil
 	})
 	if s := (stopped{}); errors.As(err, &s) {
-		return true, s.error
+		what.done = true
+		return what, s.error
 	}
 	if ended {
-		return true, nil
+		what.done = true
+		return what, nil
 	}
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return false, unreachable(r, err)
+	return what, unreachable(r, err)
 }
 
 // messages reads a stream of server-sent events (HTML standard, section 9.2) and calls each for every message.

@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Defaults of Options.
+const (
+	defaultPatience = 15 * time.Second
+	defaultOutage   = 5 * time.Minute
+)
+
+// unmet is how long streams try to reach a server that has not answered yet.
+const unmet = 10 * time.Second
+
+// laterError is an answer by which a server, or a proxy before it, asks to be called again.
+type laterError struct {
+	error
+	after time.Duration // at least; zero: it does not say
+}
+
+func (e *laterError) Unwrap() error { return e.error }
+
+// passingStatus reports whether an answer says that a later call may succeed: of a proxy whose server restarts,
+// or of a server that asks for a pause.
+func passingStatus(answer *http.Response) bool {
+	switch answer.StatusCode {
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return true
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		return answer.Header.Get("Retry-After") != "" || !isProblem(answer)
+	}
+	return false
+}
+
+// retryAfter reads the header Retry-After (RFC 9110, section 10.2.3), a number of seconds or a time.
+func retryAfter(answer *http.Response, now time.Time) time.Duration {
+	text := answer.Header.Get("Retry-After")
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(time.Duration(n)*time.Second, 0)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
+}
+
+// pauses are the waiting times between attempts: doubled from 100 ms to 5 s, and at least what the server asks for.
+type pauses struct {
+	next time.Duration
+	good time.Time // of the last success, or of the beginning
+}
+
+// firstPause is the first of them.
+const firstPause = 100 * time.Millisecond
+
+func newPauses() *pauses { return &pauses{next: firstPause, good: time.Now()} }
+
+// wait waits before the next attempt. It gives the error back when the time within which attempts are made is over,
+// or ctx ends.
+func (p *pauses) wait(ctx context.Context, within time.Duration, err error) error {
+	pause := p.next
+	p.next = min(2*p.next, 5*time.Second)
+	var later *laterError
+	if errors.As(err, &later) {
+		pause = max(pause, later.after)
+	}
+	if time.Since(p.good)+pause > within {
+		return err
+	}
+	if ended := rest(ctx, pause); ended != nil {
+		return ended
+	}
+	return nil
+}
+
+// unsent reports whether a request did not reach a server at all.
+func unsent(err error) bool {
+	var dial *unsentError
+	return errors.As(err, &dial)
+}
+
+// unsentError marks the error of a connection that was not made.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// repeatable reports whether a request may be sent twice, although the first may have been done.
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut:
+		return true
+	}
+	return r.Header.Get("Idempotency-Key") != "" || r.Context().Value(repeatKey{}) != nil
+}
+
+// repeatKey marks the context of a POST that does no harm when it is done twice.
+type repeatKey struct{}
+
+// mayPass reports whether an error may pass by itself soon. A full disk needs a person.
+func mayPass(err error) bool {
+	p := ProblemOf(err)
+	return job.KindOf(err) == job.Unavailable && (p == nil || p.Status != http.StatusInsufficientStorage)
+}
+
+// again reports whether a request that ended with an error may be sent once more.
+func (c *Client) again(r *http.Request, err error) bool {
+	var later *laterError
+	switch {
+	case r.Context().Err() != nil, job.KindOf(err) != job.Unavailable:
+		return false
+	case r.Body != nil && r.Body != http.NoBody && r.GetBody == nil:
+		return false
+	case unsent(err):
+		return c.met.Load() // one that has answered restarts; one that never has is not there
+	case !repeatable(r):
+		return false
+	}
+	return errors.As(err, &later) || ProblemOf(err) == nil // the connection broke
+}
+
+// insist does a request, and does it again after errors that may pass, if it may be done twice: within
+// Options.Patience. use reads the answer, whose
+// body it closes unless it keeps it.
+func (c *Client) insist(r *http.Request, use func(*http.Response) error) error {
+	p := newPauses()
+	for {
+		answer, err := c.once(r)
+		if err == nil {
+			err = use(answer)
+		}
+		if err == nil || !c.again(r, err) {
+			return err
+		}
+		if stop := p.wait(r.Context(), c.patience, err); stop != nil {
+			return err
+		}
+		r = r.Clone(r.Context())
+		if r.GetBody != nil {
+			if r.Body, err = r.GetBody(); err != nil {
+				return job.Errorf(job.Internal, "request", "", "%w", err)
+			}
+		}
+	}
+}
+
+// passage is how one connection of a stream went.
+type passage struct {
+	done      bool // there is nothing to connect again for
+	connected bool
+	news      bool // something came that was not known before
+}
+
+// outlast calls a stream until it is done or its error is final, and connects again after breaks: within
+// Options.Outage after the last one that went
+// well, and for 10 s if there was none.
+func (c *Client) outlast(ctx context.Context, op string, id job.ID, follow func() (passage, error)) error {
+	p, connected := newPauses(), false
+	for {
+		what, err := follow()
+		switch {
+		case what.done:
+			return err
+		case ctx.Err() != nil:
+			return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+		case err != nil && !mayPass(err):
+			return err
+		}
+		if what.connected {
+			p.good, connected = time.Now(), true
+		}
+		if what.news {
+			p.next = firstPause
+		}
+		within := unmet
+		if connected || c.met.Load() {
+			within = c.outage
+		}
+		if err == nil {
+			err = job.Errorf(job.Unavailable, op, id, "the stream ended")
+		}
+		if stop := p.wait(ctx, within, err); stop != nil {
+			if ctx.Err() != nil {
+				return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+			}
+			return fmt.Errorf("%w (tried for %s)", err, within)
+		}
+	}
+}
