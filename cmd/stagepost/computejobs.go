@@ -58,6 +58,7 @@ place in the queue of its service. With --watch the list is drawn again every tw
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
+			f.all = f.all || !watch && c.wantsAll(cmd)
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -91,7 +92,7 @@ place in the queue of its service. With --watch the list is drawn again every tw
 	fl.StringVar(&f.Name, "name", "", "only with this name")
 	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
 	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
-	fl.IntVar(&f.Limit, "limit", 50, "at most so many, up to 1000")
+	fl.IntVar(&f.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	fl.BoolVar(&f.all, "all", false, "all of them, page by page")
 	fl.BoolVar(&watch, "watch", false, "draw the list again and again")
 	c.complete(cmd, "outcome", "ok", "failed", "cancelled")
@@ -152,7 +153,7 @@ func (c *cli) printCompute(jobs []client.ComputeJob, more bool) error {
 	}
 	err := c.out.table([]string{"NUMBER", "ID", "SERVICE", "USER", "STATE", "WHY", "AGE", "RUNTIME", "EXIT"}, rows)
 	if more && c.out.mode == modeTable {
-		c.out.line("... and more: --all, or a filter")
+		c.out.line("%s", shownOf(len(rows)))
 	}
 	return err
 }

@@ -33,7 +33,7 @@ func (c *cli) files() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if all {
+			if all = all || c.wantsAll(cmd); all {
 				limit = 1000
 			}
 			list, err := api.JobFiles(ctx, job.ID(args[0]), "", limit)
@@ -49,7 +49,7 @@ func (c *cli) files() *cobra.Command {
 			return c.printFiles(&list)
 		},
 	}
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, up to 1000")
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, up to 1000; without it a pipe and -o json get all")
 	cmd.Flags().BoolVar(&all, "all", false, "all of them, page by page")
 	return cmd
 }
@@ -79,7 +79,7 @@ func (c *cli) printFiles(list *client.JobFiles) error {
 		return err
 	}
 	if list.Next != "" {
-		c.note("... and more; --all gives everything")
+		c.note("%s", shownOf(len(rows)))
 	}
 	if list.Note != "" {
 		c.note("%s", clean(list.Note))

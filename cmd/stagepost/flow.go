@@ -98,7 +98,7 @@ func (c *cli) flowList(o *flowFlags) *cobra.Command {
 		Example: "  stagepost flow list --state SUSPENDED\n  stagepost flow list --open",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.kinds = []string{string(client.FlowKind)}
+			f.kinds, f.all = []string{string(client.FlowKind)}, f.all || c.wantsAll(cmd)
 			q, err := f.query()
 			if err != nil {
 				return err

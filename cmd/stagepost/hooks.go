@@ -34,7 +34,7 @@ notifications in any order.`,
 				return err
 			}
 			q.Job = job.ID(of)
-			if all {
+			if all = all || c.wantsAll(cmd); all {
 				q.Limit = 1000
 			}
 			hooks := []client.Hook{}
@@ -54,7 +54,7 @@ notifications in any order.`,
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
 	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	c.completeNames(cmd)
 	c.complete(cmd, "status", "pending", "delivered", "given-up")
@@ -77,7 +77,7 @@ func (c *cli) printHooks(hooks []client.Hook, more bool) error {
 	}
 	err := c.out.table([]string{"KEY", "TYPE", "HOST", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
 	if more && c.out.mode == modeTable {
-		c.out.line("... and more: --all, or a filter")
+		c.out.line("%s", shownOf(len(rows)))
 	}
 	return err
 }

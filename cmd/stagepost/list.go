@@ -34,6 +34,7 @@ func (c *cli) list() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
+			f.all = f.all || c.wantsAll(cmd)
 			q, err := f.query()
 			if err != nil {
 				return err
@@ -48,6 +49,17 @@ func (c *cli) list() *cobra.Command {
 	f.bind(cmd)
 	c.completeNames(cmd)
 	return cmd
+}
+
+// wantsAll reports whether a list is printed as a whole although nobody asked for all: a program reads it, and no
+// limit was given.
+func (c *cli) wantsAll(cmd *cobra.Command) bool {
+	return c.out.mode != modeTable && !cmd.Flags().Changed("limit")
+}
+
+// shownOf is the last line of a table that does not have all rows.
+func shownOf(n int) string {
+	return strconv.Itoa(n) + " shown, and more exist: --all shows all, --limit N up to 1000"
 }
 
 // listAll prints one page of jobs, or all pages.
@@ -86,7 +98,7 @@ func (f *filter) bind(cmd *cobra.Command) {
 	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
 	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
 	fl.BoolVar(&f.oldest, "oldest", false, "oldest first")
-	fl.IntVar(&f.limit, "limit", 50, "at most so many, up to 1000")
+	fl.IntVar(&f.limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	fl.BoolVar(&f.all, "all", false, "all of them, page by page")
 }
 
@@ -132,7 +144,7 @@ func (c *cli) printJobs(jobs []job.Job, more bool) error {
 	}
 	err := c.out.table([]string{"ID", "KIND", "STATE", "OUTCOME", "PRIO", "GROUP", "OWNER", "AGE", "CHANGED", "MESSAGE"}, rows)
 	if more && c.out.mode == modeTable {
-		c.out.line("... and more: --all, or a filter")
+		c.out.line("%s", shownOf(len(rows)))
 	}
 	return err
 }

@@ -31,7 +31,7 @@ is refused for good, or too often, is given up.`,
 				return err
 			}
 			q.Job = job.ID(of)
-			if all {
+			if all = all || c.wantsAll(cmd); all {
 				q.Limit = 1000
 			}
 			messages := []job.Message{}
@@ -52,7 +52,7 @@ is refused for good, or too often, is given up.`,
 	f.StringVar(&of, "job", "", "only of this batch or job")
 	f.StringVar(&q.Topic, "topic", "", "only of this topic: mail, webhook, compute-callback")
 	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	c.complete(cmd, "status", "pending", "delivered", "given-up")
 	c.complete(cmd, "topic", "mail", "webhook", "compute-callback")
@@ -76,7 +76,7 @@ func (c *cli) printOutbox(messages []job.Message, more bool) error {
 	}
 	err := c.out.table([]string{"KEY", "TOPIC", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
 	if more && c.out.mode == modeTable {
-		c.out.line("... and more: --all, or a filter")
+		c.out.line("%s", shownOf(len(rows)))
 	}
 	return err
 }

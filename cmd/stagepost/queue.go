@@ -103,7 +103,7 @@ func (c *cli) queueBatches(ctx context.Context, api *client.Client, q client.Que
 			return err
 		}
 		batches = append(batches, page.Batches...)
-		if more = page.Next != ""; !more || !q.All {
+		if more = page.Next != ""; !more || !q.All && c.out.mode == modeTable {
 			break
 		}
 		q.After = page.Next

@@ -38,12 +38,18 @@ In a pipe a line begins with job or message.`,
 			if err != nil {
 				return err
 			}
+			if c.wantsAll(cmd) {
+				q.Limit = 1000
+			}
 			q.Kind = job.Kind(kind)
 			s, err := api.Stuck(ctx, q)
 			if err != nil {
 				return err
 			}
 			if c.out.mode == modeJSON {
+				if s.Found > len(s.Stuck) {
+					c.note("%d more are stuck; --kind selects", s.Found-len(s.Stuck))
+				}
 				return c.out.json(s)
 			}
 			return c.printStuck(&s)
@@ -52,7 +58,7 @@ In a pipe a line begins with job or message.`,
 	f := cmd.Flags()
 	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
 	f.Float64Var(&q.Factor, "factor", 1, "how many times the usual is too long")
-	f.IntVar(&q.Limit, "limit", 100, "at most so many, up to 1000")
+	f.IntVar(&q.Limit, "limit", 100, "at most so many, up to 1000; without it a pipe and -o json get 1000")
 	c.completeNames(cmd)
 	return cmd
 }

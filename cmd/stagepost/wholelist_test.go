@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// rowsOf serves 264 rows of a list page by page, 50 at a time unless the request names a limit.
+func rowsOf(name string, numbered bool) http.HandlerFunc {
+	const all = 264
+	return func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		limit, at := 50, 0
+		if text := q.Get("limit"); text != "" {
+			limit, _ = strconv.Atoi(text)
+		}
+		limit = min(limit, 100) // a server may give fewer than it was asked for
+		at, _ = strconv.Atoi(q.Get("after") + q.Get("before"))
+		rows := []map[string]any{}
+		for i := at; i < min(at+limit, all); i++ {
+			id := fmt.Sprintf("row-%03d", i)
+			row := map[string]any{"id": id, "key": id, "path": id, "batch": map[string]any{"id": id}}
+			if name == "stuck" || name == "entries" {
+				row["job"] = id
+			}
+			rows = append(rows, row)
+		}
+		page := map[string]any{name: rows, "found": all}
+		if next := at + limit; next < all && numbered {
+			page["next"] = next
+		} else if next < all {
+			page["next"] = strconv.Itoa(next)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(page)
+	}
+}
+
+// listing are the commands that list page by page, and what the server answers to them.
+var listing = map[string]struct {
+	args, route, name string
+	numbered          bool
+}{
+	"stagepost list":      {"list", "/api/jobs", "jobs", false},
+	"stagepost flow list": {"flow list", "/api/jobs", "jobs", false},
+	"stagepost jobs":      {"jobs", "/api/compute/jobs", "jobs", false},
+	"stagepost hooks":     {"hooks", "/api/hooks", "hooks", true},
+	"stagepost outbox":    {"outbox", "/api/outbox", "messages", true},
+	"stagepost files":     {"files ing_1", "/api/ingest/jobs/ing_1/files", "files", false},
+}
+
+// TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a
+// terminal shows how many rows are missing. Every command that pages is named in listing.
+func TestListsInAPipeAreWhole(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if f := cmd.Flags().Lookup("limit"); f != nil && f.Value.Type() == "int" && cmd.Name() != "stuck" { // stuck has one page
+			if _, ok := listing[cmd.CommandPath()]; !ok {
+				t.Errorf("%s lists, and is missing here", cmd.CommandPath())
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk((&cli{out: newPrinter(new(bytes.Buffer)), err: newPrinter(new(bytes.Buffer)), settings: newSettings()}).root())
+	for path, l := range listing {
+		t.Run(path, func(t *testing.T) {
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET "+l.route, rowsOf(l.name, l.numbered))
+			web := httptest.NewServer(mux)
+			t.Cleanup(web.Close)
+			for more, want := range map[string]int{"": 264, "-o json": 264, "--all": 264, "--limit 7": 7, "--limit 7 -o json": 7, "--limit 50 -o table": 50} {
+				var out, errs bytes.Buffer
+				args := strings.Fields(l.args + " --server " + web.URL + " " + more)
+				if code := run(args, strings.NewReader(""), &out, &errs); code != 0 {
+					t.Fatalf("%v: exit code %d: %s", args, code, &errs)
+				}
+				seen := 0
+				for i := range 264 {
+					if strings.Contains(out.String(), fmt.Sprintf("row-%03d", i)) {
+						seen++
+					}
+				}
+				if seen != want {
+					t.Errorf("%q gives %d rows, want %d", more, seen, want)
+				}
+				hint := strings.Contains(out.String()+errs.String(), "50 shown, and more exist: --all")
+				if table := strings.Contains(more, "table"); hint != table {
+					t.Errorf("%q: it says that there are more: %t", more, hint)
+				}
+			}
+		})
+	}
+}
