@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -250,6 +251,31 @@ func TestPausesBetweenAttempts(t *testing.T) {
 			t.Errorf("got %v after %d requests and %s", err, len(l.sent), time.Since(began))
 		}
 	})
+}
+
+// TestEndsWhileItWaits: the end of the context is the error, with its cause, and not the answer before it.
+func TestEndsWhileItWaits(t *testing.T) {
+	late := errors.New("late")
+	for name, call := range map[string]func(context.Context, *client.Client) error{
+		"read": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Job(ctx, "let_1")
+			return err
+		},
+		"watch": func(ctx context.Context, c *client.Client) error {
+			return c.Watch(ctx, "let_1", 0, func(client.Update) error { return nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+				defer cancel()
+				api, _ := over(t, client.Options{}, page(502))
+				if err := call(ctx, api); !errors.Is(err, late) || job.KindOf(err) != job.Unavailable {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
 }
 
 const stream = "text/event-stream"

@@ -139,7 +139,7 @@ func (c *Client) insist(r *http.Request, use func(*http.Response) error) error {
 		if err == nil || !c.again(r, err) {
 			return err
 		}
-		if stop := p.wait(r.Context(), c.patience, err); stop != nil {
+		if err := p.wait(r.Context(), c.patience, err); err != nil {
 			return err
 		}
 		r = r.Clone(r.Context())
@@ -169,7 +169,7 @@ func (c *Client) outlast(ctx context.Context, op string, id job.ID, follow func(
 		case what.done:
 			return err
 		case ctx.Err() != nil:
-			return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+			return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: context.Cause(ctx)}
 		case err != nil && !mayPass(err):
 			return err
 		}
@@ -188,7 +188,7 @@ func (c *Client) outlast(ctx context.Context, op string, id job.ID, follow func(
 		}
 		if stop := p.wait(ctx, within, err); stop != nil {
 			if ctx.Err() != nil {
-				return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: ctx.Err()}
+				return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: context.Cause(ctx)}
 			}
 			return fmt.Errorf("%w (tried for %s)", err, within)
 		}
