@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -45,4 +47,49 @@ func (e *Engine) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, 
 		}
 	}
 	return nil
+}
+
+// whyThen answers for a past moment from the history.
+func (e *Engine) whyThen(ctx context.Context, w *Work, j job.Job, at time.Time) (Explanation, error) {
+	history, err := e.store.History(ctx, j.ID, 0, 0)
+	if err != nil {
+		return Explanation{}, err
+	}
+	n := 0
+	var taken []lifecycle.Taken
+	for n < len(history) && !history[n].At.After(at) {
+		if n > 0 {
+			taken = append(taken, lifecycle.Taken{Event: history[n].Event, By: history[n].By})
+		}
+		n++
+	}
+	if n == 0 {
+		return Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s", j.Created.UTC().Format(time.RFC3339))
+	}
+	p, err := w.Life.Replay(taken)
+	if err != nil {
+		return Explanation{}, job.Errorf(job.Internal, "why", j.ID, "replay: %w", err)
+	}
+	x := Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: Exits(w.Life, p)}
+	if err := e.heldThen(ctx, j, p, &x); err != nil {
+		return x, err
+	}
+	last := history[n-1]
+	if w.Life.Ended(p.State) {
+		x.Chain = causes(w.Life, history[:n])
+	}
+	b := Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
+	if last.Note != "" {
+		b.Sentence += " (" + last.Note + ")"
+	}
+	if b.Code == "" {
+		b.Code = string(last.Event)
+	}
+	if n < len(history) {
+		next := history[n]
+		b.Until, b.Holder = next.At, next.Actor
+		b.Sentence += fmt.Sprintf("; %s by %s moved it to %s", next.Event, next.By, next.To)
+	}
+	x.Blockers = append(x.Blockers, b)
+	return x, nil
 }
