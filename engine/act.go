@@ -80,8 +80,8 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 	return e.one(ctx, c)
 }
 
-// SetPriority moves a job in its queue at once, whoever works on it. It stands in the history like any event. version is that of the record the
-// person saw; 0: whatever it is now.
+// SetPriority moves a job in its queue at once, whoever works on it. It stands in the history like any event. A job that waits for a person because its
+// attempts are used up ([CauseAttempts]) has them again and is due. version is that of the record the person saw; 0: whatever it is now.
 func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)
@@ -112,5 +112,9 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 	}
 	c.Version, c.Seen, c.Actor, c.Note, c.Keep = j.Version, version, actor, note, true
 	c.Set.Priority = &p
+	if exhausted(&j) {
+		zero, empty := 0, ""
+		c.Set.Due, c.Set.Attempts, c.Set.Cause, c.Set.Message = &time.Time{}, &zero, &empty, &empty
+	}
 	return e.one(ctx, c)
 }

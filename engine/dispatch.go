@@ -219,7 +219,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	if o.verdict == waits && r.hands.listening() {
 		c.Version = r.job.Version // what it waits for may have been told since it looked
 	}
-	if c.Set.Due != nil && !c.Set.Due.IsZero() {
+	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(never) {
 		defer e.alarm(*c.Set.Due)
 	}
 	j, err := e.commit(context.WithoutCancel(ctx), r, c)

@@ -98,6 +98,9 @@ func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending Ending, to
 		a.Cause = *c.Set.Cause
 	}
 	e.meter.Attempted(a)
+	if a.Ending == BackedUp {
+		e.log.Warn("attempt failed", "job", j.ID, "state", j.State, "attempt", next.Attempts, "due", next.Due, "error", c.Note)
+	}
 	if c.Chain != nil && next.Worker == c.Chain.Worker && next.Epoch > j.Epoch {
 		e.meter.Claimed(Claimed{Kind: next.Kind, State: next.State, Chain: true})
 	}

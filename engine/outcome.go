@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
@@ -69,6 +70,7 @@ const (
 	CausePoison   = "poison"    // its workers died without a word, again and again
 	CausePanic    = "panic"     // the step is defective
 	CauseTimeout  = "timeout"   // the state or the job took too long
+	CauseAttempts = "attempts"  // its attempts failed where there is no failure exit: it waits for a person
 	CauseChildren = "children"  // waits for the jobs of the batch
 	CauseError    = "error"     // an error that says no more of itself
 	CauseNetwork  = "network"   //
@@ -166,7 +168,8 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	return failure(w, j, o, now)
 }
 
-// failure takes the state's failure exit.
+// failure takes the state's failure exit. Where there is none, a state that endures is tried again; any other job waits until a person releases it, so that no
+// step runs without end.
 func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error) {
 	for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
 		e, ok := w.Life.Choose(j.Position, lifecycle.Fail, by)
@@ -177,8 +180,14 @@ func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error)
 		explain(&c, o)
 		return c, err
 	}
-	n := j.Attempts + 1 // it endures: there is no exit to take
-	c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(w.policy(j.State).Backoff.Pause(n, 0.5)))
+	n := j.Attempts + 1 // there is no exit to take
+	stage, _ := w.Life.Stage(j.State)
+	due := now.Add(w.policy(j.State).Backoff.Pause(n, 0.5))
+	if stage.Endures == "" { // a person ends that: see [Engine.SetPriority]
+		due = never
+		o = &outcome{verdict: o.verdict, cause: CauseAttempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.policy(j.State).MaxAttempts, j.State, o.Error())}
+	}
+	c, err := stay(w, j, lifecycle.Backoff, o, now, due)
 	c.Set.Attempts = &n
 	return c, err
 }

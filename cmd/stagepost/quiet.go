@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -11,6 +13,9 @@ import (
 
 // quietFor is how long a message about a full disk is not logged again.
 const quietFor = time.Minute
+
+// noSpace is how the operating system states a full disk, in messages that are kept as text.
+var noSpace = syscall.ENOSPC.Error()
 
 // quiet is a log handler that writes a message about a full disk once a minute. While a disk is full, every claim, sweep, request
 // and job says the same.
@@ -35,7 +40,7 @@ func (q *quiet) Handle(ctx context.Context, r slog.Record) error {
 	full := false
 	r.Attrs(func(a slog.Attr) bool {
 		err, is := a.Value.Any().(error)
-		full = is && job.IsFull(err)
+		full = is && job.IsFull(err) || a.Value.Kind() == slog.KindString && strings.Contains(a.Value.String(), noSpace)
 		return !full
 	})
 	if full {

@@ -1,0 +1,105 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestNoFailureExitIsBounded: where a state has no failure exit, a step that fails is not tried without end. After its attempts the job waits for
+// a person, why names the reason and the command, and the command ends the wait. Each failed attempt is logged. Control: a state that endures is
+// tried on.
+func TestNoFailureExitIsBounded(t *testing.T) {
+	pass := func(context.Context, *engine.Run) error { return nil }
+	for _, c := range []struct {
+		name  string
+		step  error
+		tries int
+	}{
+		{"temporary", engine.Retry(errBroken), 3},
+		{"permanent", engine.Fail("digest", errBroken), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tries, broken := 0, true
+				var log bytes.Buffer
+				w := start(t, mem.New(), engine.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, engine.Work{
+					Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxAttempts: 3},
+					Steps: map[lc.State]engine.Step{"Cleaning": pass, "Shut": func(context.Context, *engine.Run) error {
+						if tries++; broken {
+							return c.step
+						}
+						return nil
+					}},
+				})
+				defer w.stop()
+				id := w.post(engine.Order{Kind: "test.vault"}).ID
+				time.Sleep(24 * time.Hour)
+				synctest.Wait()
+				if tries != c.tries {
+					t.Errorf("it was tried %d times in a day, want %d", tries, c.tries)
+				}
+				if n := strings.Count(log.String(), "attempt failed"); n != c.tries {
+					t.Errorf("%d failed attempts are logged, want %d:\n%s", n, c.tries, log.String())
+				}
+				x, err := w.Why(t.Context(), id, time.Time{})
+				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CauseAttempts ||
+					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) || !strings.Contains(x.Blockers[0].Remedy, "stagepost priority "+string(id)) {
+					t.Errorf("why: %+v, %v", x.Blockers, err)
+				}
+				broken = false
+				if _, err := w.SetPriority(t.Context(), id, 0, 50, "ann", "the disk is back"); err != nil {
+					t.Fatal(err)
+				}
+				if j := w.end(id); j.State != "Clean" {
+					t.Errorf("it ended as %s", j.State)
+				}
+				w.verify(id)
+			})
+		})
+	}
+	t.Run("control: it endures", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			tries := 0
+			w := start(t, mem.New(), engine.Options{}, engine.Work{
+				Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxAttempts: 3},
+				Steps: map[lc.State]engine.Step{"Shut": pass, "Cleaning": func(context.Context, *engine.Run) error {
+					tries++
+					return errBroken
+				}},
+			})
+			defer w.stop()
+			id := w.post(engine.Order{Kind: "test.vault"}).ID
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if j := w.get(id); tries < 10 || j.Ended || j.Cause == engine.CauseAttempts {
+				t.Errorf("%d tries, %s, cause %q", tries, j.State, j.Cause)
+			}
+		})
+	})
+	t.Run("control: a priority releases no other wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
+				return engine.Wait(engine.Blocker{Code: "snow", Until: time.Now().Add(time.Hour), Sentence: "the road is shut"})
+			}}))
+			defer w.stop()
+			id := w.post(engine.Order{}).ID
+			wait, err := w.Await(t.Context(), id, func(j *job.Job) bool { return j.Cause == "snow" && !j.Claimed() })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if j, err := w.SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil || !j.Due.Equal(wait.Due) || j.Cause != "snow" {
+				t.Errorf("due %s, cause %q, %v", j.Due, j.Cause, err)
+			}
+		})
+	})
+}
