@@ -63,7 +63,12 @@ func executable() string {
 // newFake gives a fake and options for it.
 func newFake(t *testing.T) (*fakeSlurm, Options) {
 	t.Helper()
-	f := &fakeSlurm{t.TempDir()}
+	dir, err := os.MkdirTemp("", "stagepost-fake-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a tool that was ended with its executor may still write its state
+	f := &fakeSlurm{dir}
 	for _, name := range tools {
 		if err := os.Symlink(executable(), filepath.Join(f.dir, name)); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -20,17 +23,35 @@ var (
 	given atomic.Uint32
 )
 
-// Address gives an address of this machine that nobody listens on, and that stays free until the caller listens on it.
+// Address gives an address of this machine that nobody listens on, and that stays free until the caller listens on it. No other process
+// that tests gets it until the test has ended.
 func Address(t testing.TB) string {
 	t.Helper()
+	dir := filepath.Join(os.TempDir(), "stagepost-test-ports")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for range ports {
-		address := fmt.Sprintf("127.0.0.1:%d", firstPort+(begin+given.Add(1))%ports)
-		if l, err := net.Listen("tcp", address); err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return address
+		port := firstPort + (begin+given.Add(1))%ports
+		lock, err := os.OpenFile(filepath.Join(dir, fmt.Sprint(port)), os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			_ = lock.Close()
+			continue
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			_ = lock.Close()
+			continue
+		}
+		t.Cleanup(func() { _ = lock.Close() })
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
 	}
 	t.Fatal("no port is free")
 	return ""
