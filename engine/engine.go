@@ -226,6 +226,30 @@ func (e *Engine) Clock() Clock { return e.clock }
 // Name is the worker name under which this engine claims.
 func (e *Engine) Name() string { return e.name }
 
+// begin does what comes before the first claim. On a full disk it waits until there is space.
+func (e *Engine) begin(ctx context.Context) error {
+	for _, first := range []func(context.Context) error{e.reanchor, e.reclaim, e.keepClock} {
+		for {
+			err := first(ctx)
+			if err == nil {
+				break
+			}
+			if !job.IsFull(err) || ctx.Err() != nil {
+				return err
+			}
+			e.log.Warn("the engine begins when the store accepts writes", "error", err)
+			again := time.NewTimer(e.options.Sweep)
+			select {
+			case <-ctx.Done():
+				again.Stop()
+				return err
+			case <-again.C:
+			}
+		}
+	}
+	return nil
+}
+
 // Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back with the event yield. The only error is that of a store
 // that is down at the beginning.
 func (e *Engine) Run(ctx context.Context) error {
@@ -234,13 +258,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	watch, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer unwatch()
 	e.store.Watch(watch, e.hear)
-	for _, first := range []func(context.Context) error{e.reanchor, e.reclaim, e.keepClock} {
-		if err := first(ctx); err != nil {
-			if ctx.Err() != nil { // it was stopped before it began
-				return nil
-			}
-			return err
+	if err := e.begin(ctx); err != nil {
+		if ctx.Err() != nil { // it was stopped before it began
+			return nil
 		}
+		return err
 	}
 	e.mu.Lock()
 	e.work, e.open, e.stopping = work, true, make(chan struct{})

@@ -177,9 +177,13 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	for { // the store tries four times a second whether there is space
-		if _, err := w.c.Health(t.Context()); err == nil {
+	for wait := time.Now().Add(2 * time.Minute); ; { // the store tries four times a second whether there is space
+		_, err := w.c.Health(t.Context())
+		if err == nil {
 			break
+		}
+		if time.Now().After(wait) {
+			t.Fatalf("with space again: %v\n%s", err, w.log.String())
 		}
 	}
 	if _, err := w.c.Release(t.Context(), job.Scope{Kind: ingest.BatchKind}, "ann", "there is space"); err != nil {
