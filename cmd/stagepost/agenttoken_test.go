@@ -45,7 +45,7 @@ func TestTokenIsKeptFromJobs(t *testing.T) {
 	}
 }
 
-// TestAgentsAreConfined: an agent that was told nothing has a sandbox, or does not start. SANDBOX and --sandbox say otherwise.
+// TestAgentsAreConfined: an agent without settings has a sandbox, or does not start. SANDBOX and --sandbox say otherwise.
 func TestAgentsAreConfined(t *testing.T) {
 	for want, c := range map[string]struct{ variable, flag string }{
 		sandbox.Require: {}, sandbox.None: {variable: sandbox.None}, sandbox.Bwrap: {variable: sandbox.None, flag: sandbox.Bwrap},

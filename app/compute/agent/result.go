@@ -107,7 +107,7 @@ func contents(s *Spec, h *held) collect.Options {
 	return o
 }
 
-// steadyOf reads a file up to the length that it has now. Whoever opened it closes it, afterwards.
+// steadyOf reads a file up to the length that it has now. The caller closes it afterwards.
 func steadyOf(f *os.File) (io.ReadCloser, error) {
 	if f == nil {
 		return nil, fs.ErrNotExist
