@@ -33,7 +33,7 @@ SlurmdPidFile=%s/slurmd.pid
 SlurmctldLogFile=%s/slurmctld.log
 SlurmdLogFile=%s/slurmd.log
 SlurmdParameters=config_overrides
-ProctrackType=proctrack/linuxproc
+ProctrackType=%s
 TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
@@ -51,6 +51,11 @@ NodeName=localhost NodeAddr=127.0.0.1 CPUs=4 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=localhost Default=YES MaxTime=60 DefMemPerCPU=50 OverSubscribe=NO State=UP
 `
 
+// cgroupConf is for proctrack/cgroup alone.
+const cgroupConf = `CgroupPlugin=autodetect
+IgnoreSystemd=yes
+`
+
 // cluster is a Slurm that runs.
 type cluster struct {
 	t    *testing.T
@@ -60,8 +65,14 @@ type cluster struct {
 	port [2]int
 }
 
+// The ways in which Slurm finds a job's processes.
+const (
+	byParents = "proctrack/linuxproc"
+	byCgroup  = "proctrack/cgroup"
+)
+
 // newCluster starts slurmctld and slurmd; they end with the test, and with its process.
-func newCluster(t *testing.T, minJobAge int) *cluster {
+func newCluster(t *testing.T, minJobAge int, proctrack string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, dir: t.TempDir()}
 	c.conf = filepath.Join(c.dir, "slurm.conf")
@@ -79,8 +90,11 @@ func newCluster(t *testing.T, minJobAge int) *cluster {
 		l.Close()
 	}
 	d := c.dir
-	text := fmt.Sprintf(conf, c.port[0], c.port[1], u.Username, u.Username, d, d, d, d, d, d, minJobAge)
+	text := fmt.Sprintf(conf, c.port[0], c.port[1], u.Username, u.Username, d, d, d, d, d, d, proctrack, minJobAge)
 	if err := os.WriteFile(c.conf, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(d, "cgroup.conf"), []byte(cgroupConf), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"state", "spool"} {
@@ -90,6 +104,7 @@ func newCluster(t *testing.T, minJobAge int) *cluster {
 	}
 	c.startController()
 	t.Cleanup(func() { stop(c.ctld) })
+	t.Cleanup(func() { _ = os.Remove("/sys/fs/cgroup/freezer/slurm_localhost") }) // it stays behind, empty
 	node := c.start("slurmd", "-D", "-N", "localhost", "-f", c.conf)
 	t.Cleanup(func() { stop(node) })
 	c.until("the node is idle", func() bool { return strings.TrimSpace(c.try("sinfo", "-h", "-o", "%t")) == "idle" })

@@ -25,7 +25,7 @@ func TestCluster(t *testing.T) {
 		t.Log("a real Slurm is used with -slurm only")
 		return
 	}
-	c := newCluster(t, 300)
+	c := newCluster(t, 300, byParents)
 	o := options(filepath.Join(t.TempDir(), "shared dir's")) // quoting matters everywhere
 	o.Conf = c.conf
 	s := open(t, o)
@@ -35,7 +35,8 @@ func TestCluster(t *testing.T) {
 		run  func(t *testing.T, c *cluster, s *Slurm)
 	}{
 		{"endings", realEndings}, {"results", realResults}, {"environment", realEnvironment}, {"limits", realLimits}, {"waiting", realWaiting}, {"kill", realKill},
-		{"restart", realRestart}, {"step", realSteps}, {"twice", realTwice}, {"confined", realConfined}, {"refusal", realRefusal}, {"time limit of Slurm", timed}, {"controller", realController},
+		{"restart", realRestart}, {"step", realSteps}, {"twice", realTwice}, {"confined", realConfined}, {"refusal", realRefusal},
+		{"partition", realPartition}, {"disk", realDisk}, {"time limit of Slurm", timed}, {"controller", realController},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, c, s) })
 	}
