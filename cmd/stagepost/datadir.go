@@ -25,6 +25,7 @@ func durableData() []backup.Entry {
 		{Name: "inventory.db.before-*", How: backup.Left, What: "inventories before they were rebuilt", Reason: "the inventory is newer"},
 		{Name: "inventory-rebuilt*", How: backup.Left, What: "an inventory while it is rebuilt", Reason: "removed by the next `stagepost inventory rebuild`"},
 		{Name: "stagepost.yaml", How: backup.Linked, What: "the configuration file, if it is kept here"},
+		{Name: "tokens", How: backup.Linked, What: "the file of tokens, if it is kept here"},
 		{Name: "work", How: backup.Linked, What: "payloads as handed in, working files, reports"},
 		{Name: "access", How: backup.Linked, What: "plans of packages that can be fetched, and the key of their tokens"},
 		{Name: "flows", How: backup.Linked, What: "large values of flows"},

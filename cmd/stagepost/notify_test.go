@@ -295,7 +295,7 @@ func TestUnit(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"Type": "notify", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "PrivateTmp": "yes", "Restart": "on-failure", "DynamicUser": "yes",
-		"StateDirectory": "stagepost", "STAGEPOST_DATA": "/var/lib/stagepost", "CapabilityBoundingSet": "", "MemoryDenyWriteExecute": "yes",
+		"StateDirectory": "stagepost", "STAGEPOST_DATA": "/var/lib/stagepost", "STAGEPOST_TOKENS": "/var/lib/stagepost/tokens", "CapabilityBoundingSet": "", "MemoryDenyWriteExecute": "yes",
 	} {
 		if got, ok := values[name]; !ok || got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
