@@ -139,7 +139,7 @@ func (a *App) Works() []engine.Work {
 		Policies: map[lifecycle.State]engine.Policy{
 			Unknown: {Timeout: a.options.Lost}, Killing: {Timeout: a.options.Killing},
 		},
-		Patience: a.patience, Overdue: overdue, Accompany: calledOff, Announce: a.announceAll, Explain: a.explain,
+		Patience: a.patience, Overdue: overdue, Accompany: calledOff, Announce: a.announceAll, Explain: a.explain, Owes: a.owes,
 		Steps: map[lifecycle.State]engine.Step{
 			Queued: a.begin, Processing: a.send, Submitted: a.look, Prepared: a.look, Running: a.look, Unknown: a.look,
 			Retrieving: a.fetch, Killing: a.kill,

@@ -87,6 +87,13 @@ func (a *App) conclude(r *engine.Run, d *Data) error {
 	case d.Results.Files == 0 && a.original(d): // run.sh and what its trap wrote are among results of an original client
 		return failed(r, CauseResults, "it ended well, and its results came without a single file"+sentence(d.Results))
 	}
+	why, err := lacking(a.root, r.Job().ID, d.Results)
+	if err != nil {
+		return engine.Retry(err)
+	}
+	if why != "" {
+		return failed(r, CauseResults, "it ended well, and "+why)
+	}
 	r.SetMessage(d.Results.note(e.Note))
 	return engine.Go(Finish)
 }

@@ -17,6 +17,8 @@ func (c *cli) fsck() *cobra.Command {
 		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
 records, which are the only truth. The exit code is 1 if faults are left.
 
+It also looks for the results of every ended compute job whose files were not cleaned: they must be there in full length.
+
 It also compares the records of ingest jobs, the inventory and the storage locations: every version that one of them tells of must be in the others, made by the
 same job, with the same files in full length, and in each location alike. It reads no content: "stagepost fixity" does. Nothing of this is repaired here: an update
 of an object brings its locations to one state, and "stagepost inventory rebuild" makes the inventory anew.

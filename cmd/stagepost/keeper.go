@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
@@ -59,6 +60,9 @@ func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) 
 	if r.More > 0 {
 		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
 	}
+	if err == nil {
+		err = k.results(ctx, &c)
+	}
 	if err != nil || k.compare == nil {
 		return c, err
 	}
@@ -70,4 +74,15 @@ func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) 
 	}
 	c.Sound = c.Sound && len(stored.Faults) == 0
 	return c, err
+}
+
+// results compares the records of compute jobs with the results in the data directory.
+func (k *keeper) results(ctx context.Context, c *client.Checkup) error {
+	found, err := compute.Compare(ctx, k.store, k.dir)
+	c.Faults = append(c.Faults, found.Faults...)
+	if found.More > 0 {
+		c.Faults = append(c.Faults, fmt.Sprintf("and %d more about results of compute jobs", found.More))
+	}
+	c.Sound = c.Sound && len(found.Faults) == 0
+	return err
 }
