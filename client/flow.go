@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,10 +71,35 @@ type FlowOutline struct {
 	Priority int            `json:"priority,omitempty"`
 	Needs    []string       `json:"needs,omitempty"` // names of the values that it needs
 	Gives    []string       `json:"gives,omitempty"`
+	Signals  FlowSignals    `json:"signals,omitempty"` // that a task waits for
 	Pattern  string         `json:"pattern,omitempty"` // of a flow: linear, unordered, graph
 	Retry    *FlowOutline   `json:"retry,omitempty"`   // the retry controller of a flow
 	Items    []*FlowOutline `json:"items,omitempty"`   // of a flow
 	Links    []FlowLink     `json:"links,omitempty"`   // of a graph flow
+}
+
+// FlowSignals are signals by name, with what comes with them; null: anything.
+type FlowSignals map[string]*FlowForm
+
+// FlowForm is what a value looks like as JSON.
+type FlowForm struct {
+	JSON     string               `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
+	Go       string               `json:"go,omitempty"`   // the type in Go
+	Null     bool                 `json:"null,omitempty"` // null is a value of it
+	Bits     int                  `json:"bits,omitempty"` // of an integer
+	Unsigned bool                 `json:"unsigned,omitempty"`
+	Of       *FlowForm            `json:"of,omitempty"`     // of the elements of a list and the entries of an object
+	Fields   map[string]*FlowForm `json:"fields,omitempty"` // of an object
+}
+
+// Declared lists the signals that tasks of the flow wait for, sorted.
+func (o *FlowOutline) Declared() []string {
+	names := slices.Collect(maps.Keys(o.Signals))
+	for _, item := range o.Items {
+		names = append(names, item.Declared()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // FlowLink is a link of a graph flow: To waits for From. Both are places in Items.
@@ -156,6 +183,7 @@ type FlowSignal struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value,omitempty"` // missing: null
 	Actor string          `json:"actor,omitempty"` // who
+	Early bool            `json:"early,omitempty"` // accept a name that no task of the flow declares yet
 }
 
 // FlowMark is the body by which a person says that a task was rolled back by hand.

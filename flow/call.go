@@ -105,19 +105,25 @@ func (a *awaiting) Error() string {
 }
 
 // Await is what Execute returns to wait without holding a worker: for a signal to the flow, until a time, or for whichever comes first (an empty name: no signal; a
-// zero time: no end). Execute is called again then, with the same Key; it finds the signal with [Call.Signal]. The task stays RUNNING meanwhile. Revert cannot wait.
+// zero time: no end). The task declares the signal in [Task.Signals]. Execute is called again then, with the same Key; it finds the signal with
+// [Call.Signal]. The task stays RUNNING meanwhile. Revert cannot wait.
 func Await(signal string, until time.Time) error { return &awaiting{signal, until} }
 
-// Wait makes a task that waits for a signal to the flow; what comes with it is its result. If within is positive and the signal does not come in that time, the task fails
-// with [TypeTimeout].
+// Wait makes a task that waits for a signal to the flow; what comes with it, of any type, is its result ([Signal.Wait] is for one type). If within is positive
+// and the signal does not come in that time, the task fails with [TypeTimeout].
 func Wait(name, signal string, within time.Duration) *Task {
-	return &Task{Name: name, Execute: waitFor(signal, within)}
+	from := func(c *Call) (any, bool, error) {
+		v, ok := c.Signal(signal)
+		return v, ok, nil
+	}
+	return &Task{Name: name, Signals: []AnySignal{Signal[any](signal)}, Execute: waitFor(signal, within, from)}
 }
 
-func waitFor(signal string, within time.Duration) Do {
+// waitFor makes a Do that waits until from gives what came with a signal.
+func waitFor(signal string, within time.Duration, from func(*Call) (any, bool, error)) Do {
 	return waiting(within, func(c *Call, until time.Time) (any, error) {
-		if v, ok := c.Signal(signal); ok {
-			return v, nil
+		if v, ok, err := from(c); ok || err != nil {
+			return v, err
 		}
 		if !until.IsZero() && !c.Now().Before(until) {
 			return nil, failed(TypeTimeout, "the signal %s did not come within %s", signal, within)

@@ -274,7 +274,7 @@ func (r *Runner) open(done *[]*outcome) {
 			delete(r.active, p.done.atom)
 			*done = append(*done, p.done)
 		case p.signal != "":
-			r.inbox.add(p.signal, Signal{ID: p.id, Value: ValueOf(p.value)})
+			r.inbox.add(p.signal, KeptSignal{ID: p.id, Value: ValueOf(p.value)})
 			r.came = append(r.came, p.signal)
 		case p.moved && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt: // else it comes too late
 			r.moved(p)
@@ -320,12 +320,11 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 	}
 	var wait *awaiting
 	if !o.undo && errors.As(o.err, &wait) && rec.Kind == KindTask && o.fault == nil {
-		if (wait.signal != "" || !wait.until.IsZero()) && wait.until.Year() <= lastYear {
+		if o.err = r.plan.nodes[o.atom].awaits(wait); o.err == nil {
 			rec.Failure = nil // of an earlier attempt
 			r.pauseAt(o.atom, wait.until, wait.signal, Event{Within: Waits})
 			return
 		}
-		o.err = wrong(ErrInvalid, []string{rec.Name}, "%s waits for nothing: neither a signal nor a time before the year %d", rec.Name, lastYear+1)
 	}
 	if o.fault != nil {
 		r.fail(o.atom, o.fault)

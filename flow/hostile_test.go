@@ -415,8 +415,13 @@ func TestSignalsWakeWhoWaits(t *testing.T) {
 		items[i] = Wait(fmt.Sprint("t", i), fmt.Sprint("s", i/2), 0) // two for each
 	}
 	r := runner(t, Unordered("f", items...), Options{Storage: NewMemory()})
-	r.Signal("s0", 0)
-	r.Signal("s0", 1)
+	send := func(name string, v int) {
+		if err := r.Signal(name, v); err != nil {
+			t.Error(err)
+		}
+	}
+	send("s0", 0)
+	send("s0", 1)
 	for i := range n / 2 {
 		rest, err := r.Advance(t.Context())
 		if err != nil || rest == nil || len(rest.Atoms) != n-2*(i+1) {
@@ -428,8 +433,8 @@ func TestSignalsWakeWhoWaits(t *testing.T) {
 				t.Fatalf("the flow is %s with %v", r.State(), err)
 			}
 		}
-		r.Signal(fmt.Sprint("s", i+1), i)
-		if r.Signal(fmt.Sprint("s", i+1), -i); i == n/2-2 {
+		send(fmt.Sprint("s", i+1), i)
+		if send(fmt.Sprint("s", i+1), -i); i == n/2-2 {
 			break
 		}
 	}

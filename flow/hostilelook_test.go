@@ -49,7 +49,7 @@ func TestListenersCallBack(t *testing.T) {
 			if err := errors.Join(r.Load(context.Background()), r.Inject(context.Background(), Values{"v": 1})); err != nil {
 				t.Error(err)
 			}
-			r.Signal("s", e.Atom)
+			_ = r.SignalEarly("s", e.Atom)
 			if e.Atom == "t3" && e.New == Running {
 				r.Suspend()
 			}

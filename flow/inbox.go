@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Signal is a signal that a flow has and nobody has taken.
-type Signal struct {
+// KeptSignal is a signal that a flow has and nobody has taken.
+type KeptSignal struct {
 	ID    string // unique in the flow, also among those that were taken
 	Value Value
 }
@@ -14,14 +14,14 @@ type Signal struct {
 // inbox holds the signals of a flow: a queue for each name. A task that reads a signal reserves it; its result takes it.
 type inbox struct {
 	mu   sync.Mutex // guards the rest
-	open map[string][]Signal
+	open map[string][]KeptSignal
 	seen map[string]bool             // ids
 	by   map[int32]map[string]string // atom, name: the id that it reserved
 	held map[string]bool             // ids that are reserved
 }
 
-func newInbox(open map[string][]Signal) *inbox {
-	b := &inbox{open: map[string][]Signal{}, seen: map[string]bool{}, by: map[int32]map[string]string{}, held: map[string]bool{}}
+func newInbox(open map[string][]KeptSignal) *inbox {
+	b := &inbox{open: map[string][]KeptSignal{}, seen: map[string]bool{}, by: map[int32]map[string]string{}, held: map[string]bool{}}
 	for name, all := range open {
 		for _, s := range all {
 			b.add(name, s)
@@ -31,7 +31,7 @@ func newInbox(open map[string][]Signal) *inbox {
 }
 
 // add puts a signal at the end of its queue, once.
-func (b *inbox) add(name string, s Signal) {
+func (b *inbox) add(name string, s KeptSignal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.seen[s.ID] {
@@ -44,7 +44,7 @@ func (b *inbox) add(name string, s Signal) {
 func (b *inbox) has(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.ContainsFunc(b.open[name], func(s Signal) bool { return !b.held[s.ID] })
+	return slices.ContainsFunc(b.open[name], func(s KeptSignal) bool { return !b.held[s.ID] })
 }
 
 // read gives the first signal of a name, and reserves it for an atom if it is to take it.
@@ -71,7 +71,7 @@ func (b *inbox) take(atom int32) (ids []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, id := range b.by[atom] {
-		b.open[name] = slices.DeleteFunc(b.open[name], func(s Signal) bool { return s.ID == id })
+		b.open[name] = slices.DeleteFunc(b.open[name], func(s KeptSignal) bool { return s.ID == id })
 		delete(b.held, id)
 		ids = append(ids, id)
 	}

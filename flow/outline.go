@@ -13,6 +13,7 @@ type Outline struct {
 	Priority int            `json:"priority,omitempty"` // of an atom
 	Needs    []string       `json:"needs,omitempty"`    // see [Item]
 	Gives    []string       `json:"gives,omitempty"`
+	Signals  Declared       `json:"signals,omitempty"` // that a task declares
 	Pattern  Pattern        `json:"pattern,omitempty"` // of a flow
 	Retry    *Outline       `json:"retry,omitempty"`   // the retry controller of a flow
 	Items    []*Outline     `json:"items,omitempty"`   // of a flow, in the order of [Flow.Items]
@@ -39,7 +40,7 @@ func outline(item Item) *Outline {
 	f, ok := item.(*Flow)
 	if !ok {
 		t := item.(*Task) // compile knows nothing else
-		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(), Gives: t.Gives()}
+		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(), Gives: t.Gives(), Signals: t.declared()}
 	}
 	o := &Outline{Kind: KindFlow, Name: f.Name, Needs: f.Needs(), Gives: f.Gives(), Pattern: f.pattern}
 	if r := f.Retry; r != nil {
@@ -77,6 +78,19 @@ func (o *Outline) walk(within *Outline, visit func(part, within *Outline)) {
 	for _, item := range o.Items {
 		item.walk(o, visit)
 	}
+}
+
+// Declared gives the signals that tasks of the flow declare.
+func (o *Outline) Declared() Declared {
+	all := Declared{}
+	o.Walk(func(part, _ *Outline) {
+		for name, form := range part.Signals {
+			if has, there := all[name]; !there || has == nil {
+				all[name] = form
+			}
+		}
+	})
+	return all
 }
 
 // Atoms lists the names of the tasks and retry controllers in the order of Walk.

@@ -14,6 +14,8 @@ type plan struct {
 	atoms  []int32 // tasks and retry controllers, in order
 	byName map[string]int32
 	gives  map[string][]int32 // atoms that give a value, in order
+
+	signals Declared // by tasks
 }
 
 type nodeKind uint8
@@ -108,6 +110,9 @@ func compile(root Item) (*plan, error) {
 		return nil, err
 	}
 	if err := p.contradictory(); err != nil {
+		return nil, err
+	}
+	if err := p.declare(); err != nil {
 		return nil, err
 	}
 	return p, nil

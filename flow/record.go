@@ -57,11 +57,11 @@ type Record struct {
 
 // Snapshot is all that is stored of a flow.
 type Snapshot struct {
-	State    lifecycle.State     `json:"state"` // empty: PENDING
-	Atoms    []Record            `json:"atoms"` // in any order
-	Injected map[string]Value    `json:"injected,omitempty"`
-	Outline  *Outline            `json:"outline,omitempty"` // of the flow that made it; nil: it is not compared
-	Signals  map[string][]Signal `json:"signals,omitempty"` // by name, the oldest first
+	State    lifecycle.State         `json:"state"` // empty: PENDING
+	Atoms    []Record                `json:"atoms"` // in any order
+	Injected map[string]Value        `json:"injected,omitempty"`
+	Outline  *Outline                `json:"outline,omitempty"` // of the flow that made it; nil: it is not compared
+	Signals  map[string][]KeptSignal `json:"signals,omitempty"` // by name, the oldest first
 
 	// Live says that whoever left the flow in its state gave it up in order, or still has it: it need not be announced as RESUMING. Storage that is opened
 	// after a crash leaves it false.

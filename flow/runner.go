@@ -227,12 +227,21 @@ func (r *Runner) want(wish int32) {
 }
 
 // Signal sends a signal to the flow. Whoever awaits it goes on, now or when it comes to that. Signals of a name are a queue: each is taken once. With a Storage the
-// signal is not stored by this: storage that lasts has its own way for signals.
-func (r *Runner) Signal(name string, value any) {
+// signal is not stored by this: storage that lasts has its own way for signals. Error: [ErrInvalid] if no task declares the signal, or with another type.
+func (r *Runner) Signal(name string, value any) error { return r.signal(name, value, false) }
+
+// SignalEarly is Signal that accepts a name that no task declares yet: a later version of the flow may. The type of one that is declared is checked.
+func (r *Runner) SignalEarly(name string, value any) error { return r.signal(name, value, true) }
+
+func (r *Runner) signal(name string, value any, early bool) error {
+	if err := r.plan.signals.Check(name, ValueOf(value), early); err != nil {
+		return err
+	}
 	r.Receive(name, fmt.Sprintf("sent-%d", r.sent.Add(1)), value)
+	return nil
 }
 
-// Receive is Signal with an id, for storage that keeps signals: one with an id that the flow had is left out. [Commit].Taken tells when it is taken.
+// Receive takes in a signal with an id and without a check, for storage that keeps signals: one with an id that the flow had is left out. [Commit].Taken tells when it is taken.
 func (r *Runner) Receive(name, id string, value any) {
 	r.mail.Load().post(parcel{signal: name, id: id, value: value})
 }

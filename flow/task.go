@@ -35,6 +35,8 @@ type Task struct {
 	Undo   *Args // of Revert, if other than Args
 	Result Result
 
+	Signals []AnySignal // that Execute waits for; others are refused when they are sent, and by [Await]
+
 	Execute Do // nil does nothing
 	Revert  Do // nil takes nothing back; gets the result or failure too: [Call.Result], [Call.Failure], [Call.Failures]
 

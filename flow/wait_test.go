@@ -39,7 +39,7 @@ func TestSignalWheneverItComes(t *testing.T) {
 					synctest.Wait()
 					if when == "while it is awaited" {
 						r.atoms(t, "a SUCCESS, w RUNNING, b PENDING")
-						r.Signal("something else", 1)
+						_ = r.SignalEarly("something else", 1)
 						synctest.Wait()
 						r.atoms(t, "a SUCCESS, w RUNNING, b PENDING") // control: only its own signal
 						r.Signal("go", "yes")
@@ -171,7 +171,7 @@ func TestAwaitGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
 		began := time.Now()
-		task := &Task{Name: "a", Execute: func(_ context.Context, c *Call) (any, error) {
+		task := &Task{Name: "a", Signals: []AnySignal{Signal[string]("go")}, Execute: func(_ context.Context, c *Call) (any, error) {
 			v, come := c.Signal("go")
 			calls = append(calls, fmt.Sprintf("%d %v %v %v %s", c.Attempt, v.Any(), come, c.Due().IsZero(), time.Since(began)))
 			if len(calls) < 3 {

@@ -121,7 +121,7 @@ func pairs(result any) []string {
 // job builds a task. The hooks see every execution and revert.
 func (p *play) job(f *part) *Task {
 	c := f.conduct
-	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries}}
+	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries}, Signals: []AnySignal{Signal[string]("sig_" + f.name)}}
 	if f.round != "" && !slices.Contains(f.needs, f.round) {
 		t.Args.Optional = Values{f.round: 1}
 	}

@@ -87,9 +87,9 @@ func (p *play) Load(ctx context.Context) (*Snapshot, error) {
 	snap, err := p.store.Load(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	snap.Signals = map[string][]Signal{}
+	snap.Signals = map[string][]KeptSignal{}
 	for name, v := range p.signals {
-		snap.Signals[name] = []Signal{{ID: name, Value: v}}
+		snap.Signals[name] = []KeptSignal{{ID: name, Value: v}}
 	}
 	return snap, err
 }

@@ -234,7 +234,7 @@ func (s *Server) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(sig.Value, &value); err != nil {
 		return job.Errorf(job.Invalid, "signal", id(r), "the value: %w", err)
 	}
-	if err := s.Flows.Signal(r.Context(), s.Engine, id(r), durable.Signal{Name: sig.Name, Value: value, Actor: sig.Actor}); err != nil {
+	if err := s.Flows.Signal(r.Context(), s.Engine, id(r), durable.Signal{Name: sig.Name, Value: value, Actor: sig.Actor, Early: sig.Early}); err != nil {
 		return s.situate(r, err, "signal", lifecycle.Operator)
 	}
 	j, err := s.store.Get(r.Context(), id(r))

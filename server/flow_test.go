@@ -199,10 +199,11 @@ func TestHostileSignals(t *testing.T) {
 		`{"name":1}`:                         400,
 		`{"name":"a","value":}`:              400,
 		`{"name":"a","actor":"x\u0007"}`:     400,
-		`{"name":"` + strings.Repeat("n", 201) + `"}`:                    400,
-		`{"name":"a","value":"` + strings.Repeat("v", 1<<20) + `"}`:      413,
-		`{"name":"a","value":"` + strings.Repeat("v", 5<<20) + `"}`:      413,
-		`{"name":"a","value":"` + strings.Repeat("v", 1<<20-1000) + `"}`: 200,
+		`{"name":"` + strings.Repeat("n", 201) + `"}`:                                 400,
+		`{"name":"a","value":"` + strings.Repeat("v", 1<<20) + `"}`:                   413,
+		`{"name":"a","value":"` + strings.Repeat("v", 5<<20) + `"}`:                   413,
+		`{"name":"a","value":"` + strings.Repeat("v", 1<<20-1000) + `"}`:              400, // no task waits for it
+		`{"name":"a","early":true,"value":"` + strings.Repeat("v", 1<<20-1000) + `"}`: 200,
 	} {
 		answer, text := w.ask(w.request(http.MethodPost, "/api/flows/"+string(j.ID)+"/signal", body))
 		if answer.StatusCode != status {

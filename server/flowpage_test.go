@@ -144,7 +144,7 @@ func TestFlowIsFollowed(t *testing.T) {
 		_ = w.client.Watch(t.Context(), waiter.ID, 1<<40, func(u client.Update) error { told <- u; return nil })
 	}()
 	before := (<-told).Job
-	if _, err := w.client.SignalFlow(t.Context(), waiter.ID, client.FlowSignal{Name: "else"}); err != nil { // moves nothing
+	if _, err := w.client.SignalFlow(t.Context(), waiter.ID, client.FlowSignal{Name: "else", Early: true}); err != nil { // moves nothing
 		t.Fatal(err)
 	}
 	if after := (<-told).Job; after == nil || after.Version <= before.Version || after.State != before.State {

@@ -120,7 +120,7 @@ func (b *builder) task(k *task, name string, given flow.Values) (*flow.Task, err
 	}
 	t := &flow.Task{
 		Name: name, Version: k.version, Was: k.was, Priority: k.priority, Args: b.args(&k.args, given), Result: k.provides.result,
-		Execute: k.execute(b.o), Revert: k.undoing(b.o), Attempts: k.attempts, Timeout: k.timeout,
+		Signals: k.signals(b.o), Execute: k.execute(b.o), Revert: k.undoing(b.o), Attempts: k.attempts, Timeout: k.timeout,
 	}
 	if k.undo != nil {
 		undo := b.args(k.undo, given)

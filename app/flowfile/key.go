@@ -116,6 +116,7 @@ var nameKeys = table{{"name", aName, "The name of the part."}}
 var waitKeys = table{
 	{"signal", aName, "What it waits for."},
 	{"within", aTime, "The task fails if the signal does not come in this time."},
+	{"type", `{"enum":["boolean","integer","number","string","list","object"]}`, "What comes with the signal; other values are refused. Defaults to anything."},
 }
 
 var attemptKeys = table{

@@ -27,6 +27,8 @@ type Func struct {
 	Execute  flow.Do
 	Revert   flow.Do  // of tasks that name no other; nil takes nothing back
 	Requires []string // arguments that every task with it has, besides its own
+
+	Signals []flow.AnySignal // that Execute waits for
 }
 
 func (o Options) withDefaults() Options {

@@ -18,11 +18,43 @@ func (k *task) execute(o *Options) flow.Do {
 	case k.act.kind == "go":
 		return o.Go[k.act.fn].Execute
 	case k.act.kind == "wait":
-		return flow.Wait(k.name, k.act.signal, k.act.within).Execute
+		return k.act.waits(k.name).Execute
 	case k.act.kind == "sleep":
 		return flow.Sleep(k.name, k.act.within).Execute
 	}
 	return k.act.do(o, k.output, func(c *flow.Call) flow.Values { return c.Args() })
+}
+
+// waits makes the task that waits for a signal.
+func (a *action) waits(name string) *flow.Task {
+	switch a.comes {
+	case "boolean":
+		return flow.Signal[bool](a.signal).Wait(name, a.within)
+	case "integer":
+		return flow.Signal[int](a.signal).Wait(name, a.within)
+	case "number":
+		return flow.Signal[float64](a.signal).Wait(name, a.within)
+	case "string":
+		return flow.Signal[string](a.signal).Wait(name, a.within)
+	case "list":
+		return flow.Signal[[]any](a.signal).Wait(name, a.within)
+	case "object":
+		return flow.Signal[map[string]any](a.signal).Wait(name, a.within)
+	}
+	return flow.Wait(name, a.signal, a.within)
+}
+
+// signals gives the signals that a task waits for.
+func (k *task) signals(o *Options) []flow.AnySignal {
+	switch {
+	case k.act == nil:
+		return nil
+	case k.act.kind == "go":
+		return o.Go[k.act.fn].Signals
+	case k.act.kind == "wait":
+		return k.act.waits(k.name).Signals
+	}
+	return nil
 }
 
 // undoing gives what takes a task back; nil if nothing does.

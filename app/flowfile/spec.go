@@ -140,6 +140,7 @@ type action struct {
 	request *request
 	fn      string
 	signal  string
+	comes   string // the type of what comes with the signal; empty: anything
 	within  time.Duration
 }
 

@@ -124,6 +124,9 @@ func (r *reader) wait(a *action, t *tree.Node) {
 		r.wrong(t.Place, "wait needs a signal")
 	}
 	a.within = r.span(t.Get("within"), "within")
+	if comes := t.Get("type"); comes != nil {
+		a.comes = r.oneOf(comes, "type", "boolean", "integer", "number", "string", "list", "object")
+	}
 }
 
 // revert reads what takes a task back.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -300,11 +301,14 @@ func (l leftFlow) Error() string {
 
 func (c *cli) flowSignal(o *flowFlags) *cobra.Command {
 	var actor string
+	var early bool
 	cmd := &cobra.Command{
 		Use:   "signal ID NAME [VALUE | @FILE]",
 		Short: "Send a signal to a flow",
 		Long: `Sends a signal with a value to a flow. A task that waits for it goes on; one that comes to wait for it later finds it. Signals of one name are a queue: each is taken by one
 task, in the order in which they came. The value is JSON, or else text; @FILE is what a file holds, @- standard input. Without a value it is null.
+
+A name that no task of the flow waits for is refused, and so is a value of another type than the task declares. With --early a name is accepted that no task waits for yet.
 
 A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C, signal it with --local, and resume it.`,
 		Example: "  stagepost flow signal flw_01J9... approved true\n  stagepost flow signal flw_01J9... config @config.json",
@@ -319,7 +323,7 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := client.FlowSignal{Name: args[1], Actor: whoami(actor)}
+			s := client.FlowSignal{Name: args[1], Actor: whoami(actor), Early: early}
 			if len(args) > 2 {
 				v, err := readValue(args[2], c.in)
 				if err != nil {
@@ -337,6 +341,7 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 		},
 	}
 	cmd.Flags().StringVar(&actor, "actor", "", "your name in the history; defaults to the login name")
+	cmd.Flags().BoolVar(&early, "early", false, "accept a name that no task of the flow waits for yet")
 	return cmd
 }
 
@@ -347,10 +352,19 @@ func (c *cli) completeFlows(states ...lifecycle.State) cobra.CompletionFunc {
 	}
 }
 
-// completeSignals offers the signals that a flow waits for.
+// completeSignals offers the signals that a flow waits for now, and then those that its tasks declare.
 func (c *cli) completeSignals(cmd *cobra.Command, id job.ID, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
 		v, err := api.Flow(ctx, id, false)
-		return v.Awaits, err
+		if v.Outline == nil {
+			return v.Awaits, err
+		}
+		names := slices.Clone(v.Awaits)
+		for _, name := range v.Outline.Declared() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		return names, err
 	})
 }

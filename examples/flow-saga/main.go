@@ -14,6 +14,9 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
+// paid is what the bank answers.
+const paid = flow.Signal[string]("paid")
+
 var (
 	traveller = flow.Name[string]("traveller")
 	ticket    = flow.Name[string]("ticket")
@@ -39,12 +42,12 @@ func (a *agency) cancel(_ context.Context, _ string, booked *string) error {
 }
 
 func (a *agency) trip() *flow.Flow {
-	paid := flow.Wait("payment", "paid", time.Hour)
-	paid.Result = flow.One(answer.String())
+	payment := paid.Wait("payment", time.Hour)
+	payment.Result = flow.One(answer.String())
 	return flow.Linear("trip",
 		flow.Func1("flight", traveller, ticket, a.book("flight"), a.cancel),
 		flow.Func1("hotel", traveller, room, a.book("room"), a.cancel),
-		paid,
+		payment,
 		flow.Proc3("send", ticket, room, answer, func(_ context.Context, ticket, room, answer string) error {
 			if answer != "yes" {
 				return errors.New("the bank said " + answer)
@@ -68,8 +71,8 @@ func (a *agency) bookFor(ctx context.Context, who, bank string) error {
 	}
 	if bank == "" {
 		now = rest.Until
-	} else {
-		r.Signal(rest.Signals[0], bank)
+	} else if err := paid.Send(r, bank); err != nil {
+		return err
 	}
 	_, err = r.Advance(ctx)
 	fmt.Fprintln(a.out, r.State(), err)

@@ -65,7 +65,7 @@ func TestChangedFlow(t *testing.T) {
 				o := one(c.now)
 				o.Upgrade = c.up
 				w = start(t, store, o, engine.Options{})
-				w.signal(id, "other", 1) // no reason to go on, but to look
+				w.early(id, "other", 1) // no reason to go on, but to look
 				if c.end == "SUCCESS" {
 					w.until(id, func(j *job.Job) bool { return !j.Claimed() && j.Cause == durable.BlockSignal && j.Epoch == 2 })
 					w.stop() // what was accepted is accepted once

@@ -56,8 +56,8 @@ type Options struct {
 type Flows struct {
 	o      Options
 	engine atomic.Pointer[engine.Engine]
-	mu     sync.Mutex // guards rooms
-	rooms  map[job.ID]int
+	mu     sync.Mutex // guards inlets
+	inlets map[job.ID]inlet
 	sent   atomic.Int64 // signals: those of one moment keep their order
 }
 

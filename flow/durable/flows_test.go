@@ -194,7 +194,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 			t.Errorf("why %+v, %v", why.Blockers, err)
 		}
 		eq(t, "awaits", w.view(id).Awaits, []string{"approved"})
-		w.signal(id, "other", 1)
+		w.early(id, "other", 1)
 		w.waits(id, durable.BlockSignal)
 		w.signal(id, "approved", map[string]any{"by": "carl"})
 		eq(t, "state", w.end(id).State, flow.Success)

@@ -201,7 +201,7 @@ func TestStormOfSignals(t *testing.T) {
 		id := w.submit(order)
 		<-began
 		for i := range 100 {
-			w.signal(id, fmt.Sprintf("s%d", i), i)
+			w.early(id, fmt.Sprintf("s%d", i), i)
 			time.Sleep(40 * time.Millisecond)
 		}
 		if n := reads.Load(); n < 5 || n > 15 { // in four seconds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,7 +169,7 @@ func TestTakenSignalStaysTaken(t *testing.T) {
 			w := start(t, store, one(approvals(b, false)), engine.Options{})
 			id := w.submit(order)
 			for _, name := range []string{"approved", "other"} {
-				w.signal(id, name, 1)
+				w.early(id, name, 1)
 				time.Sleep(time.Minute)
 			}
 			if j := w.verify(id); j.Ended != forgets {
@@ -177,4 +178,41 @@ func TestTakenSignalStaysTaken(t *testing.T) {
 			w.stop()
 		})
 	}
+}
+
+// TestSignalIsDeclared: a name that no task of the flow declares and a value of another type are refused, by the stored outline when the factory is elsewhere. A name that only
+// the flow as it is made now declares is accepted, and early every name is.
+func TestSignalIsDeclared(t *testing.T) {
+	both(t, func(t *testing.T, store job.Store) {
+		approved, b := flow.Signal[bool]("approved"), &book{}
+		made := func(more ...flow.Item) durable.Options {
+			return one(func() flow.Item {
+				return flow.Linear("deploy", append([]flow.Item{approved.Wait("approval", 0), b.task("c")}, more...)...)
+			})
+		}
+		w := start(t, store, made(), engine.Options{})
+		id := w.submit(order)
+		w.waits(id, durable.BlockSignal)
+		send := func(s durable.Signal, want string) {
+			t.Helper()
+			err := w.flows.Signal(t.Context(), w.Engine, id, s)
+			if want == "" && err != nil || want != "" && (job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%+v: got %v, want %q", s, err, want)
+			}
+		}
+		for range 2 { // the second time it is known what the flow takes
+			send(durable.Signal{Name: "aproved", Value: true}, "did you mean approved? (signals of the flow: approved); with early it is kept for a task to come")
+			send(durable.Signal{Name: "approved", Value: "yes"}, "it takes a boolean, not a string")
+			send(durable.Signal{Name: "later", Value: "yes", Early: true}, "")
+			send(durable.Signal{Name: "approved", Value: "yes", Early: true}, "it takes a boolean, not a string")
+		}
+		w.stop()
+		w = start(t, store, durable.Options{}, engine.Options{}) // the factory is elsewhere
+		send(durable.Signal{Name: "aproved", Value: true}, "did you mean approved?")
+		w.stop()
+		w = start(t, store, made(flow.Wait("more", "extra", 0)), engine.Options{})
+		send(durable.Signal{Name: "extra", Value: 1}, "")
+		send(durable.Signal{Name: "approved", Value: true}, "")
+		eq(t, "signals", len(w.view(id).Signals) > 0, true)
+	})
 }

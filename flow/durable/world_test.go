@@ -145,6 +145,14 @@ func (w *world) signal(id job.ID, name string, value any) {
 	}
 }
 
+// early sends a signal that no task declares.
+func (w *world) early(id job.ID, name string, value any) {
+	w.t.Helper()
+	if err := w.flows.Signal(w.t.Context(), w.Engine, id, durable.Signal{Name: name, Value: value, Actor: "bob", Early: true}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *world) view(id job.ID) *durable.View {
 	w.t.Helper()
 	v, err := w.flows.View(w.t.Context(), w.store, id)

@@ -1,0 +1,219 @@
+package flow
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Form is what a value looks like as JSON: the part of a type in Go that can be stored and sent.
+type Form struct {
+	JSON     string           `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
+	Go       string           `json:"go,omitempty"`   // the type in Go
+	Null     bool             `json:"null,omitempty"` // null is a value of it
+	Bits     int              `json:"bits,omitempty"` // of an integer
+	Unsigned bool             `json:"unsigned,omitempty"`
+	Of       *Form            `json:"of,omitempty"`     // of the elements of a list and the entries of an object; nil: anything
+	Fields   map[string]*Form `json:"fields,omitempty"` // of an object, by name; others are ignored
+}
+
+// deepest is how many types within each other a Form shows; deeper down it is anything.
+const deepest = 6
+
+// formOf gives the form of the values that can be decoded into a type; nil: all can.
+func formOf(t reflect.Type) *Form { return formAt(t, 0) }
+
+func formAt(t reflect.Type, depth int) *Form {
+	if t.Kind() == reflect.Interface || depth > deepest {
+		return nil
+	}
+	f := &Form{Go: t.String(), Null: nullable(t)}
+	pointer := reflect.PointerTo(t)
+	switch {
+	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return f
+	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		f.JSON = "string"
+		return f
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		f.JSON = "boolean"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		f.JSON, f.Bits = "integer", t.Bits()
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		f.JSON, f.Bits, f.Unsigned = "integer", t.Bits(), true
+	case reflect.Float32, reflect.Float64:
+		f.JSON = "number"
+	case reflect.String:
+		f.JSON = "string"
+	case reflect.Pointer:
+		if f = formAt(t.Elem(), depth+1); f != nil {
+			f.Null = true
+		}
+	case reflect.Slice, reflect.Array:
+		if f.JSON = "list"; t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 {
+			f.JSON = "" // base64, or a list of numbers
+			break
+		}
+		f.Of = formAt(t.Elem(), depth+1)
+	case reflect.Map:
+		f.JSON, f.Of = "object", formAt(t.Elem(), depth+1)
+	case reflect.Struct:
+		f.JSON, f.Fields = "object", map[string]*Form{}
+		f.fields(t, depth+1)
+	}
+	return f
+}
+
+// fields adds those of a struct and of the structs that are embedded in it.
+func (f *Form) fields(t reflect.Type, depth int) {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		tag := field.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		inner := field.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		switch {
+		case tag == "-":
+		case field.Anonymous && name == "" && inner.Kind() == reflect.Struct:
+			if depth <= deepest {
+				f.fields(inner, depth+1)
+			}
+		case !field.IsExported():
+		default:
+			if name == "" {
+				name = field.Name
+			}
+			if f.Fields[name] = formAt(field.Type, depth); slices.Contains(strings.Split(options, ","), "string") {
+				f.Fields[name] = nil
+			}
+		}
+	}
+}
+
+// Check says what of a value does not have the form, or nil.
+func (f *Form) Check(v Value) error {
+	text, err := v.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var one any
+	if err := d.Decode(&one); err != nil {
+		return err
+	}
+	if one == nil && f != nil && !f.Null {
+		return fmt.Errorf("it takes %s, not null", f)
+	}
+	return f.check("", one)
+}
+
+// check checks a part of a value; null within a value leaves what it stands for as it is.
+func (f *Form) check(path string, v any) error {
+	if f == nil || v == nil || f.JSON == "" {
+		return nil
+	}
+	is, fits := "", false
+	switch v := v.(type) {
+	case bool:
+		is, fits = "a boolean", f.JSON == "boolean"
+	case string:
+		is, fits = "a string", f.JSON == "string"
+	case json.Number:
+		is, fits = "the number "+v.String(), f.JSON == "number" || f.JSON == "integer" && f.holds(v.String())
+	case []any:
+		is, fits = "a list", f.JSON == "list"
+	case map[string]any:
+		is, fits = "an object", f.JSON == "object"
+	}
+	if !fits {
+		if path == "" {
+			path = "it"
+		}
+		return fmt.Errorf("%s takes %s, not %s", path, f, is)
+	}
+	return f.inside(path, v)
+}
+
+// inside checks the elements of a list and the entries of an object.
+func (f *Form) inside(path string, v any) error {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			if err := f.Of.check(fmt.Sprintf("%s[%d]", path, i), v[i]); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			form := f.Of
+			if f.Fields != nil {
+				form = f.field(key)
+			}
+			if err := form.check(path+"."+key, v[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// field gives the form of a field as encoding/json finds it: exactly, or whatever the case of its letters.
+func (f *Form) field(name string) *Form {
+	if one, there := f.Fields[name]; there {
+		return one
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.Fields)) {
+		if strings.EqualFold(key, name) {
+			return f.Fields[key]
+		}
+	}
+	return nil
+}
+
+// holds tells whether an integer has room.
+func (f *Form) holds(number string) bool {
+	var err error
+	if f.Unsigned {
+		_, err = strconv.ParseUint(number, 10, f.Bits)
+	} else {
+		_, err = strconv.ParseInt(number, 10, f.Bits)
+	}
+	return err == nil
+}
+
+// String names the form for messages: "an integer (int8)", "a list of strings".
+func (f *Form) String() string {
+	if f == nil || f.JSON == "" {
+		return "anything"
+	}
+	text := "a " + f.JSON
+	if strings.ContainsRune("aeiou", rune(f.JSON[0])) {
+		text = "an " + f.JSON
+	}
+	switch {
+	case f.JSON == "list" && f.Of != nil && f.Of.JSON != "":
+		text += " of " + f.Of.JSON + "s"
+	case len(f.Fields) > 0:
+		text += " with " + strings.Join(slices.Sorted(maps.Keys(f.Fields)), ", ")
+	}
+	if f.Go != "" && f.Go != f.plain() {
+		text += " (" + f.Go + ")"
+	}
+	return text
+}
+
+// plain is the type in Go that says no more than the word of JSON.
+func (f *Form) plain() string {
+	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string", "list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
+}

@@ -1,0 +1,183 @@
+package flow
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Signal is the name of a signal together with the type of what comes with it. A task declares the signals that it waits for ([Task.Signals]); who sends a signal and who waits for
+// it use the same Signal, so that the compiler sees whether they fit:
+//
+//	const Approved = flow.Signal[bool]("approved")
+//
+// What reaches the flow from outside, such as by the API, is checked against the type when it is sent and when it is taken.
+type Signal[T any] string
+
+// AnySignal is a [Signal] of any type.
+type AnySignal interface {
+	// String is the name.
+	String() string
+	kind() reflect.Type
+}
+
+// String gives the name.
+func (s Signal[T]) String() string { return string(s) }
+
+func (s Signal[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
+
+// Wait makes a task that waits for the signal; what comes with it is its result, a T. See [Wait].
+func (s Signal[T]) Wait(task string, within time.Duration) *Task {
+	t := &Task{Name: task, Signals: []AnySignal{s}, Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
+	if s.kind().Kind() != reflect.Interface {
+		t.gives = s.kind()
+	}
+	return t
+}
+
+// From gives what came with the signal as [Call.Signal] does. Error: [ErrInvalid] if it is of another type.
+func (s Signal[T]) From(c *Call) (v T, ok bool, err error) {
+	found, ok := c.Signal(string(s))
+	if !ok {
+		return v, false, nil
+	}
+	v, err = decode[T](found, "what came with the signal %q", s)
+	return v, err == nil, blamed(err, c.Atom)
+}
+
+// Send sends the signal to a flow as [Runner.Signal] does.
+func (s Signal[T]) Send(r *Runner, v T) error { return r.Signal(string(s), v) }
+
+// Declared are the signals that the tasks of a flow declare, by name.
+type Declared map[string]*Form
+
+// Check says why a signal cannot be sent, or nil. early lets a name pass that no task declares. Error: [ErrInvalid].
+func (d Declared) Check(name string, v Value, early bool) error {
+	form, there := d[name]
+	switch {
+	case !there && early:
+		return nil
+	case !there:
+		return wrong(ErrInvalid, nil, "no task waits for a signal %.80q%s", name, d.known(name))
+	case form == nil:
+		return nil
+	}
+	if err := form.Check(v); err != nil {
+		return &Error{Kind: ErrInvalid, Text: fmt.Sprintf("the signal %s", name), Err: err}
+	}
+	return nil
+}
+
+// known lists the names, and the one that was probably meant.
+func (d Declared) known(name string) string {
+	const most = 20
+	names := slices.Sorted(maps.Keys(d))
+	if len(names) == 0 {
+		return "; the flow declares no signals"
+	}
+	text := ""
+	if one := nearest(name, names); one != "" {
+		text = "; did you mean " + one + "?"
+	}
+	more := ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return text + " (signals of the flow: " + strings.Join(names[:min(most, len(names))], ", ") + more + ")"
+}
+
+// nearest gives the word with the fewest changes to a name; empty if none is near.
+func nearest(name string, words []string) string {
+	best, least := "", 1+len(name)/3
+	for _, w := range words {
+		if d := changes(name, w); d <= least && (best == "" || d < least) {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// changes counts the letters that are to be added, removed or replaced to make b of a.
+func changes(a, b string) int {
+	if max(len(a), len(b)) > 200 {
+		return max(len(a), len(b))
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		corner := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := corner
+			if a[i] != b[j] {
+				cost = 1 + min(corner, row[j], row[j+1])
+			}
+			corner, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+// declare notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two tasks declare with different types.
+func (p *plan) declare() error {
+	first := map[string]int32{} // the atom with the type
+	types := map[string]reflect.Type{}
+	p.signals = Declared{}
+	for _, i := range p.atoms {
+		t := p.nodes[i].task
+		if t == nil {
+			continue
+		}
+		for _, s := range t.Signals {
+			if s == nil || s.String() == "" {
+				return wrong(ErrInvalid, []string{t.Name}, "%s declares a signal without a name", p.where(i))
+			}
+			name, kind := s.String(), s.kind()
+			if _, there := p.signals[name]; !there {
+				p.signals[name] = nil
+			}
+			if kind.Kind() == reflect.Interface {
+				continue
+			}
+			if was, there := types[name]; there && was != kind {
+				other := p.nodes[first[name]].name
+				return wrong(ErrInvalid, []string{t.Name, other}, "%s declares the signal %q as %s, and %s as %s", p.where(i), name, kind, other, was)
+			}
+			first[name], types[name], p.signals[name] = i, kind, formOf(kind)
+		}
+	}
+	return nil
+}
+
+// declared gives the signals of a task with their forms.
+func (t *Task) declared() Declared {
+	if len(t.Signals) == 0 {
+		return nil
+	}
+	all := Declared{}
+	for _, s := range t.Signals {
+		all[s.String()] = formOf(s.kind())
+	}
+	return all
+}
+
+// declares tells whether a task declares a signal.
+func (t *Task) declares(name string) bool {
+	return slices.ContainsFunc(t.Signals, func(s AnySignal) bool { return s.String() == name })
+}
+
+// awaits refuses an execution that waits for nothing that can come.
+func (n *node) awaits(w *awaiting) error {
+	switch {
+	case w.signal == "" && w.until.IsZero() || w.until.Year() > lastYear:
+		return wrong(ErrInvalid, []string{n.name}, "%s waits for nothing: neither a signal nor a time before the year %d", n.name, lastYear+1)
+	case w.signal != "" && !n.task.declares(w.signal):
+		return wrong(ErrInvalid, []string{n.name}, "%s waits for the signal %q, which it does not declare; add it to Task.Signals", n.name, w.signal)
+	}
+	return nil
+}
