@@ -73,6 +73,7 @@ type ComputeEnding struct {
 	CPUMS    int64  `json:"cpu_ms"`
 	Memory   int64  `json:"peak_memory_bytes"`
 	Disk     int64  `json:"disk_bytes"`
+	Note     string `json:"note,omitempty"` // what to know of one that ended well: processes of it were ended for memory
 	LogCut   bool   `json:"log_cut,omitempty"`
 }
 

@@ -125,7 +125,8 @@ func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
 		v.Started, v.Finished = d.Times()
 		if e := n.Ending; e != nil {
 			v.Ending = &client.ComputeEnding{
-				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Sandbox: e.Sandbox, WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
+				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Note: e.Note, Sandbox: e.Sandbox,
+				WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
 			}
 		}
 	}

@@ -17,3 +17,10 @@ func (c *cli) sayLeft(j *client.ComputeJob) {
 		p.line("  ... and %d more", more)
 	}
 }
+
+// sayNote prints what to know of a job that ended well, such as a child that was ended for its memory.
+func (c *cli) sayNote(j *client.ComputeJob) {
+	if e := j.Ending; e != nil && e.Note != "" && c.out.mode != modeJSON {
+		c.err.line("stagepost: %s: %s", j.ID, e.Note)
+	}
+}

@@ -258,6 +258,7 @@ func (c *cli) runFiles(ctx context.Context, api *client.Client, r *computeRun, n
 	if j, err = f.toEnd(ctx); err != nil {
 		return err
 	}
+	c.sayNote(&j)
 	c.sayCut(&j)
 	c.sayLeft(&j)
 	if c.out.mode == modeJSON {
