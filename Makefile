@@ -22,6 +22,7 @@ define SOAK
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
 ./cmd/stagepost -run RestoreDrill -drill-actions 1000
 ./store/sqlite -run TestFlippedBits -flips 5000
+./store/sqlite -run TestPowerCut$$ -cuts 1
 ./app/ingest -run TestTwoJobsRace -tries 1000
 ./app/ingest -run TestPlanManySmallObjects -jobs 10000
 ./flow -run Worlds -worlds 10000 -crashes 0
