@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -14,11 +15,12 @@ import (
 func (c *cli) audit() *cobra.Command {
 	var q client.AuditQuery
 	var id, event string
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show what people did: when, who, what, to what, why",
 		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. SAW is the version of the record
-that the person saw. Entries outlive the jobs they tell of.`,
+that the person saw. Entries outlive the jobs they tell of. In a pipe and with -o json all entries are listed unless --last is given.`,
 		Example: "  stagepost audit --last 20\n  stagepost audit --actor ann --event delete\n  stagepost audit --job ing_01J9...",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,15 +34,15 @@ that the person saw. Entries outlive the jobs they tell of.`,
 				return err
 			}
 			q.Job, q.Event = job.ID(id), lifecycle.Event(event)
-			a, err := api.Audit(ctx, q)
-			if err != nil {
-				return err
+			if all || c.out.mode != modeTable && !cmd.Flags().Changed("last") {
+				return c.auditAll(ctx, api, q)
 			}
-			return c.printAudit(&a)
+			return c.auditNewest(ctx, api, q)
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&q.Last, "last", 50, "the newest so many, up to 1000")
+	f.IntVar(&q.Last, "last", 50, "the newest so many, up to 1000; without it a pipe and -o json get all")
+	f.BoolVar(&all, "all", false, "all of them, page by page")
 	f.StringVar(&q.Actor, "actor", "", "only by this person")
 	f.StringVar(&id, "job", "", "only about this job or batch")
 	f.StringVar(&event, "event", "", "only this event, such as retry or hold")
@@ -48,8 +50,37 @@ that the person saw. Entries outlive the jobs they tell of.`,
 	return cmd
 }
 
+// auditAll prints all entries that match, page by page.
+func (c *cli) auditAll(ctx context.Context, api *client.Client, q client.AuditQuery) error {
+	whole := client.Audits{Entries: []client.Audit{}}
+	for {
+		page, err := api.AuditAfter(ctx, q)
+		if err != nil {
+			return err
+		}
+		whole.Entries = append(whole.Entries, page.Entries...)
+		if page.Next == 0 {
+			return c.printAudit(&whole, false)
+		}
+		q.After = page.Next
+	}
+}
+
+// auditNewest prints the newest q.Last entries that match.
+func (c *cli) auditNewest(ctx context.Context, api *client.Client, q client.AuditQuery) error {
+	last := q.Last
+	q.Last = min(last+1, 1000) // one more shows whether there are more
+	a, err := api.Audit(ctx, q)
+	if err != nil {
+		return err
+	}
+	more := len(a.Entries) > last || last == 1000 && len(a.Entries) == last && a.Entries[0].Seq > 1
+	a.Entries = a.Entries[max(0, len(a.Entries)-last):]
+	return c.printAudit(&a, more)
+}
+
 // printAudit prints entries. Columns: number, when, who, as what, what, on what, from, to, why, saw.
-func (c *cli) printAudit(a *client.Audits) error {
+func (c *cli) printAudit(a *client.Audits, more bool) error {
 	if c.out.mode == modeJSON {
 		return c.out.json(a)
 	}
@@ -69,6 +100,9 @@ func (c *cli) printAudit(a *client.Audits) error {
 		}
 	} else if err := c.out.table([]string{"#", "WHEN", "WHO", "AS", "WHAT", "ON WHAT", "FROM", "TO", "WHY", "SAW"}, rows); err != nil {
 		return err
+	}
+	if more && c.out.mode == modeTable {
+		c.out.line("%d shown, and more exist: --all shows all, --last N up to 1000", len(rows))
 	}
 	if a.Cut {
 		c.note("the list is longer than one look: older entries were not searched")

@@ -44,6 +44,29 @@ func rowsOf(name string, numbered bool) http.HandlerFunc {
 	}
 }
 
+// auditOf serves 264 entries of the audit list: pages of 100 going forward, or the newest ones.
+func auditOf(w http.ResponseWriter, r *http.Request) {
+	const all = 264
+	q := r.URL.Query()
+	from, to, page := 0, all, map[string]any{}
+	if q.Has("after") {
+		from, _ = strconv.Atoi(q.Get("after"))
+		if to = min(from+100, all); to < all {
+			page["next"] = to
+		}
+	} else {
+		last, _ := strconv.Atoi(q.Get("last"))
+		from = max(0, all-last)
+	}
+	rows := []map[string]any{}
+	for i := from; i < to; i++ {
+		rows = append(rows, map[string]any{"seq": i + 1, "object": fmt.Sprintf("row-%03d", i)})
+	}
+	page["entries"] = rows
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(page)
+}
+
 // listing are the commands that list page by page, and what the server answers to them.
 var listing = map[string]struct {
 	args, route, name string
@@ -55,6 +78,7 @@ var listing = map[string]struct {
 	"stagepost hooks":     {"hooks", "/api/hooks", "hooks", true},
 	"stagepost outbox":    {"outbox", "/api/outbox", "messages", true},
 	"stagepost files":     {"files ing_1", "/api/ingest/jobs/ing_1/files", "files", false},
+	"stagepost audit":     {"audit", "/api/audit", "", false},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a
@@ -62,9 +86,11 @@ var listing = map[string]struct {
 func TestListsInAPipeAreWhole(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		if f := cmd.Flags().Lookup("limit"); f != nil && f.Value.Type() == "int" && cmd.Name() != "stuck" { // stuck has one page
-			if _, ok := listing[cmd.CommandPath()]; !ok {
-				t.Errorf("%s lists, and is missing here", cmd.CommandPath())
+		for _, name := range []string{"limit", "last"} {
+			if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() == "int" && cmd.Name() != "stuck" { // stuck has one page
+				if _, ok := listing[cmd.CommandPath()]; !ok {
+					t.Errorf("%s lists, and is missing here", cmd.CommandPath())
+				}
 			}
 		}
 		for _, sub := range cmd.Commands() {
@@ -75,12 +101,16 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 	for path, l := range listing {
 		t.Run(path, func(t *testing.T) {
 			mux := http.NewServeMux()
-			mux.HandleFunc("GET "+l.route, rowsOf(l.name, l.numbered))
+			serve, flag := rowsOf(l.name, l.numbered), "--limit"
+			if path == "stagepost audit" {
+				serve, flag = auditOf, "--last"
+			}
+			mux.HandleFunc("GET "+l.route, serve)
 			web := httptest.NewServer(mux)
 			t.Cleanup(web.Close)
 			for more, want := range map[string]int{"": 264, "-o json": 264, "--all": 264, "--limit 7": 7, "--limit 7 -o json": 7, "--limit 50 -o table": 50} {
 				var out, errs bytes.Buffer
-				args := strings.Fields(l.args + " --server " + web.URL + " " + more)
+				args := strings.Fields(l.args + " --server " + web.URL + " " + strings.ReplaceAll(more, "--limit", flag))
 				if code := run(args, strings.NewReader(""), &out, &errs); code != 0 {
 					t.Fatalf("%v: exit code %d: %s", args, code, &errs)
 				}
