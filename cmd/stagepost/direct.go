@@ -13,6 +13,9 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
+// noStore is the operation of errors about a data directory that has no store.
+const noStore = "open the store"
+
 // withStore asks the server that works on the data directory. If none does, it opens the store there; the store's own lock keeps two
 // from opening it, so a server that starts meanwhile is no danger.
 func withStore[T any](ctx context.Context, c *cli, ask func(context.Context, *client.Client) (T, error),
@@ -29,7 +32,7 @@ func withStore[T any](ctx context.Context, c *cli, ask func(context.Context, *cl
 		return answer, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-		return answer, job.Errorf(job.NotFound, "open", "", "there is no store in %s", dir)
+		return answer, job.Errorf(job.NotFound, noStore, "", "there is no store in %s", dir)
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {

@@ -210,7 +210,7 @@ func (c *cli) hint(err error, n int) string {
 	case errors.As(err, &u), n == exitUsage:
 		return c.calledPath() + " --help"
 	case n == exitNotFound && e != nil:
-		return c.shows()
+		return c.shows(e)
 	case errors.As(err, new(damaged)):
 		return "restore the files from another location or a backup; stagepost fixity run checks them again"
 	case n == exitFailed:
@@ -271,10 +271,20 @@ func (c *cli) ofCompute() bool {
 }
 
 // shows names the command that lists what was looked for.
-func (c *cli) shows() string {
+func (c *cli) shows(e *job.Error) string {
 	path := strings.Fields(c.calledPath())
 	if len(path) < 2 {
 		return "stagepost list shows what there is"
+	}
+	switch {
+	case e.Op == noStore:
+		return "name the data directory of an existing installation with --data DIR; stagepost restore makes one from a backup"
+	case path[1] == "token" && errors.Is(e, fs.ErrNotExist):
+		return "name the file of tokens; stagepost token new makes one"
+	case path[1] == "token": // digits of a hash are no number of a job
+		return fmt.Sprintf("stagepost token list %s shows what there is", c.called.Flags().Arg(0))
+	case path[1] == "restore":
+		return knownBackups(c.called.Flags().Arg(0))
 	}
 	if c.ofCompute() {
 		return "stagepost jobs shows what there is"
@@ -289,7 +299,7 @@ func (c *cli) shows() string {
 		return "GET /api/compute/agents shows the agents and how they stand"
 	case name == "flow":
 		return "stagepost flow list shows what there is"
-	case name == "hooks", name == "outbox", name == "locks":
+	case name == "hooks", name == "outbox", name == "locks", name == "storage":
 		return "stagepost " + name + " shows what there is"
 	case name == "lifecycle":
 		return "stagepost lifecycle list shows what there is"

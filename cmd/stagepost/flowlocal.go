@@ -53,7 +53,7 @@ func (c *cli) openLocal(ctx context.Context, create bool) (*localFlows, error) {
 	}
 	if !create {
 		if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-			return nil, job.Errorf(job.NotFound, "open", "", "there is no store in %s", dir)
+			return nil, job.Errorf(job.NotFound, noStore, "", "there is no store in %s", dir)
 		}
 	}
 	c.local = " --local --data " + dir

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,6 +68,27 @@ func (c *cli) afterRestore(m *backup.Manifest) {
 	}
 	c.note("next: stagepost verify --data %s", c.settings.Data)
 }
+
+// knownBackups says where backups are, for a call that names none: those beside the name that was given, as far as there are any.
+func knownBackups(named string) string {
+	dir := filepath.Dir(named)
+	if all, err := backup.List(dir, ""); err == nil && len(all) > 0 {
+		names := []string{}
+		for _, f := range slices.Backward(all) { // newest first
+			names = append(names, f.Name)
+		}
+		more := ""
+		if len(names) > mostNames {
+			more = fmt.Sprintf(" and %d older", len(names)-mostNames)
+			names = names[:mostNames]
+		}
+		return fmt.Sprintf("backups in %s: %s%s", dir, strings.Join(names, ", "), more)
+	}
+	return fmt.Sprintf("no backups in %s; the server writes them to the directory backup.dir of its configuration, by default backups in its data directory", dir)
+}
+
+// mostNames is how many backups a hint names.
+const mostNames = 5
 
 func exists(name string) bool {
 	_, err := os.Stat(name)
