@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -59,12 +58,15 @@ func New(o Options) *Metrics {
 	build := gauge(m.registry, "build_info", "1, with the version of the program and of Go as labels.", "version", "go")
 	build.WithLabelValues(valid(o.Version), runtime.Version()).Set(1)
 	m.registry.MustRegister(m.state, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	m.handler = promhttp.HandlerFor(share(m.registry.Gather), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: 3, Timeout: 20 * time.Second,
+		MaxRequestsInFlight: mostReaders, Timeout: 3 * patience, // a reader may wait for two readings
 	})
 	return m
 }
+
+// mostReaders is how many requests for metrics are answered at once; each has the text in memory.
+const mostReaders = 100
 
 // ServeHTTP answers with all metrics in the text format that the reader prefers.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
