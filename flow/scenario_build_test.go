@@ -257,11 +257,7 @@ func (b *built) retry(words *retryWords) (*flow.Retry, error) {
 		}
 		r = flow.Times(n)
 	case "ForEach":
-		values := make([]any, len(words.Values))
-		for i, v := range words.Values {
-			values[i] = settled(v)
-		}
-		r = flow.ForEach(values...)
+		r = flow.ForEach(words.values()...)
 	case "ParameterizedForEach":
 		r = flow.ParameterizedForEach()
 	case "AlwaysRevert":
@@ -272,6 +268,9 @@ func (b *built) retry(words *retryWords) (*flow.Retry, error) {
 		r = b.custom(words)
 	default:
 		return nil, fmt.Errorf("there is no retry of kind %q", words.Kind)
+	}
+	if words.AsSet && words.Kind != "ForEach" {
+		return nil, fmt.Errorf("a %s has no values that could be a set", words.Kind)
 	}
 	if words.Kind != "Custom" && (words.Do != nil || words.Undo != nil || words.OnFailure != nil) {
 		return nil, fmt.Errorf("a %s does what it does", words.Kind)
@@ -287,12 +286,36 @@ func (b *built) retry(words *retryWords) (*flow.Retry, error) {
 		b.world.executing(b.life, c)
 		return execute(ctx, c)
 	}
+	revert := r.Revert
+	r.Revert = func(ctx context.Context, c *flow.Call) (any, error) {
+		b.world.reverting(b.life, c)
+		if revert == nil {
+			return nil, nil
+		}
+		return revert(ctx, c)
+	}
 	return r, nil
+}
+
+// values gives the values in their order; those of a set from the last to the first, each once, so that no scenario relies on the order in which they are written.
+func (r *retryWords) values() []any {
+	var all []any
+	for _, v := range r.Values {
+		v = settled(v)
+		if r.AsSet && slices.ContainsFunc(all, func(one any) bool { return same(one, v) }) {
+			continue
+		}
+		all = append(all, v)
+	}
+	if r.AsSet {
+		slices.Reverse(all)
+	}
+	return all
 }
 
 func (b *built) custom(words *retryWords) *flow.Retry {
 	do := b.do(words.Do, nil)
-	r := &flow.Retry{Execute: do, Revert: b.do(words.Undo, b.world.reverting)}
+	r := &flow.Retry{Execute: do, Revert: b.do(words.Undo, nil)}
 	if words.Do != nil && words.Do.attempt {
 		r.Execute = func(_ context.Context, c *flow.Call) (any, error) { return len(c.History) + 1, nil }
 	}
@@ -354,6 +377,11 @@ func (b *built) act(ctx context.Context, c *flow.Call, d *doWords) (any, error) 
 	}
 	if d.WaitFor != nil {
 		if err := b.world.wait(ctx, d.WaitFor); err != nil {
+			return nil, err
+		}
+	}
+	if d.Slow > 0 {
+		if err := b.world.pass(ctx, d.Slow); err != nil {
 			return nil, err
 		}
 	}

@@ -21,8 +21,14 @@ func (c *comparison) compare(got []string) error {
 			return fmt.Errorf("events are a list: %w", err)
 		}
 	}
-	differs := false
-	switch c.Compare {
+	differs, how := false, c.Compare
+	switch {
+	case c.AsSet && how != "" && how != "set":
+		return fmt.Errorf("as_set is how a set is compared, not as %s", how)
+	case c.AsSet:
+		how = "set"
+	}
+	switch how {
 	case "", "exact":
 		differs = !slices.Equal(want, got)
 	case "prefix":

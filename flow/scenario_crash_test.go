@@ -16,6 +16,7 @@ import (
 //   - What was stored at the moment of death is not told, by nobody: listeners died too.
 //   - A wish to suspend dies with the process that had it. The flow then goes on to its end, and the steps that would have taken it from SUSPENDED there have
 //     nothing left to do.
+//     If it was the last step, the flow ends as it does when nobody suspends it.
 //   - A run from FAILURE tries failed reverts once more; that wish, too, dies with the process, the flow ends in FAILURE again and is run again.
 //   - A flow whose end was stored is not run again by the step that ran it: whoever looks finds that it has ended. (Running it again would begin it anew.)
 type crash struct {
@@ -25,6 +26,7 @@ type crash struct {
 	defect bool              // what the steps expect is wrong
 	late   bool              // what was to suspend the flow happened in one process, and it went on in another
 	strays bool              // the suspension that the scenario is about was lost
+	wentOn bool              // it was that of the last step: the flow has come to an end that the scenario does not tell
 	seen   []lifecycle.State // of the flow after each step
 }
 
@@ -177,6 +179,10 @@ func crashingOn(t *testing.T, f performance, l *ledger, states []lifecycle.State
 	for len(p.crash.seen) < len(f.scenario.Steps) {
 		p.crash.seen = append(p.crash.seen, p.engineState())
 	}
+	if last := len(p.crash.seen) - 1; states != nil && !p.crash.strays && last >= 0 && states[last] == flow.Suspended {
+		p.crash.strays = p.crash.seen[last] != flow.Suspended
+		p.crash.wentOn = p.crash.strays
+	}
 	return p
 }
 
@@ -206,6 +212,11 @@ func crashEverywhere(t *testing.T, f performance) {
 		t.Errorf("%s without a crash: %q", f.name, whole.wrong)
 	}
 	want, told := whole.remains(), whole.world.told()
+	if n := len(whole.crash.seen); n > 0 && whole.crash.seen[n-1] == flow.Suspended {
+		whole.begin()
+		whole.act(&checkWords{}, func() error { return whole.engine.Run(whole.ctx) }) // on from there to the end
+		f.unsuspended = whole.remains()
+	}
 	for at := 1; ; at++ {
 		for _, lost := range []bool{false, true} {
 			p := crashing(t, f, at, lost, whole.crash.seen)
@@ -248,6 +259,9 @@ func (s *scenario) exact() bool {
 // compareRemains says in what a play with a crash differs from one without, and must not.
 func compareRemains(f performance, p *play, want remains, told []string) (wrong []string) {
 	got := p.remains()
+	if p.crash.wentOn {
+		want = f.unsuspended
+	}
 	if (p.crash.strays || p.crash.late) && slices.ContainsFunc(f.scenario.Steps, func(s step) bool {
 		return s.ClearInjected != nil || s.Reset != nil || s.Gate != nil || s.NewEngine != nil && s.NewEngine.Flow != nil
 	}) {
@@ -276,7 +290,7 @@ func TestCrashesAreNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := performance{"serial", s, false, false}
+	f := performance{name: "serial", scenario: s}
 	whole := crashing(t, f, 0, false, nil)
 	want, told := whole.remains(), whole.world.told()
 	tried, _, _, _ := whole.crash.ledger.account()

@@ -142,6 +142,7 @@ type doMap struct {
 	AddOne           string     `json:"add_one"`
 	ProgressArg      string     `json:"progress_arg"`
 	Sleep            *float64   `json:"sleep"`
+	Slow             float64    `json:"slow"` // seconds that pass before all else that it does
 	FailIfGate       string     `json:"fail_if_gate"`
 	Message          string     `json:"message"`
 	WaitFor          *waitWords `json:"wait_for"`
@@ -211,6 +212,7 @@ type retryWords struct {
 	Provides  string         `json:"provides"`
 	Attempts  *int           `json:"attempts"`
 	Values    []any          `json:"values"`
+	AsSet     bool           `json:"as_set"` // the values are a set: each once, in an order that the scenario does not tell
 	RevertAll bool           `json:"revert_all"`
 	Do        *doWords       `json:"do"`
 	Undo      *doWords       `json:"undo"`
@@ -295,6 +297,7 @@ type presetProgress struct {
 // checkWords are what a step does beside running, and what holds afterwards.
 type checkWords struct {
 	Capture      string        `json:"capture"`
+	SkipTasks    []string      `json:"skip_tasks"` // tasks whose events are not captured
 	SuspendOn    *suspendWords `json:"suspend_on"`
 	SuspendAfter *machineWords `json:"suspend_after_machine_state"`
 	Machine      *[]string     `json:"machine_states"`
@@ -328,6 +331,7 @@ type checkWords struct {
 type comparison struct {
 	N       *int            `json:"n"` // of segments: how many events
 	Compare string          `json:"compare"`
+	AsSet   bool            `json:"as_set"` // as compare: set
 	Events  json.RawMessage `json:"events"`
 }
 

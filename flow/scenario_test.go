@@ -35,6 +35,8 @@ type performance struct {
 	scenario *scenario
 	parallel bool
 	loose    bool
+
+	unsuspended remains // what is left if the suspension of the last step is lost
 }
 
 // performances gives the ways in which a scenario is played: with one worker and with several, with what it expects or, where that is known to be
@@ -61,7 +63,7 @@ func performances(t *testing.T, s *scenario) []performance {
 			t.Fatalf("there is no engine %q", e)
 		}
 		for prefix, v := range versions {
-			all = append(all, performance{prefix + e, v, e == "parallel", v.Defect})
+			all = append(all, performance{name: prefix + e, scenario: v, parallel: e == "parallel", loose: v.Defect})
 		}
 	}
 	if len(all) == 0 {
@@ -185,7 +187,7 @@ func TestOurs(t *testing.T) {
 			continue // it is played in the place of a scenario
 		}
 		for _, parallel := range []bool{false, true} {
-			f := performance{"ours", &scenario{ID: id, Flow: o.Flow, Store: o.Store, Steps: o.Steps}, parallel, false}
+			f := performance{name: "ours", scenario: &scenario{ID: id, Flow: o.Flow, Store: o.Store, Steps: o.Steps}, parallel: parallel}
 			t.Run(id, func(t *testing.T) {
 				perform(t, f)
 				crashEverywhere(t, f)

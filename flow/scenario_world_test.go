@@ -136,8 +136,25 @@ func (w *world) wait(ctx context.Context, words *waitWords) error {
 func (w *world) executing(life int, c *flow.Call) {
 	w.begun(life, c.Atom, "RUNNING")
 	w.note(life, func() {
-		w.executed[c.Atom] = append(w.executed[c.Atom], plain(map[string]any(c.Args())).(map[string]any))
+		with := plain(map[string]any(c.Args())).(map[string]any)
+		if c.History != nil {
+			with["history"] = attempts(c.History)
+		}
+		w.executed[c.Atom] = append(w.executed[c.Atom], with)
 	})
+}
+
+// attempts are a history as scenarios write it: [value, {atom: failure}] for each.
+func attempts(h flow.History) any {
+	all := make([]any, len(h))
+	for i := range h {
+		failures := map[string]any{}
+		for _, f := range h[i].Failures {
+			failures[f.Atom] = f.Failure.String()
+		}
+		all[i] = []any{plain(h[i].Value), failures}
+	}
+	return all
 }
 
 // reverting notes that an atom is reverted.
@@ -153,6 +170,9 @@ func (w *world) reverting(life int, c *flow.Call) {
 		failures[name] = f.String()
 	}
 	with["flow_failures"] = failures
+	if c.History != nil {
+		with["history"] = attempts(c.History)
+	}
 	w.begun(life, c.Atom, "REVERTING")
 	w.note(life, func() { w.reverted[c.Atom] = append(w.reverted[c.Atom], with) })
 }
