@@ -85,7 +85,7 @@ func (a *addition) promoteObject(ctx context.Context) (string, error) {
 	parent := path.Dir(a.dir)
 	err := a.renameObject(parent)
 	if err == nil {
-		return "", a.root.ops.SyncDir(parent)
+		return "", a.syncUp(parent)
 	}
 	lock, lockErr := a.root.lockObject(ctx, a.dir)
 	if lockErr != nil || lock == nil {
@@ -98,6 +98,16 @@ func (a *addition) promoteObject(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return a.overtaken(now)
+}
+
+// syncUp brings the names of a directory and of all above it to the disk: another attempt may have made some of them, and not have synced them yet.
+func (a *addition) syncUp(dir string) error {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if err := a.root.ops.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return a.root.ops.SyncDir(".")
 }
 
 // renameObject makes the directories of the layout and moves the object in. Another attempt that failed may remove

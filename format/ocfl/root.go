@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -103,7 +104,7 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 	if err := layout.validate(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeRoot(dir); err != nil {
 		return nil, fmt.Errorf("init storage root: %w", err)
 	}
 	if r, err := OpenRoot(dir); err == nil {
@@ -118,6 +119,28 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 		return nil, fmt.Errorf("init storage root %s: %w", dir, err)
 	}
 	return OpenRoot(dir)
+}
+
+// makeRoot makes the directory and those above it that are missing. Their names are on disk afterwards: what is stored below them later is lost with them.
+func makeRoot(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		if err := makeRoot(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o700)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	above, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(above.Sync(), above.Close())
 }
 
 // initRoot writes the declaration last: without it the directory is no storage root yet.

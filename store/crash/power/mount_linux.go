@@ -29,11 +29,15 @@ type Options struct {
 	Ignore []string
 	// Every makes an image after each sync.
 	Every bool
+	// Names brings names to the disk at once, as file systems with a journal may: contents still get there by fsync only. With Every, there is
+	// an image before each sync, rename and removal instead.
+	Names bool
 }
 
 type service struct {
 	Dir, Every string
 	Ignore     []string
+	Names      bool
 }
 
 // Disk is a mounted file system.
@@ -66,7 +70,7 @@ func Main() {
 
 // serve mounts the file system and answers questions until there are no more: the test has ended, however it did.
 func (s *service) serve() error {
-	t := &tree{ignore: s.Ignore, every: s.Every}
+	t := &tree{ignore: s.Ignore, every: s.Every, atOnce: s.Names}
 	t.root = t.node(syscall.S_IFDIR | 0o755)
 	second := time.Second
 	server, err := fs.Mount(s.Dir, t.root, &fs.Options{
@@ -96,9 +100,9 @@ func Mount(t testing.TB, o Options) *Disk {
 	t.Helper()
 	d := &Disk{Dir: t.TempDir()}
 	if o.Every {
-		d.every = t.TempDir()
+		d.every = inMemory(t)
 	}
-	text, err := json.Marshal(service{Dir: d.Dir, Every: d.every, Ignore: o.Ignore})
+	text, err := json.Marshal(service{Dir: d.Dir, Every: d.every, Ignore: o.Ignore, Names: o.Names})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +132,16 @@ func Mount(t testing.TB, o Options) *Disk {
 	return d
 }
 
+// inMemory gives a directory for images, in memory where the system has a place for that: tests restart on them, and a real disk makes each sync wait.
+func inMemory(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "power")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 func (d *Disk) answered() error {
 	if !d.answer.Scan() {
 		return errors.Join(errors.New("its process has ended"), d.answer.Err())
@@ -141,7 +155,7 @@ func (d *Disk) answered() error {
 // Image writes what a power cut leaves now to a new directory and gives that.
 func (d *Disk) Image(t testing.TB) string {
 	t.Helper()
-	to := filepath.Join(t.TempDir(), "image")
+	to := filepath.Join(inMemory(t), "image")
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, err := fmt.Fprintln(d.ask, to)
@@ -154,7 +168,7 @@ func (d *Disk) Image(t testing.TB) string {
 	return to
 }
 
-// Images gives what power cuts after each sync so far leave, in order. It needs Options.Every.
+// Images gives what power cuts at each point so far leave, in order. It needs Options.Every.
 func (d *Disk) Images(t testing.TB) []string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(d.every, "*"))

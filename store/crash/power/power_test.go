@@ -103,3 +103,32 @@ func TestIgnore(t *testing.T) {
 		t.Errorf("lost %q", got)
 	}
 }
+
+// With Names, a name is on the disk at once and its content is not: what was renamed before its sync is empty.
+func TestNames(t *testing.T) {
+	d := power.Mount(t, power.Options{Every: true, Names: true})
+	old, name := filepath.Join(d.Dir, "old"), filepath.Join(d.Dir, "name")
+	f, err := os.Create(old)
+	if err == nil {
+		_, err = f.WriteString("content")
+		err = errors.Join(err, os.Rename(old, name), f.Sync(), os.Remove(name), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := d.Images(t)
+	if len(images) != 3 {
+		t.Fatalf("%d images, want one before the rename, the sync and the removal", len(images))
+	}
+	for i, want := range []map[string]string{{"old": ""}, {"name": ""}, {"name": "content"}} {
+		entries, err := os.ReadDir(images[i])
+		if err != nil || len(entries) != 1 {
+			t.Fatalf("image %d: %v, %v", i, entries, err)
+		}
+		for name, content := range want {
+			if text, err := os.ReadFile(filepath.Join(images[i], name)); err != nil || string(text) != content {
+				t.Errorf("image %d, %s: %q, %v", i, name, text, err)
+			}
+		}
+	}
+}

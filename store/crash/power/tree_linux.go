@@ -18,7 +18,8 @@ import (
 type tree struct {
 	mu     sync.Mutex
 	ignore []string // patterns of names whose syncs do nothing
-	every  string   // directory for an image after each sync; none if empty
+	every  string   // directory for an image at each point; none if empty
+	atOnce bool     // names are on the disk at once
 	images int
 	root   *node
 }
@@ -137,6 +138,9 @@ func (n *node) Write(_ context.Context, _ fs.FileHandle, data []byte, off int64)
 func (n *node) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	n.t.mu.Lock()
 	defer n.t.mu.Unlock()
+	if errno := n.t.cut(true); errno != 0 {
+		return errno
+	}
 	name := path.Base(n.Path(nil))
 	for _, pattern := range n.t.ignore {
 		if match, _ := path.Match(pattern, name); match {
@@ -151,11 +155,28 @@ func (n *node) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno {
 	} else {
 		n.disk = append([]byte{}, n.data...)
 	}
-	if n.t.every == "" {
+	return n.t.cut(false)
+}
+
+// cut makes an image, before a change if names are on the disk at once, else after one. The lock is held.
+func (t *tree) cut(before bool) syscall.Errno {
+	if t.every == "" || before != t.atOnce {
 		return 0
 	}
-	n.t.images++
-	return fs.ToErrno(n.t.root.image(filepath.Join(n.t.every, fmt.Sprintf("%05d", n.t.images))))
+	t.images++
+	return fs.ToErrno(t.root.image(filepath.Join(t.every, fmt.Sprintf("%05d", t.images))))
+}
+
+// onDisk gives the names of a directory that are on the disk.
+func (n *node) onDisk() map[string]*node {
+	if !n.t.atOnce {
+		return n.names
+	}
+	names := map[string]*node{}
+	for name, child := range n.Children() {
+		names[name] = child.Operations().(*node)
+	}
+	return names
 }
 
 // image writes what is on the disk below a directory. The lock is held.
@@ -163,7 +184,7 @@ func (n *node) image(to string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err
 	}
-	for name, child := range n.names {
+	for name, child := range n.onDisk() {
 		var err error
 		switch file := filepath.Join(to, name); child.mode & syscall.S_IFMT {
 		case syscall.S_IFDIR:
@@ -226,14 +247,20 @@ func (n *node) Link(_ context.Context, target fs.InodeEmbedder, _ string, out *f
 }
 
 // Unlink is part of fs.NodeUnlinker.
-func (n *node) Unlink(context.Context, string) syscall.Errno { return 0 }
+func (n *node) Unlink(context.Context, string) syscall.Errno {
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	return n.t.cut(true)
+}
 
 // Rmdir is part of fs.NodeRmdirer.
 func (n *node) Rmdir(_ context.Context, name string) syscall.Errno {
 	if child := n.GetChild(name); child != nil && len(child.Children()) > 0 {
 		return syscall.ENOTEMPTY
 	}
-	return 0
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	return n.t.cut(true)
 }
 
 // Rename is part of fs.NodeRenamer.
@@ -248,7 +275,9 @@ func (n *node) Rename(_ context.Context, name string, to fs.InodeEmbedder, newNa
 	case old != nil && len(old.Children()) > 0:
 		return syscall.ENOTEMPTY
 	}
-	return 0
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	return n.t.cut(true)
 }
 
 // Statfs is part of fs.NodeStatfser.

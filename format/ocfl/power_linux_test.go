@@ -1,0 +1,134 @@
+package ocfl
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/stagepost/stagepost/store/crash/power"
+)
+
+func TestMain(m *testing.M) {
+	power.Main()
+	os.Exit(m.Run())
+}
+
+// A power cut at any point leaves an object at its old version or at the new one, and each version that was confirmed stays. The controls leave
+// out one sync each.
+func TestPowerCut(t *testing.T) {
+	for _, names := range []bool{false, true} {
+		if cuts, wrong := cutEverywhere(t, names); cuts < 20 || len(wrong) > 0 {
+			t.Errorf("names at once %t: %d cuts, wrong: %q", names, cuts, wrong)
+		}
+	}
+	parent := path.Base(path.Dir(DefaultLayout().Path(testID)))
+	for what, ignore := range map[string]string{
+		"inventories": "inventory.json", "sidecars": "inventory.json.sha512", "declarations of objects": "0=ocfl_object_1.1",
+		"the declaration of the root": "ocfl_1.1.part", "the layout": layoutFile, "the layout's parameters": "config.json",
+		"files": "[abcd]", "directories of content": "dir", "directories of versions": "v2", "new objects": "object", "new versions in objects": path.Base(DefaultLayout().Path(testID)), "names of objects": parent, "the storage root": "storage", "the directory above it": "above",
+	} {
+		_, wrong := cutEverywhere(t, false, ignore)
+		if len(wrong) == 0 {
+			_, wrong = cutEverywhere(t, true, ignore)
+		}
+		if len(wrong) == 0 {
+			t.Errorf("without the syncs of %s (%s) nothing is wrong: the test is blind", what, ignore)
+		}
+	}
+}
+
+// cutEverywhere stores two versions of an object in a new root and cuts the power at each point. It gives what was wrong after each.
+func cutEverywhere(t *testing.T, names bool, ignore ...string) (cuts int, wrong []string) {
+	t.Helper()
+	d := power.Mount(t, power.Options{Every: true, Names: names, Ignore: ignore})
+	var confirmed []int // number of the first image after each step
+	note := func() { confirmed = append(confirmed, len(d.Images(t))) }
+	r, err := InitRoot(filepath.Join(d.Dir, "above", "storage"), Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	note()
+	if err := os.MkdirAll(filepath.Join(r.dir.Name(), path.Dir(r.Path(testID))), 0o755); err != nil { // by an attempt for another object, just now
+		t.Fatal(err)
+	}
+	add(t, r, testID, crashFirst, Options{Stage: "job6.1", Key: "job6"})
+	note()
+	add(t, r, testID, crashSecond, crashKey)
+	note()
+	images := append(d.Images(t), d.Image(t))
+	for i, image := range images {
+		steps := 0
+		for steps < len(confirmed) && i >= confirmed[steps] {
+			steps++
+		}
+		if err := afterCut(t, image, steps); err != nil {
+			wrong = append(wrong, fmt.Sprintf("cut %d of %d, %d steps confirmed: %v", i, len(images), steps, err))
+			if ignore != nil {
+				break
+			}
+		}
+	}
+	return len(images), wrong
+}
+
+// afterCut says what is wrong after a power cut that came when so many of the three steps were confirmed: the root, the first version, the second.
+func afterCut(t *testing.T, image string, steps int) error {
+	t.Helper()
+	dir := filepath.Join(image, "above", "storage")
+	if _, err := OpenRoot(dir); err != nil && steps > 0 {
+		return err
+	}
+	r, err := InitRoot(dir, Layout{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	o, err := r.Object(testID)
+	switch {
+	case errors.Is(err, ErrNotFound) && steps < 2:
+	case err != nil:
+		return err
+	case o.Head() != "v2" && steps == 3:
+		return fmt.Errorf("the head is %s", o.Head())
+	default:
+		if _, err := r.VerifyVersion(t.Context(), testID, o.Head()); err != nil {
+			return err
+		}
+	}
+	if _, err := r.Recover(t.Context(), testID, "after.1"); err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if o != nil { // until the same version is stored again, the directories of a new object may be there without it
+		if err := clean(t, r, dir); err != nil {
+			return err
+		}
+	}
+	if _, err := r.AddVersion(t.Context(), testID, crashFirst, Options{Stage: "job6.2", Key: "job6"}); err != nil {
+		return err
+	}
+	again := crashKey
+	again.Stage = "job7.2"
+	if added, err := r.AddVersion(t.Context(), testID, crashSecond, again); err != nil || added.Version != "v2" {
+		return fmt.Errorf("version %q, %w", added.Version, err)
+	}
+	return clean(t, r, dir)
+}
+
+// clean says what the validator finds once the stages of dead attempts are gone.
+func clean(t *testing.T, r *Root, dir string) error {
+	if _, err := r.Sweep(); err != nil {
+		return err
+	}
+	report, err := Validate(t.Context(), dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range report.Errors {
+		return fmt.Errorf("%s (of %d)", p, len(report.Errors))
+	}
+	return nil
+}
