@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -98,7 +99,7 @@ func New(o Options) (*App, error) {
 	}
 	dir := filepath.Join(o.Dir, "compute")
 	for _, sub := range []string{stageName, jobsName, trashName} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := disk.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("compute: %w", err)
 		}
 	}

@@ -152,7 +152,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	for _, dir := range []string{"", workName, trashName, mailName} {
-		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
+		if err := disk.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)
 		}
 	}

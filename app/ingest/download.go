@@ -52,6 +52,9 @@ func (t *task) download(ctx context.Context) error {
 	if err = errors.Join(err, log.Sync(), log.Close()); err != nil {
 		return err
 	}
+	if err := t.app.syncNames(t.Job().Parent, t.dir); err != nil {
+		return err
+	}
 	t.data.Size = max(t.data.Size, d.total.Load())
 	t.app.room.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
 	return t.dir.RemoveAll(partsName)

@@ -278,5 +278,5 @@ func (a *App) writeReport(root *os.Root, rep *report.Batch) error {
 			return err
 		}
 	}
-	return nil
+	return syncDir(root, ".")
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -162,6 +163,21 @@ func putFile(root *os.Root, name string, write func(w io.Writer) error) (err err
 		return err
 	}
 	return syncDir(root, path.Dir(name))
+}
+
+// syncNames brings the names of all files and directories of a job's work directory to the disk, and its own name. The contents of the files are there already.
+func (a *App) syncNames(batch job.ID, d *workDir) error {
+	err := fs.WalkDir(d.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		if name == partsName {
+			return fs.SkipDir
+		}
+		return syncDir(d.Root, name)
+	})
+	work := filepath.Join(a.options.Dir, workName)
+	return errors.Join(err, disk.Sync(filepath.Join(work, string(batch))), disk.Sync(work))
 }
 
 // syncDir makes renames within a directory durable.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/edge/tunnel"
 	"github.com/stagepost/stagepost/engine"
@@ -90,7 +91,7 @@ func (c *cli) startAgent(ctx context.Context, a *agentSettings, log *slog.Logger
 		return r, err
 	}
 	for _, dir := range []string{a.data, a.store} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := disk.MkdirAll(dir, 0o700); err != nil {
 			return r, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/backup"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -47,7 +48,7 @@ func (k *keeper) backupDir() (string, error) {
 		return dir, nil
 	}
 	dir := filepath.Join(k.dir, "backups")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
 	return dir, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/slurm"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -131,7 +132,7 @@ func (c *computeApp) openLocal(r *running, s *settings) error {
 	}
 	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: wordOr(s.ComputeKeep), Log: r.log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := disk.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
 	if c.local, err = agent.New(o); err != nil {

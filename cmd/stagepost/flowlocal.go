@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/flow"
@@ -66,7 +67,7 @@ func (c *cli) openLocal(ctx context.Context, create bool) (*localFlows, error) {
 
 // open joins the parts.
 func (l *localFlows) open(s *settings, dir string, log *slog.Logger) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -99,7 +100,7 @@ func (c *cli) takeOver(ctx context.Context, database string, dry bool) (done *ta
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); dry && errors.Is(err, fs.ErrNotExist) { // nothing is here, and nothing is to be
 		return done, done.all(ctx, old, &newcomer{now: time.Now()})
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})

@@ -74,7 +74,7 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	dropped, err := dropBallast(dir)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stagepost/stagepost/edge/disk"
 )
 
 // Options of a store. Dir is required.
@@ -104,7 +106,7 @@ func New(o Options) (*Store, error) {
 		return nil, fmt.Errorf("tus: %w", err)
 	}
 	o.Dir = dir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("tus: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/edge/safename"
 )
 
@@ -92,7 +93,7 @@ func KindOf(name string) (kind Kind, stem string, ok bool) {
 // it is complete and synced; after an error neither exists, and what a killed process left there is removed by the next call.
 // The error is an *Error.
 func Unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits) (Report, error) {
-	return unpackWith(ctx, archive, size, name, root, dir, limits, syncTree)
+	return unpackWith(ctx, archive, size, name, root, dir, limits, collect.Sync)
 }
 
 // unpackWith lets tests that unpack thousands of archives go without the disk.

@@ -74,16 +74,11 @@ func (d dir) Put(_ context.Context, id job.ID, digest string, content []byte) er
 	}
 	if info, err := os.Stat(name); err == nil && info.Size() == int64(len(content)) {
 		if has, err := os.ReadFile(name); err == nil && bytes.Equal(has, content) { // one that was damaged is replaced: a task that is done again mends it
-			return nil
+			return d.syncNames(within) // who wrote it may have been killed before that
 		}
 	}
-	if _, err := os.Stat(within); err != nil {
-		if err := os.MkdirAll(within, 0o700); err != nil {
-			return err
-		}
-		if err := syncDir(string(d)); err != nil {
-			return err
-		}
+	if err := os.MkdirAll(within, 0o700); err != nil {
+		return err
 	}
 	temp, err := os.CreateTemp(within, "new-*")
 	if err != nil {
@@ -99,7 +94,12 @@ func (d dir) Put(_ context.Context, id job.ID, digest string, content []byte) er
 	if err := os.Rename(temp.Name(), name); err != nil {
 		return err
 	}
-	return syncDir(within)
+	return d.syncNames(within)
+}
+
+// syncNames makes the names last that lead to a value: its own, that of its job's directory, which another value may have made just now, and that of the directory of all.
+func (d dir) syncNames(within string) error {
+	return errors.Join(syncDir(within), syncDir(string(d)), syncDir(filepath.Dir(string(d))))
 }
 
 // syncDir makes renames within a directory last.

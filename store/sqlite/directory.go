@@ -18,7 +18,7 @@ const (
 // prepareDir makes the directory and an empty database file, both for this user only. It refuses a directory that had a database
 // and has none now: to start empty would drop every job without a word.
 func prepareDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir); err != nil {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	if _, err := os.Stat(filepath.Join(dir, restore)); err == nil {
@@ -45,6 +45,23 @@ func prepareDir(dir string) error {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	return f.Close()
+}
+
+// makeDir makes a directory and those above it that are missing, and brings their names to the disk.
+func makeDir(dir string) error {
+	switch _, err := os.Stat(dir); {
+	case err == nil, !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if above := filepath.Dir(dir); above != dir {
+		if err := makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncFile(filepath.Dir(dir))
 }
 
 // mark notes that the directory has a database. It is called once the database holds its tables, and may be called again.

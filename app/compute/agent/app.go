@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -138,7 +139,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	for _, dir := range []string{"", stageName, payloadsName} {
-		if err := os.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
+		if err := disk.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
 		}
 	}

@@ -78,6 +78,9 @@ func (a *App) assemble(ctx context.Context, r *engine.Run) error {
 			found, err = readAbout(dir)
 		}
 	}
+	if err == nil { // an attempt that was killed may have got as far as to give the plan its name
+		err = errors.Join(syncDir(dir), syncDir(a.root))
+	}
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func readAbout(home *os.Root) (*data, error) {
 	return &d, nil
 }
 
-// make makes the plan in a directory of this attempt's own and gives it its name when it is whole and on disk. If another attempt was faster,
+// make makes the plan in a directory of this attempt's own and gives it its name when it is whole and on disk; the caller brings the name there. If another attempt was faster,
 // its plan stands: it is the same.
 func (t *task) make(ctx context.Context, home *os.Root) (err error) {
 	name := fmt.Sprintf("%s-e%d%s", planName, t.Epoch(), newSuffix)
@@ -134,7 +137,7 @@ func (t *task) make(ctx context.Context, home *os.Root) (err error) {
 	if err := home.Rename(name, planName); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return errors.Join(syncDir(home), syncDir(t.app.root))
+	return nil
 }
 
 // pack plans the package file by file.
