@@ -5,7 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/crash/power"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 func TestMain(m *testing.M) {
@@ -33,5 +36,39 @@ func uploadLost(t *testing.T, ignore ...string) []string {
 	jobs := filepath.Join("compute", "jobs")
 	lost := power.Lost(t, filepath.Join(d.Dir, jobs), filepath.Join(d.Image(t), jobs))
 	w.stop()
+	return lost
+}
+
+// Results of a job that is Completed are on the disk. The controls leave out one sync each.
+func TestPowerCutOfResults(t *testing.T) {
+	if lost := resultsLost(t); len(lost) > 0 {
+		t.Errorf("lost: %q", lost)
+	}
+	for _, ignore := range []string{".*", "cmp_*", "jobs", "compute"} {
+		if lost := resultsLost(t, ignore); len(lost) == 0 {
+			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
+		}
+	}
+}
+
+// resultsLost cuts the power before the commit that says that the results are here.
+func resultsLost(t *testing.T, ignore ...string) (lost []string) {
+	t.Helper()
+	d := power.Mount(t, power.Options{Ignore: ignore})
+	o := quick(t)
+	o.Dir = d.Dir
+	cuts, jobs := 0, filepath.Join("compute", "jobs")
+	store := &power.Store{Store: mem.New(), Changed: func(_ *job.Job, c *job.Change) {
+		if c.To.State == compute.Completed {
+			cuts++
+			lost = append(lost, power.Lost(t, filepath.Join(d.Dir, jobs), filepath.Join(d.Image(t), jobs))...)
+		}
+	}}
+	w := newWorldOn(t, store, o, one(teller{newFake()}))
+	w.until(w.upload("ann", hello).ID, compute.Completed)
+	w.stop()
+	if cuts == 0 {
+		t.Error("the power was never cut")
+	}
 	return lost
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -22,52 +21,38 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cutter is a store before each of whose commits the power is cut: what the commit says must be on the disk by then.
+// cutter cuts the power before each commit, and notes what was lost of what the commit says.
 type cutter struct {
-	job.Store
-	t *testing.T
-	d *power.Disk
-
-	mu   sync.Mutex // guards the rest
+	t    *testing.T
+	d    *power.Disk
 	cuts map[lifecycle.State]int
 	lost []string
 }
 
-// Create is part of job.Store.
-func (c *cutter) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
-	for i := range jobs {
-		if j := &jobs[i].Job; j.Kind == BatchKind {
-			c.cut("created", filepath.Join(workName, string(j.ID)))
-		}
+func (c *cutter) created(j *job.Job) {
+	if j.Kind == BatchKind {
+		c.cut("created", filepath.Join(workName, string(j.ID)))
 	}
-	return c.Store.Create(ctx, jobs...)
 }
 
-// Commit is part of job.Store.
-func (c *cutter) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
-	for i := range changes {
-		j, err := c.Get(ctx, changes[i].Job)
-		if err != nil || changes[i].Event == "" || changes[i].To.State == Failed {
-			continue
-		}
-		switch work := filepath.Join(workName, string(j.Parent), string(j.ID)); j.State {
-		case Downloading, Processing:
-			if j.Kind == JobKind {
-				c.cut(j.State, work)
-			}
-		case Storing, Recording, Notify:
-			c.cut(j.State, "storage")
-		case Reporting, UpdateReporting:
-			c.cut(j.State, filepath.Join(workName, string(j.ID), reportsName))
-		}
+func (c *cutter) changed(j *job.Job, change *job.Change) {
+	if change.Event == "" || change.To.State == Failed {
+		return
 	}
-	return c.Store.Commit(ctx, changes...)
+	switch j.State {
+	case Downloading, Processing:
+		if j.Kind == JobKind {
+			c.cut(j.State, filepath.Join(workName, string(j.Parent), string(j.ID)))
+		}
+	case Storing, Recording, Notify:
+		c.cut(j.State, "storage")
+	case Reporting, UpdateReporting:
+		c.cut(j.State, filepath.Join(workName, string(j.ID), reportsName))
+	}
 }
 
 // cut looks for what a directory loses if the power fails now.
 func (c *cutter) cut(from lifecycle.State, dir string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.cuts[from]++
 	image := c.d.Image(c.t)
 	for _, name := range power.Lost(c.t, filepath.Join(c.d.Dir, dir), filepath.Join(image, dir)) {
@@ -117,8 +102,8 @@ func cutAtCommits(t *testing.T, payloads int, ignore ...string) *cutter {
 	if err := os.Symlink(filepath.Join(t.TempDir(), inventoryName), filepath.Join(d.Dir, inventoryName)); err != nil { // SQLite needs shared memory
 		t.Fatal(err)
 	}
-	c := &cutter{Store: mem.New(), t: t, d: d, cuts: map[lifecycle.State]int{}}
-	w := startOn(t, c, options(t, d.Dir))
+	c := &cutter{t: t, d: d, cuts: map[lifecycle.State]int{}}
+	w := startOn(t, &power.Store{Store: mem.New(), Created: c.created, Changed: c.changed}, options(t, d.Dir))
 	s := newSite(t, map[string]string{"a.txt": "alpha", "sub/deep/b.txt": "beta", "sub/deep/c.txt": "gamma"})
 	for _, p := range []struct {
 		s    Submission

@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/edge/tus"
+	"github.com/stagepost/stagepost/store/crash/power"
 )
 
 func TestMain(m *testing.M) {
+	power.Main()
 	if dir := os.Getenv("TUS_CHILD"); dir != "" {
 		child(dir)
 	}
