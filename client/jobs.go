@@ -24,6 +24,8 @@ type Job struct {
 	Progress *Progress                    `json:"progress,omitempty"` // of the step that runs now
 	Can      map[string][]lifecycle.Event `json:"can"`                // the legal events of operator and owner
 	Links    map[string]string            `json:"links"`
+
+	Undelivered []job.Message `json:"undelivered,omitempty"` // of one job, for staff: what failed at the last attempt or was given up, without what it says
 }
 
 // Progress tells how far the work of a running step has come.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -69,7 +70,11 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, s.view(j))
+	v := s.view(j)
+	if v.Undelivered, err = s.undelivered(r.Context(), j.ID); err != nil {
+		return err
+	}
+	return reply(w, v)
 }
 
 // view is a record with what can be done about it.
@@ -170,7 +175,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if at.IsZero() {
-		if err := s.whyFlow(r.Context(), &x); err != nil {
+		if err := errors.Join(s.whyFlow(r.Context(), &x), s.whyUndelivered(r.Context(), &x)); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ type Options struct {
 	FixityRate  int64         // bytes per second that these checks read. Zero: unlimited
 
 	Downloads int          // files of one object that are fetched at once. Defaults to 4
-	Outward   *http.Client // for callbacks and minters. Defaults to one with 30 s of patience and no redirects
+	Outward   *http.Client // for minters. Defaults to one with 30 s of patience and no redirects
 }
 
 // inventoryPath is the file of the inventory.
@@ -206,7 +206,7 @@ func (a *App) Works() []engine.Work {
 
 // Deliver gives the topics of the outbox that the application delivers, for the engine's options.
 func (a *App) Deliver() map[string]engine.Deliver {
-	return map[string]engine.Deliver{mailTopic: a.deliverMail, hookTopic: a.deliverHook}
+	return map[string]engine.Deliver{mailTopic: a.deliverMail, hookTopic: a.deliverHook, callbackTopic: a.deliverCallback}
 }
 
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -64,7 +63,7 @@ func happened(j *job.Job, c *job.Change) []string {
 	return nil
 }
 
-// announce gives the notifications of a transition, for the outbox of its commit. Their keys follow from the history entry that it makes, so that a
+// announce gives the notifications of a transition and the callback of an end, for the outbox of its commit. Their keys follow from the history entry that it makes, so that a
 // transition which is tried again after a crash tells of itself once. A job whose profile is gone tells nobody.
 func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 	types := happened(j, c)
@@ -78,7 +77,7 @@ func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 		return nil // a job without a profile has nobody to tell
 	}
 	p, ok := a.options.Profiles.Get(spec.Profile)
-	if !ok || len(p.Webhooks) == 0 {
+	if !ok || len(p.Webhooks) == 0 && p.Callback == nil {
 		return nil
 	}
 	after, _, err := job.Apply(*j, c)
@@ -87,6 +86,11 @@ func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 		return nil
 	}
 	var all []job.Message
+	if m, ok, err := a.announceEnd(p, j, &after, c.At); err != nil {
+		a.log.Error("callback", "job", j.ID, "error", err)
+	} else if ok {
+		all = append(all, m)
+	}
 	for _, typ := range types {
 		body, err := json.Marshal(Notice{Type: typ, Timestamp: c.At.UTC(), Data: after})
 		for i := range p.Webhooks {
@@ -109,14 +113,6 @@ func hookMessage(p *profile.Profile, w *profile.Webhook, after *job.Job, typ str
 	env, err := json.Marshal(posted{Profile: p.ID, Hook: w.Name, Host: hostOf(w.URL), Type: typ, Body: body})
 	key := fmt.Sprintf("%s/%d/%s/%s", after.ID, after.Seq, strings.ReplaceAll(typ, ".", "-"), w.Name)
 	return job.Message{Key: key, Job: after.ID, Topic: hookTopic, Body: env}, err
-}
-
-func hostOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 // Causes for which a notification is given up at once.

@@ -1,56 +1,26 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
-// News is the body of a callback.
-type News struct {
-	Job       job.ID   `json:"job"`
-	Batch     job.ID   `json:"batch"`
-	State     string   `json:"state"` // Completed: everything but this call is done
-	ARK       string   `json:"ark"`
-	Version   int      `json:"version"`
-	LocalIDs  []string `json:"local_ids"`
-	Title     string   `json:"title"`
-	Files     int      `json:"files"`
-	Bytes     int64    `json:"bytes"`
-	Submitter string   `json:"submitter"`
-	Profile   string   `json:"profile"`
-}
-
-// notify is the step of Notify: it tells the profile's callback. When that was refused, or did not answer until the attempts are used up,
-// the job completes with a warning, unless the profile requires the callback. Then the work directory goes.
+// notify is the step of Notify. Its success writes the callback into the outbox, with the commit that completes the job ([App.announceEnd]); a
+// profile that requires the callback has the job wait here for its delivery. Then the work directory goes.
 func (t *task) notify(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
 		return err
 	}
-	t.data.Warning = ""
-	if p.Callback != nil {
-		if err := t.tell(ctx, p); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			var e *errCaused
-			if again := errors.As(err, &e) && e.again; again && !t.Last() {
-				return err
-			}
-			if p.Callback.Required {
-				return fail(CauseCallback, "the callback did not take the news: %w", err)
-			}
-			t.data.Warning = "WARNING: could not make callback: " + err.Error()
-			t.Log().Warn("callback given up", "error", err)
+	if p.Callback != nil && p.Callback.Required {
+		if err := t.awaitCallback(ctx, p); err != nil {
+			return err
 		}
 	}
 	t.conclude()
@@ -58,39 +28,73 @@ func (t *task) notify(ctx context.Context) error {
 	return t.app.discard(t.Job().Parent, t.Job().ID)
 }
 
-// tell calls the callback once, signed as Standard Webhooks has it.
-func (t *task) tell(ctx context.Context, p *profile.Profile) error {
-	j := t.Job()
-	who, version := t.data.object()
-	news := News{
-		Job: j.ID, Batch: j.Parent, State: string(Completed), Version: version, Files: t.data.Files, Bytes: t.data.Size,
-		Submitter: t.spec.Submitter, Profile: p.ID,
-	}
-	if who != nil {
-		news.ARK, news.LocalIDs, news.Title = who.ARK, who.LocalIDs, who.Title
-	}
-	body, err := json.Marshal(news)
+// awaitCallback writes the required callback into the outbox, with the commit that lets the job wait, and returns nil once it was delivered.
+func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
+	j, now := t.Job(), t.Now()
+	key := callbackKey(&j, Completed)
+	sent, err := t.app.message(ctx, j.ID, key)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Callback.URL, bytes.NewReader(body))
+	host, since, until := hostOf(p.Callback.URL), now, now.Add(t.app.pause())
+	sentence := fmt.Sprintf("the callback to %s was not delivered yet", host)
+	switch {
+	case sent == nil:
+		call, err := t.callback(&j, p)
+		if err != nil {
+			return err
+		}
+		if err := t.Send(callbackTopic, key, call); err != nil {
+			return err
+		}
+	case sent.Settled == job.Delivered:
+		return nil
+	case sent.Settled == job.GivenUp:
+		return fail(CauseCallback, "the callback was not delivered: %s", sent.Error)
+	default:
+		if since = sent.Created; sent.Error != "" {
+			sentence += ": " + sent.Error
+		}
+		if sent.Due.Sub(now) > maxDelivery {
+			until = sent.Due.Add(t.app.pause())
+		}
+	}
+	return engine.Wait(engine.Blocker{
+		Code: CauseCallback, Sentence: sentence, Since: since, Until: until, Holder: host,
+		Remedy: "correct the receiver; stagepost outbox --job " + string(j.ID) + " shows the attempts",
+	})
+}
+
+// callback makes the required callback of a job that completes once it was delivered.
+func (t *task) callback(j *job.Job, p *profile.Profile) (called, error) {
+	after := *j
+	after.State, after.Cause, after.Message = Completed, "", ""
+	return newCalled(p, &end{job: &after, spec: &t.spec, data: &t.data, at: t.Now()})
+}
+
+// maxDelivery is how long an attempt at a delivery may take. A message that is due later than that is between two attempts: before the next one
+// nothing becomes of it.
+const maxDelivery = 2 * time.Minute
+
+// message gives a job's message in the outbox by its key, or nil.
+func (a *App) message(ctx context.Context, id job.ID, key string) (*job.Message, error) {
+	all, err := a.engine.Store().Outbox(ctx, job.OutboxCall{Job: id})
+	if err != nil && job.KindOf(err) != job.NotFound {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Key == key {
+			return &all[i], nil
+		}
+	}
+	return nil, nil
+}
+
+// hostOf gives the host of a URL, which may be shown where the rest may be secret.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
 	if err != nil {
-		return &errCaused{cause: CauseCallback, err: err}
+		return ""
 	}
-	secret, err := webhook.ParseSecret(string(p.Callback.Secret))
-	if err != nil { // any other text is the key itself
-		secret = webhook.RawSecret(string(p.Callback.Secret))
-	}
-	webhook.SetHeader(req.Header, t.Key(), t.app.engine.Clock().Wall(), body, secret)
-	req.Header.Set("Idempotency-Key", t.Key())
-	answer, err := t.app.options.Outward.Do(req)
-	if err != nil {
-		return &errCaused{cause: CauseCallback, again: true, err: err}
-	}
-	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the status decides; reading lets the connection be used again
-	if answer.StatusCode/100 != 2 {
-		return &errCaused{cause: CauseCallback, again: passing(answer.StatusCode), err: fmt.Errorf("the callback answers %s", answer.Status)}
-	}
-	return nil
+	return u.Host
 }

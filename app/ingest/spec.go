@@ -69,8 +69,7 @@ type jobData struct {
 	Unchanged bool              `json:"unchanged,omitempty"` // between Storing and Recording: Version is an earlier job's, see Same
 	Same      *sameObject       `json:"same,omitempty"`      // instead of Identity, Version and Places, of a job that added no version
 	List      string            `json:"list,omitempty"`      // of the files of the version that was stored
-	Warning   string            `json:"warning,omitempty"`
-	Warnings  []string          `json:"warnings,omitempty"` // what is odd in what was handed in, and no reason to refuse it
+	Warnings  []string          `json:"warnings,omitempty"`  // what is odd in what was handed in, and no reason to refuse it
 }
 
 // sameObject is an object that was stored already as the job brought it. The job has no version, so its record names none as its own.

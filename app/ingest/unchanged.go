@@ -84,14 +84,7 @@ func (t *task) keepVersion(ctx context.Context, v *inventory.Version, places []*
 
 // conclude says in the message of a job that completes what its depositor would not expect.
 func (t *task) conclude() {
-	var all []string
 	if t.data.Same != nil {
-		all = append(all, fmt.Sprintf(alreadyStored, t.data.Same.Version))
-	}
-	if t.data.Warning != "" {
-		all = append(all, t.data.Warning)
-	}
-	if len(all) > 0 {
-		t.SetMessage(strings.Join(all, "; "))
+		t.SetMessage(fmt.Sprintf(alreadyStored, t.data.Same.Version))
 	}
 }

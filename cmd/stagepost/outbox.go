@@ -50,12 +50,12 @@ is refused for good, or too often, is given up.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
-	f.StringVar(&q.Topic, "topic", "", "only of this topic: mail, webhook, compute-callback")
+	f.StringVar(&q.Topic, "topic", "", "only of this topic: mail, webhook, callback, compute-callback")
 	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
 	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	c.complete(cmd, "status", "pending", "delivered", "given-up")
-	c.complete(cmd, "topic", "mail", "webhook", "compute-callback")
+	c.complete(cmd, "topic", "mail", "webhook", "callback", "compute-callback")
 	cmd.AddCommand(c.outboxReplay())
 	return cmd
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -70,9 +71,17 @@ func (c *cli) printJob(j *client.Job) error {
 	if j.Claimed() {
 		worker = fmt.Sprintf("%s (claim %d until %s)", j.Worker, j.Epoch, c.out.moment(j.Until))
 	}
+	var late []string
+	for _, m := range j.Undelivered {
+		status := "pending"
+		if m.Settled != job.Pending {
+			status = string(m.Settled)
+		}
+		late = append(late, fmt.Sprintf("%s (%s, %s: %s)", m.Key, m.Topic, status, m.Error))
+	}
 	return c.out.sheet([][2]string{
 		{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"state", string(j.State)}, {"outcome", string(j.Outcome)},
-		{"message", j.Message}, {"cause", j.Cause}, {"progress", progress}, {"children", children},
+		{"message", j.Message}, {"cause", j.Cause}, {"undelivered", strings.Join(late, "; ")}, {"progress", progress}, {"children", children},
 		{"last success", string(j.LastOK)}, {"failed in", string(j.Origin)},
 		{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group}, {"owner", j.Owner}, {"key", j.Key},
 		{"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},

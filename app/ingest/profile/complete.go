@@ -72,6 +72,9 @@ func (p *Profile) complete() faults {
 	p.completeAddresses(&f)
 	if p.Callback != nil {
 		f.webURL("callback.url", p.Callback.URL)
+		if !slices.Contains([]Form{FormStagepost, FormMerritt}, p.Callback.Form) {
+			f.add("callback.form", "%q is none of stagepost, merritt", string(p.Callback.Form))
+		}
 	}
 	p.completeWebhooks(&f)
 	p.completePlaces(&f)

@@ -8,13 +8,13 @@ import (
 
 // field is what the tags of the struct say of one key.
 type field struct {
-	name, doc, format, pattern, def string
-	need                            bool
-	enum                            []string
-	min, max                        string
-	index                           int
-	kind                            reflect.Type // pointers and lists taken off
-	list                            bool
+	name, doc, format, pattern, def, short string
+	need                                   bool
+	enum                                   []string
+	min, max                               string
+	index                                  int
+	kind                                   reflect.Type // pointers and lists taken off
+	list                                   bool
 }
 
 // fieldsOf gives the keys of a struct in its order.
@@ -28,7 +28,7 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		name, _, _ = strings.Cut(name, ",")
 		f := field{
-			name: name, doc: s.Tag.Get("doc"), format: s.Tag.Get("format"), pattern: s.Tag.Get("pattern"), def: s.Tag.Get("default"),
+			name: name, doc: s.Tag.Get("doc"), format: s.Tag.Get("format"), pattern: s.Tag.Get("pattern"), def: s.Tag.Get("default"), short: s.Tag.Get("short"),
 			need: s.Tag.Get("need") == "true", min: s.Tag.Get("min"), max: s.Tag.Get("max"), index: i, kind: s.Type,
 		}
 		if enum := s.Tag.Get("enum"); enum != "" {
@@ -101,6 +101,8 @@ func defaults(v reflect.Value) {
 		switch {
 		case one.Kind() == reflect.Struct:
 			defaults(one)
+		case f.branch() && one.Kind() == reflect.Pointer && !one.IsNil():
+			defaults(one.Elem())
 		case f.def == "":
 		case f.list && one.Len() == 0:
 			one.Set(reflect.Append(one, reflect.ValueOf(f.def).Convert(f.kind)))

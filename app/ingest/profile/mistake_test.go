@@ -56,6 +56,8 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 		"mistyped":         "id: a\ncallback:\n  url: https://x.org\n  secrt: hush4711\n",
 		"misplaced":        "id: a\nsecret: hush4711\n",
 		"a scalar":         "id: a\ncallback: hush4711\n",
+		"a scalar URL":     "id: a\ncallback: ftp://ann:hush4711@x.org\n",
+		"beside a scalar":  "id: a\ncolour: red\ncallback: https://ann:hush4711@x.org\npriority: [1]\n",
 		"a list":           "id: a\ncallback:\n  url: https://x.org\n  secret: [hush4711, b]\n",
 		"a mapping":        "id: a\ncallback:\n  url: https://x.org\n  secret: {hush4711: b}\n",
 		"a number":         "id: a\ncallback:\n  url: https://x.org\n  secret: 4711\n  x: hush4711\n",

@@ -34,6 +34,7 @@ func parse(file string, text []byte) (*Profile, error) {
 	if errors.As(err, &broken) {
 		return nil, finish(Mistakes{{Line: broken.Line, Column: broken.Column, Text: broken.Text}})
 	}
+	spellOut(root, profileType)
 	mistakes := check(root)
 	p := &Profile{file: file, given: map[string]tree.Place{}}
 	if len(mistakes) == 0 {
@@ -48,6 +49,20 @@ func parse(file string, text []byte) (*Profile, error) {
 		return nil, finish(mistakes)
 	}
 	return p, nil
+}
+
+// spellOut makes a mapping of each text that stands for one: "callback: URL" becomes "callback: {url: URL}", at the same place.
+func spellOut(root *tree.Node, t reflect.Type) {
+	for _, f := range fieldsOf(t) {
+		part := root.Get(f.name)
+		if f.short == "" || part == nil || part.Kind != tree.Leaf {
+			continue
+		}
+		if _, text := part.Value.(string); text {
+			leaf := *part
+			*part = tree.Node{Place: leaf.Place, Kind: tree.Mapping, Members: []tree.Member{{Name: f.short, Place: leaf.Place, Value: &leaf}}}
+		}
+	}
 }
 
 // located gives a fault the place of its key, or of the nearest key above that is there.

@@ -21,7 +21,7 @@ const Default = "default"
 // Profile is one file of the profile directory. Fields that are left out take the value of the built-in profile.
 //
 // Tags: yaml is the name; doc one sentence; need:"true" a field that must be there; enum, min, max, pattern, format and default as in JSON Schema
-// (of a list, those of its items). A zero field with a default takes it.
+// (of a list, those of its items); short the key of a mapping for which a text alone stands. A zero field with a default takes it.
 type Profile struct {
 	ID           string   `yaml:"id" need:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"What a submission calls it: letters, digits, dot, hyphen and underscore, at most 64."`
 	Description  string   `yaml:"description" doc:"For people."`
@@ -39,7 +39,7 @@ type Profile struct {
 	Networks []string  `yaml:"allow_networks" format:"cidr" doc:"Special networks, such as 10.1.0.0/16, that may be fetched from and notified. Defaults to none."`
 	Minter   Minter    `yaml:"minter" doc:"Makes the identifiers of new objects."`
 	Storage  []string  `yaml:"storage" default:"storage" doc:"Storage places (OCFL storage roots), relative to the data directory. Every version is kept in each."`
-	Callback *Callback `yaml:"callback" doc:"Is called when an object is stored, by the job itself: a job can be made to wait for it. Webhooks are the other way."`
+	Callback *Callback `yaml:"callback" short:"url" doc:"Is called at the end of each job, whether its object was stored or not. A text is the url."`
 	Webhooks []Webhook `yaml:"webhooks" doc:"Who is told of what happens to batches and jobs, as Standard Webhooks 1.0 has it."`
 	Priority *int      `yaml:"priority" min:"0" max:"99" doc:"Of its jobs, 0 goes first. Defaults to the size of the batch."`
 	Suppress Suppress  `yaml:"suppress" enum:"none,partial,full" default:"none" doc:"Which mails are not sent: partial leaves out that a submission was queued, full leaves out all."`
@@ -60,12 +60,22 @@ type Minter struct {
 	noid *noid.Template
 }
 
-// Callback is told when an object is stored.
+// Callback is notified of the end of each job.
 type Callback struct {
-	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called."`
+	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called, with user and password for Basic authentication if it needs them."`
+	Form     Form   `yaml:"form" enum:"stagepost,merritt" default:"stagepost" doc:"Address and body of a call: merritt posts job:jobState to the url with /mc/ and the id of the job behind it, as Merritt does."`
 	Secret   Secret `yaml:"secret" doc:"Signs each call: a secret of Standard Webhooks (whsec_...), or any text, whose bytes are the key then."`
-	Required bool   `yaml:"required" doc:"A callback that is refused fails the job. Defaults to a warning."`
+	Required bool   `yaml:"required" doc:"A job waits in Notify until its callback was delivered, and fails when the callback is given up. Defaults to false: the job completes, and the outbox delivers."`
 }
+
+// Form is the form of a callback.
+type Form string
+
+// Forms of callbacks.
+const (
+	FormStagepost Form = "stagepost"
+	FormMerritt   Form = "merritt"
+)
 
 // Webhook is a receiver of notifications.
 type Webhook struct {

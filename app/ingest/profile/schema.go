@@ -17,6 +17,16 @@ const SchemaID = "urn:stagepost:schema:ingest-profile"
 // check while one types; [Parse] checks by the same.
 func Schema() []byte {
 	doc := object(profileType)
+	for _, f := range fieldsOf(profileType) {
+		if f.short != "" { // spellOut makes the mapping of the text
+			f.withText(doc["properties"].(schema))
+		}
+	}
+	return spelled(doc)
+}
+
+// spelled writes a schema of profiles as text.
+func spelled(doc schema) []byte {
 	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	doc["$id"] = SchemaID
 	doc["title"] = "Stagepost ingest profile"
@@ -43,6 +53,19 @@ func object(t reflect.Type) schema {
 		s["required"] = required
 	}
 	return s
+}
+
+// withText lets a text stand for the mapping of the key.
+func (f *field) withText(properties schema) {
+	mapping := properties[f.name].(schema)
+	text := schema{"type": "string"}
+	for _, one := range fieldsOf(f.kind) {
+		if one.name == f.short {
+			text = one.schema()
+		}
+	}
+	delete(mapping, "description")
+	properties[f.name] = schema{"description": f.doc, "anyOf": []any{text, mapping}}
 }
 
 // schema describes one key; what the tags say of a list holds for its items.
@@ -97,9 +120,9 @@ func (f *field) defaultValue() any {
 	return f.def
 }
 
-// compiled is the schema ready to validate.
+// compiled is the schema of files that [spellOut] has gone through, ready to validate: with one form for each key, a mistake has one reason.
 var compiled = sync.OnceValue(func() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(spelled(object(profileType))))
 	if err != nil {
 		panic(err) // the program's own text
 	}

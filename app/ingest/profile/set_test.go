@@ -1,10 +1,14 @@
 package profile
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 const maps = `id: maps
@@ -37,6 +41,46 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestCallbackForms: a text is the URL of a callback, and the published schema, by which editors check, takes and refuses the same as Parse.
+func TestCallbackForms(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	published := c.MustCompile(SchemaID)
+	for name, one := range map[string]struct {
+		callback any
+		want     *Callback
+	}{
+		"text":     {"https://ann:x@example.org/told", &Callback{URL: "https://ann:x@example.org/told", Form: FormStagepost}},
+		"mapping":  {map[string]any{"url": "https://example.org"}, &Callback{URL: "https://example.org", Form: FormStagepost}},
+		"merritt":  {map[string]any{"url": "https://example.org", "form": "merritt", "required": true}, &Callback{URL: "https://example.org", Form: FormMerritt, Required: true}},
+		"number":   {4711.0, nil},
+		"list":     {[]any{"https://example.org"}, nil},
+		"no url":   {map[string]any{"form": "merritt"}, nil},
+		"other":    {map[string]any{"url": "https://example.org", "form": "xml"}, nil},
+		"flag":     {true, nil},
+		"mistyped": {map[string]any{"url": "https://example.org", "from": "merritt"}, nil},
+	} {
+		file := map[string]any{"id": "a", "callback": one.callback}
+		text, err := json.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Parse(text) // JSON is YAML
+		if bad := published.Validate(file); (bad == nil) != (err == nil) || (err == nil) != (one.want != nil) {
+			t.Errorf("%s: Parse says %v, the published schema %v", name, err, bad)
+		}
+		if err == nil && *p.Callback != *one.want {
+			t.Errorf("%s: got %#v", name, p.Callback)
+		}
+	}
+}
+
 // bomb is a small file of many values.
 var bomb = "id: x\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 	"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"
@@ -53,6 +97,9 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"no template":   {"id: a\nminter:\n  template: 99999/f.qk\n", "3:13: minter.template"},
 		"no ark":        {"id: a\nminter:\n  template: f.zk\n", "3:13: minter.template"},
 		"minter scheme": {"id: a\nminter:\n  url: ftp://x.org\n", "3:8: minter.url"},
+		"form":          {"id: a\ncallback: {url: https://x.org, form: xml}\n", "2:38: callback.form: \"xml\": it is none of stagepost, merritt"},
+		"short":         {"id: a\ncallback: ftp://x.org\n", "2:11: callback.url: it is no http or https URL"},
+		"short number":  {"id: a\ncallback: 4711\n", "2:11: callback: it must be keys with values, not a number"},
 		"callback":      {"id: a\ncallback:\n  required: true\n", "2:1: callback.url: it is missing"},
 		"same place":    {"id: a\nstorage: [x, x/]\n", "2:14: storage.1"},
 		"negative":      {"id: a\nlimits:\n  files: -1\n", "3:10: limits.files"},

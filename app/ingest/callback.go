@@ -1,0 +1,213 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// callbackTopic is the outbox's topic for the callbacks of profiles.
+const callbackTopic = "callback"
+
+// callbackTimeout bounds one delivery. It is below what the engine allows for one.
+const callbackTimeout = 30 * time.Second
+
+// News is the body of a callback in the form of Stagepost.
+type News struct {
+	Job       job.ID   `json:"job"`
+	Batch     job.ID   `json:"batch"`
+	State     string   `json:"state"` // Completed, Failed, or Deleted for a job that was withdrawn while it was held
+	Cause     string   `json:"cause,omitempty"`
+	Message   string   `json:"message,omitempty"`
+	ARK       string   `json:"ark"`
+	Version   int      `json:"version"` // 0: none was stored
+	LocalIDs  []string `json:"local_ids"`
+	Title     string   `json:"title"`
+	Files     int      `json:"files"`
+	Bytes     int64    `json:"bytes"`
+	Submitter string   `json:"submitter"`
+	Profile   string   `json:"profile"`
+}
+
+// merrittNews is the body of a callback in Merritt's form.
+type merrittNews struct {
+	State merrittState `json:"job:jobState"`
+}
+
+// merrittState has the names of Merritt's job state. What is not known is left out.
+type merrittState struct {
+	Status    string `json:"job:jobStatus"` // COMPLETED or FAILED
+	Message   string `json:"job:jobStatusMessage,omitempty"`
+	Job       job.ID `json:"job:jobID"`
+	Batch     job.ID `json:"job:batchID"`
+	ARK       string `json:"job:primaryID,omitempty"`
+	LocalID   string `json:"job:localID,omitempty"` // several are joined by semicolons
+	Version   int    `json:"job:versionID,omitempty"`
+	Package   string `json:"job:packageName,omitempty"`
+	Title     string `json:"job:objectTitle,omitempty"`
+	Creator   string `json:"job:objectCreator,omitempty"`
+	Date      string `json:"job:objectDate,omitempty"`
+	Submitter string `json:"job:userAgent,omitempty"`
+	Submitted string `json:"job:submissionDate"` // RFC 3339
+	Completed string `json:"job:completionDate"` // of the end, whatever it is
+}
+
+// end is the end of a job that a callback reports.
+type end struct {
+	job  *job.Job // the record after it
+	spec *jobSpec
+	data *jobData
+	at   time.Time
+}
+
+// object gives the identifiers and the description of the job's object: as they were found out, and before that as they were submitted.
+func (e *end) object() (identity, int) {
+	if who, version := e.data.object(); who != nil {
+		return *who, version
+	}
+	s := e.spec
+	return identity{ARK: s.PrimaryID, LocalIDs: s.LocalIDs, Title: s.Title, Creator: s.Creator, Date: s.Date}, 0
+}
+
+func (e *end) news() News {
+	who, version := e.object()
+	return News{
+		Job: e.job.ID, Batch: e.job.Parent, State: string(e.job.State), Cause: e.job.Cause, Message: e.job.Message, ARK: who.ARK, Version: version,
+		LocalIDs: who.LocalIDs, Title: who.Title, Files: e.data.Files, Bytes: e.data.Size, Submitter: e.spec.Submitter, Profile: e.spec.Profile,
+	}
+}
+
+func (e *end) merritt() merrittNews {
+	who, version := e.object()
+	status := "FAILED"
+	if e.job.State == Completed {
+		status = "COMPLETED"
+	}
+	return merrittNews{merrittState{
+		Status: status, Message: e.job.Message, Job: e.job.ID, Batch: e.job.Parent, ARK: who.ARK, LocalID: strings.Join(who.LocalIDs, ";"),
+		Version: version, Package: e.spec.Filename, Title: who.Title, Creator: who.Creator, Date: who.Date, Submitter: e.spec.Submitter,
+		Submitted: e.job.Created.UTC().Format(time.RFC3339), Completed: e.at.UTC().Format(time.RFC3339),
+	}}
+}
+
+// called is a callback in the outbox. The address and the secret stay in the profile: a delivery takes them as they are then.
+type called struct {
+	Profile string          `json:"profile"`
+	Host    string          `json:"host"` // when it was written, for lists
+	Form    profile.Form    `json:"form"` // of the body, and so of the address
+	Body    json.RawMessage `json:"body"` // what is sent, byte for byte at every attempt
+}
+
+func newCalled(p *profile.Profile, e *end) (called, error) {
+	var news any = e.news()
+	if p.Callback.Form == profile.FormMerritt {
+		news = e.merritt()
+	}
+	body, err := json.Marshal(news)
+	return called{Profile: p.ID, Host: hostOf(p.Callback.URL), Form: p.Callback.Form, Body: body}, err
+}
+
+// callbackKey names the callback of the end that a job comes to after so many retries: one message, whatever crashes.
+func callbackKey(j *job.Job, state lifecycle.State) string {
+	return fmt.Sprintf("%s/callback/%d/%s", j.ID, j.Retries, strings.ToLower(string(state)))
+}
+
+// announceEnd gives the callback of a job that comes to its end, for the outbox of the commit. The failure of a required callback is not
+// reported by another one: its message is given up and can be replayed.
+func (a *App) announceEnd(p *profile.Profile, before, after *job.Job, at time.Time) (job.Message, bool, error) {
+	if p.Callback == nil || after.Kind != JobKind || !after.Ended || before.Ended || before.State == Notify && after.Cause == CauseCallback {
+		return job.Message{}, false, nil
+	}
+	e := end{job: after, spec: &jobSpec{}, data: &jobData{}, at: at}
+	if err := json.Unmarshal(after.Spec, e.spec); err != nil {
+		return job.Message{}, false, err
+	}
+	if len(after.Data) > 0 {
+		if err := json.Unmarshal(after.Data, e.data); err != nil {
+			return job.Message{}, false, err
+		}
+	}
+	call, err := newCalled(p, &e)
+	if err != nil {
+		return job.Message{}, false, err
+	}
+	text, err := json.Marshal(call)
+	m := job.Message{Key: callbackKey(after, after.State), Job: after.ID, Topic: callbackTopic, Body: text, Created: at, Due: at}
+	return m, err == nil, err
+}
+
+// deliverCallback calls the receiver once. Every attempt has the same id and the same body.
+func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
+	var call called
+	if err := json.Unmarshal(m.Body, &call); err != nil {
+		return engine.Fail(engine.CauseError, fmt.Errorf("callback %s: %w", m.Key, err))
+	}
+	pause := webhook.Pause(m.Attempts)
+	p, ok := a.options.Profiles.Get(call.Profile)
+	if !ok {
+		return engine.RetryAfter(pause, fmt.Errorf("there is no profile %s", call.Profile))
+	}
+	if p.Callback == nil {
+		return engine.Fail(CauseHookRemoved, fmt.Errorf("profile %s has no callback any more", call.Profile))
+	}
+	target, err := call.target(p.Callback.URL, m.Job)
+	if err != nil {
+		return engine.RetryAfter(pause, fmt.Errorf("the URL of the callback of profile %s cannot be used", p.ID)) // it may hold a secret
+	}
+	s := webhook.NewSender(webhook.Options{Transport: keyed{a.client(p).Transport()}, Timeout: callbackTimeout})
+	err = s.Send(ctx, target, m.Key, a.engine.Clock().Wall(), call.Body, callbackKeys(p.Callback)...)
+	var e *webhook.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Gone():
+		return engine.Fail(CauseHookGone, fmt.Errorf("%w: the receiver wants no more; take the callback out of profile %s", err, p.ID))
+	case errors.As(err, &e):
+		return engine.RetryAfter(max(pause, e.RetryAfter), err)
+	}
+	return err
+}
+
+// target gives the address of a call: that of the profile, in Merritt's form with /mc/ and the id of the job behind its path.
+func (c *called) target(text string, id job.ID) (string, error) {
+	if c.Form != profile.FormMerritt {
+		return text, nil
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	return u.JoinPath("mc", string(id)).String(), nil
+}
+
+// callbackKeys gives the secret that signs, if there is one.
+func callbackKeys(c *profile.Callback) []webhook.Secret {
+	if c.Secret == "" {
+		return nil
+	}
+	secret, err := webhook.ParseSecret(string(c.Secret))
+	if err != nil { // any other text is the key itself
+		secret = webhook.RawSecret(string(c.Secret))
+	}
+	return []webhook.Secret{secret}
+}
+
+// keyed sends the id of a notification as its Idempotency-Key too, which receivers of callbacks may know.
+type keyed struct{ http.RoundTripper }
+
+func (k keyed) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context()) // a RoundTripper must not change the request
+	r.Header.Set("Idempotency-Key", r.Header.Get(webhook.HeaderID))
+	return k.RoundTripper.RoundTrip(r)
+}
