@@ -12,8 +12,8 @@ import (
 // blockUndelivered is the code of a message of an ended job that its receiver has not taken.
 const blockUndelivered = "undelivered"
 
-// undelivered gives the messages of a job that failed at the last attempt or were given up, without what they say. Users get none: the outbox
-// is closed to them.
+// undelivered gives the messages of a job that failed at the last attempt or were given up, without what they say. Users
+// get none: the outbox is closed to them.
 func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, error) {
 	if IsUser(ctx) {
 		return nil, nil
@@ -52,7 +52,8 @@ func whyLate(m *job.Message) engine.Blocker {
 		return b
 	}
 	b.Until = m.Due
-	b.Sentence = fmt.Sprintf("the %s message %s was not delivered: %s; attempt %d is due at %s", m.Topic, m.Key, m.Error, m.Attempts+1, m.Due.UTC().Format(time.RFC3339))
+	next := m.Due.UTC().Format(time.RFC3339)
+	b.Sentence = fmt.Sprintf("the %s message %s was not delivered: %s; next attempt at %s", m.Topic, m.Key, m.Error, next)
 	b.Remedy = "correct the receiver, or wait"
 	return b
 }

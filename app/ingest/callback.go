@@ -71,7 +71,8 @@ type end struct {
 	at   time.Time
 }
 
-// object gives the identifiers and the description of the job's object: as they were found out, and before that as they were submitted.
+// object gives the identifiers and the description of the job's object: as they were found out, and before that as
+// they were submitted.
 func (e *end) object() (identity, int) {
 	if who, version := e.data.object(); who != nil {
 		return *who, version
@@ -83,8 +84,10 @@ func (e *end) object() (identity, int) {
 func (e *end) news() News {
 	who, version := e.object()
 	return News{
-		Job: e.job.ID, Batch: e.job.Parent, State: string(e.job.State), Cause: e.job.Cause, Message: e.job.Message, ARK: who.ARK, Version: version,
-		LocalIDs: who.LocalIDs, Title: who.Title, Files: e.data.Files, Bytes: e.data.Size, Submitter: e.spec.Submitter, Profile: e.spec.Profile,
+		Job: e.job.ID, Batch: e.job.Parent,
+		State: string(e.job.State), Cause: e.job.Cause, Message: e.job.Message,
+		ARK: who.ARK, Version: version, LocalIDs: who.LocalIDs, Title: who.Title,
+		Files: e.data.Files, Bytes: e.data.Size, Submitter: e.spec.Submitter, Profile: e.spec.Profile,
 	}
 }
 
@@ -95,13 +98,15 @@ func (e *end) merritt() merrittNews {
 		status = "COMPLETED"
 	}
 	return merrittNews{merrittState{
-		Status: status, Message: e.job.Message, Job: e.job.ID, Batch: e.job.Parent, ARK: who.ARK, LocalID: strings.Join(who.LocalIDs, ";"),
-		Version: version, Package: e.spec.Filename, Title: who.Title, Creator: who.Creator, Date: who.Date, Submitter: e.spec.Submitter,
+		Status: status, Message: e.job.Message, Job: e.job.ID, Batch: e.job.Parent,
+		ARK: who.ARK, LocalID: strings.Join(who.LocalIDs, ";"), Version: version, Package: e.spec.Filename,
+		Title: who.Title, Creator: who.Creator, Date: who.Date, Submitter: e.spec.Submitter,
 		Submitted: e.job.Created.UTC().Format(time.RFC3339), Completed: e.at.UTC().Format(time.RFC3339),
 	}}
 }
 
-// called is a callback in the outbox. The address and the secret stay in the profile: a delivery takes them as they are then.
+// called is a callback in the outbox. The address and the secret stay in the profile: a delivery takes them as they
+// are then.
 type called struct {
 	Profile string          `json:"profile"`
 	Host    string          `json:"host"` // when it was written, for lists
@@ -123,28 +128,30 @@ func callbackKey(j *job.Job, state lifecycle.State) string {
 	return fmt.Sprintf("%s/callback/%d/%s", j.ID, j.Retries, strings.ToLower(string(state)))
 }
 
-// announceEnd gives the callback of a job that comes to its end, for the outbox of the commit. The failure of a required callback is not
-// reported by another one: its message is given up and can be replayed.
-func (a *App) announceEnd(p *profile.Profile, before, after *job.Job, at time.Time) (job.Message, bool, error) {
-	if p.Callback == nil || after.Kind != JobKind || !after.Ended || before.Ended || before.State == Notify && after.Cause == CauseCallback {
-		return job.Message{}, false, nil
+// announceEnd gives the callback of a job that comes to its end, for the outbox of the commit; nil if there is none. The
+// failure of a required callback is not reported by another one: its message is given up and can be replayed.
+func (a *App) announceEnd(p *profile.Profile, before *job.Job, c *job.Change, after *job.Job) (*job.Message, error) {
+	givenUp := before.State == Notify && c.Event == Fail && after.Cause == CauseCallback
+	if p.Callback == nil || after.Kind != JobKind || !after.Ended || before.Ended || givenUp {
+		return nil, nil
 	}
-	e := end{job: after, spec: &jobSpec{}, data: &jobData{}, at: at}
+	e := end{job: after, spec: &jobSpec{}, data: &jobData{}, at: c.At}
 	if err := json.Unmarshal(after.Spec, e.spec); err != nil {
-		return job.Message{}, false, err
+		return nil, err
 	}
 	if len(after.Data) > 0 {
 		if err := json.Unmarshal(after.Data, e.data); err != nil {
-			return job.Message{}, false, err
+			return nil, err
 		}
 	}
 	call, err := newCalled(p, &e)
 	if err != nil {
-		return job.Message{}, false, err
+		return nil, err
 	}
 	text, err := json.Marshal(call)
-	m := job.Message{Key: callbackKey(after, after.State), Job: after.ID, Topic: callbackTopic, Body: text, Created: at, Due: at}
-	return m, err == nil, err
+	return &job.Message{
+		Key: callbackKey(after, after.State), Job: after.ID, Topic: callbackTopic, Body: text, Created: c.At, Due: c.At,
+	}, err
 }
 
 // deliverCallback calls the receiver once. Every attempt has the same id and the same body.
@@ -162,8 +169,8 @@ func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 		return engine.Fail(CauseHookRemoved, fmt.Errorf("profile %s has no callback any more", call.Profile))
 	}
 	target, err := call.target(p.Callback.URL, m.Job)
-	if err != nil {
-		return engine.RetryAfter(pause, fmt.Errorf("the URL of the callback of profile %s cannot be used", p.ID)) // it may hold a secret
+	if err != nil { // its text may hold a secret
+		return engine.RetryAfter(pause, fmt.Errorf("the URL of the callback of profile %s cannot be used", p.ID))
 	}
 	s := webhook.NewSender(webhook.Options{Transport: keyed{a.client(p).Transport()}, Timeout: callbackTimeout})
 	err = s.Send(ctx, target, m.Key, a.engine.Clock().Wall(), call.Body, callbackKeys(p.Callback)...)
@@ -172,14 +179,15 @@ func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &e) && e.Gone():
-		return engine.Fail(CauseHookGone, fmt.Errorf("%w: the receiver wants no more; take the callback out of profile %s", err, p.ID))
+		return engine.Fail(CauseHookGone, fmt.Errorf("%w: take the callback out of profile %s", err, p.ID))
 	case errors.As(err, &e):
 		return engine.RetryAfter(max(pause, e.RetryAfter), err)
 	}
 	return err
 }
 
-// target gives the address of a call: that of the profile, in Merritt's form with /mc/ and the id of the job behind its path.
+// target gives the address of a call: that of the profile, in Merritt's form with /mc/ and the id of the job behind its
+// path.
 func (c *called) target(text string, id job.ID) (string, error) {
 	if c.Form != profile.FormMerritt {
 		return text, nil

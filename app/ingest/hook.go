@@ -86,10 +86,10 @@ func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 		return nil
 	}
 	var all []job.Message
-	if m, ok, err := a.announceEnd(p, j, &after, c.At); err != nil {
+	if m, err := a.announceEnd(p, j, c, &after); err != nil {
 		a.log.Error("callback", "job", j.ID, "error", err)
-	} else if ok {
-		all = append(all, m)
+	} else if m != nil {
+		all = append(all, *m)
 	}
 	for _, typ := range types {
 		body, err := json.Marshal(Notice{Type: typ, Timestamp: c.At.UTC(), Data: after})

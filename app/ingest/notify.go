@@ -11,8 +11,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// notify is the step of Notify. Its success writes the callback into the outbox, with the commit that completes the job ([App.announceEnd]); a
-// profile that requires the callback has the job wait here for its delivery. Then the work directory goes.
+// notify is the step of Notify. The commit that completes the job writes the callback into the outbox
+// ([App.announceEnd]). Where the profile requires the callback, the job waits here for its delivery. Then the work
+// directory goes.
 func (t *task) notify(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -28,7 +29,8 @@ func (t *task) notify(ctx context.Context) error {
 	return t.app.discard(t.Job().Parent, t.Job().ID)
 }
 
-// awaitCallback writes the required callback into the outbox, with the commit that lets the job wait, and returns nil once it was delivered.
+// awaitCallback writes the required callback into the outbox, with the commit that lets the job wait, and returns nil
+// once it was delivered.
 func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 	j, now := t.Job(), t.Now()
 	key := callbackKey(&j, Completed)
@@ -68,12 +70,12 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 // callback makes the required callback of a job that completes once it was delivered.
 func (t *task) callback(j *job.Job, p *profile.Profile) (called, error) {
 	after := *j
-	after.State, after.Cause, after.Message = Completed, "", ""
+	after.State, after.Cause, after.Message = Completed, "", t.data.remark()
 	return newCalled(p, &end{job: &after, spec: &t.spec, data: &t.data, at: t.Now()})
 }
 
-// maxDelivery is how long an attempt at a delivery may take. A message that is due later than that is between two attempts: before the next one
-// nothing becomes of it.
+// maxDelivery is how long an attempt at a delivery may take. A message that is due later than that is between two
+// attempts: before the next one nothing becomes of it.
 const maxDelivery = 2 * time.Minute
 
 // message gives a job's message in the outbox by its key, or nil.

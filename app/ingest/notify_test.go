@@ -236,6 +236,29 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestStopWhileACallbackIsAwaited: whoever stops a job that waits for its callback has its failure reported.
+func TestStopWhileACallbackIsAwaited(t *testing.T) {
+	in := &told{statuses: []int{503}}
+	w, _ := startLeaping(t, options(t, t.TempDir(), calling(t, in, true)))
+	id := w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID
+	w.awaitCallback(id, nil, triedTimes(1))
+	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "503") })
+	in.answers(200)
+	for {
+		err := w.do(id, Stop)
+		if err == nil {
+			break
+		}
+		if kind := job.KindOf(err); kind != job.Conflict && kind != job.Stale { // the job looks at the outbox at the moment
+			t.Fatal(err)
+		}
+	}
+	m := w.awaitCallback(id, nil, settledAs(job.Delivered))
+	if n := in.last(); m.Key != string(id)+"/callback/0/failed" || n.State != "Failed" {
+		t.Errorf("got %+v with %+v", m, n)
+	}
+}
+
 // TestCallbackOfFailure: a job that fails, is stopped or withdrawn calls too, whatever caused it, and its success after a retry calls again.
 func TestCallbackOfFailure(t *testing.T) {
 	in := &told{statuses: []int{200}}

@@ -84,7 +84,15 @@ func (t *task) keepVersion(ctx context.Context, v *inventory.Version, places []*
 
 // conclude says in the message of a job that completes what its depositor would not expect.
 func (t *task) conclude() {
-	if t.data.Same != nil {
-		t.SetMessage(fmt.Sprintf(alreadyStored, t.data.Same.Version))
+	if text := t.data.remark(); text != "" {
+		t.SetMessage(text)
 	}
+}
+
+// remark is what the depositor of a stored object would not expect, or nothing.
+func (d *jobData) remark() string {
+	if d.Same == nil {
+		return ""
+	}
+	return fmt.Sprintf(alreadyStored, d.Same.Version)
 }
