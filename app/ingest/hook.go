@@ -63,8 +63,9 @@ func happened(j *job.Job, c *job.Change) []string {
 	return nil
 }
 
-// announce gives the notifications of a transition and the callback of an end, for the outbox of its commit. Their keys follow from the history entry that it makes, so that a
-// transition which is tried again after a crash tells of itself once. A job whose profile is gone tells nobody.
+// announce gives the notifications of a transition and the callback of an end, for the outbox of its commit. The keys
+// of notifications follow from the history entry that it makes, so that a transition which is tried again after a crash
+// is reported once. For a job whose profile is gone there are none.
 func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 	types := happened(j, c)
 	if len(types) == 0 {

@@ -28,8 +28,8 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		name, _, _ = strings.Cut(name, ",")
 		f := field{
-			name: name, doc: s.Tag.Get("doc"), format: s.Tag.Get("format"), pattern: s.Tag.Get("pattern"), def: s.Tag.Get("default"), short: s.Tag.Get("short"),
-			need: s.Tag.Get("need") == "true", min: s.Tag.Get("min"), max: s.Tag.Get("max"), index: i, kind: s.Type,
+			name: name, doc: s.Tag.Get("doc"), format: s.Tag.Get("format"), pattern: s.Tag.Get("pattern"), def: s.Tag.Get("default"),
+			short: s.Tag.Get("short"), need: s.Tag.Get("need") == "true", min: s.Tag.Get("min"), max: s.Tag.Get("max"), index: i, kind: s.Type,
 		}
 		if enum := s.Tag.Get("enum"); enum != "" {
 			f.enum = strings.Split(enum, ",")

@@ -51,16 +51,18 @@ func parse(file string, text []byte) (*Profile, error) {
 	return p, nil
 }
 
-// spellOut makes a mapping of each text that stands for one: "callback: URL" becomes "callback: {url: URL}", at the same place.
+// spellOut makes a mapping of each text that stands for one: "callback: URL" becomes "callback: {url: URL}", at the same
+// place.
 func spellOut(root *tree.Node, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
-		part := root.Get(f.name)
-		if f.short == "" || part == nil || part.Kind != tree.Leaf {
-			continue
-		}
-		if _, text := part.Value.(string); text {
-			leaf := *part
-			*part = tree.Node{Place: leaf.Place, Kind: tree.Mapping, Members: []tree.Member{{Name: f.short, Place: leaf.Place, Value: &leaf}}}
+		for i := range root.Members {
+			m := &root.Members[i]
+			if _, text := m.Value.Value.(string); f.short == "" || m.Name != f.name || m.Value.Kind != tree.Leaf || !text {
+				continue
+			}
+			m.Value = &tree.Node{Place: m.Value.Place, Kind: tree.Mapping, Members: []tree.Member{
+				{Name: f.short, Place: m.Value.Place, Value: m.Value},
+			}}
 		}
 	}
 }

@@ -120,7 +120,8 @@ func (f *field) defaultValue() any {
 	return f.def
 }
 
-// compiled is the schema of files that [spellOut] has gone through, ready to validate: with one form for each key, a mistake has one reason.
+// compiled is the schema of files that [spellOut] has gone through, ready to validate: with one form for each key, a
+// mistake has one reason.
 var compiled = sync.OnceValue(func() *jsonschema.Schema {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(spelled(object(profileType))))
 	if err != nil {
