@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	killed     = flag.Int("flows", 60, "flows that TestKilledFlows has run by workers that are killed")
+	killed     = flag.Int("flows", killedFlows, "flows that TestKilledFlows has run by workers that are killed")
 	killedSeed = flag.Uint64("killseed", 0, "of TestKilledFlows; 0: another each time")
 )
 
@@ -148,7 +148,7 @@ func TestKilledFlows(t *testing.T) {
 	dir := t.TempDir()
 	ids := orderKilled(t, dir, seed)
 	done := map[string]bool{}              // executions, by key, whose success was stored when a worker died
-	seen, kills, again, idle := 0, 0, 0, 1 // idle grows with the kills since the last effect: on a slow machine a worker needs longer to begin
+	seen, kills, again, idle := 0, 0, 0, 1 // idle grows with each kill that came before an effect: on a slow machine a worker needs longer to begin
 	due := time.Time{}
 	for open := len(ids); open > 0; kills++ {
 		if kills > 20**killed {
@@ -161,8 +161,8 @@ func TestKilledFlows(t *testing.T) {
 				t.Errorf("seed %d: %s was executed although its success was stored", seed, key)
 			}
 		}
-		if idle++; len(lines) > seen {
-			idle = 1
+		if idle = min(2*idle, 400); len(lines) > seen {
+			idle = max(1, idle/4)
 		}
 		seen = len(lines)
 		open, due = lookKilled(t, dir, ids, seed, done)
@@ -173,7 +173,7 @@ func TestKilledFlows(t *testing.T) {
 			again++
 		}
 	}
-	if kills < 3 || again == 0 {
+	if *killed >= 40 && (kills < 3 || again == 0) { // of a few flows, none may be hit while it works
 		t.Errorf("seed %d: %d kills and %d repetitions show nothing", seed, kills, again)
 	}
 	t.Logf("%d flows, %d kills, %d executions and reverts, %d of them repeated after a kill", *killed, kills, seen, again)

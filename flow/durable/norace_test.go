@@ -1,0 +1,6 @@
+//go:build !race
+
+package durable_test
+
+// killedFlows is how many flows TestKilledFlows has by default.
+const killedFlows = 40
