@@ -14,6 +14,9 @@
 //	    stdout stderr slurm.out
 //	    work/         the payload: its files, run.sh among them
 //
+// Beside them, .sent holds a file for each ticket that Slurm may have, with the inode numbers of its directory and of work. A directory that a payload put in their place is
+// neither read nor removed, and a payload whose directory is gone has ended as lost; nothing of it is handed over again.
+//
 // The directory is the truth of what was asked for, exit.json of how it ended, and Slurm of everything between. What makes a ticket run once: its directory appears by one
 // rename, Slurm knows it by a name that is made of the ticket (so that a lost answer of sbatch is settled by asking for the name), Slurm is told not to requeue it, and a run
 // begins by making the folder claim, which only one can (mkdir is atomic on network file systems, too). A second run of a ticket, however it came about, ends before run.sh.

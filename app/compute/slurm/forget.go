@@ -24,8 +24,8 @@ func (s *Slurm) Forget(ctx context.Context, h compute.Handle) error {
 	}
 	defer release()
 	p, err := s.enter(h.Ticket)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if errors.Is(err, fs.ErrNotExist) { // what is in its place is not its own, and stays
+		return s.unmark(dir)
 	}
 	if err != nil {
 		return err
@@ -42,6 +42,17 @@ func (s *Slurm) Forget(ctx context.Context, h compute.Handle) error {
 	return s.discard(dir)
 }
 
+// unmark remembers that a payload was handed over whose directory is gone, as of one that is forgotten.
+func (s *Slurm) unmark(dir string) error {
+	if s.marked(dir) == nil {
+		return nil
+	}
+	if err := writeFile(s.root, path.Join(goneDir, dir), nil); err != nil {
+		return err
+	}
+	return s.root.Remove(path.Join(sentDir, dir))
+}
+
 // gone tells whether a ticket was forgotten.
 func (s *Slurm) gone(dir string) bool {
 	_, err := s.root.Lstat(path.Join(goneDir, dir))
@@ -53,6 +64,9 @@ func (s *Slurm) discard(dir string) error {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:])
 	trash := path.Join(trashDir, dir+"-"+hex.EncodeToString(raw[:]))
+	if err := s.root.Remove(path.Join(sentDir, dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := s.root.Rename(dir, trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -24,6 +24,9 @@ func (s *Slurm) Look(ctx context.Context, h compute.Handle) (compute.Notice, err
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.gone(dir):
 		return s.lost(tombstone), nil
+	case errors.Is(err, fs.ErrNotExist) && s.marked(dir) != nil:
+		s.abandon(ctx, dir)
+		return s.lost(removed), nil
 	case errors.Is(err, fs.ErrNotExist) && h.Instance != "" && h.Instance != s.instance:
 		return s.lost("the directory of " + s.o.Name + " is another one than when it took the payload"), nil
 	case errors.Is(err, fs.ErrNotExist):

@@ -97,7 +97,7 @@ func (s *Slurm) enter(t compute.Ticket) (*payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := s.root.OpenRoot(dir)
+	root, err := s.own(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +237,9 @@ func openFile(root *os.Root, name string) (*os.File, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s is no regular file", name)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); err == nil && ok && st.Nlink > 1 {
+		err = fmt.Errorf("%s has another name elsewhere", name) // it may be somebody else's
 	}
 	if err != nil {
 		f.Close()

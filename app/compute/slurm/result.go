@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/collect"
@@ -38,7 +40,7 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 	if err != nil {
 		return nil, err
 	}
-	work, err := p.root.OpenRoot(workDir)
+	work, release, err := s.work(p)
 	if err != nil {
 		p.close()
 		return nil, err
@@ -51,7 +53,8 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 		text, err := json.MarshalIndent(ending, "", "  ")
 		if err != nil {
 			p.close()
-			return nil, errors.Join(err, work.Close())
+			release()
+			return nil, err
 		}
 		o.Extra = append(o.Extra, collect.Extra{Name: exitFile, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(append(text, '\n'))), nil }})
 	}
@@ -61,7 +64,7 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 	out, in := io.Pipe()
 	go func() {
 		defer p.close()
-		defer work.Close()
+		defer release()
 		m, err := collect.Zip(ctx, work, in, o)
 		if len(m.Skipped) > 0 {
 			s.log.Info("results are not all", "payload", p.dir, "left_out", len(m.Skipped)+m.SkippedMore, "first", m.Skipped[0].Name, "why", m.Skipped[0].Why)
@@ -69,6 +72,27 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 		in.CloseWithError(err)
 	}()
 	return out, nil
+}
+
+// work opens the payload's files. What a payload removed or replaced is empty: its output and its end are had all the same.
+func (s *Slurm) work(p *payload) (work *os.Root, release func(), err error) {
+	want := uint64(0)
+	if m := s.marked(p.dir); m != nil {
+		want = m.Work
+	}
+	work, err = openOwn(p.root, workDir, want)
+	if err == nil {
+		return work, func() { work.Close() }, nil
+	}
+	s.log.Warn("a payload removed or replaced the directory of its files; none are fetched", "payload", p.dir, "error", err)
+	dir, err := os.MkdirTemp("", "stagepost-empty-")
+	if err != nil {
+		return nil, nil, err
+	}
+	if work, err = os.OpenRoot(dir); err != nil {
+		return nil, nil, errors.Join(err, os.Remove(dir))
+	}
+	return work, func() { _, _ = work.Close(), os.Remove(dir) }, nil
 }
 
 // leave names the inputs with their digests: those that are as they were need not come back.
@@ -86,8 +110,8 @@ func leave(files []compute.File) map[string]collect.Digest {
 // upToNow opens a file that may grow: no more of it than there is now is read.
 func (p *payload) upToNow(name string) (io.ReadCloser, error) {
 	f, err := openFile(p.root, name)
-	if err != nil {
-		return nil, err
+	if err != nil { // the payload put something else in its place: it is left out
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	info, err := f.Stat()
 	if err != nil {

@@ -168,13 +168,14 @@ func (s *Slurm) Close() error { return s.root.Close() }
 const (
 	stageDir  = ".stage"    // payload directories that are being written
 	goneDir   = ".gone"     // a file for each ticket that was forgotten
+	sentDir   = ".sent"     // a file for each ticket that Slurm may have: which directories are its own
 	trashDir  = ".trash"    // payload directories that are being removed
 	instances = ".instance" // holds the name of this memory
 )
 
 // open reads the name of the memory, or gives it one, and clears away what a server left that was killed.
 func (s *Slurm) open() error {
-	for _, dir := range []string{stageDir, goneDir, trashDir} {
+	for _, dir := range []string{stageDir, goneDir, sentDir, trashDir} {
 		if err := s.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("slurm: %w", err)
 		}
@@ -197,13 +198,16 @@ func (s *Slurm) open() error {
 const stale = 24 * time.Hour
 
 func (s *Slurm) sweep() error {
-	ages := map[string]time.Duration{stageDir: stale, trashDir: 0, goneDir: s.o.Keep}
+	ages := map[string]time.Duration{stageDir: stale, trashDir: 0, goneDir: s.o.Keep, sentDir: s.o.Keep}
 	for dir, age := range ages {
 		entries, err := fs.ReadDir(s.root.FS(), dir)
 		if err != nil {
 			return fmt.Errorf("slurm: %w", err)
 		}
 		for _, e := range entries {
+			if _, err := s.root.Lstat(e.Name()); dir == sentDir && err == nil {
+				continue // its payload is there
+			}
 			if info, err := e.Info(); err == nil && s.now().Sub(info.ModTime()) >= age {
 				if err := s.root.RemoveAll(dir + "/" + e.Name()); err != nil {
 					s.log.Warn("leftovers of a payload cannot be removed", "path", dir+"/"+e.Name(), "error", err)

@@ -30,6 +30,11 @@ func (s *Slurm) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, 
 	if err != nil {
 		return compute.Notice{}, err
 	}
+	if s.taken(dir) {
+		release()
+		s.abandon(ctx, dir)
+		return s.lost(removed), nil
+	}
 	if err = s.take(ctx, dir, p); err == nil {
 		err = s.start(ctx, dir, p)
 	}
@@ -101,6 +106,9 @@ func (s *Slurm) start(ctx context.Context, dir string, parcel *compute.Parcel) e
 // settle asks what Slurm has of a payload that an earlier try may have handed over. A new one has no file sent, and need not be asked for.
 func (s *Slurm) settle(ctx context.Context, p *payload) ([]row, error) {
 	if !p.has(sentFile) {
+		if err := s.mark(p); err != nil {
+			return nil, err
+		}
 		return nil, writeFile(p.root, sentFile, nil)
 	}
 	return s.named(ctx, nameOf(p.dir))
