@@ -125,6 +125,9 @@ type FlowAtom struct {
 	Began    time.Time `json:"began,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 
+	ExecuteBegan time.Time `json:"execute_began,omitzero"` // of an atom that is or was reverted: the execution that the revert takes back
+	ExecuteEnded time.Time `json:"execute_ended,omitzero"`
+
 	Waits  bool      `json:"waits,omitempty"`  // RUNNING, and nobody works on it: it waits for awaits, due or both
 	Awaits string    `json:"awaits,omitempty"` // the signal that it waits for
 	Due    time.Time `json:"due,omitzero"`     // when it goes on by itself

@@ -189,6 +189,12 @@ func (r *Runner) start(i int32, to lifecycle.State) {
 		rec.Tries = 0
 		r.unbegun[i] = true
 	}
+	switch {
+	case to == Running:
+		rec.ExecuteBegan, rec.ExecuteEnded = time.Time{}, time.Time{}
+	case rec.State == Success || rec.State == FailureState: // else it is the revert that is done again
+		rec.ExecuteBegan, rec.ExecuteEnded = rec.Began, rec.Ended
+	}
 	rec.Progress, rec.Details, rec.Began, rec.Ended = 0, nil, r.o.Now(), time.Time{}
 	r.set(i, to)
 }

@@ -53,6 +53,9 @@ type Record struct {
 	Details  *Value    `json:"details,omitempty"`  // of the progress
 	Began    time.Time `json:"began,omitzero"`     // the present or last execution or revert
 	Ended    time.Time `json:"ended,omitzero"`
+
+	ExecuteBegan time.Time `json:"execute_began,omitzero"` // of an atom that is or was reverted: the execution that the revert takes back
+	ExecuteEnded time.Time `json:"execute_ended,omitzero"`
 }
 
 // Snapshot is all that is stored of a flow.

@@ -310,7 +310,7 @@ func (s *Server) viewFlow(f *durable.View, values bool) (client.Flow, error) {
 func viewAtom(rec *durable.Atom, values bool) client.FlowAtom {
 	a := client.FlowAtom{
 		Name: rec.Name, Kind: string(rec.Kind), Version: rec.Version, State: rec.State, Intention: string(rec.Intention), Attempts: rec.Attempts, Tries: rec.Tries,
-		Progress: rec.Progress, Details: part(rec, "details", rec.Details), Began: rec.Began, Ended: rec.Ended, Waits: rec.Waits, Awaits: rec.Awaits, Due: rec.Due,
+		Progress: rec.Progress, Details: part(rec, "details", rec.Details), Began: rec.Began, Ended: rec.Ended, ExecuteBegan: rec.ExecuteBegan, ExecuteEnded: rec.ExecuteEnded, Waits: rec.Waits, Awaits: rec.Awaits, Due: rec.Due,
 		Failure: viewFailure(rec.Failure), RevertFailure: viewFailure(rec.RevertFailure), History: len(rec.History), Removed: rec.Removed,
 	}
 	if values {

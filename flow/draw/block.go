@@ -3,6 +3,7 @@ package draw
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/stagepost/stagepost/flow"
 )
@@ -113,7 +114,7 @@ func leaf(p *part) *block {
 		b.lines = append(b.lines, line)
 	}
 	if s.note != "" {
-		b.lines = append(b.lines, cut(s.note, noteMost))
+		b.lines = append(b.lines, s.noteLines()...)
 	}
 	b.w, b.h = 110, 12+linePitch*float64(len(b.lines))
 	for i, line := range b.lines {
@@ -127,6 +128,21 @@ func leaf(p *part) *block {
 		b.h += barHeight + 4
 	}
 	return b
+}
+
+// mostNoteLines is how many lines of a failure a box shows; its tip has all.
+const mostNoteLines = 8
+
+// noteLines is the note as a box shows it.
+func (s *status) noteLines() []string {
+	if !s.failure {
+		return []string{cut(s.note, noteMost)}
+	}
+	lines := wrap(cut(s.note, longestNote), noteMost)
+	if len(lines) > mostNoteLines {
+		lines = append(lines[:mostNoteLines-1], cut(strings.Join(lines[mostNoteLines-1:mostNoteLines+1], " "), noteMost))
+	}
+	return lines
 }
 
 // icon gives the room for the icon of a state, if there is one.

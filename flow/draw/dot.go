@@ -64,9 +64,40 @@ func (p *part) text() []string {
 		lines = append(lines, line)
 	}
 	if p.status.note != "" {
-		lines = append(lines, cut(p.status.note, noteMost))
+		if !p.status.failure {
+			return append(lines, cut(p.status.note, noteMost))
+		}
+		lines = append(lines, wrap(cut(p.status.note, longestNote), noteMost)...)
 	}
 	return lines
+}
+
+// wrap breaks a clean text into lines of about a number of columns, between words where it can.
+func wrap(text string, most int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && room(line)+1+room(word) > most {
+			lines, line = append(lines, line), ""
+		}
+		for room(word) > most && line == "" {
+			at, n := 0, 0
+			for i, r := range word {
+				if n += columns(r); n > most && i > 0 {
+					break
+				}
+				at = i + len(string(r))
+			}
+			if at >= len(word) {
+				break
+			}
+			lines, word = append(lines, word[:at]), word[at:]
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
 }
 
 // DOT draws a flow in the language of Graphviz, with the states of the records if there are any.
@@ -122,6 +153,8 @@ func dotEdge(class string) string {
 		return `, penwidth=2.4, style="filled,dashed"`
 	case "reverted":
 		return `, style="filled,dashed"`
+	case "culprit":
+		return `, penwidth=2.4, peripheries=2, style="filled,dashed"`
 	case "ignored":
 		return `, style="filled,dotted"`
 	}

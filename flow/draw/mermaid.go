@@ -24,6 +24,8 @@ func Mermaid(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) 
 		switch class {
 		case "running", "failed", "worse":
 			style += ",stroke-width:3px"
+		case "culprit":
+			style += ",stroke-width:3px,stroke-dasharray:6 3"
 		case "reverting", "reverted":
 			style += ",stroke-dasharray:6 3"
 		case "ignored":

@@ -75,6 +75,9 @@ func records() []flow.Record {
 		rec("moved-away", flow.Success, 1, 2),
 	}
 	all[3].RevertFailure = &flow.Failure{Type: "PermissionError", Message: "the catalogue <refuses> to delete \"x\"\nsecond line"}
+	all[2].Failure = &flow.Failure{Type: "ChecksumError", Message: "the sum of <scan-0001.tif> is 9f86d081884c7d65 and not 60303ae22b998861, which the depositor's manifest has"}
+	all[2].ExecuteBegan, all[2].ExecuteEnded, all[2].Began = at(3), at(7.5), at(8)
+	all[3].ExecuteBegan, all[3].ExecuteEnded, all[3].Began = at(3), at(4), at(4.5)
 	all[5].Progress, all[5].Attempts = 0.48, 2
 	all[6].Failure = &flow.Failure{Type: "IOError", Message: "no space left on device"}
 	all[7].Progress = 0.2

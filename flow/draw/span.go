@@ -32,7 +32,7 @@ type Span struct {
 	Failed bool      `json:"failed,omitempty"` // it ended with a failure
 }
 
-// SpansOf reads from records what the atoms do or did last; records keep no more than that. now ends what has not ended.
+// SpansOf reads from records what the atoms do or did last, and of those that are or were reverted what is taken back; records keep no more than that. now ends what has not ended.
 func SpansOf(records []flow.Record, now time.Time) []Span {
 	var all []Span
 	for i := range records {
@@ -49,6 +49,10 @@ func spansOf(r *flow.Record, now time.Time) []Span {
 	if r.Began.IsZero() {
 		return nil
 	}
+	var all []Span // with what is taken back
+	if !r.ExecuteBegan.IsZero() && !r.ExecuteEnded.Before(r.ExecuteBegan) {
+		all = append(all, with(Executes, r.ExecuteBegan, r.ExecuteEnded, false, r.Failure != nil))
+	}
 	switch r.State {
 	case flow.Running:
 		switch {
@@ -59,7 +63,7 @@ func spansOf(r *flow.Record, now time.Time) []Span {
 		}
 		return []Span{with(Executes, r.Began, now, true, false)}
 	case flow.Reverting:
-		return []Span{with(Reverts, r.Began, now, true, false)}
+		return append(all, with(Reverts, r.Began, now, true, false))
 	case flow.Success, flow.FailureState:
 		all := []Span{with(Executes, r.Began, r.Ended, false, r.State == flow.FailureState)}
 		if pauses(r, now) {
@@ -67,7 +71,7 @@ func spansOf(r *flow.Record, now time.Time) []Span {
 		}
 		return all
 	case flow.Reverted, flow.RevertFailure:
-		return []Span{with(Reverts, r.Began, r.Ended, false, r.State == flow.RevertFailure)}
+		return append(all, with(Reverts, r.Began, r.Ended, false, r.State == flow.RevertFailure))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package draw_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,15 @@ func TestSpansOfRecords(t *testing.T) {
 		"failed":        {flow.Record{State: flow.FailureState, Began: at(1), Ended: at(2)}, []draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}}},
 		"reverts":       {flow.Record{State: flow.Reverting, Began: at(1)}, []draw.Span{{Doing: draw.Reverts, From: at(1), To: now, Open: true}}},
 		"revert failed": {flow.Record{State: flow.RevertFailure, Began: at(1), Ended: at(2)}, []draw.Span{{Doing: draw.Reverts, From: at(1), To: at(2), Failed: true}}},
-		"ignored":       {flow.Record{State: flow.Ignore}, nil},
+		"is taken back": {
+			flow.Record{State: flow.Reverting, ExecuteBegan: at(1), ExecuteEnded: at(2), Began: at(3)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2)}, {Doing: draw.Reverts, From: at(3), To: now, Open: true}},
+		},
+		"failed and taken back": {
+			flow.Record{State: flow.Reverted, Failure: failed, ExecuteBegan: at(1), ExecuteEnded: at(2), Began: at(3), Ended: at(4)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}, {Doing: draw.Reverts, From: at(3), To: at(4)}},
+		},
+		"ignored": {flow.Record{State: flow.Ignore}, nil},
 		"backs off": {
 			flow.Record{State: flow.Running, Began: at(1), Ended: at(2), Waits: true, Tries: 1, Failure: failed, Due: at(200)},
 			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}, {Doing: draw.BacksOff, From: at(2), To: now, Open: true}},
@@ -76,6 +85,37 @@ func TestSpansOfEvents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWholeMessages: what failed and was rolled back is marked in every drawing, with all of its message; a task that was rolled back with it is not.
+func TestWholeMessages(t *testing.T) {
+	o, err := flow.OutlineOf(flow.Linear("f", task("a"), task("b")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for i := range 40 {
+		words = append(words, fmt.Sprintf("word%d", i))
+	}
+	recs := []flow.Record{
+		{Name: "a", Kind: flow.KindTask, State: flow.Reverted, Began: at(1), Ended: at(2)},
+		{Name: "b", Kind: flow.KindTask, State: flow.Reverted, Began: at(1), Ended: at(2), Failure: &flow.Failure{Type: "E", Message: strings.Join(words, " ")}},
+	}
+	pictures := map[string]string{"tree": strings.Join(draw.Tree(o, recs, draw.TreeOptions{Now: now}), "\n")}
+	for name, d := range map[string]drawer{"culprit SVG": draw.SVG, "dashed\" DOT": draw.DOT, "culprit Mermaid": draw.Mermaid} {
+		pictures[name] = drawn(t, d, o, recs, draw.Options{Now: now})
+	}
+	for name, text := range pictures {
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s lacks %s", name, w)
+				break
+			}
+		}
+		if n := strings.Count(text, "failed: E"); n == 0 || n > 2 { // the label and the tip
+			t.Errorf("%s: marked %d times:\n%s", name, n, text)
+		}
 	}
 }
 

@@ -39,6 +39,9 @@ var looks = map[lifecycle.State]look{
 	flow.Deleted:       {"ignored", "⊘", "/", "2", "#ffffff", "#667182", 5},
 }
 
+// culprit is the look of what failed and was reverted for it, or is being reverted: no state, only a look.
+var culprit = look{"culprit", "✗", "!", "31", "#eee2fa", "#b3261e", 0}
+
 // unknown is the look of what nobody has said anything about.
 var unknown = look{"pending", "◦", ".", "", "#f3f5f8", "#667182", 6}
 
@@ -49,6 +52,7 @@ type status struct {
 	attempt  int     // 0: not said
 	took     string  // or has taken so far
 	note     string  // what it waits for, why it failed
+	failure  bool    // the note is of a failure
 	progress float64 // 0 to 1; negative: not shown
 }
 
@@ -77,7 +81,20 @@ func statusOf(rec *flow.Record, now time.Time) status {
 		s.attempt = 0
 	}
 	s.note = noteOf(rec, now)
+	s.failure = s.note != "" && (rec.State == flow.FailureState || rec.State == flow.RevertFailure || caused(rec))
+	if caused(rec) && (rec.State == flow.Reverted || rec.State == flow.Reverting) {
+		s.look, s.note = culprit, "failed: "+s.note
+	}
 	return s
+}
+
+// caused tells whether an atom has failed by itself, and not because something else did or its flow was ended.
+func caused(rec *flow.Record) bool {
+	switch f := rec.Failure; rec.State {
+	case flow.FailureState, flow.Reverting, flow.Reverted, flow.RevertFailure:
+		return f != nil && f.Type != flow.TypeCancelled && f.Type != flow.TypeInterrupted
+	}
+	return false
 }
 
 func lookOf(s lifecycle.State, waiting bool) look {
@@ -111,6 +128,8 @@ func noteOf(rec *flow.Record, now time.Time) string {
 		return note
 	case rec.State == flow.Running && rec.Waits:
 		return "waits " + until(rec.Due, now)
+	case rec.State == flow.RevertFailure && rec.RevertFailure != nil && caused(rec):
+		return failure(rec.RevertFailure) + "; it had failed: " + failure(rec.Failure)
 	case rec.State == flow.RevertFailure && rec.RevertFailure != nil:
 		return failure(rec.RevertFailure)
 	case rec.Failure != nil && rec.State != flow.Success && rec.State != flow.Pending && rec.State != flow.Ignore:

@@ -43,7 +43,10 @@ const style = `.flow-picture{--fp-ground:#ffffff;--fp-box:#f3f5f8;--fp-nest:#f9f
 .flow-picture .reverting .box{stroke-width:2.4}
 .flow-picture .reverting .icon,.flow-picture .reverted .icon,.flow-picture .reverting .mark{stroke:var(--fp-revert,#7a3fc0)}
 .flow-picture .reverting .bar{fill:var(--fp-revert-fill,#eee2fa);stroke:var(--fp-revert,#7a3fc0)}
-.flow-picture .reverted .name{text-decoration:line-through}
+.flow-picture .culprit .box{fill:var(--fp-revert-fill,#eee2fa);stroke:var(--fp-failed,#b3261e);stroke-width:2.4;stroke-dasharray:6 3}
+.flow-picture .culprit .icon{stroke:var(--fp-failed,#b3261e)}
+.flow-picture .culprit .bar{fill:var(--fp-revert-fill,#eee2fa);stroke:var(--fp-revert,#7a3fc0)}
+.flow-picture .reverted .name,.flow-picture .culprit .name{text-decoration:line-through}
 .flow-picture .waits .box{fill:var(--fp-waits-fill,#ffe29a);stroke:var(--fp-waits,#7a5a00)}
 .flow-picture .waits .icon{stroke:var(--fp-waits,#7a5a00)}
 .flow-picture .waits .bar{fill:var(--fp-waits-fill,#ffe29a);stroke:var(--fp-waits,#7a5a00);stroke-dasharray:3 2}
@@ -59,6 +62,7 @@ var icons = map[string]string{
 	"success":   "M1 6.5l3.5 3.5L11 2",
 	"failed":    "M2 2l8 8M10 2l-8 8",
 	"worse":     "M2 2l8 8M10 2l-8 8M.5.5h11v11h-11z",
+	"culprit":   "M2 2l8 8M10 2l-8 8",
 	"reverting": "M5 1L1 5l4 4M1 5h6a4 4 0 0 1 4 4v2",
 	"reverted":  "M5 1L1 5l4 4M1 5h10",
 	"ignored":   "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0M2.5 2.5l7 7",

@@ -88,8 +88,13 @@ func TestStatus(t *testing.T) {
 		"runs":            {flow.Record{State: flow.Running, Attempts: 1, Began: past(12 * time.Second)}, "RUNNING · 12s||running"},
 		"after a restart": {flow.Record{State: flow.Running, Attempts: 2, Began: past(12 * time.Second), Ended: past(time.Hour)}, "RUNNING · attempt 2 · 12s||running"},
 		"failed":          {flow.Record{State: flow.FailureState, Failure: why}, "FAILURE|IOError: disk full|failed"},
-		"revert failed":   {flow.Record{State: flow.RevertFailure, Failure: &flow.Failure{Type: "E"}, RevertFailure: why}, "REVERT_FAILURE|IOError: disk full|worse"},
-		"reverted":        {flow.Record{State: flow.Reverted, Failure: why}, "REVERTED|IOError: disk full|reverted"},
+		"revert failed":   {flow.Record{State: flow.RevertFailure, Failure: &flow.Failure{Type: "E"}, RevertFailure: why}, "REVERT_FAILURE|IOError: disk full; it had failed: E|worse"},
+		"cannot go back":  {flow.Record{State: flow.RevertFailure, RevertFailure: why}, "REVERT_FAILURE|IOError: disk full|worse"},
+		"reverted":        {flow.Record{State: flow.Reverted}, "REVERTED||reverted"},
+		"to blame":        {flow.Record{State: flow.Reverted, Failure: why}, "REVERTED|failed: IOError: disk full|culprit"},
+		"being reverted":  {flow.Record{State: flow.Reverting, Failure: why}, "REVERTING|failed: IOError: disk full|culprit"},
+		"went along":      {flow.Record{State: flow.Reverted, Failure: &flow.Failure{Type: flow.TypeCancelled, Message: "x"}}, "REVERTED|Cancelled: x|reverted"},
+		"was interrupted": {flow.Record{State: flow.Reverted, Failure: &flow.Failure{Type: flow.TypeInterrupted}}, "REVERTED|Interrupted|reverted"},
 		"waits": {
 			flow.Record{State: flow.Running, Waits: true, Awaits: "go\x1b", Due: now.Add(time.Minute)}, "RUNNING|waits for the signal go, until 12:01:00 UTC, in 1m00s|waits",
 		},
@@ -145,4 +150,19 @@ func FuzzTexts(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWrap: nothing is lost, and no line is longer than it may be.
+func TestWrap(t *testing.T) {
+	for _, text := range []string{"", "one", "one two three four", strings.Repeat("x", 50), "a " + strings.Repeat("é", 25) + " b", "\u4e2d\u6587" + strings.Repeat("\u4e2d", 30)} {
+		lines := wrap(text, 10)
+		if got := strings.Join(lines, ""); strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(text, " ", "") {
+			t.Errorf("%q became %q", text, lines)
+		}
+		for _, l := range lines {
+			if room(l) > 10 {
+				t.Errorf("%q has %d columns", l, room(l))
+			}
+		}
+	}
 }

@@ -206,7 +206,7 @@ func (t *tree) leafRow(p *part, lead string) row {
 		r.pieces = append(r.pieces, piece{text: t.bar(s.progress)})
 	}
 	if s.note != "" {
-		r.pieces = append(r.pieces, piece{text: cut(s.note, 2000)})
+		r.pieces = append(r.pieces, piece{text: cut(s.note, longestNote)})
 	}
 	return r
 }

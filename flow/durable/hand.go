@@ -78,6 +78,9 @@ func mark(id job.ID, t *job.Task, a *engine.Act, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
+	if t.State == flow.Success || t.State == flow.FailureState { // no revert of it has begun
+		d.ExecuteBegan, d.ExecuteEnded, d.Began = d.Began, d.Ended, e.Clock().Now()
+	}
 	t.State, t.Message, t.Done = flow.Reverted, "", whole
 	d.Reverted, d.RevertFailure, d.Waits, d.Awaits, d.Progress, d.Ended = &stored{Value: value}, nil, false, "", 1, e.Clock().Now()
 	if t.Data, err = json.Marshal(&d); err != nil {

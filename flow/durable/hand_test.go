@@ -39,6 +39,12 @@ func TestRevertByHand(t *testing.T) {
 		eq(t, "marked", w.states(id), "a SUCCESS, b REVERTED, c REVERTED")
 		v := w.view(id)
 		eq(t, "remains", v.Remains, []string{"a"})
+		for i := range v.Atoms[1:] { // what was taken back, and when
+			a := &v.Atoms[i+1]
+			if a.ExecuteBegan.IsZero() || a.ExecuteEnded.Before(a.ExecuteBegan) || a.Began.Before(a.ExecuteEnded) || a.Ended.Before(a.Began) {
+				t.Errorf("%s was executed from %s to %s and reverted from %s to %s", a.Name, a.ExecuteBegan, a.ExecuteEnded, a.Began, a.Ended)
+			}
+		}
 		eq(t, "counts", v.Data.Counts, map[lc.State]int{"REVERTED": 2, "SUCCESS": 1})
 		eq(t, "said", v.Atoms[1].Reverted.Any(), map[string]any{"by_hand": "ann", "note": "removed it in the console"})
 		kindOf(t, mark("b", "again"), job.Refused)

@@ -50,6 +50,8 @@ type atomData struct {
 	Details       *stored         `json:"details,omitempty"`
 	Began         time.Time       `json:"began,omitzero"`
 	Ended         time.Time       `json:"ended,omitzero"`
+	ExecuteBegan  time.Time       `json:"execute_began,omitzero"`
+	ExecuteEnded  time.Time       `json:"execute_ended,omitzero"`
 }
 
 // storedAttempt is a [flow.Attempt].
@@ -77,6 +79,7 @@ func (f *Flows) taskOf(ctx context.Context, id job.ID, r *flow.Record) (job.Task
 	d := atomData{
 		Version: r.Version, Intention: r.Intention, Failure: r.Failure, RevertFailure: r.RevertFailure,
 		Tries: r.Tries, Due: r.Due, Awaits: r.Awaits, Waits: r.Waits, Progress: r.Progress, Began: r.Began, Ended: r.Ended,
+		ExecuteBegan: r.ExecuteBegan, ExecuteEnded: r.ExecuteEnded,
 	}
 	t := job.Task{Name: r.Name, Kind: kindOf(r.Kind), State: r.State, Attempts: r.Attempts, Total: whole, Done: int64(math.Round(r.Progress * whole))}
 	switch {
@@ -128,6 +131,7 @@ func atom(id job.ID, t *job.Task) (r flow.Record, d atomData, err error) {
 		Name: t.Name, Kind: flow.KindTask, Version: d.Version, State: t.State, Intention: d.Intention,
 		Failure: d.Failure, RevertFailure: d.RevertFailure, Attempts: t.Attempts, Tries: d.Tries,
 		Due: d.Due, Awaits: d.Awaits, Waits: d.Waits, Progress: d.Progress, Began: d.Began, Ended: d.Ended,
+		ExecuteBegan: d.ExecuteBegan, ExecuteEnded: d.ExecuteEnded,
 	}
 	if t.Kind == kindRetry {
 		r.Kind = flow.KindRetry
