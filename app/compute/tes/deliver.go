@@ -142,7 +142,7 @@ func (a *Adapter) copyOne(ctx context.Context, zip *os.File, size int64, f *coll
 	return nil
 }
 
-// write writes a file, has it on the disk, and gives it its name.
+// write writes a file and gives it its name. Both are on the disk afterwards, with the names of all directories above it.
 func write(root *os.Root, part, name string, from io.Reader, mode os.FileMode) error {
 	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -152,7 +152,18 @@ func write(root *os.Root, part, name string, from io.Reader, mode os.FileMode) e
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return root.Rename(part, name)
+	if err := root.Rename(part, name); err != nil {
+		return err
+	}
+	for dir := path.Dir(name); ; dir = path.Dir(dir) {
+		d, err := root.Open(dir)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(d.Sync(), d.Close()); err != nil || dir == "." {
+			return err
+		}
+	}
 }
 
 func drop(root *os.Root, name string) error {
