@@ -28,6 +28,7 @@ define SOAK
 ./flow -run Worlds -worlds 10000 -crashes 0
 ./flow/durable -run KilledFlows -flows 200
 ./app/ingest/access -run Memory -vast
+./format/ocfl -run TestPowerCut$$ -every-control
 ./edge/collect -run TestRace|Zip64Sizes -vast -swaps 300000
 ./app/compute/agent -run Big -big 2147483648
 ./app/compute -run DeathAtEveryChange -crash-sqlite

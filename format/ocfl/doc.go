@@ -21,8 +21,8 @@
 //
 //  1. Everything is written below the stage and synced: files first, many at a time so that the file system can
 //     join their journal commits, then the directories. Crash: a stage that the same call clears, or Sweep.
-//  2. A new object is moved to its place by one rename: the commit. Crash before: as in 1 (empty directories of the
-//     layout may remain until the next call). Crash after: the object is whole.
+//  2. A new object is moved to its place by one rename, with the directories of the layout that are missing above
+//     it: the commit. Crash before: as in 1. Crash after: the object is whole.
 //  3. For an object that exists, under its lock and after its head was compared again:
 //     a. the version directory is moved in. Crash after: a vN that no inventory knows; the next writer moves it out.
 //     b. inventory.json is replaced by rename: the commit. Crash after: the sidecar is that of the version before.
@@ -31,7 +31,7 @@
 //     c. the sidecar is replaced by rename.
 //  4. The stage is removed.
 //
-// The directory is synced after each rename of 2 and 3, so that a loss of power cannot change their order.
+// The directory is synced after each rename of 2 and 3, in 2 with all above it, so that a loss of power cannot change their order.
 //
 // # Who may write at the same time
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strings"
 )
 
 // step is one change of a promotion, with the sync that keeps it before the next.
@@ -82,14 +83,12 @@ func (a *addition) promoteObject(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	parent := path.Dir(a.dir)
-	err := a.renameObject(parent)
+	err := a.renameObject()
 	if err == nil {
-		return "", a.syncUp(parent)
+		return "", a.syncUp(path.Dir(a.dir))
 	}
 	lock, lockErr := a.root.lockObject(ctx, a.dir)
 	if lockErr != nil || lock == nil {
-		a.removeEmpty(parent)
 		return "", errors.Join(fmt.Errorf("promote object: %w", err), lockErr)
 	}
 	defer lock.Close()
@@ -100,7 +99,8 @@ func (a *addition) promoteObject(ctx context.Context) (string, error) {
 	return a.overtaken(now)
 }
 
-// syncUp brings the names of a directory and of all above it to the disk: another attempt may have made some of them, and not have synced them yet.
+// syncUp brings the names of a directory and of all above it to the disk: another attempt may have brought some of
+// them, and not have synced them yet.
 func (a *addition) syncUp(dir string) error {
 	for ; dir != "."; dir = path.Dir(dir) {
 		if err := a.root.ops.SyncDir(dir); err != nil {
@@ -110,29 +110,63 @@ func (a *addition) syncUp(dir string) error {
 	return a.root.ops.SyncDir(".")
 }
 
-// renameObject makes the directories of the layout and moves the object in. Another attempt that failed may remove
-// empty directories at the same moment, hence the repetition.
-func (a *addition) renameObject(parent string) error {
+// renameObject moves the object in, together with the directories of the layout that are missing above it, so that
+// none of them is ever without an object (E073). Another attempt may bring or remove one of them at the same moment,
+// hence the repetition.
+func (a *addition) renameObject() error {
 	var err error
 	for range 20 {
-		if err = mkdirSynced(a.root.ops, parent); errors.Is(err, fs.ErrNotExist) {
+		top, missing := a.highestMissing()
+		if missing != nil {
+			return missing
+		}
+		if top == a.dir {
+			err = a.root.ops.Rename(a.home(), a.dir)
+			if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		if err = a.root.ops.Rename(a.home(), a.dir); !errors.Is(err, fs.ErrNotExist) {
+		if err = a.renameWith(top); err == nil || !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return err
 }
 
-// removeEmpty takes away directories of the layout that hold nothing (E073).
-func (a *addition) removeEmpty(dir string) {
-	for ; dir != "."; dir = path.Dir(dir) {
-		if a.root.ops.Remove(dir) != nil {
-			return
+// highestMissing gives the highest directory on the way to the object that does not exist, the object's own if all do.
+func (a *addition) highestMissing() (string, error) {
+	top := a.dir
+	for dir := path.Dir(a.dir); dir != "."; dir = path.Dir(dir) {
+		_, err := a.root.dir.Lstat(dir)
+		if err == nil {
+			break
 		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		top = dir
 	}
+	return top, nil
+}
+
+// renameWith builds the missing directories with the object in them in the stage, syncs them, and moves them in. After
+// an error the object is in the stage as before.
+func (a *addition) renameWith(top string) error {
+	ops, tree := a.root.ops, a.stage.path("layout")
+	object := path.Join(tree, strings.TrimPrefix(a.dir, top+"/"))
+	if err := mkdirSynced(ops, path.Dir(object)); err != nil {
+		return err
+	}
+	if err := ops.Rename(a.home(), object); err != nil {
+		return err
+	}
+	err := ops.SyncDir(path.Dir(object))
+	if err == nil {
+		err = ops.Rename(tree, top)
+	}
+	if err != nil {
+		return errors.Join(err, ops.Rename(object, a.home()), ops.RemoveAll(tree))
+	}
+	return nil
 }
