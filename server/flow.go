@@ -140,6 +140,7 @@ func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
 		return order, job.Errorf(job.Invalid, "flow", "", "%w", err)
 	}
 	order.Factory = flowfile.FactoryName
+	order.Settings.KeepAtDeadline = o.KeepAtDeadline || file.KeepAtDeadline()
 	if order.Args, err = json.Marshal(&args); err != nil {
 		return order, job.Errorf(job.Internal, "flow", "", "%w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -266,9 +267,16 @@ func TestFlowEndedOverTheAPI(t *testing.T) {
 	if err != nil || v.Job.State != "REVERTED" || v.Job.Cause != "cancelled" {
 		t.Errorf("got %+v, %v", v.Job, err)
 	}
-	late := w.submit(client.FlowOrder{File: waits, Deadline: time.Now().Add(-time.Hour), KeepAtDeadline: true})
-	w.until(late.ID, ended)
-	if v, err := w.client.Flow(t.Context(), late.ID, false); err != nil || v.Job.State != "FAILURE" || v.Job.Cause != "timeout" {
-		t.Errorf("got %+v, %v", v.Job, err)
+	by := func(word string) string { return strings.Replace(waits, "\n", "\nat_deadline: "+word+"\n", 1) }
+	for name, c := range map[string]struct {
+		file string
+		keep bool
+		end  lifecycle.State
+	}{"by the order": {waits, true, "FAILURE"}, "by the file": {by("keep"), false, "FAILURE"}, "as usual": {waits, false, "REVERTED"}, "reverted by the file": {by("revert"), false, "REVERTED"}} {
+		late := w.submit(client.FlowOrder{File: c.file, Deadline: time.Now().Add(-time.Hour), KeepAtDeadline: c.keep})
+		w.until(late.ID, ended)
+		if v, err := w.client.Flow(t.Context(), late.ID, false); err != nil || v.Job.State != c.end || v.Job.Cause != "timeout" {
+			t.Errorf("%s: got %+v, %v", name, v.Job, err)
+		}
 	}
 }

@@ -50,6 +50,7 @@ func TestBadFiles(t *testing.T) {
 		{head + "  - sleep: 4000d\n", `3:12: sleep: "4000d" is longer than ten years`},
 		{head + "  - {task: a, run: x, sleep: 1s}\n", "3:23: it does run already: one of run, http, go, wait, sleep"},
 		{head + "  - {task: a, run: {x: 1}}\n", "3:20: run is text for sh, or a list of a program and its arguments, not keys with values"},
+		{"flow: f\nat_deadline: kep\nlinear: [{sleep: 1s}]\n", "2:14: at_deadline is one of revert, keep, not \"kep\"; is it keep?"},
 		{head + "  - wait: {within: 1s}\n", "3:11: wait needs a signal"},
 		{head + "  - go: nothing\n", "3:9: the program has no function nothing (there are: known)"},
 		{head + "  - go: knwn\n", "3:9: the program has no function knwn; is it known?"},

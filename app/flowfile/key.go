@@ -37,6 +37,7 @@ var headKeys = table{
 	{"about", aText, "For people."},
 	{"inputs", `{"type":"object","additionalProperties":{"anyOf":[{"$ref":"#/$defs/input"},{"type":["string","number","boolean","null","array"]}]}}`,
 		"Values of the flow, with their defaults; a submission may give others."},
+	{"at_deadline", `{"enum":["revert","keep"]}`, "What becomes of what was done when the flow has not ended by its deadline: it is reverted (the default), or kept."},
 }
 
 var inputKeys = table{

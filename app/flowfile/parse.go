@@ -21,6 +21,7 @@ type File struct {
 	name, about string
 	inputs      []Input
 	root        *part
+	keeps       bool // at the deadline
 	o           Options
 }
 
@@ -74,6 +75,9 @@ func (r *reader) file(f *File, t *tree.Node) {
 	if inputs := t.Get("inputs"); inputs != nil {
 		r.input(inputs)
 	}
+	if at := t.Get("at_deadline"); at != nil {
+		f.keeps = r.oneOf(at, "at_deadline", "revert", "keep") == "keep"
+	}
 	f.inputs = r.inputs
 	f.root = r.part(t, f.name, 1)
 }
@@ -115,6 +119,9 @@ func (f *File) Name() string { return f.name }
 
 // About gives what the file says of itself.
 func (f *File) About() string { return f.about }
+
+// KeepAtDeadline tells whether what was done is kept when the flow has not ended by its deadline. Who submits the flow as a job sets durable.Settings.KeepAtDeadline by it.
+func (f *File) KeepAtDeadline() bool { return f.keeps }
 
 // Inputs lists the values that the flow takes from outside, in the order of the file.
 func (f *File) Inputs() []Input { return append([]Input(nil), f.inputs...) }
