@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,7 +166,7 @@ func (s *Server) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) er
 	if err != nil {
 		return err
 	}
-	for _, f := range spec.Files {
+	for _, f := range slices.Concat(spec.Files, d.Fetched) {
 		v.Files = append(v.Files, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
 	}
 	v.Env, v.Inputs, v.Callback = spec.Env, spec.Inputs, spec.Callback

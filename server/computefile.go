@@ -72,12 +72,12 @@ func filesOf(app Compute, j *job.Job) ([]client.ComputeFile, error) {
 	if j.State == compute.Cleaned {
 		return nil, job.Errorf(job.Gone, "files", j.ID, "its files were removed")
 	}
-	spec, err := compute.SpecOf(j)
+	inputs, err := compute.InputsOf(j)
 	if err != nil {
 		return nil, err
 	}
 	var all []client.ComputeFile
-	for _, f := range spec.Files {
+	for _, f := range inputs {
 		all = append(all, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
 	}
 	z, err := openResults(app, j)
@@ -151,15 +151,15 @@ func (s *Server) fileCompute(w http.ResponseWriter, r *http.Request) error {
 		return missing
 	}
 	defer f.Close()
-	spec, err := compute.SpecOf(&j)
+	inputs, err := compute.InputsOf(&j)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(spec.Files, func(f compute.File) bool { return f.Name == name })
+	at := slices.IndexFunc(inputs, func(f compute.File) bool { return f.Name == name })
 	if at < 0 {
 		return nowhere(&j, name)
 	}
-	return s.serveFile(w, r, download{id: j.ID, name: name, etag: `"` + spec.Files[at].SHA256 + `"`, modified: j.Created, content: f})
+	return s.serveFile(w, r, download{id: j.ID, name: name, etag: `"` + inputs[at].SHA256 + `"`, modified: j.Created, content: f})
 }
 
 // nowhere says that a job has no such file.

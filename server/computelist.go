@@ -250,7 +250,7 @@ func addUsage(owners map[string]*client.ComputeOwner, j *job.Job) error {
 		return err
 	}
 	o.Jobs++
-	o.Files += int64(len(spec.Files))
+	o.Files += int64(len(spec.Files) + len(d.Fetched))
 	if d.Results != nil {
 		o.Files += int64(d.Results.Files)
 	}

@@ -135,7 +135,7 @@ func Routes() []Route {
 
 		{get, "/ga4gh/tes/v1/service-info", Shared, "What this service is (GA4GH TES 1.1).", (*Server).tesInfo, false},
 		{get, "/ga4gh/tes/v1/tasks", Own, "A page of tasks (GA4GH TES 1.1), the newest first: name_prefix, state, tag_key and tag_value (each may be repeated), page_size, page_token, view.", (*Server).tesTasks, false},
-		{post, "/ga4gh/tes/v1/tasks", Own, "Makes a task, which is a compute job (GA4GH TES 1.1). The answer comes when its inputs are here.", (*Server).tesCreateTask, false},
+		{post, "/ga4gh/tes/v1/tasks", Own, "Makes a task, which is a compute job (GA4GH TES 1.1). Inputs behind URLs are fetched when the job exists.", (*Server).tesCreateTask, false},
 		{get, "/ga4gh/tes/v1/tasks/{task}", Own, "One task: view (MINIMAL, BASIC, FULL).", (*Server).tesTask, false},
 		{post, "/ga4gh/tes/v1/tasks/{task}", Own, "With :cancel behind the task's id: calls it off.", (*Server).tesAct, false},
 		{get, "/v1/service-info", Shared, "As /ga4gh/tes/v1/service-info, for clients that leave the beginning away.", (*Server).tesInfo, false},

@@ -5,15 +5,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/job"
 )
-
-// tesCreate is how long a task's inputs may take to be fetched: the client waits for them.
-const tesCreate = 10 * time.Minute
 
 func (s *Server) tes() (Compute, *tes.Adapter, error) {
 	app, err := s.compute()
@@ -44,7 +40,7 @@ func base(r *http.Request) string {
 	return scheme + "://" + r.Host
 }
 
-// tesCreateTask makes a job of a task. The answer comes when its inputs are here.
+// tesCreateTask makes a job of a task. The answer does not wait for its inputs: they are fetched when the job exists.
 func (s *Server) tesCreateTask(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
@@ -76,27 +72,22 @@ func (s *Server) tesCreateTask(w http.ResponseWriter, r *http.Request) error {
 	if first != nil {
 		return s.tesAgain(w, first, &o)
 	}
-	j, err := s.tesMake(w, r, app, plan, o)
+	j, err := s.tesMake(r.Context(), app, plan, o)
 	if err != nil {
 		return err
 	}
 	return reply(w, tes.Created{ID: string(j.ID)})
 }
 
-// tesMake fetches the inputs of a task and makes the job.
-func (s *Server) tesMake(w http.ResponseWriter, r *http.Request, app Compute, plan *tes.Plan, o compute.Order) (job.Job, error) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(tesCreate + time.Minute)) // a connection without deadlines takes as long as it takes
-	_ = control.SetWriteDeadline(time.Now().Add(tesCreate + time.Minute))
-	ctx, stop := context.WithTimeout(r.Context(), tesCreate)
-	defer stop()
+// tesMake makes the job of a task.
+func (s *Server) tesMake(ctx context.Context, app Compute, plan *tes.Plan, o compute.Order) (job.Job, error) {
 	u, err := app.Begin(ctx)
 	if err != nil {
 		return job.Job{}, err
 	}
 	defer u.Discard()
 	u.For(o.Owner)
-	if err := s.TES.Fill(ctx, u, plan); err != nil {
+	if err := s.TES.Fill(u, plan); err != nil {
 		return job.Job{}, err
 	}
 	j, err := u.Commit(ctx, o)

@@ -26,17 +26,13 @@ const tasks = "/ga4gh/tes/v1/tasks"
 // openTES is a server that takes tasks.
 func openTES(t *testing.T, change func(*compute.Options, *server.Options)) *computing {
 	t.Helper()
-	a, err := tes.New(tes.Options{Dir: filepath.Join(t.TempDir(), "tes"), Images: map[string]string{"ubuntu": "wide", "tiny": "small"}})
+	a, err := tes.New(tes.Options{Images: map[string]string{"ubuntu": "wide", "tiny": "small"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(a.Close)
 	return openCompute(t, func(o *compute.Options, so *server.Options) {
-		so.TES = a
+		so.TES, o.Source = a, a
 		if change != nil {
 			change(o, so)
 		}

@@ -41,8 +41,10 @@ type Options struct {
 	Policy     wire.Policy // what is looked for in run.sh. Defaults to nothing
 	InjectTrap bool        // for original clients, which demand a trap in run.sh (LEGACY_INJECT_TRAP)
 	Resend     bool        // to an original client whose answer was lost: it may run twice (LEGACY_REDISPATCH)
+	Source     Source      // of inputs that orders name by URL. Nil: such orders are refused
 	Log        *slog.Logger
 
+	Space func(bytes int64) error                               // refuses as full what does not fit on this server's disk. Nil: nothing is refused
 	Fetch fetch.Policy                                          // of callbacks: what else they may reach. The zero Policy is safe
 	Ended func(service, state, cause string, ran time.Duration) // is told of each job that came to an end; ran is zero for one that never ran. Must not block. Nil: nobody is
 	Moved func(way, service string, n int64)                    // is told of bytes that went to an agent or came from one (ToAgent, FromAgent). Nil: nobody is
@@ -80,6 +82,7 @@ type App struct {
 	usage    *usage
 	places   *places
 	queues   *queues
+	loads    *loads
 	callers  map[string]*fetch.Client // by service: the ways out of callbacks
 	root     *os.Root                 // Dir/compute
 	engine   *engine.Engine
@@ -115,7 +118,7 @@ func New(o Options) (*App, error) {
 		a.services[o.Services[i].Name] = &o.Services[i]
 	}
 	a.roster, a.usage, a.places = newRoster(a), newUsage(o.UserBytes), newPlaces()
-	a.queues = newQueues()
+	a.queues, a.loads = newQueues(), newLoads(a)
 	if err := a.lockStage(); err != nil {
 		return nil, errors.Join(fmt.Errorf("compute: %w", err), root.Close())
 	}
@@ -196,13 +199,18 @@ func (a *App) Bind(e *engine.Engine) {
 	a.engine, a.guard = e, e.Guard()
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
+	a.loads.ctx = ctx
 	e.Store().Watch(ctx, a.usage.hear)
+	e.Store().Watch(ctx, a.loads.hear)
 	if a.options.Ended != nil {
 		e.Store().Watch(ctx, a.hearEnds)
 	}
 	a.wait.Go(func() { a.count(ctx) })
 	a.roster.start(ctx)
 	a.wait.Go(func() { a.tidy(ctx) })
+	if a.options.Source != nil {
+		a.wait.Go(a.loads.resume)
+	}
 }
 
 // Close ends background work and the agents' connections.

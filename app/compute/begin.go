@@ -30,7 +30,11 @@ const (
 	blockBackup = "agent-backoff"   // its time to be handed over again
 	blockDisk   = "disk"            // room on this server's disk
 	blockSpace  = "agent-space"     // room on the disk of its agent
+	blockInputs = "inputs"          // inputs that are fetched
 )
+
+// WaitsForInputs is the cause of a job that waits in Queued for its inputs.
+const WaitsForInputs = blockInputs
 
 // atAgent are the states in which an executor has, or may have, a job.
 var atAgent = []lifecycle.State{Processing, Submitted, Prepared, Running, Retrieving, Unknown, Killing}
@@ -58,6 +62,9 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 		return engine.Retry(err)
 	case why != "":
 		return engine.Fail(CauseRejected, errors.New(why))
+	}
+	if err := a.load(ctx, r, &spec, &d); err != nil {
+		return err
 	}
 	may, err := a.services[spec.Service].Effective(spec.Limits)
 	if err != nil { // the service is another one than a moment ago
@@ -138,7 +145,7 @@ func (a *App) parcel(j *job.Job, spec *Spec, d *Data, kind string) (*Parcel, err
 	if err != nil {
 		return nil, &Refusal{Reason: err.Error()}
 	}
-	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.Files, Limits: limits, Inputs: !service.LeaveInputs, Env: map[string]string{}}
+	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.inputs(d), Limits: limits, Inputs: !service.LeaveInputs, Env: map[string]string{}}
 	for _, env := range []map[string]string{service.Env, spec.Env} {
 		for k, v := range env {
 			p.Env[k] = v

@@ -9,9 +9,9 @@ import (
 // Causes lists what the cause of a job can be, sorted: how it ended, or what it waits for. Executors of other versions may give others.
 func Causes() []string {
 	all := []string{
-		CauseExit, CauseSignal, CauseMemory, CauseTimeout, CauseCPU, CauseDisk, CauseDepth, CauseKilled, CauseRejected, CauseAgent, CauseLost, CauseNode, CausePreempt, CauseAgents, CauseResults,
+		CauseExit, CauseSignal, CauseMemory, CauseTimeout, CauseCPU, CauseDisk, CauseDepth, CauseKilled, CauseRejected, CauseAgent, CauseLost, CauseNode, CausePreempt, CauseAgents, CauseResults, CauseInputs,
 		causeStopped,
-		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk, blockSpace,
+		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk, blockSpace, blockInputs,
 		engine.CausePoison, engine.CausePanic, engine.CauseTimeout, engine.CauseError, engine.CauseNetwork, engine.CauseDisk,
 	}
 	slices.Sort(all)

@@ -84,6 +84,7 @@ func (a *App) deliverClean(ctx context.Context, m job.Message) error {
 	case err == nil && j.State != Cleaned:
 		return engine.Fail("live", fmt.Errorf("it is %s, not cleaned: its files stay", j.State))
 	}
+	a.loads.end(m.Job)
 	return a.remove(dirOf(m.Job))
 }
 
@@ -120,11 +121,19 @@ func (a *App) Clear(_ context.Context, j *job.Job) error {
 	if j.Kind != JobKind {
 		return nil
 	}
+	a.loads.end(j.ID)
 	return a.remove(dirOf(j.ID))
 }
 
 // explain completes what `why` says of a job that waits at an executor.
 func (a *App) explain(j *job.Job, b *engine.Blocker) {
+	if b.Code == blockInputs {
+		b.Remedy = "wait, or cancel it"
+		if told := a.loads.told(j.ID); told != "" {
+			b.Sentence, b.Holder = told, "the servers of its inputs"
+		}
+		return
+	}
 	d, err := DataOf(j)
 	if err != nil || !strings.HasPrefix(b.Code, "agent") && b.Code != blockAbsent {
 		return

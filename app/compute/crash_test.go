@@ -35,6 +35,8 @@ type plot struct {
 	act   func(s *scene, j *job.Job)      // is called again and again while the job lives, with its record
 	ends  func(j *job.Job) (wrong string) // judges the end
 	lost  time.Duration                   // how long its agent may be silent; zero: long
+	fetch []compute.RemoteFile            // inputs of its order
+	from  func() *origin                  // where they come from
 	runs  int                             // how often it is begun in the whole, at most
 }
 
@@ -45,6 +47,7 @@ type scene struct {
 	store job.Store
 	dir   string
 	fakes []*fake
+	from  *origin // lives on, as the agents do
 
 	mu  sync.Mutex // guards app
 	app *compute.App
@@ -60,6 +63,9 @@ func (s *scene) current() *compute.App {
 func (s *scene) live(m *mortal) {
 	o := quick(s.t)
 	o.Dir, o.Poll, o.Answer, o.Stall, o.Lost, o.Killing = s.dir, 2*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond, cmp.Or(s.plot.lost, 20*time.Second), 20*time.Second
+	if s.from != nil {
+		o.Source = s.from
+	}
 	app, err := compute.New(o)
 	if err != nil {
 		s.t.Error(err)
@@ -86,7 +92,7 @@ func (s *scene) live(m *mortal) {
 			err = u.File(compute.Script, strings.NewReader(hello))
 		}
 		if err == nil {
-			_, err = u.Commit(ctx, compute.Order{Owner: "ada", Service: "example", Key: "k"})
+			_, err = u.Commit(ctx, compute.Order{Owner: "ada", Service: "example", Key: "k", Fetch: s.plot.fetch})
 			u.Discard()
 		}
 		if err != nil && ctx.Err() == nil {
@@ -94,6 +100,11 @@ func (s *scene) live(m *mortal) {
 		}
 	})
 	s.play(m)
+	if s.from != nil && !m.isDead() {
+		if err := app.Sweep(ctx); err != nil {
+			s.t.Error(err)
+		}
+	}
 	kill()
 	all.Wait()
 	if err := app.Close(); err != nil {
@@ -174,6 +185,11 @@ func (s *scene) check() (faults []string) {
 			faults = append(faults, fmt.Sprintf("completed without its results: %v", err))
 		}
 	}
+	if s.from != nil {
+		for _, name := range leftovers(s.t, s.dir, &j) {
+			faults = append(faults, "left in its directory: "+name)
+		}
+	}
 	return append(append(faults, storetest.Check(context.Background(), s.store, compute.JobLife)...), errorsOf(err)...)
 }
 
@@ -244,6 +260,7 @@ func cancelIn(state lifecycle.State) func(s *scene, j *job.Job) {
 }
 
 func plots() []plot {
+	inputs := []compute.RemoteFile{{Name: "a", URL: "http://a/1"}, {Name: "b", URL: "http://b/2"}}
 	finish := func(s *scene, j *job.Job) {
 		if j.State == compute.Running {
 			s.fakes[0].finish(j.ID, nil)
@@ -282,6 +299,22 @@ func plots() []plot {
 			return ends(compute.Failed, compute.CauseAgents)(j)
 		}},
 		{name: "broken results", fake: func() *fake { f := newFake(); f.broken = cut; return f }, runs: 1, ends: ends(compute.Failed, compute.CauseResults)},
+		{name: "inputs", fake: newFake, from: newOrigin, fetch: inputs, runs: 1, ends: func(j *job.Job) string {
+			if d, err := compute.DataOf(j); err != nil || len(d.Fetched) != 2 {
+				return fmt.Sprintf("fetched %v, %v", d.Fetched, err)
+			}
+			return ends(compute.Completed, "")(j)
+		}},
+		{name: "inputs that are gone", fake: newFake, fetch: inputs, from: func() *origin {
+			o := newOrigin()
+			o.fault = func(url string, _ int) error { return map[string]error{"http://b/2": errors.New("gone")}[url] }
+			return o
+		}, ends: ends(compute.Failed, compute.CauseInputs)},
+		{name: "cancelled while its inputs come", fake: newFake, fetch: inputs, from: func() *origin {
+			o := newOrigin()
+			o.shut()
+			return o
+		}, ends: ends(compute.Killed, compute.CauseKilled), act: cancelIn(compute.Queued)},
 	}
 }
 
@@ -302,6 +335,9 @@ func windowOf(t *testing.T, p plot, at int, after bool, agents int) (faults []st
 		}
 		t.Cleanup(func() { st.Close() })
 		s.store = st
+	}
+	if p.from != nil {
+		s.from = p.from()
 	}
 	for range agents {
 		s.fakes = append(s.fakes, p.fake())

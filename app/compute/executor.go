@@ -106,6 +106,7 @@ const (
 	CausePreempt  = "preempted"    // the cluster wanted the machine for others
 	CauseAgents   = "unreachable"  // no agent took it
 	CauseResults  = "results-lost" // it ended, and its results cannot be had whole
+	CauseInputs   = "inputs-lost"  // inputs that its order names by URL cannot be had
 )
 
 // Ending is how a payload ended.

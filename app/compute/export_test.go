@@ -43,3 +43,10 @@ func (u *Upload) Fill(n int) {
 
 // Abandoned is after how long what nobody owns is removed.
 const Abandoned = abandoned
+
+// Loads is how many jobs fetch their inputs.
+func (a *App) Loads() int {
+	a.loads.mu.Lock()
+	defer a.loads.mu.Unlock()
+	return len(a.loads.of)
+}

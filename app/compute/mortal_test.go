@@ -31,6 +31,13 @@ func (m *mortal) kill() {
 	m.die()
 }
 
+// isDead tells whether the process has died.
+func (m *mortal) isDead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.past
+}
+
 // die needs the lock.
 func (m *mortal) die() {
 	if !m.past {

@@ -20,6 +20,7 @@ import (
 //
 //	stage/<random>/in/...     an upload that is not committed; nobody sees it
 //	jobs/<xy>/<id>/in/...     the files of a job, as they were uploaded
+//	jobs/<xy>/<id>/fetch/...  inputs that did not come whole yet
 //	jobs/<xy>/<id>/results.zip
 //	trash/...                 what is being removed
 //
@@ -119,8 +120,20 @@ func (a *App) orphan(ctx context.Context, name string, at, limit time.Time) erro
 		return a.remove(name)
 	case job.KindOf(err) == job.NotFound:
 		return nil
+	case err == nil && j.Ended:
+		return a.unfinished(&j)
 	}
 	return err
+}
+
+// unfinished removes what a fetch of inputs left in the directory of a job that ended while no process had it.
+func (a *App) unfinished(j *job.Job) error {
+	_, err := a.root.Lstat(path.Join(dirOf(j.ID), scratchName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	a.loads.end(j.ID)
+	return errors.Join(err, a.dropUnrecorded(j))
 }
 
 // each calls do with the path and time of each entry of a directory.

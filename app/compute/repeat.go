@@ -22,6 +22,10 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 	if err != nil {
 		return j, err
 	}
+	d, err := DataOf(&j)
+	if err != nil {
+		return j, err
+	}
 	if j.State == Cleaned {
 		return j, removed("repeat", id, &j)
 	}
@@ -31,7 +35,7 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 	}
 	defer u.Discard()
 	u.For(j.Owner)
-	switch err := u.adopt(inputsOf(id), spec.Files); {
+	switch err := u.adopt(inputsOf(id), spec.inputs(&d)); {
 	case errors.Is(err, fs.ErrNotExist): // cleaned since the record was read
 		return j, job.Errorf(job.Gone, "repeat", id, "its files are not here any more")
 	case job.KindOf(err) == job.Refused:
@@ -40,7 +44,7 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 		return j, job.Errorf(job.Unavailable, "repeat", id, "its files cannot be read: %w", bare(err))
 	}
 	priority := j.Priority
-	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env, Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Callback: spec.Callback, Priority: &priority}
+	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env, Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Callback: spec.Callback, Fetch: spec.Fetch, Priority: &priority}
 	if change != nil {
 		change(&o)
 	}

@@ -17,8 +17,9 @@ const (
 type Spec struct {
 	User     string            `json:"user"` // as the wire of job-orchestrator knows it: a number; else the owner
 	Service  string            `json:"service"`
-	Name     string            `json:"name,omitempty"` // for people
-	Files    []File            `json:"files"`
+	Name     string            `json:"name,omitempty"`  // for people
+	Files    []File            `json:"files"`           // that came with the order
+	Fetch    []RemoteFile      `json:"fetch,omitempty"` // that are fetched, unless Files has them
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   Limits            `json:"limits,omitzero"` // that were asked for
 	Labels   map[string]string `json:"labels,omitempty"`
@@ -51,7 +52,9 @@ type Data struct {
 	Notice   *Notice   `json:"notice,omitempty"`  // the last one
 	Results  *Results  `json:"results,omitempty"` // what is here of its results
 	Attempts []Past    `json:"attempts,omitempty"`
-	Fetches  int       `json:"fetches,omitempty"`  // in vain, since they were last begun
+	Fetched  []File    `json:"fetched,omitempty"`  // inputs that came since
+	Loads    int       `json:"loads,omitempty"`    // of inputs, in vain
+	Fetches  int       `json:"fetches,omitempty"`  // of results, in vain, since they were last begun
 	Failures int       `json:"failures,omitempty"` // times that they were given up
 	Killed   bool      `json:"killed,omitempty"`   // its agent was told to end it
 	Told     time.Time `json:"told,omitzero"`      // so, for the last time

@@ -47,6 +47,7 @@ type Order struct {
 	Created  time.Time // of a job of another system; zero: now
 	Imported *Imported
 	TES      json.RawMessage
+	Fetch    []RemoteFile // inputs that are fetched when the job exists
 	By       lifecycle.Actor
 	Actor    string
 	Note     string
@@ -265,7 +266,12 @@ func (u *Upload) digest(o *Order) string {
 	}{o.Env, o.Limits, o.Inputs})
 	fmt.Fprintf(sum, "%s %v\n", rest, err)
 	for _, f := range u.list() {
-		fmt.Fprintf(sum, "%q %d %s\n", f.Name, f.Size, f.SHA256)
+		if !slices.ContainsFunc(o.Fetch, func(one RemoteFile) bool { return one.Name == f.Name }) { // it may be here or not
+			fmt.Fprintf(sum, "%q %d %s\n", f.Name, f.Size, f.SHA256)
+		}
+	}
+	for _, f := range o.Fetch {
+		fmt.Fprintf(sum, "%q from %q %s\n", f.Name, f.URL, f.SHA256)
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
@@ -304,7 +310,7 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 	if err := u.loan.grow(ctx, u.bytes-u.loan.bytes); err != nil {
 		return job.Job{}, err
 	}
-	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
+	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
 		Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
 	a.places.hold(dir)
@@ -352,6 +358,27 @@ func (u *Upload) check(o *Order) error {
 	}
 	if err := service.CheckCallback(o.Callback); err != nil {
 		return invalid("%w", err)
+	}
+	return u.checkFetch(o)
+}
+
+// checkFetch refuses inputs that cannot be fetched here.
+func (u *Upload) checkFetch(o *Order) error {
+	names := map[string]bool{Script: true}
+	for _, f := range o.Fetch {
+		if err := checkName(f.Name); err != nil {
+			return job.Errorf(job.Invalid, "upload", "", "%w", err)
+		}
+		if names[f.Name] {
+			return job.Errorf(job.Invalid, "upload", "", "there are two files %.100q", f.Name)
+		}
+		names[f.Name] = true
+		if _, here := u.files[f.Name]; !here && u.app.options.Source == nil {
+			return job.Errorf(job.Invalid, "upload", "", "this server fetches no inputs: %.100q must come with the order", f.Name)
+		}
+	}
+	if len(u.files)+len(o.Fetch) > mostFiles {
+		return job.Errorf(job.Invalid, "upload", "", "a job has at most %d files", mostFiles)
 	}
 	return nil
 }

@@ -161,6 +161,13 @@ func (l *loan) becomes(id job.ID) {
 	l.usage.coming[id] = l
 }
 
+// stays takes [loan.becomes] back: there is no such record.
+func (l *loan) stays(id job.ID) {
+	l.usage.mu.Lock()
+	defer l.usage.mu.Unlock()
+	delete(l.usage.coming, id)
+}
+
 // release gives all of it back; id is what it should have become, if anything.
 func (l *loan) release(id job.ID) {
 	l.usage.mu.Lock()

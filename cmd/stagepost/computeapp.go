@@ -100,10 +100,19 @@ func (r *running) openCompute(s *settings) (*computeApp, error) {
 		s := &o.Services[i]
 		s.Bare = func() bool { return c.bare(s.Name, s.Agents) }
 	}
+	if c.tes, err = openTES(r, s, o.Services); err != nil {
+		return nil, err
+	}
+	if c.tes != nil {
+		o.Source = c.tes
+	}
+	if r.space != nil {
+		o.Space = r.space.Admit
+	}
 	if c.App, err = compute.New(o); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, s, env), c.openTunnels(r), c.openTES(r, s)); err != nil {
+	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, s, env), c.openTunnels(r)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -348,7 +357,7 @@ func (c *computeApp) Close() error {
 		err = errors.Join(err, c.tunnels.Close())
 	}
 	if c.tes != nil {
-		err = errors.Join(err, c.tes.Close())
+		c.tes.Close()
 	}
 	if c.http != nil {
 		err = errors.Join(err, c.http.Close())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,26 +14,30 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// openTES makes what takes tasks of GA4GH TES, if the settings name images.
-func (c *computeApp) openTES(r *running, s *settings) error {
+// openTES gives what takes tasks of GA4GH TES and fetches their inputs; nil if the settings name no images.
+func openTES(r *running, s *settings, services []compute.Service) (*tes.Adapter, error) {
 	images, err := tes.ParseImages(s.ComputeTESImages)
 	if err != nil {
-		return usagef("compute.tes.images: %v", err)
+		return nil, usagef("compute.tes.images: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(r.Data, "tes")); err != nil { // where older versions had inputs while they came
+		return nil, err
 	}
 	if len(images) == 0 {
-		return nil
+		return nil, nil
 	}
 	for image, service := range images {
-		if !slices.ContainsFunc(c.Services(), func(one compute.Service) bool { return one.Name == service }) {
-			return usagef("compute.tes.images: %s: there is no service %q", image, service)
+		if !slices.ContainsFunc(services, func(one compute.Service) bool { return one.Name == service }) {
+			return nil, usagef("compute.tes.images: %s: there is no service %q", image, service)
 		}
 	}
-	o := tes.Options{Dir: filepath.Join(r.Data, "tes"), Images: images, Fetch: fetch.Policy{MaxBytes: s.UploadBytes}, Log: r.log}
+	o := tes.Options{Images: images, Fetch: fetch.Policy{MaxBytes: s.UploadBytes}, Log: r.log}
 	o.Roots, o.Outputs = directories(s.ComputeTESRoots), directories(s.ComputeTESOutput)
-	if c.tes, err = tes.New(o); err != nil {
-		return usage(err)
+	a, err := tes.New(o)
+	if err != nil {
+		return nil, usage(err)
 	}
-	return nil
+	return a, nil
 }
 
 // directories reads a list with commas.

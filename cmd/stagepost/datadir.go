@@ -44,7 +44,7 @@ func durableData() []backup.Entry {
 		{Name: "address*", How: backup.Left, What: "where the server answers", Reason: own},
 		{Name: computeAddress + "*", How: backup.Left, What: "where users of job-orchestrator find the server", Reason: own},
 		{Name: "commands", How: backup.Left, What: "working directories of flows' commands", Reason: "emptied at each start"},
-		{Name: "tes", How: backup.Left, What: "inputs of TES tasks while they are fetched", Reason: "fetched again"},
+		{Name: "tes", How: backup.Left, What: "inputs of TES tasks, of older versions", Reason: "removed at each start"},
 		{Name: "ballast*", How: backup.Left, What: "space for a start on a full disk", Reason: own},
 		{Name: "trash", How: backup.Left, What: "what was thrown away, for a while", Reason: "nothing refers to it"},
 		{Name: "backups", How: backup.Left, What: "backups, unless `backup.dir` names another directory", Reason: "a backup contains no backups"},

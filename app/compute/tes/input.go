@@ -2,9 +2,9 @@ package tes
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path"
@@ -78,23 +78,21 @@ func rooted(roots []string, name string) (root, rest string, err error) {
 	return "", "", fmt.Errorf("%.100q lies below none of the directories that this server allows for that", name)
 }
 
-// Fill brings the files of a plan to the job that is being made. Errors: Invalid for what a client can mend, Unavailable for a server that does not answer, and those of
-// [compute.Upload.File].
-func (a *Adapter) Fill(ctx context.Context, u *compute.Upload, p *Plan) error {
+// Fill brings to the job that is being made what stands in its task. Inputs behind URLs are fetched when it exists ([Adapter.Fetch]); of files of this machine it is looked whether they
+// can be read. Errors: Invalid for what a client can mend, Unavailable, and those of [compute.Upload.File].
+func (a *Adapter) Fill(u *compute.Upload, p *Plan) error {
 	if err := u.File(compute.Script, strings.NewReader(p.Script)); err != nil {
 		return err
 	}
 	for i := range p.inputs {
-		in, name := &p.inputs[i], fmt.Sprintf("%s%d", inputName, i)
+		in := &p.inputs[i]
 		var err error
 		from, isLocal := local(in.URL)
 		switch {
 		case in.Content != "":
-			err = u.File(name, strings.NewReader(in.Content))
+			err = u.File(inputOf(i), strings.NewReader(in.Content))
 		case isLocal:
-			err = a.copy(u, name, from)
-		default:
-			err = a.fetch(ctx, u, name, in.URL)
+			err = a.look(from)
 		}
 		if err != nil {
 			return fmt.Errorf("inputs[%d]: %w", i, err)
@@ -103,26 +101,131 @@ func (a *Adapter) Fill(ctx context.Context, u *compute.Upload, p *Plan) error {
 	return nil
 }
 
-// copy takes a file of this machine. Links are followed as long as they stay below the root; nothing but a regular file is read, and a FIFO is not waited for.
-func (a *Adapter) copy(u *compute.Upload, name, from string) error {
+// inputOf gives the name under which a job has an input of its task.
+func inputOf(i int) string { return fmt.Sprintf("%s%d", inputName, i) }
+
+// remote lists the inputs that are fetched.
+func remote(inputs []Input) (all []compute.RemoteFile) {
+	for i := range inputs {
+		if inputs[i].Content == "" {
+			all = append(all, compute.RemoteFile{Name: inputOf(i), URL: inputs[i].URL})
+		}
+	}
+	return all
+}
+
+// Host is part of [compute.Source].
+func (a *Adapter) Host(text string) string {
+	if _, ok := local(text); ok {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// Fetch is part of [compute.Source].
+func (a *Adapter) Fetch(ctx context.Context, f compute.RemoteFile, to compute.Arrival) error {
+	if from, ok := local(f.URL); ok {
+		return a.copy(ctx, from, to)
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var full error
+	want := fetch.Want{Size: fetch.UnknownSize, Digest: f.SHA256, Scratch: to.Scratch, Progress: func(have, size int64) {
+		if full == nil {
+			if full = to.Progress(have, size); full != nil {
+				stop(full)
+			}
+		}
+	}}
+	if f.SHA256 != "" {
+		want.Algorithm = "sha256"
+	}
+	_, err := a.client.Download(ctx, f.URL, to.Root, to.Name, want)
+	if full != nil {
+		return full
+	}
+	return err
+}
+
+// look tells whether a file of this machine can be taken.
+func (a *Adapter) look(from string) error {
+	f, _, err := a.open(from)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// open opens a file of this machine. Links are followed as long as they stay below the root; nothing but a regular file is opened, and a FIFO is not waited for.
+func (a *Adapter) open(from string) (f *os.File, size int64, err error) {
 	dir, rest, err := rooted(a.options.Roots, from)
 	if err != nil {
-		return invalid("%w", err)
+		return nil, 0, invalid("%w", err)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return job.Errorf(job.Unavailable, "tes", "", "a directory for inputs is not there: %w", err)
+		return nil, 0, job.Errorf(job.Unavailable, "tes", "", "a directory for inputs is not there: %w", err)
 	}
 	defer root.Close()
-	f, err := root.OpenFile(rest, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if f, err = root.OpenFile(rest, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, 0, invalid("%.100q cannot be read: %w", from, bare(err))
+	}
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, 0, errors.Join(invalid("%.100q is no regular file", from), f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// copy copies a file of this machine: under another name first, so that a part of it is never taken for the whole.
+func (a *Adapter) copy(ctx context.Context, from string, to compute.Arrival) error {
+	src, size, err := a.open(from)
 	if err != nil {
-		return invalid("%.100q cannot be read: %w", from, bare(err))
+		return err
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return invalid("%.100q is no regular file", from)
+	defer src.Close()
+	part := path.Join(to.Scratch, "copy")
+	dst, err := to.Root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	return u.File(name, f)
+	_, err = io.Copy(dst, &watched{ctx: ctx, r: src, size: size, progress: to.Progress})
+	if err = errors.Join(err, dst.Sync(), dst.Close()); err != nil {
+		return err
+	}
+	if err := to.Root.Rename(part, to.Name); err != nil {
+		return err
+	}
+	dir, err := to.Root.Open(path.Dir(to.Name))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// watched is a file whose reader is asked after each piece whether it may go on.
+type watched struct {
+	ctx        context.Context
+	r          io.Reader
+	have, size int64
+	progress   func(have, size int64) error
+}
+
+// Read is part of io.Reader.
+func (w *watched) Read(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := w.r.Read(b)
+	w.have += int64(n)
+	if full := w.progress(w.have, max(w.have, w.size)); full != nil {
+		return n, full
+	}
+	return n, err
 }
 
 // bare gives an error of the file system without its path.
@@ -132,22 +235,4 @@ func bare(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// fetch downloads a file to the scratch directory, and hands it over.
-func (a *Adapter) fetch(ctx context.Context, u *compute.Upload, name, from string) (err error) {
-	dir := strings.ToLower(rand.Text())
-	if err := a.scratch.Mkdir(dir, 0o700); err != nil {
-		return job.Errorf(job.Unavailable, "tes", "", "no place for an input: %w", bare(err))
-	}
-	defer func() { err = errors.Join(err, a.scratch.RemoveAll(dir)) }()
-	at := path.Join(dir, "file")
-	if _, err := a.client.Download(ctx, from, a.scratch, at, fetch.Want{Size: fetch.UnknownSize}); err != nil {
-		var e *fetch.Error
-		if ctx.Err() != nil || errors.As(err, &e) && (e.Temporary() || e.Kind == fetch.Storage) {
-			return job.Errorf(job.Unavailable, "tes", "", "%w", err)
-		}
-		return invalid("%w", err)
-	}
-	return u.Adopt(name, filepath.Join(a.options.Dir, filepath.FromSlash(at)))
 }

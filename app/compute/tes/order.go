@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,9 +19,8 @@ import (
 // AnyImage is the image of the service for all that are not named.
 const AnyImage = "*"
 
-// Options of an adapter. Dir and Images are required.
+// Options of an adapter. Images are required.
 type Options struct {
-	Dir     string            // where inputs are put while they come; what is in it is removed
 	Images  map[string]string // image and its service
 	Roots   []string          // directories from which inputs may be taken by file://. Defaults to none
 	Outputs []string          // directories to which outputs may be copied by file://, over what is there. Defaults to none
@@ -34,7 +32,6 @@ type Options struct {
 type Adapter struct {
 	options Options
 	client  *fetch.Client
-	scratch *os.Root
 }
 
 // New opens an adapter.
@@ -54,24 +51,11 @@ func New(o Options) (*Adapter, error) {
 			(*roots)[i] = filepath.Clean(dir)
 		}
 	}
-	if err := os.RemoveAll(o.Dir); err != nil {
-		return nil, fmt.Errorf("tes: %w", err)
-	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("tes: %w", err)
-	}
-	root, err := os.OpenRoot(o.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("tes: %w", err)
-	}
-	return &Adapter{options: o, client: fetch.New(o.Fetch), scratch: root}, nil
+	return &Adapter{options: o, client: fetch.New(o.Fetch)}, nil
 }
 
-// Close closes what is open.
-func (a *Adapter) Close() error {
-	a.client.Close()
-	return a.scratch.Close()
-}
+// Close closes idle connections.
+func (a *Adapter) Close() { a.client.Close() }
 
 // ParseImages reads a list such as "ubuntu:24.04=small,*=default".
 func ParseImages(text string) (map[string]string, error) {
@@ -93,7 +77,7 @@ func ParseImages(text string) (map[string]string, error) {
 	return images, nil
 }
 
-// Plan is what a task comes to: an order that lacks an owner, and files that are still to be had.
+// Plan is what a task comes to: an order that lacks an owner, and what stands in the task itself.
 type Plan struct {
 	Order  compute.Order
 	Script string
@@ -114,6 +98,7 @@ func (a *Adapter) Plan(t Task) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{inputs: c.Inputs, Script: c.script()}
+	p.Order.Fetch = remote(c.Inputs)
 	if p.Order.Service, err = a.service(&t); err != nil {
 		return nil, err
 	}

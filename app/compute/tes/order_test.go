@@ -2,11 +2,14 @@ package tes
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +29,7 @@ import (
 func adapter(t *testing.T, change func(*Options)) (a *Adapter, root string) {
 	t.Helper()
 	root = t.TempDir()
-	o := Options{Dir: filepath.Join(t.TempDir(), "scratch"), Images: map[string]string{"ubuntu:24.04": "small", "blast": "wide"}, Roots: []string{root}}
+	o := Options{Images: map[string]string{"ubuntu:24.04": "small", "blast": "wide"}, Roots: []string{root}}
 	if change != nil {
 		change(&o)
 	}
@@ -34,11 +37,7 @@ func adapter(t *testing.T, change func(*Options)) (a *Adapter, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(a.Close)
 	return a, root
 }
 
@@ -202,11 +201,11 @@ func has(all []lifecycle.State, s lifecycle.State) bool {
 	return false
 }
 
-// filled brings the inputs of a task to an upload and gives what went wrong, and what the files hold.
+// filled brings the inputs of a task to an upload, fetches the others, and gives what went wrong, and what the files hold.
 func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	app, err := compute.New(compute.Options{Dir: dir, Services: []compute.Service{{Name: "wide"}}})
+	app, err := compute.New(compute.Options{Dir: dir, Services: []compute.Service{{Name: "wide"}}, Source: a})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +226,7 @@ func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Fill(t.Context(), u, p); err != nil {
+	if err := a.Fill(u, p); err != nil {
 		return nil, err
 	}
 	p.Order.Owner = "ann"
@@ -237,11 +236,35 @@ func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error
 	}
 	got := map[string]string{}
 	for i := range inputs {
-		text, err := content(app, &j, inputName+string(rune('0'+i)))
-		if err != nil {
+		if got[inputs[i].Path], err = content(app, &j, inputOf(i)); err != nil {
 			t.Fatal(err)
 		}
-		got[inputs[i].Path] = text
+	}
+	to, err := os.OpenRoot(t.TempDir())
+	if err = errors.Join(err, to.Mkdir("in", 0o700), to.Mkdir("scratch", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	for _, f := range p.Order.Fetch {
+		least := int64(0)
+		arrival := compute.Arrival{Root: to, Name: "in/" + f.Name, Scratch: "scratch", Progress: func(have, size int64) error {
+			if least = max(least, have); size >= 0 && size < have {
+				t.Errorf("%d bytes of %d", have, size)
+			}
+			return nil
+		}}
+		if err := a.Fetch(t.Context(), f, arrival); err != nil {
+			return nil, err
+		}
+		text, err := to.ReadFile(arrival.Name)
+		if err != nil || int64(len(text)) != least {
+			t.Errorf("%d bytes of %d were told: %v", least, len(text), err)
+		}
+		number, _ := strconv.Atoi(strings.TrimPrefix(f.Name, inputName))
+		got[inputs[number].Path] = string(text)
+	}
+	if left, err := fs.ReadDir(to.FS(), "scratch"); err != nil || len(left) != 0 {
+		t.Errorf("left in the scratch directory: %v, %v", left, err)
 	}
 	return got, nil
 }
@@ -282,21 +305,47 @@ func TestInputs(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for _, url := range []string{"file://" + root + "/outside", "file://" + root + "/none", "file://" + root + "/fifo", "file://" + root + "/.", web.URL + "/gone"} {
-		if strings.HasSuffix(url, "/.") {
-			continue // the root itself: Plan refuses it
-		}
+	for _, url := range []string{"file://" + root + "/outside", "file://" + root + "/none", "file://" + root + "/fifo"} {
 		if got, err := filled(t, a, Input{Path: "/x", URL: url}); job.KindOf(err) != job.Invalid {
 			t.Errorf("%s: got %v, %v", url, got, err)
 		}
 	}
 	closed := httptest.NewServer(nil)
 	closed.Close()
-	if _, err := filled(t, a, Input{Path: "/x", URL: closed.URL}); job.KindOf(err) != job.Unavailable {
-		t.Errorf("a server that is not there: %v", err)
+	for url, temporary := range map[string]bool{web.URL + "/gone": false, closed.URL: true} {
+		var e *fetch.Error
+		if _, err := filled(t, a, Input{Path: "/x", URL: url}); !errors.As(err, &e) || e.Temporary() != temporary {
+			t.Errorf("%s: got %v", url, err)
+		}
 	}
-	if left, err := os.ReadDir(a.options.Dir); err != nil || len(left) != 0 {
-		t.Errorf("left in the scratch directory: %v, %v", left, err)
+}
+
+// TestProgressStopsFetch: an error of whoever follows a fetch ends it, from the web and from the disk.
+func TestProgressStopsFetch(t *testing.T) {
+	a, root := adapter(t, func(o *Options) {
+		o.Fetch = fetch.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, OwnAddresses: func() ([]netip.Addr, error) { return nil, nil }}
+	})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) }))
+	defer web.Close()
+	file := filepath.Join(root, "file")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("full")
+	for _, url := range []string{web.URL, file} {
+		for _, refused := range []error{full, nil} {
+			to, err := os.OpenRoot(t.TempDir())
+			if err = errors.Join(err, to.Mkdir("scratch", 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			arrival := compute.Arrival{Root: to, Name: "x", Scratch: "scratch", Progress: func(int64, int64) error { return refused }}
+			err = a.Fetch(t.Context(), compute.RemoteFile{Name: "x", URL: url}, arrival)
+			_, there := to.Stat("x")
+			if !errors.Is(err, refused) || (there == nil) != (refused == nil) {
+				t.Errorf("%s: want %v, got %v, and the file: %v", url, refused, err, there)
+			}
+			to.Close()
+		}
 	}
 }
 
@@ -315,7 +364,8 @@ func TestPrivateAddress(t *testing.T) {
 		if err == nil {
 			_, err = filled(t, a, p.inputs...)
 		}
-		if job.KindOf(err) != job.Invalid {
+		var e *fetch.Error
+		if job.KindOf(err) != job.Invalid && (!errors.As(err, &e) || e.Kind != fetch.Refused) {
 			t.Errorf("%s: got %v", url, err)
 		}
 	}

@@ -45,6 +45,9 @@ var own = []string{compute.CauseExit, compute.CauseSignal, compute.CauseMemory, 
 func StateOf(s lifecycle.State, cause string) State {
 	switch s {
 	case compute.Queued:
+		if cause == compute.WaitsForInputs {
+			return Initializing
+		}
 		return Queued
 	case compute.Processing, compute.Submitted, compute.Prepared:
 		return Initializing
@@ -79,7 +82,7 @@ func Where(s State) []lifecycle.State {
 	case Queued:
 		return []lifecycle.State{compute.Queued}
 	case Initializing:
-		return []lifecycle.State{compute.Processing, compute.Submitted, compute.Prepared}
+		return []lifecycle.State{compute.Queued, compute.Processing, compute.Submitted, compute.Prepared} // queued, and its inputs are fetched
 	case Running:
 		return []lifecycle.State{compute.Running, compute.Retrieving, compute.Completed} // completed, and its outputs are being copied
 	case Canceling:
