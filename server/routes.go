@@ -108,7 +108,7 @@ func Routes() []Route {
 		{get, "/api/compute/jobs", Own, "A page of compute jobs, the newest first: service, state, outcome, cause, label (each may be repeated), number (there is one at most), owner, name, ended, after, limit.", (*Server).listCompute, false},
 		{get, "/api/compute/jobs/{id}", Person, "One compute job: order, place in the queue, agent, attempts, ending, limits, times, links.", (*Server).showCompute, false},
 		{del, "/api/compute/jobs/{id}", Person, "Calls it off, as cancel does; one that has ended stays as it is (clean removes its files): version, note, actor.", (*Server).deleteCompute, false},
-		{post, "/api/compute/jobs/{id}/cancel", Person, "Calls it off: version, note, actor. A queued job ends at once, one at an agent is ended there, one that has ended stays as it is.", (*Server).cancelCompute, false},
+		{post, "/api/compute/jobs/{id}/cancel", Person, "Calls it off: version, note, actor. A queued job ends at once; one at an agent is Killing until the agent has ended it or has not answered for ten minutes (message says what happens next); one that has ended stays as it is.", (*Server).cancelCompute, false},
 		{post, "/api/compute/jobs/{id}/clean", Person, "Removes the files of one that has ended, before they are kept long enough: version, note, actor. The record stays.", (*Server).cleanCompute, false},
 		{post, "/api/compute/jobs/{id}/retry", Person, "Makes a new job of one that has ended, with nothing changed: key, confirm (although it completed), note, actor.", (*Server).retryCompute, false},
 		{post, "/api/compute/jobs/{id}/clone", Person, "Makes a new job of its files with changes: service, name, env, limits, labels, priority, key, note, actor.", (*Server).cloneCompute, false},

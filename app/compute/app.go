@@ -27,7 +27,7 @@ type Options struct {
 	RetryFor time.Duration // over which the attempts are spread. Defaults to 2 min
 	Silence  time.Duration // of an agent before a job counts as Unknown. Defaults to 10 s
 	Lost     time.Duration // in Unknown before a job counts as lost. Defaults to 1 h
-	Killing  time.Duration // before a job counts as killed although its agent keeps silent. Defaults to 10 min
+	Killing  time.Duration // since its agent last answered before a cancelled job counts as killed. Defaults to 10 min
 	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h; negative: indefinitely
 	Poll     time.Duration // between looks at agents that tell nothing by themselves. Defaults to 500 ms
 	Look     time.Duration // between looks at those that do. Defaults to 30 s
@@ -143,7 +143,8 @@ func (a *App) Works() []engine.Work {
 		Policies: map[lifecycle.State]engine.Policy{
 			Unknown: {Timeout: a.options.Lost}, Killing: {Timeout: a.options.Killing},
 		},
-		Patience: a.patience, Overdue: overdue, Accompany: calledOff, Announce: a.announceAll, Explain: a.explain, Owes: a.owes,
+		Adopts: []string{beforeCancel}, Patience: a.patience, Overdue: overdue, Accompany: a.accompany, Announce: a.announceAll,
+		Explain: a.explain, Owes: a.owes,
 		Steps: map[lifecycle.State]engine.Step{
 			Queued: a.begin, Processing: a.send, Submitted: a.look, Prepared: a.look, Running: a.look, Unknown: a.look,
 			Retrieving: a.fetch, Killing: a.kill,
@@ -151,6 +152,9 @@ func (a *App) Works() []engine.Work {
 	}
 	return []engine.Work{w}
 }
+
+// beforeCancel is the hash of the lifecycle of jobs before they could be cancelled in Processing, Retrieving and Unknown. Its states mean the same.
+const beforeCancel = "9cb7249b2a9b2064"
 
 // patience is how long a job may run by the server's clock.
 func (a *App) patience(j *job.Job, s lifecycle.State) time.Duration {
@@ -171,7 +175,10 @@ func overdue(j *job.Job) (cause, sentence string) {
 	case Unknown:
 		return lost(j)
 	case Killing:
-		return CauseKilled, "its agent did not say that it ended it"
+		if d, err := DataOf(j); err == nil {
+			return d.abandoned("has not said that it ended it")
+		}
+		return CauseKilled, "its agent has not said that it ended it"
 	}
 	return "", ""
 }

@@ -1,7 +1,6 @@
 package compute
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -19,22 +18,25 @@ type Wish struct {
 	Version int64 // of the record that the person saw; 0: whatever it is now
 }
 
-// Cancel calls a job off: a queued one is Killed at once, one at an agent is ended there, one that has ended stays as it is, and no error. It gives the record afterwards. Refused,
-// with what can be done instead, for one that nobody can call off where it stands (it is on its way to an agent, its results are, or its agent is silent), and that does not leave
-// there within one and a half times Options.Answer.
+// Cancel cancels a job: a queued one is Killed at once, one at an agent is Killing until the agent has ended it, one that has ended stays as it is, and no error. An agent that
+// does not answer delays nothing: the request is in the record when Cancel returns, and the job ends as Killed when the agent has not answered for Options.Killing. Cancel returns
+// the record afterwards; its message says what happens next. It waits for a moment for a job on its way to an agent that answers. Refused, with what can be done instead: its
+// results are being fetched from an agent that answers, and are not here within one and a half times Options.Answer.
 func (a *App) Cancel(ctx context.Context, id job.ID, w Wish) (job.Job, error) {
 	bounded, stop := context.WithTimeout(ctx, a.options.Answer*3/2)
 	defer stop()
 	for {
-		j, err := a.engine.Await(bounded, id, func(j *job.Job) bool { return j.Kind != JobKind || j.Ended || j.State == Killing || callable(j) })
-		if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-			return a.passing(ctx, id)
-		}
-		if err == nil && j.Kind != JobKind {
-			return job.Job{}, job.Errorf(job.NotFound, "cancel", id, "there is no such compute job")
-		}
-		if err != nil || j.Ended || j.State == Killing {
+		j, err := a.passed(ctx, bounded, id)
+		switch {
+		case err != nil:
 			return j, err
+		case j.Kind != JobKind:
+			return job.Job{}, job.Errorf(job.NotFound, "cancel", id, "there is no such compute job")
+		case j.Ended || j.State == Killing:
+			return j, nil
+		case a.passing(&j) > 0:
+			return j, job.Errorf(job.Refused, "cancel", id,
+				"cannot cancel while %s: it has ended at its agent, and its results are being fetched: wait until they are here", j.State)
 		}
 		next, err := a.engine.Do(ctx, engine.Act{Job: id, Event: Cancel, By: w.By, Actor: w.Actor, Note: w.Note, Version: w.Version})
 		switch kind := job.KindOf(err); {
@@ -43,38 +45,88 @@ func (a *App) Cancel(ctx context.Context, id job.ID, w Wish) (job.Job, error) {
 		case bounded.Err() != nil:
 			return j, fmt.Errorf("cancel: %w", err)
 		}
-		now, again := a.engine.Store().Get(ctx, id)
-		if again != nil || callable(&now) && now.Version == j.Version { // it did not move on meanwhile: the refusal stands
-			return j, cmp.Or(again, err)
+		if now, again := a.engine.Store().Get(ctx, id); again != nil {
+			return j, again
+		} else if now.Version == j.Version { // it did not move on meanwhile: the refusal stands
+			return j, err
 		}
 	}
 }
 
-// passing refuses to call a job off that nobody can call off where it stands, and says what can be done.
-func (a *App) passing(ctx context.Context, id job.ID) (job.Job, error) {
-	j, err := a.engine.Store().Get(ctx, id)
-	if err != nil || j.Ended {
-		return j, err
+// passed returns the record of a job once it is no longer in passing, or at the end of bounded.
+func (a *App) passed(ctx, bounded context.Context, id job.ID) (job.Job, error) {
+	for {
+		j, err := a.engine.Store().Get(ctx, id)
+		if err != nil || j.Kind != JobKind {
+			return j, err
+		}
+		wait := a.passing(&j)
+		if wait <= 0 || bounded.Err() != nil {
+			return j, ctx.Err()
+		}
+		short, stop := context.WithTimeout(bounded, wait)
+		_, err = a.engine.Await(short, id, func(now *job.Job) bool { return now.State != j.State })
+		over := short.Err() != nil
+		stop()
+		if err != nil && !over {
+			return j, err
+		}
 	}
-	d, err := DataOf(&j)
+}
+
+// passing returns how long a job is expected to stay in a state that it passes by itself; 0: it is in none, or its agent does not answer.
+func (a *App) passing(j *job.Job) time.Duration {
+	if j.State != Processing && j.State != Retrieving {
+		return 0
+	}
+	d, err := DataOf(j)
+	if err != nil || !a.answers(&d) {
+		return 0
+	}
+	if j.State == Retrieving {
+		return a.options.Answer * 3 / 2
+	}
+	return a.options.Answer/2 - a.engine.Clock().Now().Sub(j.Entered)
+}
+
+// answers reports whether the agent that has a job, or is to get it, answered when it was last asked.
+func (a *App) answers(d *Data) bool {
+	a.roster.mu.Lock()
+	defer a.roster.mu.Unlock()
+	m := a.roster.members[d.Agent]
+	return m != nil && m.err == nil && d.Silent == 0 && d.Fetches == 0
+}
+
+// accompany completes the change by which a person cancels a job: it names the cause of one that was sent nowhere, which no step does, and says of another what happens next.
+func (a *App) accompany(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
+	if c.Event != Cancel {
+		return nil
+	}
+	if c.Ended {
+		calledOff(j, c)
+		return nil
+	}
+	d, err := DataOf(j)
 	if err != nil {
-		return j, err
+		return nil // the step ends it
 	}
-	why := "it is on its way to its agent: try again in a moment"
-	switch j.State {
-	case Retrieving:
-		why = "it has ended at its agent, and its results are being fetched: wait until they are here"
-	case Unknown:
-		why = fmt.Sprintf("its agent %s does not answer, so nothing can be ended there: it can be called off as soon as the agent answers", d.Agent)
-		if !j.Expires.IsZero() {
-			why += ", and counts as lost if it does not before " + j.Expires.UTC().Format(time.RFC3339)
-		}
+	sentence := "cancellation requested: the agent " + d.Agent + " is asked to end it"
+	if !a.answers(&d) {
+		sentence = "cancellation requested: " + a.unanswered(&d, c.At)
 	}
-	return j, job.Errorf(job.Refused, "cancel", id, "cannot cancel while %s: %s", j.State, why)
+	c.Set.Message = &sentence // no cause: news of the agent, which name one, must not disturb the step that begins now
+	return nil
 }
 
-// callable tells whether a person can call the job off where it stands.
-func callable(j *job.Job) bool {
-	arrow, ok := JobLife.Arrow(j.State, Cancel)
-	return ok && arrow.By&lifecycle.Owner != 0
+// unanswered says what happens to a cancelled job whose agent does not answer. at is when the job came to Killing.
+func (a *App) unanswered(d *Data, at time.Time) string {
+	return fmt.Sprintf("the agent %s does not answer; if it does not by %s, the job ends as cancelled and its slot is free", d.Agent, a.patienceEnds(d, at).UTC().Format(time.RFC3339))
+}
+
+// patienceEnds returns when a cancelled job ends although its agent does not answer: Options.Killing after the agent's last answer. at is when the job came to Killing.
+func (a *App) patienceEnds(d *Data, at time.Time) time.Time {
+	if d.Silent > 0 && d.Heard.Before(at) {
+		return d.Heard.Add(a.options.Killing)
+	}
+	return at.Add(a.options.Killing)
 }

@@ -155,7 +155,10 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 		if d.Silent > 0 {
 			b.Since = d.Heard
 		}
-		b.Holder, b.Remedy = d.Agent, "see to the agent "+d.Agent+"; the job is asked for again by itself"
+		b.Holder, b.Remedy = d.Agent, "see to the agent "+d.Agent+"; the job is asked for again by itself; or stagepost cancel "+string(j.ID)
+		if j.State == Killing {
+			b.Remedy = "nothing: it ends by itself; or see to the agent " + d.Agent
+		}
 	case blockAgent:
 		b.Since = j.Entered // not of the last look at it
 		b.Holder, b.Remedy = d.Agent, "wait, or cancel it"

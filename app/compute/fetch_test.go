@@ -10,14 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -198,37 +196,4 @@ func gone(t *testing.T, app *compute.App, j, cleaned job.Job) {
 	if _, err := app.Repeat(t.Context(), j.ID, nil); job.KindOf(err) != job.Gone {
 		t.Errorf("repeated: %v", err)
 	}
-}
-
-// TestCancelInPassing: who cannot call a job off where it stands is told why, and what can be done.
-func TestCancelInPassing(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		f := newFake()
-		f.auto = false
-		o := quick(t)
-		o.Look, o.Answer = 5*time.Millisecond, 20*time.Millisecond
-		w := newWorld(t, o, one(teller{f}))
-		j := w.upload("ada", hello)
-		w.until(j.ID, compute.Running)
-		f.mu.Lock()
-		f.down = errors.New("no route to host")
-		f.mu.Unlock()
-		w.until(j.ID, compute.Unknown)
-		got, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner})
-		if job.KindOf(err) != job.Refused || got.State != compute.Unknown || !strings.Contains(err.Error(), "cannot cancel while Unknown: its agent a1 does not answer") ||
-			!strings.Contains(err.Error(), "counts as lost") {
-			t.Errorf("%s: %v", got.State, err)
-		}
-		if _, err := w.app.Cancel(t.Context(), "cmp_nowhere", compute.Wish{By: lifecycle.Owner}); job.KindOf(err) != job.NotFound {
-			t.Errorf("no such job: %v", err)
-		}
-		f.mu.Lock()
-		f.down = nil
-		f.mu.Unlock()
-		eventually(t, "it can be called off", func() bool {
-			_, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner})
-			return err == nil
-		})
-		w.until(j.ID, compute.Killed)
-	})
 }

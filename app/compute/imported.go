@@ -84,15 +84,11 @@ func (i *Imported) ending() (cause, sentence string) {
 	return CauseLost, "it was " + i.Word + unknown
 }
 
-// calledOff names the cause of a job that is called off before it was sent anywhere: no step does, for it ends in the commit of the person's event.
-func calledOff(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
-	if c.Event != Cancel || !c.Ended {
-		return nil
-	}
+// calledOff names the cause of a job that is cancelled before it was sent anywhere.
+func calledOff(j *job.Job, c *job.Change) {
 	cause, sentence := CauseKilled, "it was called off before it was sent anywhere"
 	if spec, err := SpecOf(j); err == nil && spec.Imported != nil && spec.Imported.Word == ImportKilled {
 		sentence = "it had been ended on request where it comes from"
 	}
 	c.Set.Cause, c.Set.Message = &cause, &sentence
-	return nil
 }

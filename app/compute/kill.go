@@ -23,23 +23,26 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	d.Overtime = d.Overtime || j.Cause == engine.CauseTimeout
 	m, _ := a.roster.get(d.Agent)
 	if m == nil {
-		return a.doubt(ctx, r, &d, errors.New("it is not known to this server any more"))
+		if d.Agent == "" { // it was going back to the queue
+			return a.ended(r, &d)
+		}
+		return a.unreached(ctx, r, &d, errors.New("it is not known to this server any more"))
 	}
 	switch err := a.roster.enter(m); {
 	case errors.Is(err, errCrowded):
 		return errors.Join(a.crowded(r, &d), r.SetData(d))
 	case err != nil:
-		return a.doubt(ctx, r, &d, err)
+		return a.unreached(ctx, r, &d, err)
 	}
 	defer a.roster.leave(m)
 	call, cancel := context.WithTimeout(ctx, a.options.Answer)
 	defer cancel()
 	if !d.Killed || r.Now().Sub(d.Told) > tellAgain {
-		if err := m.executor.Kill(call, d.Handle); err != nil {
+		if err := m.executor.Kill(call, d.Handle); err != nil && !errors.Is(err, ErrNoPayload) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return a.doubt(ctx, r, &d, err)
+			return a.unreached(ctx, r, &d, err)
 		}
 		d.Killed, d.Told = true, r.Now()
 	}
@@ -48,11 +51,15 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return a.doubt(ctx, r, &d, err)
+		return a.unreached(ctx, r, &d, err)
 	}
+	unanswered := d.Notice == nil && d.Remote == "" // the answer to its submission never came
 	d.take(&notice, r.Now())
 	switch notice.Standing {
 	case Stranger, Lost:
+		if unanswered && (notice.Standing == Lost || a.original(&d)) { // whether it came to run is not known
+			return a.unconfirmed(r, &d, "cannot say what became of it")
+		}
 		return a.ended(r, &d)
 	case Ended:
 		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.original(&d)) { // an original client may see the signal's exit code before its own note that it was told
@@ -106,4 +113,39 @@ func (a *App) ended(r *engine.Run, d *Data) error {
 		return err
 	}
 	return engine.Go(KilledEvent)
+}
+
+// unreached is what becomes of a cancelled job whose executor does not answer: it waits, and ends when the patience with the executor is over.
+func (a *App) unreached(ctx context.Context, r *engine.Run, d *Data, reason error) error {
+	if d.Silent == 0 {
+		d.Heard = r.Now()
+	}
+	d.Silent++
+	if r.Now().Before(a.patienceEnds(d, r.Job().Entered)) {
+		return a.silent(ctx, r, d, reason)
+	}
+	return a.unconfirmed(r, d, "has not answered since "+d.Heard.UTC().Format(time.RFC3339))
+}
+
+// unconfirmed ends a cancelled job although its executor did not confirm that. The message to the executor that follows has it end the payload whenever it comes back.
+func (a *App) unconfirmed(r *engine.Run, d *Data, how string) error {
+	cause, sentence := d.abandoned(how)
+	r.SetCause(cause)
+	r.SetMessage(sentence)
+	if err := r.SetData(d); err != nil {
+		return err
+	}
+	return engine.Go(KilledEvent)
+}
+
+// abandoned returns cause and message of a job that ends in Killing although its agent did not confirm that.
+func (d *Data) abandoned(how string) (cause, sentence string) {
+	cause, sentence = CauseKilled, "it was cancelled"
+	if d.Overtime {
+		cause, sentence = CauseTimeout, "it ran longer than it may"
+	}
+	if d.Notice != nil && d.Notice.Standing == Ended {
+		return cause, sentence + ", and its agent " + d.Agent + " " + how + ": it had ended there, and its output was not fetched"
+	}
+	return cause, sentence + ", and its agent " + d.Agent + " " + how + ": the agent may still be running it"
 }

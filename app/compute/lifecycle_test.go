@@ -34,6 +34,7 @@ Queued reject Invalid worker
 Processing sent Submitted worker
 Processing again Queued worker
 Processing fail Failed worker,timer
+Processing cancel Killing operator,owner
 Submitted prepared Prepared worker
 Submitted run Running worker
 Submitted lose Unknown worker,timer
@@ -51,9 +52,11 @@ Running timeout Killing timer
 Retrieving finish Completed worker
 Retrieving fail Failed worker,timer
 Retrieving lose Unknown worker
+Retrieving cancel Killing operator,owner
 Unknown seen [Submitted Prepared Running] worker
 Unknown fetch Retrieving worker
 Unknown timeout Failed timer
+Unknown cancel Killing operator,owner
 Killing killed Killed worker,timer
 Killing fetch Retrieving worker
 Completed clean Cleaned timer

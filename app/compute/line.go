@@ -125,20 +125,47 @@ func (r *roster) recall(ctx context.Context) {
 	}
 }
 
-// remind has an executor that has come back told what it could not be told while it was away, however long that was: that it may forget payloads (reliability hole J17).
+// remind has an executor that has come back told what it could not be told while it was away, however long that was: that it may forget payloads (reliability hole J17), and is to
+// end those of cancelled jobs that it still runs.
 func (r *roster) remind(ctx context.Context, name string) {
-	store, given := r.app.engine.Store(), job.GivenUp
-	q := job.MessageQuery{Topic: forgetTopic, Settled: &given, Limit: 1000}
+	store, now := r.app.engine.Store(), r.app.engine.Clock().Now()
 	var keys []string
+	for _, m := range r.untold(ctx, name, job.GivenUp) {
+		keys = append(keys, m.Key)
+	}
+	var late []job.Message
+	for _, m := range r.untold(ctx, name, job.Pending) {
+		if m.Due.After(now) {
+			m.Due, m.Tried = now, nil
+			late = append(late, m)
+		}
+	}
+	tell := func(c job.OutboxCall) {
+		c.Now = now
+		if _, err := store.Outbox(ctx, c); err != nil && ctx.Err() == nil {
+			r.app.log.Warn("compute: an agent cannot be told what it may forget", "agent", name, "error", err)
+		}
+	}
+	for some := range slices.Chunk(keys, 100) {
+		tell(job.OutboxCall{Replay: some})
+	}
+	for some := range slices.Chunk(late, 100) {
+		tell(job.OutboxCall{Settle: some})
+	}
+}
+
+// untold lists the newest messages to an executor that are settled as given.
+func (r *roster) untold(ctx context.Context, name string, settled job.Settled) (all []job.Message) {
+	q := job.MessageQuery{Topic: forgetTopic, Settled: &settled, Limit: 1000}
 	for range 10 {
-		page, err := store.Outbox(ctx, job.OutboxCall{List: &q, Now: r.app.engine.Clock().Now()})
+		page, err := r.app.engine.Store().Outbox(ctx, job.OutboxCall{List: &q, Now: r.app.engine.Clock().Now()})
 		if err != nil {
 			break
 		}
 		for i := range page {
 			var f forgotten
 			if json.Unmarshal(page[i].Body, &f) == nil && f.Agent == name {
-				keys = append(keys, page[i].Key)
+				all = append(all, page[i])
 			}
 		}
 		if len(page) < q.Limit {
@@ -146,9 +173,5 @@ func (r *roster) remind(ctx context.Context, name string) {
 		}
 		q.Before = page[len(page)-1].Number
 	}
-	for some := range slices.Chunk(keys, 100) {
-		if _, err := store.Outbox(ctx, job.OutboxCall{Replay: some, Now: r.app.engine.Clock().Now()}); err != nil && ctx.Err() == nil {
-			r.app.log.Warn("compute: an agent cannot be told what it may forget", "agent", name, "error", err)
-		}
-	}
+	return all
 }

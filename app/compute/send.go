@@ -170,7 +170,14 @@ func (a *App) silent(ctx context.Context, r *engine.Run, d *Data, reason error) 
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	if s := r.Job().State; s == Unknown || s == Killing || s == Retrieving {
+	switch j := r.Job(); j.State {
+	case Killing:
+		b.Sentence = "cancellation requested: " + a.unanswered(d, j.Entered) + " (" + plain(reason) + ")"
+		if end := a.patienceEnds(d, j.Entered).Add(time.Millisecond); end.Before(b.Until) { // records cut times to milliseconds: not before the end
+			b.Until = end
+		}
+		return engine.Wait(b)
+	case Unknown, Retrieving:
 		return engine.Wait(b)
 	}
 	err := r.Rest(ctx, Lose, b)

@@ -350,11 +350,12 @@ func (f *fake) Kill(_ context.Context, h compute.Handle) error {
 		f.end(p, &compute.Ending{Exit: -1, Signal: "SIGTERM", Cause: compute.CauseKilled, Sentence: "ended on request"})
 	}
 	changed := f.changed
-	if err == nil {
+	reached := err == nil
+	if reached {
 		err = f.leave("kill", h.Ticket)
 	}
 	f.mu.Unlock()
-	if changed != nil {
+	if changed != nil && reached {
 		changed(h.Job)
 	}
 	return err

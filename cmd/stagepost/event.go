@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -87,7 +88,14 @@ func (c *cli) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a cl
 	if err != nil {
 		return err
 	}
-	return c.each(ids, func(id job.ID) (client.Job, error) { return cause(ctx, api, id, e, &a) }, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+	one := func(id job.ID) (client.Job, error) {
+		j, err := cause(ctx, api, id, e, &a)
+		if err == nil && j.State == compute.Killing && j.Message != "" && c.out.mode != modeJSON {
+			c.err.line("stagepost: %s: %s", j.ID, j.Message)
+		}
+		return j, err
+	}
+	return c.each(ids, one, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 }
 
 // each does something to every job and prints id, state and what came of it; errors of all but the last to fail are told at once.
