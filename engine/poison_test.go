@@ -15,7 +15,7 @@ import (
 
 // vault has a state that has no failure: what is in it is cleaned, however long it takes.
 var vault = lc.Must("test.vault",
-	lc.OnQueue("Shut", "somebody brings it, a keeper takes it", lc.OnPass("begin", "Cleaning", lc.Worker, "a keeper has time")),
+	lc.OnQueue("Shut", "somebody brings it, a keeper takes it", lc.OnPass("begin", "Cleaning", lc.Worker, "a keeper has time")).Bounded("after its attempts it waits for a person"),
 	lc.OnWork("Cleaning", "a keeper cleans it", lc.OnPass("finish", "Clean", lc.Worker, "nothing is left")).Enduring("what is dirty must be cleaned"),
 	lc.OnEnd("Clean", lc.OK, "nothing is left"),
 )

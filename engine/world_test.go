@@ -40,7 +40,7 @@ var letter = lc.Must("test.letter",
 
 // bag is a batch of letters.
 var bag = lc.Must("test.bag",
-	lc.OnQueue("Packed", "a sender brings it", lc.OnPass("begin", "Open", lc.Worker, "a clerk opens it")),
+	lc.OnQueue("Packed", "a sender brings it", lc.OnPass("begin", "Open", lc.Worker, "a clerk opens it")).Bounded("after its attempts it waits for a person"),
 	lc.OnWork("Open", "its letters travel",
 		lc.OnPass("report", "Emptied", lc.Engine, "all letters have ended"),
 		lc.OnFail("fail", "Torn", lc.Worker|lc.Timer, "it holds nothing")),

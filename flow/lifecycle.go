@@ -69,7 +69,7 @@ var Life = lifecycle.Must("flow",
 		onPass(Run, Running, byWorker, "Its graph is sound and everything its tasks need is provided."),
 		on(Cancel, Reverted, byPerson, "It is cancelled; it has done nothing that has to be rolled back."),
 		onFail(Halt, FailureState, byPerson, "It is stopped before it began; it can be run again."),
-	),
+	).Bounded("TaskFlow's table lets no flow fail before it runs; after max_attempts it waits for a person"),
 	lifecycle.OnWork(Running, "A worker executes its tasks, reverts them, or both.",
 		onPass(Finish, Success, byWorker, "Every task succeeded or was ignored."),
 		onFail(Fail, FailureState, byWorker|byTimer, "A task failed and not everything could be reverted, or it was stopped."),
@@ -172,8 +172,11 @@ var TaskLife = lifecycle.Must("flow.task", atom()...)
 var RetryLife = lifecycle.Must("flow.retry", atom(
 	lifecycle.OnQueue(Retrying, "Its part of the flow was reverted; the controller is about to be run again.",
 		onPass(Start, Running, byWorker, "Everything it governs is ready for another attempt."),
-	),
+	).Bounded(ofFlow),
 )...)
+
+// ofFlow is what bounds the attempts of what waits in a flow: it has no step of its own.
+const ofFlow = "the step that starts it is its flow's, whose attempts are bounded"
 
 // atom makes the stages of a task, or of a retry when it is given the stage that only retries have.
 func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
@@ -189,7 +192,7 @@ func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
 		lifecycle.OnQueue(Pending, "The flow brings it here and starts it once everything before it is done.",
 			onPass(Start, Running, byWorker, "All that it depends on has succeeded or is ignored."),
 			on(IgnoreEvent, Ignore, byWorker|byEngine, "A decider before it says that it is not needed."),
-		),
+		).Bounded(ofFlow),
 		lifecycle.OnWork(Running, "A worker executes it; after a crash it is executed once more.",
 			onPass(Finish, Success, byWorker, "It returned, and its result is saved."),
 			onFail(Fail, FailureState, byWorker|byTimer, "It failed or took too long; the failure is saved."),

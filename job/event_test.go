@@ -10,7 +10,7 @@ import (
 )
 
 var life = lc.Must("test.seal",
-	lc.OnQueue("Waiting", "it waits", lc.OnPass("begin", "Done", lc.Worker, "it is taken")),
+	lc.OnQueue("Waiting", "it waits", lc.OnPass("begin", "Done", lc.Worker, "it is taken")).Bounded("nothing is done here"),
 	lc.OnEnd("Done", lc.OK, "it is done"),
 )
 

@@ -19,7 +19,8 @@ const (
 	Unlisted        Rule = "unlisted-state"    // arrows lead to states of the table
 	Unreachable     Rule = "unreachable-state" // every state can be reached from the start
 	DeadEnd         Rule = "dead-end"          // a state that nothing leaves, whatever the outcome, is an end
-	NoFailure       Rule = "no-failure-exit"   // work can fail
+	NoFailure       Rule = "no-failure-exit"   // work can fail, and so can the step of a queue, whose attempts must end
+	NotBounded      Rule = "not-bounded"       // only a queue without a failure exit says what bounds its attempts
 	NoTimeout       Rule = "no-timeout-exit"   // work can take too long
 	NoLost          Rule = "no-lost-exit"      // a worker can die
 	EndLeft         Rule = "end-left"          // an end is left only by an operator, by retention or by a restart
@@ -159,10 +160,14 @@ func (c *checker) exits(s Stage) {
 		return
 	}
 	has := func(match func(Arrow) bool) bool { return slices.ContainsFunc(s.Arrows, match) }
+	fails := has(func(a Arrow) bool { return a.Class == Fail && a.By&Worker != 0 })
+	if s.Limit != "" && (s.Kind != Queue || fails) {
+		c.add(NotBounded, s, "", "it says what bounds its attempts, which only a queue without a failure exit does")
+	}
 	switch s.Kind {
 	case Work:
 		if s.Endures == "" {
-			if !has(func(a Arrow) bool { return a.Class == Fail && a.By&Worker != 0 }) {
+			if !fails {
 				c.add(NoFailure, s, "", "a step here can fail, and no arrow says what then")
 			}
 			if !has(func(a Arrow) bool { return a.Class != Loop && a.By&Timer != 0 }) {
@@ -173,6 +178,9 @@ func (c *checker) exits(s Stage) {
 	case Queue:
 		if !has(func(a Arrow) bool { return a.Class != Loop && a.By&Worker != 0 }) {
 			c.add(NobodyWaits, s, "", "it waits for a worker, and no arrow lets a worker take it")
+		}
+		if !fails && strings.TrimSpace(s.Limit) == "" {
+			c.add(NoFailure, s, "", "a step here can fail, and no arrow says what then; add one, or say what bounds its attempts (Bounded, in YAML bounded)")
 		}
 		c.lost(s, has)
 	case Wait:

@@ -16,7 +16,7 @@ func order() []Stage {
 		OnQueue("Open", "A customer brings it here; a packer takes it.",
 			OnPass("begin", "Packing", Worker, "A packer is free."),
 			On("hold", "Held", Operator, "The shop is closed."),
-		),
+		).Bounded("a packer who cannot begin asks a person"),
 		OnWait("Held", "The shop brings it here and releases it.",
 			On("release", "Open", Operator, "The shop is open again."),
 		),
@@ -88,6 +88,21 @@ var plants = []struct {
 			*arrow(s, "Held", "release") = arrow(s, "Held", "release").When(Cancelled)
 			return s
 		}},
+	{"a queue cannot fail and is not bounded", Fault{Rule: NoFailure, State: "Open"},
+		func(s []Stage) []Stage { at(s, "Open").Limit = " "; return s }},
+	{"a queue that a person alone fails", Fault{Rule: NoFailure, State: "Open"},
+		func(s []Stage) []Stage {
+			at(s, "Open").Limit = ""
+			add(s, "Open", OnFail("reject", "Broken", Operator, "Nobody wants it."))
+			return s
+		}},
+	{"bounded with a failure exit", Fault{Rule: NotBounded, State: "Open"},
+		func(s []Stage) []Stage {
+			add(s, "Open", OnFail("reject", "Broken", Worker, "It cannot be packed."))
+			return s
+		}},
+	{"bounded work", Fault{Rule: NotBounded, State: "Packing"},
+		func(s []Stage) []Stage { at(s, "Packing").Limit = "packers are patient"; return s }},
 	{"work cannot fail", Fault{Rule: NoFailure, State: "Packing"},
 		func(s []Stage) []Stage { arrow(s, "Packing", "fail").By = Timer; return s }},
 	{"work cannot time out", Fault{Rule: NoTimeout, State: "Packing"},
@@ -217,6 +232,27 @@ func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 	}
 	if _, err := New("shop.order", all...); err == nil || len(strings.Split(err.Error(), "\n")) < len(want) {
 		t.Errorf("New: %v, want all faults", err)
+	}
+}
+
+// TestQueueNeedsAFailureExitOrABound: a queue whose step can fail says what then, or what bounds its attempts. The bound is part of no hash: jobs go on under a table that
+// only says it.
+func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
+	bounded, exit, silent := order(), order(), order()
+	at(exit, "Open").Limit = ""
+	add(exit, "Open", OnFail("reject", "Broken", Worker, "It cannot be packed."))
+	for name, s := range map[string][]Stage{"bounded": bounded, "with an exit": exit} {
+		if got := Check("shop.order", s...); len(got) != 0 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	at(silent, "Open").Limit = ""
+	if got := Check("shop.order", silent...); len(got) != 1 || got[0].Rule != NoFailure || !strings.Contains(got[0].Detail, "bounded") {
+		t.Errorf("control: %v, want one fault that names the remedy", got)
+	}
+	*at(silent, "Open") = at(silent, "Open").Bounded("for another reason")
+	if a, b := Must("shop.order", bounded...), Must("shop.order", silent...); a.Hash() != b.Hash() {
+		t.Error("another reason makes another hash")
 	}
 }
 

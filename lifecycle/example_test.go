@@ -11,7 +11,7 @@ func parcel() *lifecycle.Table {
 	return lifecycle.Must("parcel",
 		lifecycle.OnQueue("Open", "A customer brings it here; a packer takes it.",
 			lifecycle.OnPass("begin", "Packing", lifecycle.Worker, "A packer is free."),
-			lifecycle.On("hold", "Held", lifecycle.Operator, "The shop is closed.")),
+			lifecycle.On("hold", "Held", lifecycle.Operator, "The shop is closed.")).Bounded("a packer who cannot begin asks a person"),
 		lifecycle.OnWait("Held", "The shop brings it here and releases it.",
 			lifecycle.On("release", "Open", lifecycle.Operator, "The shop is open again.")),
 		lifecycle.OnWork("Packing", "A packer collects the goods.",

@@ -45,6 +45,9 @@ func (t *Table) section(b *strings.Builder) {
 		if s.Endures != "" {
 			fmt.Fprintf(b, "It has no failure exit: %s.\n", s.Endures)
 		}
+		if s.Limit != "" {
+			fmt.Fprintf(b, "It has no failure exit: %s.\n", s.Limit)
+		}
 		s.rows(b)
 	}
 }

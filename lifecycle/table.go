@@ -177,6 +177,7 @@ type Stage struct {
 	Outcome     Outcome `json:"outcome,omitempty"`     // End: the outcome of a job that ends here; empty keeps what was decided
 	Restartable bool    `json:"restartable,omitempty"` // End: may be run again by whoever its arrows name
 	Endures     string  `json:"endures,omitempty"`     // Work: why it has no failure exit but tries for ever
+	Limit       string  `json:"bounded,omitempty"`     // Queue: what ends its attempts, as it has no failure exit
 	Doc         string  `json:"doc"`                   // who brings a job here and who takes it away
 	Arrows      []Arrow `json:"arrows,omitempty"`
 }
@@ -207,6 +208,9 @@ func (s Stage) Again() Stage { s.Restartable = true; return s }
 
 // Enduring returns the stage as one that has no failure exit, with the reason.
 func (s Stage) Enduring(why string) Stage { s.Endures = why; return s }
+
+// Bounded returns the stage as a queue that has no failure exit, with what ends the attempts of its step instead.
+func (s Stage) Bounded(why string) Stage { s.Limit = why; return s }
 
 // withLoops adds the loops whose event none of the arrows has.
 func withLoops(s State, arrows []Arrow) []Arrow {
@@ -293,7 +297,7 @@ func build(name string, stages []Stage) *Table {
 func digest(t *Table) string {
 	stages := make([]Stage, len(t.stages))
 	for i, s := range t.stages {
-		s.Doc, s.Endures = "", ""
+		s.Doc, s.Endures, s.Limit = "", "", ""
 		s.Arrows = slices.Clone(s.Arrows)
 		for j := range s.Arrows {
 			s.Arrows[j].Doc, s.Arrows[j].Budget = "", ""

@@ -158,7 +158,7 @@ func onDelete() lifecycle.Arrow {
 var TaskLife = lifecycle.Must("archive.task",
 	lifecycle.OnQueue(Created, "The plan of its job or a new attempt brings it here; the worker of the job starts it.",
 		onPass(Start, Running, byWorker, "The worker of its job has room for it."),
-	),
+	).Bounded("the step that starts it is its job's, whose attempts are bounded"),
 	lifecycle.OnWork(Running, "The worker of its job works on it, or takes over what a worker service made of it.",
 		onPass(Finish, Finished, byWorker, "What it had to make is there and was checked."),
 		onFail(Fail, Failed, byWorker, "It could not be done."),

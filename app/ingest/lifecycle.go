@@ -160,7 +160,7 @@ func onStop() lifecycle.Arrow {
 var AccessLife = lifecycle.Must("ingest.access",
 	lifecycle.OnQueue(Pending, "A request for a stored object brings it here; a worker of its queue takes it.",
 		onPass(Begin, Processing, byWorker, "Its queue is not paused and a worker is free."),
-	),
+	).Bounded("nothing is done here that can fail; after max_attempts it waits for a person"),
 	lifecycle.OnWork(Processing, "A worker reads the versions from storage and packs them.",
 		onPass(Finish, Completed, byWorker, "The package is ready and its digests match."),
 		onFail(Fail, Failed, byWorker|byTimer, "A file could not be read or packed, or it took too long."),

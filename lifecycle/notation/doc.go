@@ -12,6 +12,7 @@
 //	  - state: Open
 //	    kind: queue               # queue, work, wait or end; the first state is the start
 //	    doc: A customer's order brings it here; a packer takes it.
+//	    bounded: ...              # what bounds the attempts of a queue state that has no failure exit (arrow of class fail by worker)
 //	    arrows:
 //	      - event: begin
 //	        to: Packing

@@ -67,7 +67,7 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 		{"merritt-access.mmd", nil},
 		{"orchestrator.mmd", []string{"8:19: Unknown [no-budget]"}},
 		{"taskflow-flow.yaml", []string{
-			"9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]", "18:5: SUSPENDING [no-timeout-exit]",
+			"4:5: PENDING [no-failure-exit]", "9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]", "18:5: SUSPENDING [no-timeout-exit]",
 			"26:5: SUSPENDED [nobody-waits]", "31:5: RESUMING [no-failure-exit]", "31:5: RESUMING [no-timeout-exit]",
 			"36:5: SUCCESS [wrong-outcome]", "41:9: SUCCESS -run-> [end-left]", "47:9: REVERTED -run-> [end-left]",
 			"53:9: FAILURE -run-> [end-left]",

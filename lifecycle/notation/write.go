@@ -42,6 +42,9 @@ func writeStage(b *strings.Builder, s lifecycle.Stage) {
 	if s.Endures != "" {
 		field("endures", scalar(s.Endures))
 	}
+	if s.Limit != "" {
+		field("bounded", scalar(s.Limit))
+	}
 	arrows, standard := ownArrows(s)
 	if !standard {
 		field("loops", "false")

@@ -16,6 +16,7 @@ states:
   - state: Open
     kind: queue
     doc: A customer's order brings it here; a packer takes it.
+    bounded: a packer who cannot begin asks a person
     arrows:
       - {event: begin, to: Packing, by: worker, class: pass, doc: A packer is free.}
   - state: Packing
@@ -50,7 +51,7 @@ func TestYAMLTable(t *testing.T) {
 	}
 	want := lifecycle.Must("shop.order",
 		lifecycle.OnQueue("Open", "A customer's order brings it here; a packer takes it.",
-			lifecycle.OnPass("begin", "Packing", lifecycle.Worker, "A packer is free.")),
+			lifecycle.OnPass("begin", "Packing", lifecycle.Worker, "A packer is free.")).Bounded("a packer who cannot begin asks a person"),
 		lifecycle.OnWork("Packing", "A packer collects the goods.",
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is on its way."),
 			lifecycle.OnFail("fail", "10", lifecycle.Worker|lifecycle.Timer, "Something is missing.").Sets(lifecycle.Failed),
@@ -73,8 +74,8 @@ func TestLintPlacesEachFault(t *testing.T) {
 	bad := strings.NewReplacer("to: Packing, by: worker", "to: Parking, by: worker", "by: [worker, timer], class: fail", "by: [timer], class: fail",
 		"doc: The carrier has it.", "doc: ''").Replace(shop)
 	want := []string{
-		"7:9: Open -begin-> [unlisted-state]", "8:5: Packing [unreachable-state]", "8:5: Packing [no-failure-exit]",
-		"16:5: Sent [missing-sentence]", "16:5: Sent [unreachable-state]", "17:5: 10 [unreachable-state]",
+		"8:9: Open -begin-> [unlisted-state]", "9:5: Packing [unreachable-state]", "9:5: Packing [no-failure-exit]",
+		"17:5: Sent [missing-sentence]", "17:5: Sent [unreachable-state]", "18:5: 10 [unreachable-state]",
 	}
 	got := places(Lint("shop.yaml", []byte(bad)))
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -111,7 +112,7 @@ func anyStages(t *rapid.T) []lifecycle.Stage {
 		}
 		switch rapid.SampledFrom([]string{"queue", "work", "bare", "wait", "end"}).Draw(t, "kind") {
 		case "queue":
-			stages[i] = lifecycle.OnQueue(s, doc, arrows...)
+			stages[i] = lifecycle.OnQueue(s, doc, arrows...).Bounded("because")
 		case "work":
 			stages[i] = lifecycle.OnWork(s, doc, arrows...).Enduring("because")
 		case "bare":

@@ -136,7 +136,7 @@ func (r *reader) table(n ast.Node) {
 }
 
 func (r *reader) stage(n ast.Node) {
-	f := r.fields(n, "a state", "state", "kind", "doc", "outcome", "restartable", "endures", "loops", "arrows")
+	f := r.fields(n, "a state", "state", "kind", "doc", "outcome", "restartable", "endures", "bounded", "loops", "arrows")
 	if f == nil {
 		return
 	}
@@ -164,7 +164,7 @@ func (r *reader) stage(n ast.Node) {
 	}
 	s.Outcome = r.outcome(f["outcome"], "outcome")
 	s.Restartable = r.flag(f["restartable"], false)
-	s.Endures = r.text(f["endures"])
+	s.Endures, s.Limit = r.text(f["endures"]), r.text(f["bounded"])
 	r.d.Stages = append(r.d.Stages, s)
 	r.d.states = append(r.d.states, nodePlace(n))
 	r.d.arrows = append(r.d.arrows, places)
