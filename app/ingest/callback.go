@@ -131,7 +131,7 @@ func callbackKey(j *job.Job, state lifecycle.State) string {
 // announceEnd gives the callback of a job that comes to its end, for the outbox of the commit; nil if there is none. The
 // failure of a required callback is not reported by another one: its message is given up and can be replayed.
 func (a *App) announceEnd(p *profile.Profile, before *job.Job, c *job.Change, after *job.Job) (*job.Message, error) {
-	givenUp := before.State == Notify && c.Event == Fail && after.Cause == CauseCallback
+	givenUp := before.State == Notify && after.Cause == CauseCallback
 	if p.Callback == nil || after.Kind != JobKind || !after.Ended || before.Ended || givenUp {
 		return nil, nil
 	}

@@ -396,8 +396,9 @@ func TestCallbackFollowsItsProfile(t *testing.T) {
 	}
 }
 
-// TestDeathCallsBackUnderOneKey kills the process after every call of the store in the life of a batch with an object that is stored and one that
-// fails, and lets another process go on: one message and one key for each end. (Death before a call is death after the one before it.)
+// TestDeathCallsBackUnderOneKey kills the process after every commit in the life of a batch with an object that is stored
+// and one that fails, and lets another process go on: one message and one key for each end. (Death before a commit is
+// death after the one before it.)
 func TestDeathCallsBackUnderOneKey(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	s.put("one.checkm", s.manifest("a.txt"))
@@ -411,14 +412,16 @@ func TestDeathCallsBackUnderOneKey(t *testing.T) {
 			return options(t, leavable(t), p)
 		}
 		whole := newMortal(mem.New(), 0, false)
+		whole.few = true
 		live(t, whole, prepare(t, &told{statuses: []int{200}}), sub, text)
 		calls := whole.calls + 4 // its last messages were perhaps not settled
-		t.Logf("required %t: the life of the batch has %d calls", required, calls)
+		t.Logf("required %t: the life of the batch has %d commits", required, calls)
 		for at := 0; at <= calls; at++ { // nobody dies at 0, which is the control
 			t.Run(fmt.Sprintf("required=%t/%d", required, at), func(t *testing.T) {
 				t.Parallel()
 				in := &told{statuses: []int{200}}
 				m, o := newMortal(mem.New(), at, true), prepare(t, in)
+				m.few = true
 				live(t, m, o, sub, text)
 				w := startOn(t, m.Store, o)
 				b := w.end(w.submit(sub, text).ID)

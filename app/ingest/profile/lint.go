@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stagepost/stagepost/format/tree"
@@ -140,7 +141,13 @@ func (l *linter) hosts(p *Profile) {
 	}
 	for key, text := range urls {
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" {
+		if err != nil {
+			continue
+		}
+		if key != "minter.url" && p.shut(u.Hostname()) {
+			l.warn(p, key, "it is at a special address: it is called only where allow_networks names a network with it")
+		}
+		if u.Scheme != "http" {
 			continue
 		}
 		if a, err := netip.ParseAddr(u.Hostname()); err == nil && p.near(a) || strings.EqualFold(u.Hostname(), "localhost") {
@@ -148,6 +155,16 @@ func (l *linter) hosts(p *Profile) {
 		}
 		l.warn(p, key, "it is called by http: whoever sits between can read it and answer in its place")
 	}
+}
+
+// shut tells whether the host of a receiver is written as a special address that the profile does not allow.
+func (p *Profile) shut(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return len(p.networks) == 0
+	}
+	a, err := netip.ParseAddr(host)
+	special := err == nil && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast())
+	return special && !slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // near tells whether an address lies in a network of the operator's own.

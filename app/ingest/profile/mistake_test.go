@@ -202,4 +202,14 @@ func TestLint(t *testing.T) {
 			t.Fatalf("got %v, want %s", got, want)
 		}
 	}
+	for text, warned := range map[string]bool{
+		"callback: https://10.1.1.1/x": true, "callback: https://10.1.1.1/x\nallow_networks: [10.0.0.0/8]": false,
+		"callback: https://localhost/x": true, "callback: https://[::1]/x\nallow_networks: [10.0.0.0/8]": true,
+		"callback: https://198.51.100.7/x": false, "minter: {url: \"https://10.1.1.1/x\"}": false,
+	} {
+		put("b.yaml", "id: b\n"+text+"\n")
+		if got := lint(); (len(got) == 1 && strings.Contains(got[0], "it is at a special address")) != warned || len(got) > 1 {
+			t.Errorf("%s: got %v", text, got)
+		}
+	}
 }
