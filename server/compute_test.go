@@ -150,6 +150,7 @@ func TestComputeKeys(t *testing.T) {
 	for order, script := range map[string]string{
 		`{"service":"wide","env":{"A":"1"}}`: "y", `{"service":"wide","env":{"A":"2"}}`: "x", `{"service":"small","env":{"A":"1"}}`: "x",
 		`{"service":"wide","env":{"A":"1"},"limits":{"memory":5}}`: "x", `{"service":"wide","env":{"A":"1"},"inputs":true}`: "x",
+		`{"service":"wide","env":{"A":"1"},"name":"n"}`: "x", `{"service":"wide","env":{"A":"1"},"labels":{"l":"v"}}`: "x",
 	} {
 		c.problem(c.form(key, part{"order", "", order}, part{"file", "run.sh", script}), http.StatusConflict, job.Conflict)
 	}
@@ -171,6 +172,7 @@ func TestComputeUploads(t *testing.T) {
 	}
 	c.problem(c.request(http.MethodPost, "/api/compute/jobs", strings.Replace(body, `"cat"`, `"tac"`, 1)), http.StatusConflict, job.Conflict)
 	c.problem(c.request(http.MethodPost, "/api/compute/jobs", strings.Replace(body, "u1", "u2", 1)), http.StatusNotFound, job.NotFound)
+	c.problem(c.request(http.MethodPost, "/api/compute/jobs", strings.Replace(body, id, "another", 1)), http.StatusConflict, job.Conflict)
 	kept := c.uploaded("a/b", "x")
 	order := `{"service":"wide","command":["true"],"uploads":["` + kept + `"]}`
 	c.problem(c.request(http.MethodPost, "/api/compute/jobs", order), http.StatusBadRequest, job.Invalid)

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"fmt"
-	"maps"
 	"regexp"
 	"strings"
 	"unicode"
@@ -138,24 +136,4 @@ func keyed(header, field string) (string, error) {
 		field = header
 	}
 	return field, tooLong("the idempotency key", field, mostKey)
-}
-
-// sameOrder refuses an order under the key of another one. What the application compares are service, user and files; the rest is compared here.
-func sameOrder(first *job.Job, o *compute.Order) error {
-	spec, err := compute.SpecOf(first)
-	if err != nil {
-		return err
-	}
-	if spec.Name != o.Name || spec.Limits != o.Limits || !maps.Equal(spec.Env, o.Env) || !maps.Equal(spec.Labels, o.Labels) || spec.From != o.From || spec.Callback != o.Callback || written(spec.Inputs) != written(o.Inputs) {
-		return job.Errorf(job.Conflict, "compute", first.ID, "this idempotency key was used for another order")
-	}
-	return nil
-}
-
-// written writes a flag that may be missing.
-func written(b *bool) string {
-	if b == nil {
-		return ""
-	}
-	return fmt.Sprint(*b)
 }

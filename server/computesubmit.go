@@ -9,6 +9,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,19 +187,14 @@ func (g *gathering) all(ctx context.Context, o *client.ComputeOrder, form *multi
 		}
 	}
 	if g.lost > 0 { // the answer to the first order did not arrive, and its uploads became its files
-		if len(g.names)+g.lost != len(g.had) {
-			return j, false, job.Errorf(job.Conflict, "compute", g.first.ID, "this idempotency key was used for other files")
-		}
-		return *g.first, true, sameOrder(g.first, &g.order)
+		return *g.first, true, g.sameUploads(o)
 	}
 	if len(g.names) == 0 {
 		return j, false, job.Errorf(job.Invalid, "compute", "", "there are no files, and no command: one of the files must be %s", compute.Script)
 	}
+	g.order.Uploads = o.Uploads
 	j, err = g.upload.Commit(context.WithoutCancel(ctx), g.order) // what is whole is kept, though its sender goes
 	if err != nil {
-		return j, false, err
-	}
-	if err := sameOrder(&j, &g.order); err != nil {
 		return j, false, err
 	}
 	for _, id := range g.used {
@@ -207,6 +203,19 @@ func (g *gathering) all(ctx context.Context, o *client.ComputeOrder, form *multi
 		}
 	}
 	return j, g.first != nil && g.first.ID == j.ID, nil
+}
+
+// sameUploads refuses an order whose uploads are not there, unless they are what the first order under its key had.
+func (g *gathering) sameUploads(o *client.ComputeOrder) error {
+	spec, err := compute.SpecOf(g.first)
+	if err != nil {
+		return err
+	}
+	known := len(spec.Uploads) == 0 || slices.Equal(spec.Uploads, o.Uploads) // older records do not name them
+	if !known || spec.Service != g.order.Service || len(g.names)+g.lost != len(g.had) {
+		return job.Errorf(job.Conflict, "compute", g.first.ID, "this idempotency key was used for other files or another service")
+	}
+	return compute.SameOrder(g.first, &g.order)
 }
 
 // inline takes the files that stand in the order itself, and makes run.sh of a command.

@@ -90,28 +90,15 @@ func (s *Server) tesMake(ctx context.Context, app Compute, plan *tes.Plan, o com
 	if err := s.TES.Fill(u, plan); err != nil {
 		return job.Job{}, err
 	}
-	j, err := u.Commit(ctx, o)
-	if err == nil && o.Key != "" { // another request with the key may have come first
-		err = sameTask(&j, &o)
-	}
-	return j, err
+	return u.Commit(ctx, o)
 }
 
 // tesAgain answers a task whose key made a job already.
 func (s *Server) tesAgain(w http.ResponseWriter, first *job.Job, o *compute.Order) error {
-	if err := sameTask(first, o); err != nil {
+	if err := compute.SameOrder(first, o); err != nil {
 		return err
 	}
 	return reply(w, tes.Created{ID: string(first.ID)})
-}
-
-// sameTask refuses a task under the key of another one. Contents of inputs are compared by their digests, files behind URLs are not asked for again.
-func sameTask(first *job.Job, o *compute.Order) error {
-	spec, err := compute.SpecOf(first)
-	if err == nil && string(spec.TES) != string(o.TES) {
-		err = job.Errorf(job.Conflict, "tes", first.ID, "this idempotency key was used for another task")
-	}
-	return err
 }
 
 // tesJob gives the job of a task that a request names. Any other job, and that of another owner, is as unknown as none.

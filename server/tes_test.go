@@ -298,6 +298,17 @@ func TestTESKeys(t *testing.T) {
 	for _, other := range []string{command("y", `,"inputs":[{"path":"/a","content":"x"}]`), strings.Replace(body, `"content":"x"`, `"content":"y"`, 1), command("x", "")} {
 		c.problem(send(other), http.StatusConflict, job.Conflict)
 	}
+	order := func(command string) *http.Request {
+		return c.request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","key":"k","command":["`+command+`"]}`)
+	}
+	c.problem(order("true"), http.StatusConflict, job.Conflict) // an order is no task
+	made := c.sent(c.request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","key":"k2","command":["true"]}`), http.StatusCreated)
+	r := c.request(http.MethodPost, tasks, body)
+	r.Header.Set("Idempotency-Key", "k2")
+	c.problem(r, http.StatusConflict, job.Conflict)
+	if got := c.list(""); len(got) != 1 || made.ID == first {
+		t.Errorf("there are the tasks %v", got)
+	}
 	if other := c.task(body); other == first { // the control: without a key
 		t.Error("two tasks are one")
 	}

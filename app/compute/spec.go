@@ -27,6 +27,7 @@ type Spec struct {
 	From     job.ID            `json:"from,omitempty"`     // the job that it repeats
 	Callback string            `json:"callback,omitempty"` // the URL that is told of its end
 	Upload   string            `json:"upload,omitempty"`   // digest of what was uploaded, to tell a repetition from another upload under the same key
+	Uploads  []string          `json:"uploads,omitempty"`  // resumable uploads that files were
 	Imported *Imported         `json:"imported,omitempty"` // it ended elsewhere
 	TES      json.RawMessage   `json:"tes,omitempty"`      // the task of GA4GH TES that it was made of
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -48,6 +49,7 @@ type Order struct {
 	Imported *Imported
 	TES      json.RawMessage
 	Fetch    []RemoteFile // inputs that are fetched when the job exists
+	Uploads  []string     // resumable uploads that its files were, for those who send it again
 	By       lifecycle.Actor
 	Actor    string
 	Note     string
@@ -310,7 +312,7 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 	if err := u.loan.grow(ctx, u.bytes-u.loan.bytes); err != nil {
 		return job.Job{}, err
 	}
-	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
+	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Uploads: o.Uploads, Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
 		Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
 	a.places.hold(dir)
@@ -329,7 +331,10 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 		if err := u.undo(dir); err != nil {
 			a.log.Warn("compute: the files of an upload that was sent twice are still there", "error", err)
 		}
-		return j, sameUpload(&j, spec.Upload)
+		if err := sameUpload(&j, spec.Upload); err != nil {
+			return j, err
+		}
+		return j, SameOrder(&j, &o)
 	}
 	a.usage.record(&j)
 	return j, nil
@@ -415,6 +420,30 @@ func sameUpload(j *job.Job, digest string) error {
 		err = job.Errorf(job.Conflict, "upload", j.ID, "this idempotency key was used for other files or another service")
 	}
 	return err
+}
+
+// SameOrder refuses an order under the key of another one. Files that came with it, service, user, environment and limits are compared by [Upload.Commit]; everything else that
+// makes the job is compared here. The priority, which people may change later, is not.
+func SameOrder(first *job.Job, o *Order) error {
+	spec, err := SpecOf(first)
+	if err != nil {
+		return err
+	}
+	same := spec.Name == o.Name && spec.Limits == o.Limits && maps.Equal(spec.Env, o.Env) && maps.Equal(spec.Labels, o.Labels) && spec.From == o.From &&
+		spec.Callback == o.Callback && written(spec.Inputs) == written(o.Inputs) && string(spec.TES) == string(o.TES) &&
+		(len(o.TES) > 0 || slices.Equal(spec.Fetch, o.Fetch)) // a task names its inputs itself; older records of tasks have no such list
+	if !same {
+		return job.Errorf(job.Conflict, "upload", first.ID, "this idempotency key was used for another order")
+	}
+	return nil
+}
+
+// written writes a flag that may be missing.
+func written(b *bool) string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprint(*b)
 }
 
 func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {

@@ -123,6 +123,11 @@ func TestKeys(t *testing.T) {
 			"file":   {Owner: "ada", Service: "example", Key: "k", Env: nil},
 			"env":    {Owner: "ada", Service: "example", Key: "k", Env: map[string]string{"A": "1"}},
 			"limits": {Owner: "ada", Service: "example", Key: "k", Limits: compute.Limits{Memory: 1 << 20}},
+			"name":   {Owner: "ada", Service: "example", Key: "k", Name: "n"},
+			"labels": {Owner: "ada", Service: "example", Key: "k", Labels: map[string]string{"a": "b"}},
+			"origin": {Owner: "ada", Service: "example", Key: "k", From: "cmp_X"},
+			"task":   {Owner: "ada", Service: "example", Key: "k", TES: []byte(`{"task":{}}`)},
+			"inputs": {Owner: "ada", Service: "example", Key: "k", Inputs: new(bool)},
 		} {
 			script := hello
 			if name == "file" {
@@ -131,6 +136,9 @@ func TestKeys(t *testing.T) {
 			if _, err := w.order(other, map[string]string{compute.Script: script}); job.KindOf(err) != job.Conflict {
 				t.Errorf("another %s under the key: %v", name, err)
 			}
+		}
+		if j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"}, map[string]string{compute.Script: hello}); err != nil || ids[j.ID] == 0 {
+			t.Errorf("control: the same order gives %s, %v", j.ID, err)
 		}
 		if j, err := w.order(compute.Order{Owner: "bob", Service: "example", Key: "k"}, map[string]string{compute.Script: hello}); err != nil || ids[j.ID] != 0 {
 			t.Errorf("another owner's key: %s, %v", j.ID, err)
