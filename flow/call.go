@@ -116,7 +116,7 @@ func Wait(name, signal string, within time.Duration) *Task {
 		v, ok := c.Signal(signal)
 		return v, ok, nil
 	}
-	return &Task{Name: name, Signals: []AnySignal{Signal[any](signal)}, Execute: waitFor(signal, within, from)}
+	return &Task{Name: name, span: within, Signals: []AnySignal{Signal[any](signal)}, Execute: waitFor(signal, within, from)}
 }
 
 // waitFor makes a Do that waits until from gives what came with a signal.
@@ -134,7 +134,7 @@ func waitFor(signal string, within time.Duration, from func(*Call) (any, bool, e
 
 // Sleep makes a task that waits for a time to pass. It gives nothing.
 func Sleep(name string, d time.Duration) *Task {
-	return &Task{Name: name, Execute: waiting(d, func(c *Call, until time.Time) (any, error) {
+	return &Task{Name: name, span: d, Execute: waiting(d, func(c *Call, until time.Time) (any, error) {
 		if until.IsZero() || !c.Now().Before(until) {
 			return nil, nil
 		}

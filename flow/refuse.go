@@ -48,7 +48,13 @@ func (p *plan) contradictory() error {
 
 // contradiction says what of a task's fields cannot be; empty if all can.
 func (t *Task) contradiction() string {
+	if text := t.Args.nameless("Args"); text != "" {
+		return text
+	}
 	if t.Undo != nil {
+		if text := t.Undo.nameless("Undo"); text != "" {
+			return text
+		}
 		if text := t.Undo.contradiction("Rebind of Undo"); text != "" {
 			return text
 		}
@@ -59,13 +65,24 @@ func (t *Task) contradiction() string {
 	if t.Attempts.Max < 0 {
 		return fmt.Sprintf("Attempts.Max is %d; it must not be negative", t.Attempts.Max)
 	}
+	if t.Attempts.Jitter > 1 {
+		return fmt.Sprintf("Attempts.Jitter is %g; it is a part of the pause, at most 1", t.Attempts.Jitter)
+	}
 	for _, one := range []struct {
 		field string
 		is    time.Duration
-	}{{"Attempts.First", t.Attempts.First}, {"Attempts.Longest", t.Attempts.Longest}, {"Timeout", t.Timeout}} {
+	}{{"the time that it waits", t.span}, {"Attempts.First", t.Attempts.First}, {"Attempts.Longest", t.Attempts.Longest}, {"Timeout", t.Timeout}} {
 		if one.is < 0 {
 			return fmt.Sprintf("%s is %s; it must not be negative", one.field, one.is)
 		}
+	}
+	return ""
+}
+
+// nameless finds an argument without a name.
+func (a *Args) nameless(field string) string {
+	if slices.Contains(a.Requires, "") {
+		return field + " requires an argument without a name"
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func (s Signal[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
 
 // Wait makes a task that waits for the signal; what comes with it is its result, a T. See [Wait].
 func (s Signal[T]) Wait(task string, within time.Duration) *Task {
-	t := &Task{Name: task, Signals: []AnySignal{s}, Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
+	t := &Task{Name: task, span: within, Signals: []AnySignal{s}, Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
 	if s.kind().Kind() != reflect.Interface {
 		t.gives = s.kind()
 	}

@@ -46,6 +46,7 @@ type Task struct {
 	Attempts Attempts      // tried again by itself, before the flow hears of a failure
 	Timeout  time.Duration // of one attempt at Execute or Revert; zero: none
 
+	span     time.Duration           // of a task that waits or sleeps
 	takes    map[string]reflect.Type // of a typed task (see [Func0]): its arguments; nil: it is none
 	gives    reflect.Type            // of a typed task: its result; nil: none
 	idle     bool                    // it is typed and has no function

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // flowOrder are the flags of flow run.
@@ -108,8 +109,8 @@ func (r *flowOrder) bind(cmd *cobra.Command) {
 	f.IntVar(&r.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
 	f.StringVar(&r.Group, "group", "", "what holds and limits name it by")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the login name")
-	f.StringVar(&r.due, "due", "", "not to be begun before this time")
-	f.StringVar(&r.deadline, "deadline", "", "to have ended by this time; else it is rolled back")
+	f.StringVar(&r.due, "due", "", "not to be begun before this time, or for this long, such as 2h")
+	f.StringVar(&r.deadline, "deadline", "", "to have ended by this time, or within this long, such as 2h; else it is rolled back")
 	f.BoolVar(&r.KeepAtDeadline, "keep-at-deadline", false, "the deadline ends it without rolling it back")
 	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
 	f.StringVar(&r.Actor, "actor", "", "your name in the history; defaults to the login name")
@@ -161,14 +162,22 @@ func (r *flowOrder) order(cmd *cobra.Command, args []string, in io.Reader) (clie
 		if t.text == "" {
 			continue
 		}
-		if *t.to, err = time.Parse(time.RFC3339, t.text); err != nil {
-			return o, usagef("--%s must be a time such as 2006-01-02T15:04:05Z, not %q", t.name, t.text)
+		if *t.to, err = fromNow(t.text, time.Now()); err != nil {
+			return o, usagef("--%s must be a time such as 2006-01-02T15:04:05Z, or a duration from now such as 2h or 1d12h, not %q", t.name, t.text)
 		}
 	}
 	if o.Inputs, err = readInputs(r.inputs, in); err != nil || o.File == "" {
 		return o, err
 	}
 	return o, absolutePaths([]byte(o.File), o.Inputs)
+}
+
+// fromNow reads a time, or how long it is until then.
+func fromNow(text string, now time.Time) (time.Time, error) {
+	if d, err := quantity.ParseDuration(text); err == nil {
+		return now.Add(d), nil
+	}
+	return time.Parse(time.RFC3339, text)
 }
 
 // readFlowFile reads a flow file; - is standard input.
