@@ -34,7 +34,9 @@ func (c *Client) Verify(ctx context.Context, v Verify) (Checkup, error) {
 
 // Fsck is the body that asks for derived data to be checked against the records.
 type Fsck struct {
-	Repair bool `json:"repair,omitempty"`
+	Repair bool   `json:"repair,omitempty"`
+	Note   string `json:"note,omitempty"` // with Repair: why
+	Actor  string `json:"actor,omitempty"`
 }
 
 // Fsck checks what the store derives from records.

@@ -98,6 +98,7 @@ type PingHooks struct {
 	Profile string `json:"profile"`
 	Hook    string `json:"hook,omitempty"` // only this one
 	Actor   string `json:"actor,omitempty"`
+	Note    string `json:"note,omitempty"` // why
 }
 
 // Ping is what became of one try.

@@ -51,7 +51,10 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	unhurried(w)
-	c, err := k.Fsck(r.Context(), f.Repair)
+	if _, f.Actor, err = identity(r, "", f.Actor); err != nil {
+		return err
+	}
+	c, err := k.Fsck(r.Context(), f)
 	if err != nil {
 		return err
 	}

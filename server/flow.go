@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -228,15 +229,26 @@ func (s *Server) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if len(sig.Value) == 0 {
 		sig.Value = json.RawMessage("null")
 	}
-	if _, sig.Actor, err = identity(r, "", sig.Actor); err != nil {
+	if err := tooLong("note", sig.Note, mostNote); err != nil {
 		return err
 	}
+	by, actor, err := identity(r, "", sig.Actor)
+	if err != nil {
+		return err
+	}
+	sig.Actor = actor
 	var value flow.Value
 	if err := json.Unmarshal(sig.Value, &value); err != nil {
 		return job.Errorf(job.Invalid, "signal", id(r), "the value: %w", err)
 	}
 	if err := s.Flows.Signal(r.Context(), s.Engine, id(r), durable.Signal{Name: sig.Name, Value: value, Actor: sig.Actor, Early: sig.Early}); err != nil {
 		return s.situate(r, err, "signal", lifecycle.Operator)
+	}
+	if sig.Note != "" {
+		err := s.Engine.Audit(r.Context(), engine.Entry{By: by, Actor: cmp.Or(sig.Actor, "operator"), Event: "signal", Object: string(id(r)) + " " + sig.Name, Note: sig.Note})
+		if err != nil {
+			return err
+		}
 	}
 	j, err := s.store.Get(r.Context(), id(r))
 	if err != nil {

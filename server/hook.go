@@ -15,7 +15,7 @@ type Hooks interface {
 	Deliveries(ctx context.Context, q ingest.DeliveryQuery) ([]ingest.Delivery, error)
 	Delivery(ctx context.Context, key string) (ingest.Delivery, error)
 	Replay(ctx context.Context, r ingest.Replay) ([]string, error)
-	Ping(ctx context.Context, profile, hook, actor string) ([]ingest.Ping, error)
+	Ping(ctx context.Context, profile, hook, actor, note string) ([]ingest.Ping, error)
 }
 
 func (s *Server) hookKeeper() (Hooks, error) {
@@ -113,7 +113,7 @@ func (s *Server) pingHooks(w http.ResponseWriter, r *http.Request) error {
 		actor = "operator"
 	}
 	unhurried(w)
-	all, err := k.Ping(r.Context(), b.Profile, b.Hook, actor)
+	all, err := k.Ping(r.Context(), b.Profile, b.Hook, actor, b.Note)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (p *pigeons) Replay(_ context.Context, r ingest.Replay) ([]string, error) {
 	return r.Keys, nil
 }
 
-func (p *pigeons) Ping(_ context.Context, profile, hook, actor string) ([]ingest.Ping, error) {
+func (p *pigeons) Ping(_ context.Context, profile, hook, actor, _ string) ([]ingest.Ping, error) {
 	p.pinged = []string{profile, hook, actor}
 	return []ingest.Ping{{Hook: "ear", Host: "example.org", ID: "ping/1", Took: 3}}, nil
 }

@@ -95,12 +95,12 @@ func Routes() []Route {
 		{get, "/api/hooks", Operator, "A page of notifications, the newest first: job, status (pending, delivered, given-up), before, limit.", (*Server).hooks, false},
 		{get, "/api/hooks/{key...}", Operator, "One notification with its payload and its last tries.", (*Server).oneHook, false},
 		{post, "/api/hooks/replay", Operator, "Sends notifications again: keys, or failed and since; note (why) is required; actor.", (*Server).replayHooks, false},
-		{post, "/api/hooks/ping", Operator, "Sends a notification of type ping to the webhooks of a profile: profile, hook, actor.", (*Server).pingHooks, false},
+		{post, "/api/hooks/ping", Operator, "Sends a notification of type ping to the webhooks of a profile: profile, hook, note, actor.", (*Server).pingHooks, false},
 
 		{post, "/api/flows", Own, "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", (*Server).submitFlow, true},
 		{get, "/api/flows/{id}", Person, "A flow with its outline and the states, times, attempts and failures of its tasks; values=true adds what they gave, large values cut.", (*Server).showFlow, false},
 		{post, "/api/flows/{id}/mark-reverted", Person, "Says that a person has rolled back a task of a flow in FAILURE by hand: task, note, actor. The rest is rolled back when the flow is run again or cancelled.", (*Server).markReverted, false},
-		{post, "/api/flows/{id}/signal", Person, "Sends a signal to a flow: name, value, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", (*Server).signalFlow, false},
+		{post, "/api/flows/{id}/signal", Person, "Sends a signal to a flow: name, value, note, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", (*Server).signalFlow, false},
 		{get, "/api/flows/{id}/{name}", Person, "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; without an ending what Accept asks for. version has no meaning but to make the address a new one.", (*Server).drawFlow, false},
 		{get, "/flows/{id}", Person, "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.", (*Server).flowPage, false},
 
@@ -149,7 +149,7 @@ func Routes() []Route {
 		{post, "/api/worker/report", Worker, "Says how the work on jobs went; each report stands or falls alone.", (*Server).reports, false},
 
 		{post, "/api/admin/verify", Admin, "Checks histories against records: chains of hashes, replay.", (*Server).verify, false},
-		{post, "/api/admin/fsck", Admin, "Checks what the store derives from the records; with repair it is made anew.", (*Server).fsck, false},
+		{post, "/api/admin/fsck", Admin, "Checks what the store derives from the records; with repair it is made anew: repair, note, actor.", (*Server).fsck, false},
 		{get, "/api/admin/clock", Admin, "Whether the server trusts the clock of its machine; in doubt nothing is removed by its age.", (*Server).clock, false},
 		{post, "/api/admin/clock", Admin, "Trusts the clock as it is now: note (why), actor. Refused when it is not in doubt.", (*Server).confirmClock, false},
 		{post, "/api/admin/backup", Admin, "Makes a backup of the data directory while the server works, in its backup directory: name, without (compute, storage), note, actor.", (*Server).backup, false},

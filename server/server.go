@@ -45,6 +45,7 @@ type Options struct {
 	Log       *slog.Logger       // defaults to none
 
 	MetricsElsewhere bool // the metrics have an address of their own
+	ReasonsRequired  bool // staff must give a reason for everything that it changes
 
 	ComputeUploads ComputeUploads // resumable ones; defaults to none: they are refused
 	ComputeTunnel  http.Handler   // of agents that dial the server; defaults to none: they are refused
@@ -69,7 +70,7 @@ type Storage interface {
 // Keeper looks after the data of a store while the server runs.
 type Keeper interface {
 	Verify(ctx context.Context, id job.ID) (client.Checkup, error)
-	Fsck(ctx context.Context, repair bool) (client.Checkup, error)
+	Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error)
 	Backup(ctx context.Context, b client.Backup) (client.BackedUp, error)
 }
 
@@ -171,6 +172,9 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	defer leave()
+	if err := s.reasoned(route, r); err != nil {
+		return err
+	}
 	return route.handle(s, w, r)
 }
 

@@ -206,8 +206,8 @@ func (keeper) Verify(context.Context, job.ID) (client.Checkup, error) {
 	return client.Checkup{Jobs: 1, Faults: []string{}, Sound: true}, nil
 }
 
-func (keeper) Fsck(_ context.Context, repair bool) (client.Checkup, error) {
-	return client.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: repair}, nil
+func (keeper) Fsck(_ context.Context, f client.Fsck) (client.Checkup, error) {
+	return client.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: f.Repair}, nil
 }
 
 func (keeper) Backup(_ context.Context, b client.Backup) (client.BackedUp, error) {

@@ -189,7 +189,7 @@ type Ping struct {
 }
 
 // Ping sends a notification of type ping to each webhook of a profile, or to the one that is named, once and at once.
-func (a *App) Ping(ctx context.Context, id, hook, actor string) ([]Ping, error) {
+func (a *App) Ping(ctx context.Context, id, hook, actor, note string) ([]Ping, error) {
 	p, ok := a.options.Profiles.Get(id)
 	if !ok {
 		return nil, job.Errorf(job.NotFound, "ping", "", "there is no profile %.100q", id)
@@ -203,7 +203,7 @@ func (a *App) Ping(ctx context.Context, id, hook, actor string) ([]Ping, error) 
 	if len(hooks) == 0 {
 		return nil, job.Errorf(job.NotFound, "ping", "", "profile %s has no webhook %.100s", p.ID, cmp.Or(hook, "at all"))
 	}
-	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "hook-ping", Object: strings.TrimSpace(p.ID + " " + hook)}); err != nil {
+	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "hook-ping", Note: note, Object: strings.TrimSpace(p.ID + " " + hook)}); err != nil {
 		return nil, err
 	}
 	all := make([]Ping, len(hooks))

@@ -435,7 +435,7 @@ func TestHookIsGuarded(t *testing.T) {
 		}
 		<-time.After(2 * time.Millisecond)
 	}
-	pings, err := w.Ping(t.Context(), "test", "", "op")
+	pings, err := w.Ping(t.Context(), "test", "", "op", "")
 	if err != nil || len(pings) != 1 || !strings.Contains(pings[0].Error, "loopback") || e.calls != 0 {
 		t.Errorf("got %+v, %v and %d calls", pings, err, e.calls)
 	}
@@ -447,15 +447,15 @@ func TestPing(t *testing.T) {
 	p := hooked(e, secret, "job.failed")
 	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/", Secrets: []profile.Secret{profile.Secret(secret)}})
 	w := start(t, p)
-	pings, err := w.Ping(t.Context(), "test", "", "op")
+	pings, err := w.Ping(t.Context(), "test", "", "op", "")
 	if err != nil || len(pings) != 2 || pings[0].Error != "" || pings[1].Error == "" || e.types()["ping"] != 1 {
 		t.Errorf("got %+v, %v, %v", pings, err, e.types())
 	}
-	if pings, err := w.Ping(t.Context(), "test", "ear", "op"); err != nil || len(pings) != 1 {
+	if pings, err := w.Ping(t.Context(), "test", "ear", "op", ""); err != nil || len(pings) != 1 {
 		t.Errorf("got %+v, %v", pings, err)
 	}
 	for _, c := range [][2]string{{"none", ""}, {"test", "none"}, {"default", ""}} {
-		if _, err := w.Ping(t.Context(), c[0], c[1], "op"); job.KindOf(err) != job.NotFound {
+		if _, err := w.Ping(t.Context(), c[0], c[1], "op", ""); job.KindOf(err) != job.NotFound {
 			t.Errorf("%v: got %v", c, err)
 		}
 	}

@@ -47,7 +47,7 @@ readable by its owner alone.`,
 		},
 	}
 	cmd.Flags().StringSliceVar(&b.Without, "without", nil, "parts to leave out: compute, storage")
-	cmd.Flags().StringVar(&b.Note, "note", "", "why, for the audit list")
+	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit list")
 	c.complete(cmd, "without", parts...)
 	return cmd
 }
@@ -56,7 +56,12 @@ readable by its owner alone.`,
 func (c *cli) makeBackup(ctx context.Context, b client.Backup, to string) error {
 	done, err := withStore(ctx, c,
 		func(ctx context.Context, api *client.Client) (client.BackedUp, error) { return api.Backup(ctx, b) },
-		func(ctx context.Context, k *keeper) (client.BackedUp, error) { return k.Backup(ctx, b) })
+		func(ctx context.Context, k *keeper) (client.BackedUp, error) {
+			if err := c.reasoned(b.Note); err != nil {
+				return client.BackedUp{}, err
+			}
+			return k.Backup(ctx, b)
+		})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
@@ -88,7 +89,7 @@ func (k *keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor
 		return client.BackedUp{}, err
 	}
 	done := backedUp(filepath.Join(dir, b.Name), m)
-	if err := k.enter(ctx, by, b.Actor, b.Note, done.Dir); err != nil {
+	if err := k.enter(ctx, by, "backup", b.Actor, b.Note, done.Dir); err != nil {
 		return done, err
 	}
 	l := k.last()
@@ -110,12 +111,15 @@ func backedUp(dir string, m *backup.Manifest) client.BackedUp {
 	return b
 }
 
-// enter enters a backup in the audit list.
-func (k *keeper) enter(ctx context.Context, by lifecycle.Actor, actor, note, object string) error {
-	if actor == "" {
-		actor = whoami("")
-	}
-	results, err := k.store.Commit(ctx, job.Change{Event: "backup", By: by, Actor: actor, Note: note, At: time.Now(), Set: job.Fields{Message: &object}})
+// enter enters what was done to the data directory in the audit list.
+func (k *keeper) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note, object string) error {
+	return enterAudit(ctx, k.store, job.Change{Event: event, By: by, Actor: actor, Note: note, Set: job.Fields{Message: &object}})
+}
+
+// enterAudit enters a change of no job in the audit list of a store.
+func enterAudit(ctx context.Context, store *sqlite.Store, c job.Change) error {
+	c.Actor, c.At = whoami(c.Actor), time.Now()
+	results, err := store.Commit(ctx, c)
 	if err == nil {
 		err = results[0].Err
 	}

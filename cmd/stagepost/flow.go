@@ -300,7 +300,7 @@ func (l leftFlow) Error() string {
 }
 
 func (c *cli) flowSignal(o *flowFlags) *cobra.Command {
-	var actor string
+	var actor, note string
 	var early bool
 	cmd := &cobra.Command{
 		Use:   "signal ID NAME [VALUE | @FILE]",
@@ -323,7 +323,7 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := client.FlowSignal{Name: args[1], Actor: whoami(actor), Early: early}
+			s := client.FlowSignal{Name: args[1], Actor: whoami(actor), Note: note, Early: early}
 			if len(args) > 2 {
 				v, err := readValue(args[2], c.in)
 				if err != nil {
@@ -341,6 +341,7 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 		},
 	}
 	cmd.Flags().StringVar(&actor, "actor", "", "your name in the history; defaults to the login name")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is entered in the audit list")
 	cmd.Flags().BoolVar(&early, "early", false, "accept a name that no task of the flow waits for yet")
 	return cmd
 }

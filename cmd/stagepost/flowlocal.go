@@ -95,7 +95,7 @@ func (l *localFlows) open(s *settings, dir string, log *slog.Logger) error {
 		return err
 	}
 	app.Bind(l.engine)
-	return l.serve(server.Options{Engine: l.engine, Flows: app, Logs: logs, Lives: lives(), Version: version})
+	return l.serve(server.Options{Engine: l.engine, Flows: app, Logs: logs, Lives: lives(), Version: version, ReasonsRequired: s.reasonsRequired()})
 }
 
 // serve answers the client of this process.

@@ -10,7 +10,7 @@ import (
 )
 
 func (c *cli) fsck() *cobra.Command {
-	var repair bool
+	var f client.Fsck
 	cmd := &cobra.Command{
 		Use:   "fsck",
 		Short: "Compare records, inventory and storage with each other, and repair what is derived from the records",
@@ -26,14 +26,20 @@ of an object brings its locations to one state, and "stagepost inventory rebuild
 On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.Actor = whoami(f.Actor)
 			return c.checkup(cmd,
-				func(ctx context.Context, api *client.Client) (client.Checkup, error) {
-					return api.Fsck(ctx, client.Fsck{Repair: repair})
-				},
-				func(ctx context.Context, k *keeper) (client.Checkup, error) { return k.Fsck(ctx, repair) })
+				func(ctx context.Context, api *client.Client) (client.Checkup, error) { return api.Fsck(ctx, f) },
+				func(ctx context.Context, k *keeper) (client.Checkup, error) {
+					if err := c.reasoned(f.Note); f.Repair && err != nil {
+						return client.Checkup{}, err
+					}
+					return k.Fsck(ctx, f)
+				})
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "make anew what is wrong")
+	cmd.Flags().BoolVar(&f.Repair, "repair", false, "make anew what is wrong")
+	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "with --repair: why; is entered in the audit list")
+	cmd.Flags().StringVar(&f.Actor, "actor", "", "your name in the audit list; defaults to the login name")
 	return cmd
 }
 

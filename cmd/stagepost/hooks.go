@@ -220,6 +220,7 @@ notifications.`,
 		},
 	}
 	cmd.Flags().StringVar(&b.Hook, "hook", "", "only the webhook of this name")
+	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit list")
 	cmd.Flags().StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
 	return cmd
 }

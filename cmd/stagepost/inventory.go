@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -50,6 +52,9 @@ no stagepost-location.json or belonged to another installation. The exit code is
 			}
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
+			if err := c.reasoned(in.Note); err != nil {
+				return err
+			}
 			in.Actor = whoami(actor)
 			done, err := c.rebuilt(ctx, in)
 			if err != nil {
@@ -60,8 +65,8 @@ no stagepost-location.json or belonged to another installation. The exit code is
 	}
 	cmd.Flags().StringArrayVar(&in.Skip, "skip", nil, "a storage location to leave out; may be repeated")
 	cmd.Flags().StringArrayVar(&in.Adopt, "adopt", nil, "a storage location to give to this installation; may be repeated")
-	cmd.Flags().StringVarP(&in.Note, "note", "m", "", "why a location is adopted; stands in its file")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name; defaults to the login name")
+	cmd.Flags().StringVarP(&in.Note, "note", "m", "", "why; is entered in the audit list, and stands in the file of a location that is adopted")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
 	return cmd
 }
 
@@ -84,7 +89,12 @@ func (c *cli) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.Rebui
 		return done, err
 	}
 	in.Options = ingest.Options{Dir: dir, Installation: store.Installation(), Records: store, Profiles: profiles}
-	return ingest.RebuildInventory(ctx, in)
+	done, err = ingest.RebuildInventory(ctx, in)
+	if err != nil {
+		return done, err
+	}
+	what := fmt.Sprintf("%d objects, %d versions of %d storage locations", done.Objects, done.Versions, len(done.Locations))
+	return done, enterAudit(ctx, store, job.Change{Event: "inventory-rebuild", By: lifecycle.Operator, Actor: in.Actor, Note: in.Note, Set: job.Fields{Message: &what}})
 }
 
 func (c *cli) printRebuilt(done ingest.Rebuilt) error {

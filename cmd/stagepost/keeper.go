@@ -47,9 +47,14 @@ func (k *keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) 
 }
 
 // Fsck checks what the store derives from records, and compares these with the inventory and the storage locations of ingest. Only the first can be
-// made anew here.
-func (k *keeper) Fsck(ctx context.Context, repair bool) (client.Checkup, error) {
-	r, err := k.store.Fsck(ctx, k.lives, repair)
+// made anew here, which is entered in the audit list.
+func (k *keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
+	if f.Repair {
+		if err := k.enter(ctx, lifecycle.Operator, "fsck-repair", f.Actor, f.Note, ""); err != nil {
+			return client.Checkup{Faults: []string{}}, err
+		}
+	}
+	r, err := k.store.Fsck(ctx, k.lives, f.Repair)
 	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
 	for _, f := range r.Faults {
 		c.Faults = append(c.Faults, f.String())

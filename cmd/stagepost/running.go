@@ -209,6 +209,7 @@ func (r *running) assemble(s *settings) (err error) {
 	o := server.Options{
 		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs, Lives: lives(), Storage: r.space, Alive: r.healthy, Version: version, Log: r.log,
 		Hosts: s.hosts(), MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
+		ReasonsRequired: s.reasonsRequired(),
 	}
 	if i, ok := ingest.(submissions); ok {
 		o.Locks, o.Sight = lockList(i), i.app

@@ -55,7 +55,7 @@ func showToken(e token.Entry) shownToken {
 }
 
 func (c *cli) newToken() *cobra.Command {
-	var owner, role, expires, comment string
+	var owner, role, expires, comment, note string
 	var work []string
 	cmd := &cobra.Command{
 		Use:   "new --owner NAME --role ROLE FILE",
@@ -81,8 +81,14 @@ alone, if it is missing.`,
 				return err
 			}
 			e.Hash = secret.Hash()
+			if err := c.reasoned(note); err != nil {
+				return err
+			}
 			if err := token.Add(args[0], e); err != nil {
 				return tokenError(err)
+			}
+			if err := remark(args[0], "new", &e, note); err != nil {
+				return err
 			}
 			if c.out.mode == modeJSON {
 				return c.out.json(struct {
@@ -99,6 +105,7 @@ alone, if it is missing.`,
 	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to for ever")
 	cmd.Flags().StringSliceVar(&work, "work", nil, "what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
 	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
 	roles := []string{}
 	for _, r := range token.Roles() {
 		roles = append(roles, string(r))
@@ -141,16 +148,23 @@ func (c *cli) listTokens() *cobra.Command {
 }
 
 func (c *cli) revokeToken() *cobra.Command {
-	return &cobra.Command{
+	var note string
+	cmd := &cobra.Command{
 		Use:     "revoke FILE HASHPREFIX",
 		Short:   "Take a token out of a file",
 		Long:    `Takes the token out of the file whose hash begins with the digits, of which there must be at least 8; token list shows them. Servers refuse it after a second.`,
 		Example: "  stagepost token revoke /srv/stagepost/tokens 3f2a91c07b6e4d12",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if err := c.reasoned(note); err != nil {
+				return err
+			}
 			e, err := token.Revoke(args[0], args[1])
 			if err != nil {
 				return tokenError(err)
+			}
+			if err := remark(args[0], "revoked", &e, note); err != nil {
+				return err
 			}
 			if c.out.mode == modeJSON {
 				return c.out.json(showToken(e))
@@ -159,6 +173,20 @@ func (c *cli) revokeToken() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
+	return cmd
+}
+
+// remark enters why a file of tokens was changed in the file itself: no server needs to be there.
+func remark(file, what string, e *token.Entry, note string) error {
+	if note == "" {
+		return nil
+	}
+	text := fmt.Sprintf("%s %s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16], e.Role, e.Owner, whoami(""), note)
+	if err := token.Remark(file, text); err != nil {
+		return fmt.Errorf("the file is changed, without the note: %w", err)
+	}
+	return nil
 }
 
 // tokenError gives what went wrong with a file of tokens its exit code.

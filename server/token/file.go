@@ -225,6 +225,19 @@ func Revoke(name, prefix string) (Entry, error) {
 	return revoked, err
 }
 
+// Remark appends a comment line to a file: who changed it, when and why.
+func Remark(name, text string) error {
+	if len(text) > maxComment || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("the note must have at most %d bytes and no control characters", maxComment)
+	}
+	return edit(name, func(file []byte) ([]byte, error) {
+		if len(file) > 0 && file[len(file)-1] != '\n' {
+			file = append(file, '\n')
+		}
+		return append(file, "# "+text+"\n"...), nil
+	})
+}
+
 // edit changes a file that is sound before and after, whole or not at all. Two that edit at once wait for each other.
 func edit(name string, change func([]byte) ([]byte, error)) (err error) {
 	unlock, err := lock(filepath.Dir(name))
