@@ -24,6 +24,7 @@ define SOAK
 ./store/sqlite -run TestFlippedBits -flips 5000
 ./store/sqlite -run TestPowerCut$$ -cuts 1
 ./app/ingest -run TestTwoJobsRace -tries 1000
+./app/ingest -run TestPowerCutAnywhere -every-cut
 ./app/ingest -run TestPlanManySmallObjects -jobs 10000
 ./flow -run Worlds -worlds 10000 -crashes 0
 ./flow/durable -run KilledFlows -flows 200

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,12 +11,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/crash/power"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/sqlite"
 )
+
+var everyCut = flag.Bool("every-cut", false, "cut the power at each sync of a batch's life, not at some")
 
 func TestMain(m *testing.M) {
 	power.Main()
@@ -44,27 +52,42 @@ func (c *cutter) changed(j *job.Job, change *job.Change) {
 		if j.Kind == JobKind {
 			c.cut(j.State, filepath.Join(workName, string(j.Parent), string(j.ID)))
 		}
-	case Storing, Recording, Notify:
+	case Storing:
 		c.cut(j.State, "storage")
+	case Recording, Notify:
+		c.recorded(j, c.cut(j.State, "storage"))
 	case Reporting, UpdateReporting:
 		c.cut(j.State, filepath.Join(workName, string(j.ID), reportsName))
 	}
 }
 
 // cut looks for what a directory loses if the power fails now.
-func (c *cutter) cut(from lifecycle.State, dir string) {
+func (c *cutter) cut(from lifecycle.State, dir string) (image string) {
 	c.cuts[from]++
-	image := c.d.Image(c.t)
+	image = c.d.Image(c.t)
 	for _, name := range power.Lost(c.t, filepath.Join(c.d.Dir, dir), filepath.Join(image, dir)) {
 		if name != "/"+lockName && !strings.HasPrefix(name, "/extensions/stagepost-staging") {
 			c.lost = append(c.lost, fmt.Sprintf("%s%s in a commit from %s", dir, name, from))
 		}
 	}
 	if dir != "storage" {
-		return
+		return image
 	}
 	if r, err := ocfl.Validate(context.Background(), filepath.Join(image, dir)); err != nil || !r.Valid() {
 		c.lost = append(c.lost, fmt.Sprintf("storage in a commit from %s: %v, %v", from, r, err))
+	}
+	return image
+}
+
+// recorded looks for the job's version in the inventory.
+func (c *cutter) recorded(j *job.Job, image string) {
+	inv, err := inventory.Open(context.Background(), filepath.Join(image, inventoryName), "")
+	if err == nil {
+		_, _, err = inv.VersionOf(context.Background(), string(j.ID))
+		err = errors.Join(err, inv.Close())
+	}
+	if err != nil {
+		c.lost = append(c.lost, fmt.Sprintf("the entry of the inventory, in a commit from %s: %v", j.State, err))
 	}
 }
 
@@ -88,6 +111,7 @@ func TestPowerCutAtEachCommit(t *testing.T) {
 		{"directories of downloads", "deep", 1}, {"the list of what came", "fetched.jsonl", 1}, {"the list of files", "own.jsonl.new", 1},
 		{"the object's description", "mrt-*", 1}, {"inventories", "inventory.json", 1}, {"stored versions", "v2", 3}, {"unpacked files", "packed.txt", 2},
 		{"reports", "[0-9].json.new", 1}, {"names of reports", reportsName, 1},
+		{"the inventory", inventoryName + "*", 1},
 	} {
 		if c := cutAtCommits(t, control.payloads, control.ignore); len(c.lost) == 0 {
 			t.Errorf("nothing is lost without the syncs of %s (%s): the test is blind", control.what, control.ignore)
@@ -99,9 +123,6 @@ func TestPowerCutAtEachCommit(t *testing.T) {
 func cutAtCommits(t *testing.T, payloads int, ignore ...string) *cutter {
 	t.Helper()
 	d := power.Mount(t, power.Options{Ignore: ignore})
-	if err := os.Symlink(filepath.Join(t.TempDir(), inventoryName), filepath.Join(d.Dir, inventoryName)); err != nil { // SQLite needs shared memory
-		t.Fatal(err)
-	}
 	c := &cutter{t: t, d: d, cuts: map[lifecycle.State]int{}}
 	w := startOn(t, &power.Store{Store: mem.New(), Created: c.created, Changed: c.changed}, options(t, d.Dir))
 	s := newSite(t, map[string]string{"a.txt": "alpha", "sub/deep/b.txt": "beta", "sub/deep/c.txt": "gamma"})
@@ -119,4 +140,67 @@ func cutAtCommits(t *testing.T, payloads int, ignore ...string) *cutter {
 	w.stop()
 	slices.Sort(c.lost)
 	return c
+}
+
+// TestPowerCutAnywhere cuts the power at syncs in the life of a batch and lets another process go on with what is on
+// the disk: one identifier, one version, one entry, the same report. The control does not sync the inventory.
+func TestPowerCutAnywhere(t *testing.T) {
+	each := 23
+	if *everyCut {
+		each = 1
+	}
+	for _, names := range []bool{false, true} {
+		l := liveUntilEnd(t, power.Options{Every: true, Names: names, Each: each, First: each / 2})
+		want, images := "", l.Images(t)
+		if len(images) < 3 {
+			t.Errorf("names at once %t: %d cuts", names, len(images))
+		}
+		for _, image := range append([]string{l.Image(t)}, images...) {
+			t.Run(fmt.Sprintf("%t %s", names, filepath.Base(image)), func(t *testing.T) {
+				store, err := sqlite.Open(image, sqlite.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer store.Close()
+				got := plainReport(t, reopen(t, store, options(t, image), l.sub, l.text))
+				if want == "" {
+					want = got
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+	l := liveUntilEnd(t, power.Options{Ignore: []string{inventoryName + "*"}})
+	if inv, err := inventory.Open(t.Context(), filepath.Join(l.Image(t), inventoryName), ""); err == nil {
+		t.Errorf("an inventory that was never synced is there: %v", inv.Close())
+	}
+}
+
+// lived is the disk of a process, and what was submitted to it.
+type lived struct {
+	*power.Disk
+	sub  Submission
+	text string
+}
+
+// liveUntilEnd brings a batch to its end on the stores that servers use.
+func liveUntilEnd(t *testing.T, o power.Options) *lived {
+	t.Helper()
+	l := &lived{Disk: power.Mount(t, o)}
+	s := newSite(t, map[string]string{"a.txt": "alpha", "sub/b.txt": "beta"})
+	s.put("one.checkm", s.manifest("a.txt", "sub/b.txt"))
+	s.put("two.checkm", s.manifest("missing.txt"))
+	l.text = manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two"))
+	l.sub = Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"}
+	store, err := sqlite.Open(l.Dir, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live(t, newMortal(store, 0, false), options(t, l.Dir), l.sub, l.text)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

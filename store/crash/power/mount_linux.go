@@ -29,6 +29,8 @@ type Options struct {
 	Ignore []string
 	// Every makes an image after each sync.
 	Every bool
+	// Each and First bound the images of Every: of so many points, one has an image, beginning with this one. Each 0 is each point.
+	Each, First int
 	// Names brings names to the disk at once, as file systems with a journal may: contents still get there by fsync only. With Every, there is
 	// an image before each sync, rename and removal instead.
 	Names bool
@@ -38,6 +40,8 @@ type service struct {
 	Dir, Every string
 	Ignore     []string
 	Names      bool
+	Each       int
+	First      int
 }
 
 // Disk is a mounted file system.
@@ -70,7 +74,7 @@ func Main() {
 
 // serve mounts the file system and answers questions until there are no more: the test has ended, however it did.
 func (s *service) serve() error {
-	t := &tree{ignore: s.Ignore, every: s.Every, atOnce: s.Names}
+	t := &tree{ignore: s.Ignore, every: s.Every, atOnce: s.Names, each: max(1, s.Each), first: s.First}
 	t.root = t.node(syscall.S_IFDIR | 0o755)
 	second := time.Second
 	server, err := fs.Mount(s.Dir, t.root, &fs.Options{
@@ -102,7 +106,7 @@ func Mount(t testing.TB, o Options) *Disk {
 	if o.Every {
 		d.every = inMemory(t)
 	}
-	text, err := json.Marshal(service{Dir: d.Dir, Every: d.every, Ignore: o.Ignore, Names: o.Names})
+	text, err := json.Marshal(service{Dir: d.Dir, Every: d.every, Ignore: o.Ignore, Names: o.Names, Each: o.Each, First: o.First})
 	if err != nil {
 		t.Fatal(err)
 	}

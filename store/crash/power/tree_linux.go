@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -20,7 +21,9 @@ type tree struct {
 	ignore []string // patterns of names whose syncs do nothing
 	every  string   // directory for an image at each point; none if empty
 	atOnce bool     // names are on the disk at once
-	images int
+	each   int      // of so many points, one has an image
+	first  int
+	points int
 	root   *node
 }
 
@@ -111,7 +114,15 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	if flags&syscall.O_TRUNC != 0 {
 		n.data = nil
 	}
-	return nil, fuse.FOPEN_DIRECT_IO, 0
+	return nil, opened(n.Path(nil)), 0
+}
+
+// opened gives the flags of an open file: each write arrives at once, but in what SQLite maps into the memory of several connections.
+func opened(name string) uint32 {
+	if strings.HasSuffix(name, "-shm") {
+		return 0
+	}
+	return fuse.FOPEN_DIRECT_IO
 }
 
 // Read is part of fs.NodeReader.
@@ -163,8 +174,10 @@ func (t *tree) cut(before bool) syscall.Errno {
 	if t.every == "" || before != t.atOnce {
 		return 0
 	}
-	t.images++
-	return fs.ToErrno(t.root.image(filepath.Join(t.every, fmt.Sprintf("%05d", t.images))))
+	if t.points++; (t.points-1)%t.each != t.first {
+		return 0
+	}
+	return fs.ToErrno(t.root.image(filepath.Join(t.every, fmt.Sprintf("%05d", t.points))))
 }
 
 // onDisk gives the names of a directory that are on the disk.
@@ -216,7 +229,7 @@ func (n *node) Create(ctx context.Context, name string, _, mode uint32, out *fus
 	defer n.t.mu.Unlock()
 	inode := n.add(ctx, n.t.node(syscall.S_IFREG|mode&0o7777), out)
 	n.AddChild(name, inode, true)
-	return inode, nil, fuse.FOPEN_DIRECT_IO, 0
+	return inode, nil, opened(name), 0
 }
 
 // Mkdir is part of fs.NodeMkdirer.
