@@ -16,19 +16,22 @@ import (
 // A power cut at any time leaves no payload that ended well and has lost what it wrote: exit.json is on the disk after the output. The control
 // ignores the syncs of the output.
 func TestPowerCut(t *testing.T) {
-	images, lost := outputsLost(t)
-	if images == 0 || len(lost) > 0 {
-		t.Errorf("%d power cuts after exit.json; lost: %q", images, lost)
+	for _, names := range []bool{false, true} {
+		if images, lost := outputsLost(t, names); images == 0 || len(lost) > 0 {
+			t.Errorf("names at once %t: %d power cuts after exit.json; lost: %q", names, images, lost)
+		}
 	}
-	if _, lost := outputsLost(t, stdoutName, "made.txt"); len(lost) == 0 {
-		t.Error("nothing is lost without the syncs of the output: the test is blind")
+	for _, ignore := range []string{stdoutName, "made.txt", "deep", "in.txt"} {
+		if _, lost := outputsLost(t, false, ignore); len(lost) == 0 {
+			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
+		}
 	}
 }
 
 // outputsLost runs a payload and cuts the power at each sync. It counts the cuts after which exit.json is there, and says what was lost in them.
-func outputsLost(t *testing.T, ignore ...string) (images int, lost []string) {
+func outputsLost(t *testing.T, names bool, ignore ...string) (images int, lost []string) {
 	t.Helper()
-	d := power.Mount(t, power.Options{Every: true, Ignore: ignore})
+	d := power.Mount(t, power.Options{Every: true, Names: names, Ignore: ignore})
 	play := func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		fmt.Fprintln(c.Stdout, "hello")
 		deep := filepath.Join(c.Dir, "out", "deep")
