@@ -79,10 +79,12 @@ func mark(id job.ID, t *job.Task, a *engine.Act, e *engine.Engine) error {
 		return err
 	}
 	if t.State == flow.Success || t.State == flow.FailureState { // no revert of it has begun
-		d.ExecuteBegan, d.ExecuteEnded, d.Began = d.Began, d.Ended, e.Clock().Now()
+		d.ExecuteBegan, d.ExecuteEnded = d.Began, d.Ended
 	}
 	t.State, t.Message, t.Done = flow.Reverted, "", whole
-	d.Reverted, d.RevertFailure, d.Waits, d.Awaits, d.Progress, d.Ended = &stored{Value: value}, nil, false, "", 1, e.Clock().Now()
+	d.Reverted, d.RevertFailure, d.Waits, d.Awaits, d.Progress = &stored{Value: value}, nil, false, "", 1
+	d.Began = e.Clock().Now() // how long it took is not known
+	d.Ended = d.Began
 	if t.Data, err = json.Marshal(&d); err != nil {
 		return job.Errorf(job.Internal, "encode", id, "the record of %s: %w", t.Name, err)
 	}
