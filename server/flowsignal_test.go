@@ -44,7 +44,7 @@ func TestSignalReadsNoTasks(t *testing.T) {
 		c.Close()
 		web.Close()
 	})
-	if _, err := c.SignalFlow(t.Context(), id, client.FlowSignal{Name: "other"}); err != nil {
+	if _, err := c.SignalFlow(t.Context(), id, client.FlowSignal{Name: "other", Early: true}); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.reads.Load(); n != 0 {
