@@ -81,7 +81,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 }
 
 // SetPriority moves a job in its queue at once, whoever works on it. It stands in the history like any event. A job that waits for a person because its
-// attempts are used up ([CauseAttempts]) has them again and is due. version is that of the record the person saw; 0: whatever it is now.
+// attempts or its starts are used up where there is no failure exit ([CauseAttempts], [CausePoison]) has them again and is due. version is that of the record the person saw; 0: whatever it is now.
 func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)
@@ -114,7 +114,7 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 	c.Set.Priority = &p
 	if exhausted(&j) {
 		zero, empty := 0, ""
-		c.Set.Due, c.Set.Attempts, c.Set.Cause, c.Set.Message = &time.Time{}, &zero, &empty, &empty
+		c.Set.Due, c.Set.Attempts, c.Set.Starts, c.Set.Cause, c.Set.Message = &time.Time{}, &zero, &zero, &empty, &empty
 	}
 	return e.one(ctx, c)
 }

@@ -67,6 +67,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 			})
 		})
 	}
+	t.Run("poison", testPoisonWithoutExit)
 	t.Run("control: it endures", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tries := 0
@@ -101,5 +102,54 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 				t.Errorf("due %s, cause %q, %v", j.Due, j.Cause, err)
 			}
 		})
+	})
+}
+
+// testPoisonWithoutExit: a job that ends its workers where there is no failure exit waits for a person, too. It counts as poison, is logged, and priority lets it be tried again.
+// Control: while it has starts left, it is begun again.
+func testPoisonWithoutExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := mem.New()
+		work := func(shut engine.Step) engine.Work {
+			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 3}, Steps: map[lc.State]engine.Step{
+				"Shut": shut, "Cleaning": func(context.Context, *engine.Run) error { return nil },
+			}}
+		}
+		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))
+		sender.stop()
+		id := sender.post(engine.Order{Kind: "test.vault"}).ID
+		if n := massacre(t, store, id, "Shut", 3, func() engine.Work { return work(blocked) }); n != 3 {
+			t.Fatalf("control: %d workers ended, want 3", n)
+		}
+		var log bytes.Buffer
+		meter := &book{}
+		begun := 0
+		w := start(t, store, engine.Options{Name: "last", Log: slog.New(slog.NewTextHandler(&log, nil)), Meter: meter}, work(func(context.Context, *engine.Run) error {
+			begun++
+			return nil
+		}))
+		defer w.stop()
+		held := w.until(id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == engine.CausePoison })
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if begun > 0 || held.State != "Shut" {
+			t.Errorf("it was begun %d times more, in %s", begun, held.State)
+		}
+		x, err := w.Why(t.Context(), id, time.Time{})
+		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CausePoison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
+			!strings.Contains(x.Blockers[0].Remedy, "stagepost priority "+string(id)) {
+			t.Errorf("why: %+v, %v", x.Blockers, err)
+		}
+		counted := strings.Count(strings.Join(meter.take(), "\n"), `Shut poisoned "poison"`)
+		if n := strings.Count(log.String(), "held as poison"); n != 1 || counted != 1 {
+			t.Errorf("it is logged %d times and counted %d times", n, counted)
+		}
+		if _, err := w.SetPriority(t.Context(), id, 0, 50, "ann", "the library is repaired"); err != nil {
+			t.Fatal(err)
+		}
+		if j := w.end(id); j.State != "Clean" || begun != 1 {
+			t.Errorf("it ended as %s, begun %d times", j.State, begun)
+		}
+		w.verify(id)
 	})
 }

@@ -203,10 +203,11 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	if !alone {
 		starts = uncounted(starts, p.MaxStarts)
 	}
-	if alone && j.Starts >= p.MaxStarts && !w.OwnEnds {
-		stage, _ := w.Life.Stage(j.State)
-		if ev, by, ok := w.poisoned(j.Position); ok && stage.Endures == "" && w.knows(j) {
-			o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
+	stage, _ := w.Life.Stage(j.State)
+	poison := alone && j.Starts >= p.MaxStarts && !w.OwnEnds && stage.Endures == "" && w.knows(j)
+	o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
+	if poison {
+		if ev, by, ok := w.poisoned(j.Position); ok {
 			if err = e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
 				e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: Poisoned, Cause: CausePoison})
 			}
@@ -215,19 +216,40 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	}
 	due := now
 	switch {
+	case poison: // there is no exit to take: a person ends the wait, see [Engine.SetPriority]
+		due = never
+		o.err = fmt.Errorf("%w, and %s has no failure exit", o.err, j.State)
+		defer func() {
+			if err == nil {
+				e.poisonHeld(j, o)
+			}
+		}()
 	case j.Starts > 1 && !at.IsZero(): // it runs alone
 		due = at
 	case j.Starts > 1: // do not let a job that kills its workers take them all
 		due = now.Add(w.policy(j.State).Backoff.Pause(j.Starts-1, e.chance()))
 		defer e.alarm(due)
 	}
+	fill := func(c *job.Change) {
+		c.Set.Due, c.Set.Starts = &due, &starts
+		if poison {
+			explain(c, o)
+		}
+	}
 	if _, ok := w.Life.Arrow(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
-		_, err := e.one(ctx, job.Change{
-			Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now, Set: job.Fields{Due: &due, Starts: &starts},
-		})
+		c := job.Change{Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now}
+		fill(&c)
+		c.Note = "" // there is no entry in the history to have it
+		_, err = e.one(ctx, c)
 		return err
 	}
-	return e.untold(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, func(c *job.Change) { c.Note, c.Set.Due, c.Set.Starts = note, &due, &starts })
+	return e.untold(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, func(c *job.Change) { c.Note = note; fill(c) })
+}
+
+// poisonHeld reports a job that waits for a person because its workers crashed where there is no failure exit.
+func (e *Engine) poisonHeld(j *job.Job, o *outcome) {
+	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error", o.err)
+	e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: Poisoned, Cause: CausePoison})
 }
 
 // expire takes a job out of a state whose time is up.
