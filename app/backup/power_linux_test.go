@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A power cut at any point leaves no set that looks whole and is not, and a data directory that no store opens before all of it is there. What was
-// confirmed is there. The controls leave out one sync each.
+// A power cut at any point leaves no set that looks whole and is not, and a data directory that no store opens before
+// all of it is there. What was confirmed is there. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutBackup(t, names); cuts < 20 || len(wrong) > 0 {

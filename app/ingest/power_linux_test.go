@@ -91,8 +91,8 @@ func (c *cutter) recorded(j *job.Job, image string) {
 	}
 }
 
-// What a commit says is on the disk before it: payloads, downloaded and unpacked files, stored versions, reports. The controls leave out one sync
-// each.
+// What a commit says is on the disk before it: payloads, downloaded and unpacked files, stored versions, reports. The
+// controls leave out one sync each.
 func TestPowerCutAtEachCommit(t *testing.T) {
 	c := cutAtCommits(t, 4)
 	if len(c.lost) > 0 {

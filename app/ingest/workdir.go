@@ -165,7 +165,8 @@ func putFile(root *os.Root, name string, write func(w io.Writer) error) (err err
 	return syncDir(root, path.Dir(name))
 }
 
-// syncNames brings the names of all files and directories of a job's work directory to the disk, and its own name. The contents of the files are there already.
+// syncNames brings the names of all files and directories of a job's work directory to the disk, and its own name. The
+// contents of the files are there already.
 func (a *App) syncNames(batch job.ID, d *workDir) error {
 	err := fs.WalkDir(d.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {

@@ -25,8 +25,8 @@ func Write(dir string) (err error) {
 	return f.Sync()
 }
 
-// MkdirAll makes a directory and those above it that are missing, and brings their names to the disk: what is synced below a directory whose name is lost
-// is lost with it.
+// MkdirAll makes a directory and those above it that are missing, and brings their names to the disk: what is synced
+// below a directory whose name is lost is lost with it.
 func MkdirAll(dir string, mode fs.FileMode) error {
 	err := os.Mkdir(dir, mode)
 	if above := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && above != dir {

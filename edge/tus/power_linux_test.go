@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/crash/power"
 )
 
-// A power cut at any point loses no byte that was confirmed, and makes none count that did not come. The controls leave out one sync each.
+// A power cut at any point loses no byte that was confirmed, and makes none count that did not come. The controls leave
+// out one sync each.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutUpload(t, names); cuts < 5 || len(wrong) > 0 {
@@ -60,7 +61,8 @@ func cutUpload(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 	return len(images), wrong
 }
 
-// uploadAfter says what is wrong with an upload after a power cut; least is how much of it was confirmed, -1 if it was not even made.
+// uploadAfter says what is wrong with an upload after a power cut; least is how much of it was confirmed, -1 if it was
+// not even made.
 func uploadAfter(t *testing.T, dir, at string, sent []byte, least int) error {
 	t.Helper()
 	s, err := tus.New(tus.Options{Dir: dir, Owner: func(*http.Request) string { return "" }, Clock: time.Now})

@@ -97,7 +97,8 @@ func (d dir) Put(_ context.Context, id job.ID, digest string, content []byte) er
 	return d.syncNames(within)
 }
 
-// syncNames makes the names last that lead to a value: its own, that of its job's directory, which another value may have made just now, and that of the directory of all.
+// syncNames makes the names last that lead to a value: its own, that of its job's directory, which another value may
+// have made just now, and that of the directory of all.
 func (d dir) syncNames(within string) error {
 	return errors.Join(syncDir(within), syncDir(string(d)), syncDir(filepath.Dir(string(d))))
 }

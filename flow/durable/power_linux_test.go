@@ -34,7 +34,8 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// lostValues runs tasks with large values one after the other and cuts the power before each commit that records one of them.
+// lostValues runs tasks with large values one after the other and cuts the power before each commit that records one of
+// them.
 func lostValues(t *testing.T, ignore ...string) (lost []string) {
 	t.Helper()
 	d := power.Mount(t, power.Options{Ignore: ignore})
@@ -65,7 +66,8 @@ func lostValues(t *testing.T, ignore ...string) (lost []string) {
 	return lost
 }
 
-// Put answers for names that others made and had no time to sync: a task of the same job that runs now, or one that was killed.
+// Put answers for names that others made and had no time to sync: a task of the same job that runs now, or one that was
+// killed.
 func TestPowerCutOfOthers(t *testing.T) {
 	d := power.Mount(t, power.Options{})
 	content := []byte(strings.Repeat("x", 1000))

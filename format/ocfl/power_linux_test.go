@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A power cut at any point leaves an object at its old version or at the new one, and each version that was confirmed stays. The controls leave
-// out one sync each.
+// A power cut at any point leaves an object at its old version or at the new one, and each version that was confirmed
+// stays. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutEverywhere(t, names); cuts < 20 || len(wrong) > 0 {
@@ -65,7 +65,8 @@ func neighbour(r *Root) string {
 	}
 }
 
-// cutEverywhere stores two versions of an object in a new root and cuts the power at each point. It gives what was wrong after each.
+// cutEverywhere stores two versions of an object in a new root and cuts the power at each point. It gives what was
+// wrong after each.
 func cutEverywhere(t *testing.T, names bool, ignore ...string) (cuts int, wrong []string) {
 	t.Helper()
 	d := power.Mount(t, power.Options{Every: true, Names: names, Ignore: ignore})
@@ -104,7 +105,8 @@ func cutEverywhere(t *testing.T, names bool, ignore ...string) (cuts int, wrong 
 	return len(images), wrong
 }
 
-// afterCut says what is wrong after a power cut that came when so many of the three steps were confirmed: the root, the first version, the second.
+// afterCut says what is wrong after a power cut that came when so many of the three steps were confirmed: the root, the
+// first version, the second.
 func afterCut(t *testing.T, image string, steps int) error {
 	t.Helper()
 	dir := filepath.Join(image, "above", "storage")

@@ -121,7 +121,8 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 	return OpenRoot(dir)
 }
 
-// makeRoot makes the directory and those above it that are missing. Their names are on disk afterwards: what is stored below them later is lost with them.
+// makeRoot makes the directory and those above it that are missing. Their names are on disk afterwards: what is stored
+// below them later is lost with them.
 func makeRoot(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {

@@ -262,8 +262,9 @@ func edit(name string, change func([]byte) ([]byte, error)) (err error) {
 	return rewrite(name, text)
 }
 
-// rewrite replaces a file whole or not at all, on the disk when it returns: a revoked token does not come back with a power cut. It keeps its owner, group and mode: a service that reads it goes on reading it when another user, such
-// as root, edits it. A new file has mode 0600; if root makes it, it belongs to whom its directory belongs.
+// rewrite replaces a file whole or not at all, on the disk when it returns: a revoked token does not come back with a
+// power cut. It keeps its owner, group and mode: a service that reads it goes on reading it when another user, such as
+// root, edits it. A new file has mode 0600; if root makes it, it belongs to whom its directory belongs.
 func rewrite(name string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // of mode 0600
 	if err != nil {

@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A power cut at any point leaves a token file as it was or as it is: a token that was added is there, one that was revoked does not come back.
-// The controls leave out one sync each.
+// A power cut at any point leaves a token file as it was or as it is: a token that was added is there, one that was
+// revoked does not come back. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutTokens(t, names); cuts < 4 || len(wrong) > 0 {

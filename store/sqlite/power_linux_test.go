@@ -16,7 +16,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A power cut at any point leaves a head file that is whole and not behind what was begun. The controls leave out one sync each.
+// A power cut at any point leaves a head file that is whole and not behind what was begun. The controls leave out one
+// sync each.
 func TestPowerCutOfHeadFile(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutHead(t, names); cuts < 5 || len(wrong) > 0 {

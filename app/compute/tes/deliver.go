@@ -142,7 +142,8 @@ func (a *Adapter) copyOne(ctx context.Context, zip *os.File, size int64, f *coll
 	return nil
 }
 
-// write writes a file and gives it its name. Both are on the disk afterwards, with the names of all directories above it.
+// write writes a file and gives it its name. Both are on the disk afterwards, with the names of all directories above
+// it.
 func write(root *os.Root, part, name string, from io.Reader, mode os.FileMode) error {
 	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

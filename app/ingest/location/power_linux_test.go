@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A power cut at any point leaves the identity of a location as it was or as it is, and one that was confirmed stays. The controls leave out one
-// sync each.
+// A power cut at any point leaves the identity of a location as it was or as it is, and one that was confirmed stays.
+// The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutIdentity(t, names); cuts < 4 || len(wrong) > 0 {

@@ -29,10 +29,11 @@ type Options struct {
 	Ignore []string
 	// Every makes an image after each sync.
 	Every bool
-	// Each and First bound the images of Every: of so many points, one has an image, beginning with this one. Each 0 is each point.
+	// Each and First bound the images of Every: of so many points, one has an image, beginning with this one. Each 0 is
+	// each point.
 	Each, First int
-	// Names brings names to the disk at once, as file systems with a journal may: contents still get there by fsync only. With Every, there is
-	// an image before each sync, rename and removal instead.
+	// Names brings names to the disk at once, as file systems with a journal may: contents still get there by fsync
+	// only. With Every, there is an image before each sync, rename and removal instead.
 	Names bool
 }
 
@@ -136,7 +137,8 @@ func Mount(t testing.TB, o Options) *Disk {
 	return d
 }
 
-// inMemory gives a directory for images, in memory where the system has a place for that: tests restart on them, and a real disk makes each sync wait.
+// inMemory gives a directory for images, in memory where the system has a place for that: tests restart on them, and a
+// real disk makes each sync wait.
 func inMemory(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "power")
 	if err != nil {

@@ -117,7 +117,8 @@ func (n *node) Open(_ context.Context, flags uint32) (fs.FileHandle, uint32, sys
 	return nil, opened(n.Path(nil)), 0
 }
 
-// opened gives the flags of an open file: each write arrives at once, but in what SQLite maps into the memory of several connections.
+// opened gives the flags of an open file: each write arrives at once, but in what SQLite maps into the memory of
+// several connections.
 func opened(name string) uint32 {
 	if strings.HasSuffix(name, "-shm") {
 		return 0
