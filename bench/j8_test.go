@@ -32,7 +32,7 @@ var j8 = func() *lc.Table {
 			lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "the stage failed"),
 		}
 		if i == 0 {
-			stages = append(stages, lc.OnQueue("Stage0", "accepted", arrows...).Bounded("nothing is done here"))
+			stages = append(stages, lc.OnQueue("Stage0", "accepted", arrows...))
 		} else {
 			stages = append(stages, lc.OnWork(lc.State(fmt.Sprint("Stage", i)), "under way", arrows...))
 		}
