@@ -437,6 +437,69 @@ func TestClockThatWasAhead(t *testing.T) {
 	})
 }
 
+// TestLeaseOfAClockThatWasAhead: a worker outside claims a job while the clock is ahead. When the clock is right again the worker keeps the job for
+// the time that it had left, at most an hour, and then another gets it. In the control the store keeps no time, and the worker has the job for as long
+// as the clock was ahead.
+func TestLeaseOfAClockThatWasAhead(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		off, lease   time.Duration
+		least, most  time.Duration // that it lasts from the correction on
+		withoutClock bool
+	}{
+		{"an hour", year, time.Hour, 59 * time.Minute, time.Hour, false},
+		{"ten minutes", year, 10 * time.Minute, 9 * time.Minute, 12 * time.Minute, false},
+		{"shorter than the engine's", year, time.Second, 0, 2 * time.Minute, false},
+		{"longer than any may be", year, 1000 * time.Hour, 59 * time.Minute, time.Hour, false},
+		{"half an hour ahead", 30 * time.Minute, 20 * time.Minute, 19 * time.Minute, 22 * time.Minute, false},
+		{"control", year, time.Hour, year, 2 * year, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := newTrial(t)
+				begin := tr.begin
+				if c.withoutClock {
+					begin = func() {
+						tr.line = &tap{Store: tr.store}
+						tr.e = start(t, tr.line, engine.Options{Name: "trial", Clock: tr.boot(), Sweep: time.Minute}, tr.work())
+					}
+				}
+				begin()
+				tr.end()
+				tr.set(c.off)
+				begin()
+				tr.e.stop()
+				j := tr.e.post(engine.Order{Group: "plain"})
+				ahead := tr.e.Clock().Now()
+				claim := job.Claim{Worker: "outside", From: []job.Place{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(c.lease)}
+				if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
+					t.Fatalf("got %v, %v", got, err)
+				}
+				tr.line.cut()
+				tr.set(0)
+				begin()
+				defer tr.end()
+				time.Sleep(time.Second)
+				synctest.Wait()
+				got, err := tr.store.Get(t.Context(), j.ID)
+				if left := got.Until.Sub(tr.now()) + time.Second; err != nil || got.Worker != "outside" || left < c.least || left > c.most {
+					t.Errorf("%q has it for %v, want from %v to %v; %v", got.Worker, left, c.least, c.most, err)
+				}
+				if lost, err := tr.e.Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}}, time.Hour); err != nil || len(lost) > 0 {
+					t.Errorf("its worker cannot renew: %v, %v", lost, err)
+				}
+				if c.withoutClock {
+					return
+				}
+				time.Sleep(2 * time.Hour)
+				if got := tr.e.get(j.ID); got.State != "Delivered" {
+					t.Errorf("after the lease it is %s, with %q", got.State, got.Worker)
+				}
+			})
+		})
+	}
+}
+
 // TestSuspendedClock: the time that a machine was suspended is added to the steady time, noise is not.
 func TestSuspendedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -92,18 +92,24 @@ func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
 	return err
 }
 
-// returnLease ends the time of a claim that runs for longer than any does.
+// returnLease sets a lease of the future anew: it has the time that it had left when the clock that was ahead was last noted, but at least one
+// lease of the engine, because its worker may still be at work, and at most as much as any has.
 func (e *Engine) returnLease(ctx context.Context, j *job.Job, now time.Time) error {
-	if !j.Claimed() || !j.Until.After(now.Add(max(mostLease, e.options.Lease))) {
+	most := max(mostLease, e.options.Lease)
+	if !j.Claimed() || !j.Changed.After(now) && !j.Until.After(now.Add(most)) {
 		return nil
 	}
-	return e.renewFor(ctx, j, now)
+	return e.renewUntil(ctx, j, now.Add(min(max(j.Until.Sub(e.latest), e.options.Lease), most)))
 }
 
 // renewFor gives the worker of a claim one lease from now on.
 func (e *Engine) renewFor(ctx context.Context, j *job.Job, now time.Time) error {
+	return e.renewUntil(ctx, j, now.Add(e.options.Lease))
+}
+
+func (e *Engine) renewUntil(ctx context.Context, j *job.Job, until time.Time) error {
 	_, err := e.store.Renew(ctx, job.Renewal{
-		Worker: j.Worker, Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: now.Add(e.options.Lease),
+		Worker: j.Worker, Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: until,
 	})
 	return err
 }
