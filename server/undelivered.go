@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
@@ -18,10 +19,12 @@ func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, err
 	if IsUser(ctx) {
 		return nil, nil
 	}
-	all, err := s.store.Outbox(ctx, job.OutboxCall{Job: id})
+	// A list is read; any other call of the outbox is a write, which a full disk refuses.
+	all, err := s.store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Job: id, Limit: 1000}})
 	if err != nil {
 		return nil, err
 	}
+	slices.Reverse(all) // the oldest first
 	var late []job.Message
 	for _, m := range all {
 		if m.Settled == job.GivenUp || m.Settled == job.Pending && m.Error != "" {
