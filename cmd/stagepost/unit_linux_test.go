@@ -27,6 +27,8 @@ func TestTokensOfAService(t *testing.T) {
 			t.Errorf("with the token %q: status %d, want %d", token, got, want)
 		}
 	}
+	write(t, s.file+".secret", secret+"\n")
+	s.documented("stagepost list ")
 	second := s.token() // root adds one while the server runs, which reads the file again within a second
 	s.victim.kill(t)
 	s.begin()
@@ -113,27 +115,38 @@ func reachable(dir string) bool {
 	return true
 }
 
-// token makes a token by the command of the documentation.
-func (s *service) token() string {
+// secretFile is where the documentation keeps the token.
+const secretFile = "/root/stagepost.token"
+
+// documented runs the line of the documentation that begins with some words, as root, with the paths of the test.
+func (s *service) documented(begin string) string {
 	s.t.Helper()
 	text, err := os.ReadFile("../../docs/operating.md")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		args, ok := strings.CutPrefix(strings.TrimSpace(line), "stagepost token new ")
-		if args, _, _ = strings.Cut(args, " >"); !ok || !strings.HasSuffix(args, stateDirectory+"/tokens") {
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, begin) || !strings.Contains(line, stateDirectory) {
 			continue
 		}
-		args = strings.ReplaceAll(args, stateDirectory, s.data)
-		out, err := exec.Command(s.path, append([]string{"token", "new"}, strings.Fields(args)...)...).Output()
+		line, _, _ = strings.Cut(line, " > ")
+		line = strings.NewReplacer(stateDirectory, s.data, secretFile, s.file+".secret").Replace(line)
+		cmd := exec.Command(s.path, strings.Fields(line)[1:]...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
 		if err != nil {
-			s.t.Fatal(err)
+			s.t.Fatalf("%s: %v", line, err)
 		}
 		return strings.TrimSpace(string(out))
 	}
-	s.t.Fatal("docs/operating.md has no command that makes the token of the service")
+	s.t.Fatalf("docs/operating.md has no line that begins with %q", begin)
 	return ""
+}
+
+// token makes a token by the command of the documentation.
+func (s *service) token() string {
+	s.t.Helper()
+	return s.documented("stagepost token new ")
 }
 
 // command gives the command of the unit, with its environment and nothing else.
