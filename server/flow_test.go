@@ -191,15 +191,15 @@ func TestHostileSignals(t *testing.T) {
 	j := w.submit(client.FlowOrder{File: waits})
 	w.until(j.ID, waiting)
 	for body, status := range map[string]int{
-		`{"name":"other","value":{"a":[1]}}`: 200, // the control
-		`{"name":"none"}`:                    200,
-		``:                                   415,
-		`{}`:                                 400,
-		`{"name":""}`:                        400,
-		`{"name":"a\nb"}`:                    400,
-		`{"name":1}`:                         400,
-		`{"name":"a","value":}`:              400,
-		`{"name":"a","actor":"x\u0007"}`:     400,
+		`{"name":"other","early":true,"value":{"a":[1]}}`: 200, // the control
+		`{"name":"none","early":true}`:                    200,
+		``:                                                415,
+		`{}`:                                              400,
+		`{"name":""}`:                                     400,
+		`{"name":"a\nb"}`:                                 400,
+		`{"name":1}`:                                      400,
+		`{"name":"a","value":}`:                           400,
+		`{"name":"a","actor":"x\u0007"}`:                  400,
 		`{"name":"` + strings.Repeat("n", 201) + `"}`:                                 400,
 		`{"name":"a","value":"` + strings.Repeat("v", 1<<20) + `"}`:                   413,
 		`{"name":"a","value":"` + strings.Repeat("v", 5<<20) + `"}`:                   413,
