@@ -1,6 +1,9 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // Role is who may use a route. With tokens it is checked, in admit; without, whoever reaches the server may do everything.
 type Role string
@@ -27,14 +30,42 @@ type Route struct {
 	upload bool // the handler bounds the body by itself
 }
 
-// Routes lists the whole API.
+// The methods of most routes, as short as a table needs them.
+const (
+	get  = http.MethodGet
+	post = http.MethodPost
+	del  = http.MethodDelete
+)
+
+// Routes lists the whole API, area by area.
 func Routes() []Route {
-	const get, post, put, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
+	return slices.Concat(
+		serverRoutes(),
+		jobRoutes(),
+		controlRoutes(),
+		overviewRoutes(),
+		ingestRoutes(),
+		hookRoutes(),
+		flowRoutes(),
+		computeRoutes(),
+		tesRoutes(),
+		workerRoutes(),
+		adminRoutes(),
+	)
+}
+
+// serverRoutes are for the server itself.
+func serverRoutes() []Route {
 	return []Route{
 		{get, "/{$}", Anyone, "A short index of the API.", (*Server).index, false},
 		{get, "/healthz", Anyone, "Whether the store answers and the engine works.", (*Server).health, false},
 		{get, "/metrics", Operator, "What Prometheus reads: jobs, stages, claims, outbox, commits, requests.", (*Server).metrics, false},
+	}
+}
 
+// jobRoutes are for jobs of all kinds.
+func jobRoutes() []Route {
+	return []Route{
 		{get, "/api/jobs", Own, "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", (*Server).jobs, false},
 		{get, "/api/jobs/{id}", Person, "One job: the record, its progress, the legal events of operator and owner, links.", (*Server).job, false},
 		{get, "/api/jobs/{id}/history", Person, "The entries of its history after number `after`, oldest first.", (*Server).history, false},
@@ -46,10 +77,15 @@ func Routes() []Route {
 		{get, "/api/jobs/{id}/events", Person, "Its changes as they happen, and those of its jobs' counts (server-sent events).", (*Server).events, false},
 		{post, "/api/jobs/{id}/events/{event}", Person, "Causes an event: note, version, confirm, actor, as (operator or owner).", (*Server).act, false},
 		{post, "/api/jobs/{id}/{event}", Person, "The same, shorter: /hold, /release, /retry, /cancel, /stop, /delete, ...", (*Server).act, false},
-		{put, "/api/jobs/{id}/priority", Operator, "Moves it in its queue: priority, version, actor, note.", (*Server).priority, false},
+		{http.MethodPut, "/api/jobs/{id}/priority", Operator, "Moves it in its queue: priority, version, actor, note.", (*Server).priority, false},
+	}
+}
 
+// controlRoutes are for holds, locks and bulks.
+func controlRoutes() []Route {
+	return []Route{
 		{get, "/api/holds", Operator, "All holds.", (*Server).holds, false},
-		{put, "/api/holds", Operator, "Keeps the jobs of a scope from being worked on: kind, state, group, owner, tag, job or everything; who, why, until.", (*Server).hold, false},
+		{http.MethodPut, "/api/holds", Operator, "Keeps the jobs of a scope from being worked on: kind, state, group, owner, tag, job or everything; who, why, until.", (*Server).hold, false},
 		{del, "/api/holds", Operator, "Ends the hold of a scope: kind, state, group, owner, tag, job, or everything=true; who, why.", (*Server).release, false},
 		{get, "/api/locks", Operator, "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", (*Server).locks, false},
 		{del, "/api/locks", Operator, "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards is refused.", (*Server).breakLock, false},
@@ -57,7 +93,12 @@ func Routes() []Route {
 
 		{post, "/api/bulk", Operator, "Does one thing to all jobs that match: filters, event, note, expect (their number), confirm, priority; with dry=true only tells what it would meet.", (*Server).startBulk, false},
 		{get, "/api/bulk/{id}", Operator, "What a bulk did: done, refused and why, changed meanwhile.", (*Server).bulkResult, false},
+	}
+}
 
+// overviewRoutes are for what operators look at, and the lifecycles.
+func overviewRoutes() []Route {
+	return []Route{
 		{get, "/api/queue", Operator, "How many jobs and bytes there are by collection and state, with totals: kind, group, open.", (*Server).queue, false},
 		{get, "/api/queue/batches", Operator, "Batches by age with their jobs by outcome, the oldest first: group, all (those that ended well, too), after, limit.", (*Server).queueBatches, false},
 		{get, "/api/queue/holds", Operator, "What is held: holds with the number of open jobs they concern, and jobs that were put aside.", (*Server).queueHolds, false},
@@ -72,7 +113,12 @@ func Routes() []Route {
 
 		{get, "/api/lifecycles", Anyone, "The lifecycles that this server knows.", (*Server).lifecycles, false},
 		{get, "/api/lifecycles/{name}", Anyone, "One lifecycle as JSON; with .svg, .mmd or .dot behind the name as a drawing.", (*Server).lifecycle, false},
+	}
+}
 
+// ingestRoutes are for ingest, packages of what is stored, profiles and the outbox.
+func ingestRoutes() []Route {
+	return []Route{
 		{post, "/api/ingest/submissions", Own, "Hands in a payload: multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.", (*Server).submit, true},
 		{get, "/api/ingest/batches/{id}/report", Person, "The report about a batch: format=json, text, html, csv-completed or csv-failed, else what Accept asks for.", (*Server).report, false},
 		{get, "/batches/{id}", Person, "A page for the depositor of a batch: how it stands, what failed and why; refresh=off keeps it still.", (*Server).batchPage, false},
@@ -91,19 +137,34 @@ func Routes() []Route {
 		{post, "/api/ingest/profiles/reload", Operator, "Reads the profile directory again: actor, note. A broken one changes nothing.", (*Server).reloadProfiles, false},
 		{get, "/api/outbox", Operator, "Messages that leave or have left, without what they say, newest first: job, topic, status, before, limit.", (*Server).outbox, false},
 		{post, "/api/outbox/replay", Operator, "Delivers messages again, all or none: keys, note, actor.", (*Server).replay, false},
+	}
+}
 
+// hookRoutes are for notifications.
+func hookRoutes() []Route {
+	return []Route{
 		{get, "/api/hooks", Operator, "A page of notifications, the newest first: job, status (pending, delivered, given-up), before, limit.", (*Server).hooks, false},
 		{get, "/api/hooks/{key...}", Operator, "One notification with its payload and its last tries.", (*Server).oneHook, false},
 		{post, "/api/hooks/replay", Operator, "Sends notifications again: keys, or failed and since; note (why) is required; actor.", (*Server).replayHooks, false},
 		{post, "/api/hooks/ping", Operator, "Sends a notification of type ping to the webhooks of a profile: profile, hook, note, actor.", (*Server).pingHooks, false},
+	}
+}
 
+// flowRoutes are for flows.
+func flowRoutes() []Route {
+	return []Route{
 		{post, "/api/flows", Own, "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", (*Server).submitFlow, true},
 		{get, "/api/flows/{id}", Person, "A flow with its outline and the states, times, attempts and failures of its tasks; values=true adds what they gave, large values cut.", (*Server).showFlow, false},
 		{post, "/api/flows/{id}/mark-reverted", Person, "Says that a person has rolled back a task of a flow in FAILURE by hand: task, note, actor. The rest is rolled back when the flow is run again or cancelled.", (*Server).markReverted, false},
 		{post, "/api/flows/{id}/signal", Person, "Sends a signal to a flow: name, value, note, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", (*Server).signalFlow, false},
 		{get, "/api/flows/{id}/{name}", Person, "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; without an ending what Accept asks for. version has no meaning but to make the address a new one.", (*Server).drawFlow, false},
 		{get, "/flows/{id}", Person, "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.", (*Server).flowPage, false},
+	}
+}
 
+// computeRoutes are for compute jobs and the agents that run them.
+func computeRoutes() []Route {
+	return []Route{
 		{post, "/api/compute/jobs", Own, "Runs files: multipart/form-data with the part `order` (JSON) first and the files behind it, or JSON alone: service, command or a file run.sh, name, env, limits, labels, inputs, priority, key, uploads (ids), files (inline), owner, note, actor.", (*Server).submitCompute, true},
 		{get, "/api/compute/jobs", Own, "A page of compute jobs, the newest first: service, state, outcome, cause, label (each may be repeated), number (there is one at most), owner, name, ended, after, limit.", (*Server).listCompute, false},
 		{get, "/api/compute/jobs/{id}", Person, "One compute job: order, place in the queue, agent, attempts, ending, limits, times, links.", (*Server).showCompute, false},
@@ -132,7 +193,12 @@ func Routes() []Route {
 		{del, "/api/compute/uploads/{upload}", Own, "Ends an upload.", (*Server).resumable, true},
 
 		{get, "/api/compute/tunnel", Worker, "Upgrades to a connection through which the server reaches an agent that nobody can dial: agent.", (*Server).tunnelCompute, false},
+	}
+}
 
+// tesRoutes are for tasks of GA4GH TES.
+func tesRoutes() []Route {
+	return []Route{
 		{get, "/ga4gh/tes/v1/service-info", Shared, "What this service is (GA4GH TES 1.1).", (*Server).tesInfo, false},
 		{get, "/ga4gh/tes/v1/tasks", Own, "A page of tasks (GA4GH TES 1.1), the newest first: name_prefix, state, tag_key and tag_value (each may be repeated), page_size, page_token, view.", (*Server).tesTasks, false},
 		{post, "/ga4gh/tes/v1/tasks", Own, "Makes a task, which is a compute job (GA4GH TES 1.1). Inputs behind URLs are fetched when the job exists.", (*Server).tesCreateTask, false},
@@ -143,11 +209,21 @@ func Routes() []Route {
 		{post, "/v1/tasks", Own, "As /ga4gh/tes/v1/tasks, for clients that leave the beginning away.", (*Server).tesCreateTask, false},
 		{get, "/v1/tasks/{task}", Own, "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", (*Server).tesTask, false},
 		{post, "/v1/tasks/{task}", Own, "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", (*Server).tesAct, false},
+	}
+}
 
+// workerRoutes are for workers outside.
+func workerRoutes() []Route {
+	return []Route{
 		{post, "/api/worker/claim", Worker, "Takes up to n jobs for a worker: worker (with tokens its owner), from (kind and state, which the token names), n, lease and wait in seconds. States that the server works on itself are refused.", (*Server).claim, false},
 		{post, "/api/worker/renew", Worker, "Prolongs leases and gives those that are over.", (*Server).renew, false},
 		{post, "/api/worker/report", Worker, "Says how the work on jobs went; each report stands or falls alone.", (*Server).reports, false},
+	}
+}
 
+// adminRoutes are for who looks after the data.
+func adminRoutes() []Route {
+	return []Route{
 		{post, "/api/admin/verify", Admin, "Checks histories against records: chains of hashes, replay.", (*Server).verify, false},
 		{post, "/api/admin/fsck", Admin, "Checks what the store derives from the records; with repair it is made anew: repair, note, actor.", (*Server).fsck, false},
 		{get, "/api/admin/clock", Admin, "Whether the server trusts the clock of its machine; in doubt nothing is removed by its age.", (*Server).clock, false},

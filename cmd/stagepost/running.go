@@ -206,32 +206,37 @@ func (r *running) assemble(s *settings) (err error) {
 	for _, a := range r.apps {
 		a.Bind(r.Engine)
 	}
-	o := server.Options{
-		Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs, Lives: lives(), Storage: r.space, Alive: r.healthy, Version: version, Log: r.log,
-		Hosts: s.hosts(), MaxUpload: s.UploadBytes, Watchers: s.Watchers, Metrics: r.metrics, MetricsElsewhere: s.MetricsListen != "",
-		ReasonsRequired: s.reasonsRequired(),
-	}
+	o := server.Options{Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs}
 	if i, ok := ingest.(submissions); ok {
 		o.Locks, o.Sight = lockList(i), i.app
 		o.Profiles, o.Hooks, o.Access = i.app, i.app, packages
 	}
-	if err := r.serveCompute(s, &o); err != nil {
+	return r.openServer(s, &o, files)
+}
+
+// openServer makes the server. It adds to its options the settings, compute jobs, and who looks after the data.
+func (r *running) openServer(s *settings, o *server.Options, files *sqlite.Store) error {
+	o.Lives, o.Storage, o.Alive, o.Version, o.Log = lives(), r.space, r.healthy, version, r.log
+	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
+	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.reasonsRequired()
+	if err := r.serveCompute(s, o); err != nil {
 		return err
 	}
 	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
+	i, stores := o.Ingest.(submissions)
 	if files != nil {
 		k := &keeper{store: files, lives: lifeOf, dir: r.Data, settings: s}
 		if err := r.openBackups(s, k); err != nil {
 			return err
 		}
-		if i, ok := ingest.(submissions); ok {
+		if stores {
 			k.compare = i.app.Compare
 		}
 		o.Keeper, o.Warn = k, func() []string { return r.backups.warnings(time.Now()) }
 	}
-	if i, ok := ingest.(submissions); ok {
+	if stores {
 		others := o.Warn
 		o.Warn = func() []string {
 			all := i.fixityWarnings()
@@ -242,7 +247,7 @@ func (r *running) assemble(s *settings) (err error) {
 		}
 		r.fixity = i.fixityMetrics(s.FixityEvery)
 	}
-	r.server = server.New(o)
+	r.server = server.New(*o)
 	r.bindMetrics(files)
 	r.http = server.HTTP(r.server, r.log)
 	return nil
