@@ -275,6 +275,33 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
+// A log that ends anywhere in the making of the database leaves a database that has no head file yet. It is noticed that there is one.
+func TestLogOfNewDatabaseIsCut(t *testing.T) {
+	const header, frame = 32, 24 + 4096 // https://sqlite.org/fileformat.html, section 4.1
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{})
+	made, err := os.Stat(filepath.Join(dir, database+"-wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "tst_1")
+	killed := snapshot(t, dir)
+	closeStore(t, s)
+	clean(t, openStore(t, snapshot(t, killed), Options{})) // the control
+	for size := int64(header); size <= made.Size(); size += frame {
+		dir := snapshot(t, killed)
+		if err := os.Truncate(filepath.Join(dir, database+"-wal"), size); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := Open(dir, Options{}); err == nil {
+			t.Errorf("opened with a log of %d frames", (size-header)/frame)
+			closeStore(t, s)
+		} else {
+			wantKind(t, "open", err, job.Internal)
+		}
+	}
+}
+
 // flip turns one bit of a file over, and gives its place.
 func flip(t *testing.T, file string, random *rand.Rand) int {
 	t.Helper()

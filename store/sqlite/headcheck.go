@@ -88,9 +88,8 @@ func (s *Store) compareHead(db *head) (file head, slot int, missing string, err 
 	case db.series != file.series:
 		return file, slot, fmt.Sprintf("it is the copy of another time or place: %s belongs to another database, whose newest commit is %d of %s;"+
 			" this one ends with commit %d%s", name, file.seq, stamp(file.at), db.seq, madeAt(db)), nil
-	case db.copied:
-		return file, slot, "", nil
 	}
+	// Also where the database says that it has no head file: it does so until its first commit, to which a damaged log can bring it back.
 	missing, err = lacks(s.records.c, db, &file)
 	return file, slot, missing, err
 }
