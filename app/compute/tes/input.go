@@ -146,6 +146,9 @@ func (a *Adapter) Fetch(ctx context.Context, f compute.RemoteFile, to compute.Ar
 	}
 	_, err := a.client.Download(ctx, f.URL, to.Root, to.Name, want)
 	if full != nil {
+		if err == nil { // the last piece was here before the download saw that it was stopped
+			return errors.Join(full, to.Root.Remove(to.Name))
+		}
 		return full
 	}
 	return err
