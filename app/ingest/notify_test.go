@@ -211,7 +211,8 @@ func TestCallbackIsReplayed(t *testing.T) {
 func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	in := &told{statuses: []int{404}}
 	w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, true)))
-	id := w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID
+	batch := w.submit(Submission{Filename: "f.txt"}, "text").ID
+	id := w.children(batch, 1)[0].ID
 	w.awaitCallback(id, nil, triedTimes(1))
 	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "404 Not Found") })
 	x, err := w.e.Why(t.Context(), id, time.Time{})
@@ -225,6 +226,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 		t.Fatalf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
 	}
 	in.answers(200)
+	w.end(batch) // while it reports, its jobs stay as they are
 	if err := w.do(id, Retry); err != nil {
 		t.Fatal(err)
 	}
