@@ -197,7 +197,7 @@ func TestComputeOnly(t *testing.T) {
 	mine := c.order(client.ComputeOrder{})
 	c.finish(mine.ID, compute.Ending{}, "x", "y")
 	n := 0
-	for _, r := range server.Routes() {
+	for _, r := range c.server.All() {
 		if !strings.HasPrefix(r.Pattern, "/api/compute/jobs/{id}") {
 			continue
 		}

@@ -231,9 +231,8 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, d download) e
 	h.Set("ETag", d.etag)
 	ranged(r)
 	err := s.serveContent(w, r, d.name, d.modified, d.content)
-	var status protocol
 	switch {
-	case errors.As(err, &status) && status.status == http.StatusPreconditionFailed:
+	case err != nil && problemOf(err).Status == http.StatusPreconditionFailed:
 		return refuse(http.StatusPreconditionFailed, job.Conflict, "the file is another one than the request is for")
 	case job.KindOf(err) == job.Conflict:
 		return job.Errorf(job.Internal, "files", d.id, "%.100q cannot be read: %w", d.name, err)
@@ -339,7 +338,7 @@ func (s *Server) partialCompute(w http.ResponseWriter, r *http.Request) error {
 	h["Content-Security-Policy"] = []string{filePolicy}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
-	out := &answering{ResponseWriter: w, pace: pace{control: control, start: time.Now()}}
+	out := Paced(w)
 	if _, err := io.Copy(out, body); err != nil {
 		if r.Context().Err() == nil && !errors.Is(err, context.Canceled) {
 			s.Log.Warn("a partial result broke off", "job", j.ID, "error", err)

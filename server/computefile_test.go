@@ -226,7 +226,7 @@ func TestComputeOwners(t *testing.T) {
 	if made := send("root", `{"service":"wide","command":["true"],"owner":"bea"}`, http.StatusCreated); made.Owner != "bea" {
 		t.Errorf("an operator made a job of %s", made.Owner)
 	}
-	for _, r := range server.Routes() {
+	for _, r := range c.server.All() {
 		if !strings.HasPrefix(r.Pattern, "/api/compute/jobs/{id}") {
 			continue
 		}

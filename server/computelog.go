@@ -46,7 +46,7 @@ func (s *Server) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := l.place(stream, offset, r.Header.Get("Last-Event-ID")); err != nil {
 		return err
 	}
-	leave, err := s.watch(r)
+	leave, err := s.EnterStream(r)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (l *outputs) run(ctx context.Context) error {
 	for open := len(l.streams); open > 0; {
 		var err error
 		select {
-		case <-l.server.hub.done:
+		case <-l.server.Closing():
 			return nil
 		case p := <-pieces:
 			err = l.put(&at, &p)
@@ -222,7 +222,7 @@ func (l *outputs) write(b []byte) error {
 
 // read reads one stream from a byte on: what there is, or with follow all that comes until the job has ended.
 func (l *outputs) read(ctx context.Context, stream string, offset int64, opened io.ReadCloser, to chan<- output) error {
-	changed, stop := l.server.hub.watch(l.id)
+	changed, stop := l.server.WatchJob(l.id)
 	defer stop()
 	for {
 		j, err := l.server.store.Get(ctx, l.id)

@@ -49,13 +49,11 @@ func (s *Server) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	var form *multipart.Reader
 	switch {
 	case err == nil && media == "multipart/form-data":
-		body, end := s.uploads.begin(r.Body, http.NewResponseController(w))
-		defer end()
-		if body, err = s.admitUpload(body, r.ContentLength); err != nil {
-			return err
+		end, refused := s.Upload(w, r)
+		if refused != nil {
+			return refused
 		}
-		r.Body = http.MaxBytesReader(w, body, s.MaxUpload)
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // bounded by the pace of the reader
+		defer end()
 		if form, err = r.MultipartReader(); err != nil {
 			return job.Errorf(job.Invalid, "compute", "", "the form: %w", err)
 		}

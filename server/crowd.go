@@ -44,8 +44,8 @@ func (c *crowd) leave(owner string) {
 	}
 }
 
-// watch counts one more event stream. The caller calls leave once, unless there is an error.
-func (s *Server) watch(r *http.Request) (leave func(), err error) {
+// EnterStream counts one more event stream. The caller calls leave once, unless there is an error.
+func (s *Server) EnterStream(r *http.Request) (leave func(), err error) {
 	own, err := s.streams.enter(r)
 	if err != nil {
 		return nil, err

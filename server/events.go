@@ -40,12 +40,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	if _, err := s.store.Get(r.Context(), id(r)); err != nil {
 		return err
 	}
-	leave, err := s.watch(r)
+	leave, err := s.EnterStream(r)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	changed, stop := s.hub.watch(id(r))
+	changed, stop := s.WatchJob(id(r))
 	defer stop()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")

@@ -15,7 +15,8 @@ const longestLook = 30 * time.Second
 // looks lets those who look at one flow at the same time share what is read: a page with pictures reads a flow three times, and everybody who follows it does so at every change.
 // Nobody is given what was read before they asked.
 type looks struct {
-	ctx  context.Context // ends with the server
+	ctx  context.Context // ends when it is closed
+	stop context.CancelFunc
 	busy sync.WaitGroup
 	mu   sync.Mutex           // guards the rest, and next of the looks
 	now  map[job.ID]*flowLook // under way
@@ -30,10 +31,14 @@ type flowLook struct {
 	next *flowLook // of those who came after this one had begun; nil: nobody
 }
 
-func newLooks(ctx context.Context) *looks { return &looks{ctx: ctx, now: map[job.ID]*flowLook{}} }
+func newLooks() *looks {
+	ctx, stop := context.WithCancel(context.Background())
+	return &looks{ctx: ctx, stop: stop, now: map[job.ID]*flowLook{}}
+}
 
-// close waits until nothing is read any more. It is called when ctx has ended.
+// close ends what is being read and waits until nothing is read any more.
 func (l *looks) close() {
+	l.stop()
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()

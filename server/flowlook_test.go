@@ -13,8 +13,7 @@ import (
 // given up stops nobody; one that comes later reads anew.
 func TestLooksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		l, reads, may := newLooks(ctx), 0, make(chan bool)
+		l, reads, may := newLooks(), 0, make(chan bool)
 		read := func(context.Context) (*durable.View, error) {
 			reads++
 			n := reads
@@ -53,7 +52,6 @@ func TestLooksAreShared(t *testing.T) {
 		if n := <-got; n != 3 || reads != 3 || len(l.now) != 0 {
 			t.Errorf("was given reading %d of %d, %d under way", n, reads, len(l.now))
 		}
-		stop()
 		l.close()
 		if ask(t.Context()); <-got != -1 {
 			t.Error("a server that has stopped reads on")
@@ -63,7 +61,8 @@ func TestLooksAreShared(t *testing.T) {
 
 // TestLookPanics: a defect in reading a flow is an error of those who asked.
 func TestLookPanics(t *testing.T) {
-	l := newLooks(t.Context())
+	l := newLooks()
+	defer l.close()
 	_, err := l.at(t.Context(), "flw_1", func(context.Context) (*durable.View, error) { panic("oh") })
 	if job.KindOf(err) != job.Internal {
 		t.Errorf("got %v", err)

@@ -16,8 +16,13 @@ import (
 // flowPolicy is that of a page that follows a flow: it has pictures and a script, both of ours.
 const flowPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+var flowTemplates = pageTemplates
+
 // flowRefresh is the pause, in seconds, after which a page of a flow asks again where scripts are off.
 const flowRefresh = 5
+
+// mostFlowRows is the number of tasks that the table of a page shows.
+const mostFlowRows = 500
 
 // flowView is what the page about a flow shows.
 type flowView struct {
@@ -50,7 +55,7 @@ func (s *Server) flowPage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return s.failFlowPage(w, r, err)
 	}
-	return replyPageUnder(w, http.StatusOK, "flow.html", &v, flowPolicy)
+	return replyPageUnder(w, http.StatusOK, flowTemplates, "flow.html", &v, flowPolicy)
 }
 
 func (s *Server) flowView(r *http.Request, follow bool) (flowView, error) {
@@ -76,9 +81,9 @@ func (s *Server) flowView(r *http.Request, follow bool) (flowView, error) {
 		}
 		v.Rows = append(v.Rows, flowRow{v.Atoms[i], took(&v.Atoms[i], now)})
 	}
-	if len(v.Rows) > mostRows {
+	if len(v.Rows) > mostFlowRows {
 		slices.SortStableFunc(v.Rows, func(a, b flowRow) int { return urgency(&a.FlowAtom) - urgency(&b.FlowAtom) })
-		v.Rows = v.Rows[:mostRows]
+		v.Rows = v.Rows[:mostFlowRows]
 	}
 	return v, nil
 }
@@ -134,7 +139,7 @@ func (v *flowView) Class() string {
 func (s *Server) failFlowPage(w http.ResponseWriter, r *http.Request, err error) error {
 	p := problemOf(err)
 	if p.Kind == job.NotFound && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		return replyPage(w, p.Status, "error.html", struct{ Says string }{"There is no flow with this number."})
+		return replyPage(w, p.Status, flowTemplates, "error.html", struct{ Says string }{"There is no flow with this number."})
 	}
 	return s.failPage(w, r, err)
 }

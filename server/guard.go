@@ -56,7 +56,7 @@ func (s *Server) recover(w *tracked, r *http.Request) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	s.Log.Error("panic", "method", r.Method, "path", loggedPath(r), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	s.Log.Error("panic", "method", r.Method, "path", s.loggedPath(r), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	if w.begun {
 		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
 	}

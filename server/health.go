@@ -17,15 +17,14 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	for _, k := range s.Engine.Kinds() {
 		h.Kinds = append(h.Kinds, string(k))
 	}
-	h.Warnings = append(s.warnings(), s.clockWarnings()...)
+	h.Warnings = s.clockWarnings()
 	if s.Warn != nil {
 		h.Warnings = append(h.Warnings, s.Warn()...)
 	}
-	if s.Compute != nil {
-		h.Sandbox = s.sandboxed()
-	}
-	if h.Sandbox == "none" {
-		h.Warnings = append(h.Warnings, "users' scripts run here without a sandbox: they may do what this server may (stagepost agent doctor tells what is missing)")
+	for _, p := range s.parts {
+		if p.Health != nil {
+			p.Health(&h)
+		}
 	}
 	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
 		h.Warnings = append(h.Warnings, "the file of tokens cannot be read or has mistakes: no token is accepted (stagepost token list FILE shows the reason)")
@@ -46,24 +45,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, h)
 }
 
-// sandboxed names what confines the scripts that the server runs itself; "" if it runs none.
-func (s *Server) sandboxed() string {
-	for _, a := range s.Compute.Agents() {
-		if a.Name == localAgent {
-			return a.Sandbox
-		}
-	}
-	return ""
-}
-
-// localAgent is the agent that a server has in itself (package site).
-const localAgent = "local"
-
 // index is a page for those who open the server's address.
 func (s *Server) index(w http.ResponseWriter, _ *http.Request) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Stagepost %s: the HTTP API\n\n", s.Version)
-	for _, r := range Routes() {
+	for _, r := range s.all {
 		fmt.Fprintf(&b, "%-6s %s\n       %s (%s)\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Doc, r.Who)
 	}
 	b.WriteString("\nThe command line is easier: stagepost list, stagepost show ID, stagepost why ID.\n")

@@ -32,6 +32,12 @@ func (h *hub) close() {
 	}
 }
 
+// WatchJob gives a channel that a change of the job fills. The caller calls stop once.
+func (s *Server) WatchJob(id job.ID) (changed <-chan struct{}, stop func()) { return s.hub.watch(id) }
+
+// Closing is closed when the server closes: streams end then.
+func (s *Server) Closing() <-chan struct{} { return s.hub.done }
+
 // hear is called by the store and must not block.
 func (h *hub) hear(hints []job.Hint) {
 	if h.busy.Load() == 0 {

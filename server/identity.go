@@ -87,7 +87,7 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 		return nil, refuse(http.StatusBadRequest, job.Invalid, "%w", err)
 	}
 	if errors.Is(err, token.ErrFault) {
-		w.Header().Set("Retry-After", retryAfter)
+		w.Header().Set("Retry-After", "5")
 		return nil, job.Errorf(job.Unavailable, "token", "", "%w", err)
 	}
 	if err != nil {

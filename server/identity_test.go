@@ -1,13 +1,10 @@
 package server_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -17,64 +14,6 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/token"
 )
-
-// guarded is a server that wants tokens.
-type guarded struct {
-	*world
-	file   string
-	tokens map[token.Role]string // by role; the user is ann
-	bob    string                // another user
-}
-
-// guard starts one; more may add tokens before.
-func guard(t *testing.T, more ...func(g *guarded)) *guarded {
-	t.Helper()
-	return guardWith(t, func(*server.Options) {}, more...)
-}
-
-func guardWith(t *testing.T, change func(*server.Options), more ...func(g *guarded)) *guarded {
-	t.Helper()
-	g := &guarded{file: filepath.Join(t.TempDir(), "tokens"), tokens: map[token.Role]string{}}
-	for _, role := range token.Roles() {
-		owner := string(role)
-		if role == token.User {
-			owner = "ann"
-		}
-		g.tokens[role] = g.add(t, owner, role, time.Time{})
-	}
-	g.bob = g.add(t, "bob", token.User, time.Time{})
-	for _, add := range more {
-		add(g)
-	}
-	tokens, err := token.Open(g.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.world = open(t, func(o *server.Options) { o.Tokens = tokens; change(o) }, nil)
-	return g
-}
-
-func (g *guarded) add(t *testing.T, owner string, role token.Role, expires time.Time) string {
-	t.Helper()
-	s, err := token.New(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := token.Add(g.file, token.Entry{Hash: s.Hash(), Role: role, Owner: owner, Expires: expires}); err != nil {
-		t.Fatal(err)
-	}
-	return s.Reveal()
-}
-
-// with is a request with a token; "" is none.
-func (g *guarded) with(secret, method, path, body string) *http.Request {
-	g.t.Helper()
-	r := g.request(method, path, body)
-	if secret != "" {
-		r.Header.Set("Authorization", "Bearer "+secret)
-	}
-	return r
-}
 
 // allowed says by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for everybody without a token. The
 // longest path that fits counts; a method goes before none.
@@ -94,117 +33,14 @@ var allowed = map[string]string{
 	"/api/worker/": "wa", "/api/admin/": "a",
 }
 
-func allowedFor(r *server.Route) (roles string, ok bool) {
-	best := -1
-	for path, who := range allowed {
-		method, rest, with := strings.Cut(path, " ")
-		if with && method != r.Method {
-			continue
-		}
-		if !with {
-			rest = path
-		}
-		if strings.HasPrefix(r.Pattern, rest) && len(path) > best {
-			best, roles, ok = len(path), who, true
-		}
-	}
-	return roles, ok
-}
-
-// TestRolesAndRoutes asks every route in every role, without a token, and with ones that are malformed, expired and revoked.
 func TestRolesAndRoutes(t *testing.T) {
 	g := guard(t)
-	g.server.Close() // event streams end at once
-	mine := g.post(engine.Order{Owner: "ann"}).ID
-	letters := map[token.Role]string{token.User: "u", token.Operator: "o", token.Worker: "w", token.Admin: "a"}
-	refused := map[string]string{
-		"none": "", "malformed": "stp_x", "unknown": g.other(), "expired": g.add(t, "ann", token.Admin, time.Now().Add(-time.Hour)),
-	}
-	for _, r := range server.Routes() {
-		roles, ok := allowedFor(&r)
-		if !ok {
-			t.Errorf("%s %s: the table does not say who may", r.Method, r.Pattern)
-			continue
-		}
-		path := strings.NewReplacer("{id}", string(mine), "{event}", "hold", "{name}", "test.letter", "{$}", "", "{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
-		for role, secret := range g.tokens {
-			want := roles == "*" || strings.Contains(roles, letters[role])
-			answer, text := g.ask(g.with(secret, r.Method, path, ""))
-			if got := answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden; got != want {
-				t.Errorf("%s %s as %s: got %s, want it let in: %v: %s", r.Method, r.Pattern, role, answer.Status, want, text)
-			}
-			if !want {
-				g.problem(g.with(secret, r.Method, path, ""), http.StatusForbidden, job.Refused)
-			}
-		}
-		for what, secret := range refused {
-			if roles == "*" {
-				if answer, _ := g.ask(g.with(secret, r.Method, path, "")); answer.StatusCode == http.StatusUnauthorized {
-					t.Errorf("%s %s is for anyone: %s", r.Method, r.Pattern, answer.Status)
-				}
-				continue
-			}
-			answer, text := g.ask(g.with(secret, r.Method, path, ""))
-			checkHeaders(t, answer)
-			if answer.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), `Bearer realm="stagepost"`) {
-				t.Errorf("%s %s with a token that is %s: got %s %q", r.Method, r.Pattern, what, answer.Status, answer.Header.Get("WWW-Authenticate"))
-			}
-			if secret != "" && strings.Contains(text, secret) {
-				t.Errorf("the answer has the token: %s", text)
-			}
-		}
-		g.problem(g.with(g.tokens[token.Admin], r.Method, path+"?token="+g.tokens[token.Admin], ""), http.StatusBadRequest, job.Invalid)
-	}
+	checkRoles(t, g, g.server.All(), allowed)
 }
 
-// other is a well-formed token that the file does not have.
-func (g *guarded) other() string {
-	s, err := token.New(rand.Reader)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return s.Reveal()
-}
-
-// TestForeignIsUnknown compares what a user gets for the job of another with what it gets for none, byte for byte and header by header. The control
-// is its own job, and the operator, who sees both.
 func TestForeignIsUnknown(t *testing.T) {
 	g := guard(t)
-	g.server.Close()
-	foreign, mine := g.post(engine.Order{Owner: "bob"}).ID, g.post(engine.Order{Owner: "ann"}).ID
-	none := job.ID(string(foreign)[:len(foreign)-4] + "ZZZZ")
-	ann := g.tokens[token.User]
-	for _, r := range server.Routes() {
-		roles, _ := allowedFor(&r)
-		if !strings.Contains(r.Pattern, "{id}") || !strings.Contains(roles, "u") {
-			continue
-		}
-		for _, body := range []string{"", `{"no such field":1}`, "{"} {
-			for _, query := range []string{"", "?nonsense=1"} {
-				at := func(id job.ID) *http.Request {
-					path := strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "graph.svg").Replace(r.Pattern)
-					return g.with(ann, r.Method, path+query, body)
-				}
-				a, foreignText := g.ask(at(foreign))
-				b, noneText := g.ask(at(none))
-				a.Header.Del("Date")
-				b.Header.Del("Date")
-				if got := strings.ReplaceAll(foreignText, string(foreign), string(none)); got != noneText || a.StatusCode != http.StatusNotFound || b.StatusCode != http.StatusNotFound {
-					t.Errorf("%s %s: got %d %s, for none %d %s", r.Method, r.Pattern, a.StatusCode, foreignText, b.StatusCode, noneText)
-				}
-				if diff := cmp.Diff(a.Header, b.Header); diff != "" {
-					t.Errorf("%s %s: %s", r.Method, r.Pattern, diff)
-				}
-			}
-		}
-	}
-	for secret, ids := range map[string][]job.ID{ann: {mine}, g.tokens[token.Operator]: {mine, foreign}} {
-		for _, id := range ids {
-			if answer, text := g.ask(g.with(secret, http.MethodGet, "/api/jobs/"+string(id), "")); answer.StatusCode != http.StatusOK {
-				t.Errorf("got %s %s", answer.Status, text)
-			}
-		}
-	}
+	checkForeign(t, g, g.server.All(), allowed)
 }
 
 // TestListsAreOwn holds lists and orders against whose they are.

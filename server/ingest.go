@@ -57,14 +57,11 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r).done(); err != nil {
 		return err
 	}
-	body, end := s.uploads.begin(r.Body, http.NewResponseController(w))
-	defer end()
-	admitted, err := s.admitUpload(body, r.ContentLength)
+	end, err := s.Upload(w, r)
 	if err != nil {
 		return err
 	}
-	r.Body = http.MaxBytesReader(w, admitted, s.MaxUpload)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // bounded by the pace of the reader
+	defer end()
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {
 		return refuse(http.StatusUnsupportedMediaType, job.Invalid, "a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))

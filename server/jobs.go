@@ -55,7 +55,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error
 		page.Jobs = []job.Job{}
 	}
 	for i := range page.Jobs {
-		page.Jobs[i] = withoutSecrets(page.Jobs[i])
+		page.Jobs[i] = s.redact(page.Jobs[i])
 	}
 	return reply(w, client.Page{Jobs: page.Jobs, Next: page.Next})
 }
@@ -80,7 +80,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 // view is a record with what can be done about it.
 func (s *Server) view(j job.Job) client.Job {
 	self := "/api/jobs/" + url.PathEscape(string(j.ID))
-	v := client.Job{Job: withoutSecrets(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
+	v := client.Job{Job: s.redact(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
 		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
 		"diagram": self + "/diagram.svg", "events": self + "/events",
 	}}
@@ -175,7 +175,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if at.IsZero() {
-		if err := errors.Join(s.whyFlow(r.Context(), &x), s.whyUndelivered(r.Context(), &x)); err != nil {
+		if err := errors.Join(s.explain(r.Context(), &x), s.whyUndelivered(r.Context(), &x)); err != nil {
 			return err
 		}
 	}

@@ -110,14 +110,14 @@ func (s *Server) reloadProfiles(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, client.ProfileChange(c))
 }
 
-// warnings are what is wrong without keeping the server from its work.
-func (s *Server) warnings() []string {
+// profileHealth adds what is wrong without keeping the server from its work.
+func (s *Server) profileHealth(h *client.Health) {
 	if s.Options.Profiles == nil {
-		return nil
+		return
 	}
 	status, ok := s.Options.Profiles.ProfileStatus()
 	if !ok || status.Fault == "" {
-		return nil
+		return
 	}
-	return []string{fmt.Sprintf("the profiles in %s are broken; those of before are in force: %s", status.Dir, strings.ReplaceAll(status.Fault, "\n", "; "))}
+	h.Warnings = append(h.Warnings, fmt.Sprintf("the profiles in %s are broken; those of before are in force: %s", status.Dir, strings.ReplaceAll(status.Fault, "\n", "; ")))
 }

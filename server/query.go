@@ -51,6 +51,12 @@ func (p *parameters) all(name string) []string {
 	return all
 }
 
+// each gives every value of a parameter as it is.
+func (p *parameters) each(name string) []string {
+	p.known = append(p.known, name)
+	return p.values[name]
+}
+
 func (p *parameters) text(name string) string {
 	p.known = append(p.known, name)
 	v := p.values[name]

@@ -184,7 +184,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("got %s: %s", answer.Status, text)
 	}
 	_, text = w.ask(w.request(http.MethodGet, "/", ""))
-	for _, r := range server.Routes() {
+	for _, r := range w.server.All() {
 		if !strings.Contains(text, r.Doc) {
 			t.Errorf("the index lacks %s %s", r.Method, r.Pattern)
 		}

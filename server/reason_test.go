@@ -87,7 +87,7 @@ func TestReasons(t *testing.T) {
 		}
 		return reasonRefused(text)
 	}
-	for _, r := range server.Routes() {
+	for _, r := range lax.server.All() {
 		if r.Method == http.MethodGet || r.Method == http.MethodOptions {
 			continue
 		}

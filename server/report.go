@@ -44,6 +44,9 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 // mostReports are made at once, for pages and by themselves; others wait. One of 10,000 objects takes about 50 MB while it is made.
 const mostReports = 4
 
+// reportSlots has a place for each report that is being made.
+type reportSlots chan struct{}
+
 // mayMake waits until a report may be made; done is to be called when it has been.
 func (s *Server) mayMake(r *http.Request) (done func(), err error) {
 	select {

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,83 +11,9 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-var discard = slog.New(slog.DiscardHandler)
-
-// want are the headers that stand on every answer.
-var want = map[string]string{
-	"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
-}
-
-func checkHeaders(t *testing.T, answer *http.Response) {
-	t.Helper()
-	for name, value := range want {
-		if got := answer.Header.Get(name); got != value {
-			t.Errorf("%s is %q, want %q", name, got, value)
-		}
-	}
-	policy := answer.Header.Get("Content-Security-Policy")
-	for _, part := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
-		if !strings.Contains(policy, part) {
-			t.Errorf("Content-Security-Policy %q lacks %s", policy, part)
-		}
-	}
-	if answer.Header.Get("Content-Type") == "" {
-		t.Error("Content-Type is missing")
-	}
-}
-
-// TestEveryRoute goes through the table: each route answers, with the headers, to a request that is right, to one for a job that does not
-// exist, to a strange parameter, to a body that is garbage, from another origin and under another name.
 func TestEveryRoute(t *testing.T) {
 	w := open(t, nil, nil)
-	w.server.Close() // event streams end at once
-	for _, r := range server.Routes() {
-		t.Run(r.Method+" "+r.Pattern, func(t *testing.T) {
-			w := *w
-			w.t = t
-			id := w.post(engine.Order{}).ID
-			if r.Doc == "" || !strings.HasSuffix(r.Doc, ".") || r.Who == "" {
-				t.Errorf("it needs a sentence and a role: %q, %q", r.Doc, r.Who)
-			}
-			at := func(id job.ID) string {
-				return strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "test.letter", "{$}", "").Replace(r.Pattern)
-			}
-			answer, text := w.ask(w.request(r.Method, at(id), ""))
-			checkHeaders(t, answer)
-			if answer.StatusCode >= 500 {
-				t.Errorf("got %s: %s", answer.Status, text)
-			}
-			writes := r.Method != http.MethodGet && r.Method != http.MethodOptions
-			if strings.Contains(r.Pattern, "{id}") && !strings.Contains(r.Pattern, "/ingest/") {
-				body := ""
-				if strings.HasSuffix(r.Pattern, "/priority") {
-					body = `{"priority":1}`
-				}
-				w.problem(w.request(r.Method, at("let_nobody"), body), http.StatusNotFound, job.NotFound)
-			}
-			if r.Pattern != "/{$}" && r.Pattern != "/healthz" && !strings.Contains(r.Pattern, "/worker/") {
-				w.problem(w.request(r.Method, at(id)+"?nonsense=1", ""), http.StatusBadRequest, job.Invalid)
-			}
-			if writes && r.Method != http.MethodDelete {
-				garbage := w.request(r.Method, at(id), `{"no such field": 1}`)
-				if answer, text := w.ask(garbage); answer.StatusCode < 400 || answer.StatusCode >= 500 {
-					t.Errorf("garbage: got %s: %s", answer.Status, text)
-				} else {
-					checkHeaders(t, answer)
-				}
-			}
-			foreign := w.request(r.Method, at(id), "")
-			foreign.Header.Set("Origin", "https://evil.example")
-			foreign.Header.Set("Sec-Fetch-Site", "cross-site")
-			if writes {
-				w.problem(foreign, http.StatusForbidden, job.Refused)
-			}
-			rebound := w.request(r.Method, at(id), "")
-			rebound.Host = "evil.example"
-			w.problem(rebound, http.StatusMisdirectedRequest, job.Refused)
-		})
-	}
+	checkRoutes(t, w, w.server.All())
 }
 
 func TestHosts(t *testing.T) {

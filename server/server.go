@@ -79,6 +79,8 @@ type Server struct {
 	Options
 	store    job.Store
 	mux      *http.ServeMux
+	parts    []Part
+	all      []Route // of the server and its parts
 	chain    http.Handler
 	hub      *hub
 	leases   *leases
@@ -87,8 +89,8 @@ type Server struct {
 	uploads  uploads
 	requests *crowd
 	streams  *crowd
-	sessions sessions      // requests under way, by their tokens
-	making   chan struct{} // a place for each report that is being made
+	sessions sessions // requests under way, by their tokens
+	making   reportSlots
 	close    context.CancelFunc
 }
 
@@ -112,14 +114,14 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
-		making: make(chan struct{}, mostReports), requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
-	for _, r := range Routes() {
-		s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
-	}
+	s := &Server{Options: o, looks: newLooks(), store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
+		making: make(reportSlots, mostReports), requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
+	s.Add(Part{Routes: s.routes()})
+	s.Add(Part{Routes: s.ingestPart(), Health: s.profileHealth}, Part{Routes: s.computePart(), Redact: withoutSecrets, Health: s.computeHealth},
+		Part{Routes: s.flowPart(), Explain: s.whyFlow, Close: s.looks.close}, Part{Routes: s.bulkPart()})
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())
-	s.close, s.looks = cancel, newLooks(ctx)
+	s.close = cancel
 	s.store.Watch(ctx, s.hub.hear)
 	if s.Tokens != nil {
 		go s.watchTokens(ctx)
@@ -131,7 +133,11 @@ func New(o Options) *Server {
 func (s *Server) Close() {
 	s.close()
 	s.hub.close()
-	s.looks.close()
+	for _, p := range s.parts {
+		if p.Close != nil {
+			p.Close()
+		}
+	}
 }
 
 // ServeHTTP answers a request.
@@ -175,7 +181,7 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 	if err := s.reasoned(route, r); err != nil {
 		return err
 	}
-	return route.handle(s, w, r)
+	return route.Handle(w, r)
 }
 
 // sender gives who sent an admitted request; ok is false where no token is needed.
@@ -189,7 +195,7 @@ func (s *Server) sender(r *http.Request) (who token.Identity, ok bool) {
 // handler makes an http.Handler of a route.
 func (s *Server) handler(r Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if !r.upload {
+		if !r.Upload {
 			q.Body = http.MaxBytesReader(w, q.Body, s.MaxBody)
 		}
 		admitted, err := s.admit(w, &r, q)

@@ -103,7 +103,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	p := problemOf(err)
 	if p.Kind == job.Internal {
-		s.Log.Error("request", "method", r.Method, "path", loggedPath(r), "error", err)
+		s.Log.Error("request", "method", r.Method, "path", s.loggedPath(r), "error", err)
 	}
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -122,11 +122,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	fmt.Fprintf(w, "%s\n", text)
 }
 
-// loggedPath is the path of a request without the secret half of a token.
-func loggedPath(r *http.Request) string {
-	const before, shown = "/api/access/", 26
-	if token, ok := strings.CutPrefix(r.URL.Path, before); ok && len(token) > shown {
-		return before + token[:shown] + "***"
+// loggedPath is the path of a request without the secret half of a token that stands in it.
+func (s *Server) loggedPath(r *http.Request) string {
+	const shown = 26 // the bytes of a token that name it
+	for i := range s.all {
+		before, _, found := strings.Cut(s.all[i].Pattern, "{token}")
+		if token, ok := strings.CutPrefix(r.URL.Path, before); found && ok && len(token) > shown {
+			return before + token[:shown] + "***"
+		}
 	}
 	return r.URL.Path
 }

@@ -97,8 +97,7 @@ func tesQuery(r *http.Request) (q job.Query, f *tesFilter, view tes.View, err er
 		}
 		q.States = tes.Where(f.state)
 	}
-	p.known = append(p.known, "tag_key", "tag_value")
-	f.keys, f.vals = p.values["tag_key"], p.values["tag_value"] // as they are: a tag may have a comma
+	f.keys, f.vals = p.each("tag_key"), p.each("tag_value") // as they are: a tag may have a comma
 	if len(f.vals) > len(f.keys) || len(f.keys) > 100 {
 		p.wrong("each tag_value needs a tag_key before it, and there are at most 100")
 	}

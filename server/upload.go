@@ -36,6 +36,20 @@ func (u *uploads) begin(body io.ReadCloser, control *http.ResponseController) (w
 	}
 }
 
+// Upload prepares a request for a large body, which is read at its sender's pace, up to MaxUpload bytes and while the disk has space. The caller
+// calls end once when the body is read.
+func (s *Server) Upload(w http.ResponseWriter, r *http.Request) (end func(), err error) {
+	body, end := s.uploads.begin(r.Body, http.NewResponseController(w))
+	admitted, err := s.admitUpload(body, r.ContentLength)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	r.Body = http.MaxBytesReader(w, admitted, s.MaxUpload)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // bounded by the pace of the reader
+	return end, nil
+}
+
 // deadline gives a payload time until then for its next piece, unless there is none left.
 func (u *uploads) deadline(p *paced, until time.Time) {
 	u.mu.Lock()

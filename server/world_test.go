@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -212,4 +213,30 @@ func (keeper) Fsck(_ context.Context, f client.Fsck) (client.Checkup, error) {
 
 func (keeper) Backup(_ context.Context, b client.Backup) (client.BackedUp, error) {
 	return client.BackedUp{Dir: b.Name, Bytes: 1}, nil
+}
+
+var discard = slog.New(slog.DiscardHandler)
+
+// want are the headers that stand on every answer.
+var want = map[string]string{
+	"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+func checkHeaders(t *testing.T, answer *http.Response) {
+	t.Helper()
+	for name, value := range want {
+		if got := answer.Header.Get(name); got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	policy := answer.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("Content-Security-Policy %q lacks %s", policy, part)
+		}
+	}
+	if answer.Header.Get("Content-Type") == "" {
+		t.Error("Content-Type is missing")
+	}
 }

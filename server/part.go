@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Part is what an application adds to a server. Every field but Routes may be nil.
+type Part struct {
+	Routes  []Route
+	Redact  func(job.Job) job.Job                            // removes from a record what must not leave the server
+	Explain func(context.Context, *engine.Explanation) error // adds to the answer of why what the engine does not know
+	Health  func(*client.Health)                             // adds warnings and facts to the answer of /healthz
+	Assets  fs.FS                                            // pages/*.css and pages/*.js are served below /assets/
+	Close   func()                                           // is called once, when the server is closed
+}
+
+// All lists the routes of the server and its parts.
+func (s *Server) All() []Route { return s.all }
+
+// redact gives a record as it may leave the server.
+func (s *Server) redact(j job.Job) job.Job {
+	for _, p := range s.parts {
+		if p.Redact != nil {
+			j = p.Redact(j)
+		}
+	}
+	return j
+}
+
+// explain adds to an explanation what the applications know.
+func (s *Server) explain(ctx context.Context, x *engine.Explanation) error {
+	for _, p := range s.parts {
+		if p.Explain == nil {
+			continue
+		}
+		if err := p.Explain(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add adds the parts of applications. Call it before the first request.
+func (s *Server) Add(parts ...Part) {
+	for _, p := range parts {
+		s.parts = append(s.parts, p)
+		for _, r := range p.Routes {
+			s.all = append(s.all, r)
+			s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
+		}
+	}
+}
