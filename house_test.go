@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,10 @@ var rules = []rule{
 	{"flow", []string{"job", "lifecycle", "engine", "flow"}, "flows run on the engine"},
 	{"format", []string{"format"}, "files and bytes know no job"},
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
+	{"app/ingest/http", append(handlers, "app/ingest"), handlersWhy},
+	{"app/compute/http", append(handlers, "app/compute"), handlersWhy},
+	{"app/flowfile/http", append(handlers, "app/flowfile"), handlersWhy},
+	{"app/bulk/http", append(handlers, "app/bulk"), handlersWhy},
 	{"app/ingest", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
 	{"app/backup", []string{"job", "format", "app/backup"}, "it copies files; which ones, and how databases are copied, is given to it"},
 	{"app/bulk", []string{"job", "lifecycle", "engine", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
@@ -44,12 +49,18 @@ var rules = []rule{
 	{"app/compute", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "app/compute"}, "applications do not see each other"},
 	{"quantity", nil, "how sizes and times are written; all who read them may use it"},
 	{"client", []string{"job", "lifecycle", "quantity"}, "the API in Go; it knows the words, not the machine"},
-	{"server", []string{"job", "lifecycle", "engine", "flow", "app", "client", "server"}, "the API over engine, flows and applications"},
+	{"server/servertest", []string{"job", "lifecycle", "engine", "client", "server", "store/mem"}, "a server for tests, on a store in memory"},
+	{"server", []string{"job", "lifecycle", "engine", "flow", "client", "server"}, "the API over the engine; applications bring their routes (server.Part)"},
 	{"docs", []string{"lifecycle", "app", "flow", "docs"}, "documents that are made from the tables"},
 	{"bench", []string{""}, "measures everything"},
 	{"examples", []string{""}, "uses everything as a stranger would"},
 	{"cmd", []string{""}, "the wiring"},
 }
+
+// handlers are what the routes of an application may import beside it.
+var handlers = slices.Clip([]string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "client", "server"})
+
+const handlersWhy = "routes of an application know the server and their application; applications do not see each other"
 
 // std lists the folders that use the standard library only.
 var std = []string{"lifecycle", "job", "quantity"}
@@ -85,6 +96,52 @@ func TestImportRuleSees(t *testing.T) {
 	if fits("somewhere/else") != nil {
 		t.Error("a folder without a rule must be noticed")
 	}
+}
+
+// applications are names that generic packages do not use. package server/metrics still has those of two applications.
+var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
+
+// nameless are the generic packages that name no application. Tests of them may.
+var nameless = []string{"server", "server/token", "server/servertest", "job", "lifecycle", "engine", "engine/joblog"}
+
+// TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.
+func TestGenericPackagesNameNoApplication(t *testing.T) {
+	for _, dir := range nameless {
+		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line, found := range applicationsIn(string(text)) {
+				t.Errorf("%s:%d names the application %s", file, line, found)
+			}
+		}
+	}
+	for _, planted := range []string{"x := 1\n// as ingest does\n", "a\nvar ComputeUploads int\n", "b\n\"app/ingest/http\"\n"} { // the control
+		if applicationsIn(planted)[2] == "" {
+			t.Errorf("%q is not noticed", planted)
+		}
+	}
+}
+
+// applicationsIn gives the first application that each line of a text names, by the line's number.
+func applicationsIn(text string) map[int]string {
+	all := map[int]string{}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if found := applications.FindString(line); found != "" {
+			all[n] = found
+		}
+	}
+	return all
 }
 
 // TestDependencies compares the direct dependencies with docs/dependencies.md, where each is argued for.

@@ -26,7 +26,7 @@ func (s Scope) Matches(j *Job) bool {
 		(s.Job == "" || s.Job == j.ID || s.Job == j.Parent)
 }
 
-// String gives the scope as words, "group=maps kind=ingest.job", a tag as it is, "queue=ingest"; "everything" if it is empty. It
+// String gives the scope as words, "group=maps kind=test.job", a tag as it is, "queue=large"; "everything" if it is empty. It
 // identifies the hold.
 func (s Scope) String() string {
 	var parts []string

@@ -309,7 +309,7 @@ func digest(t *Table) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Name is the kind of job that lives by the table, such as "ingest.job".
+// Name is the kind of job that lives by the table, such as "flow".
 func (t *Table) Name() string { return t.name }
 
 // Hash identifies the table's states and arrows: 16 hexadecimal digits. Jobs are pinned to it.

@@ -13,24 +13,24 @@ import (
 
 // act causes an event. Every event of every lifecycle comes this way; the lifecycle judges.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	a, err := decode[client.Act](r, false)
+	a, err := Decode[client.Act](r, false)
 	if err != nil {
 		return err
 	}
-	by, actor, err := identity(r, a.As, a.Actor)
+	by, actor, err := ActorOf(r, a.As, a.Actor)
 	if err != nil {
 		return err
 	}
 	j, err := s.Engine.Do(r.Context(), engine.Act{
-		Job: id(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm, Now: a.Now,
+		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm, Now: a.Now,
 	})
 	if err != nil {
-		return s.situate(r, err, lifecycle.Event(r.PathValue("event")), by)
+		return s.ExplainRefusal(r, err, lifecycle.Event(r.PathValue("event")), by)
 	}
-	return reply(w, s.view(j))
+	return Reply(w, s.View(j))
 }
 
 // situated is a refusal with what is possible instead. Refusals by the lifecycle know that; those by a rule of an application do not.
@@ -42,12 +42,12 @@ type situated struct {
 func (e situated) Unwrap() error { return e.error }
 
 // situate adds the legal moves to a refusal, those left out that a rule refuses now.
-func (s *Server) situate(r *http.Request, err error, e lifecycle.Event, by lifecycle.Actor) error {
+func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, by lifecycle.Actor) error {
 	var illegal *lifecycle.Illegal
 	if kind := job.KindOf(err); (kind != job.Refused && kind != job.Conflict) || errors.As(err, &illegal) {
 		return err
 	}
-	x, unknown := s.Engine.Why(r.Context(), id(r), time.Time{})
+	x, unknown := s.Engine.Why(r.Context(), JobID(r), time.Time{})
 	if unknown != nil {
 		return err
 	}
@@ -61,23 +61,23 @@ func (s *Server) situate(r *http.Request, err error, e lifecycle.Event, by lifec
 }
 
 func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	p, err := decode[client.Priority](r, true)
+	p, err := Decode[client.Priority](r, true)
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity(r, "", p.Actor)
+	_, actor, err := ActorOf(r, "", p.Actor)
 	if err != nil {
 		return err
 	}
 	if p.Priority == nil {
-		return job.Errorf(job.Invalid, "priority", id(r), "priority is missing")
+		return job.Errorf(job.Invalid, "priority", JobID(r), "priority is missing")
 	}
-	j, err := s.Engine.SetPriority(r.Context(), id(r), p.Version, *p.Priority, actor, p.Note)
+	j, err := s.Engine.SetPriority(r.Context(), JobID(r), p.Version, *p.Priority, actor, p.Note)
 	if err != nil {
 		return err
 	}
-	return reply(w, s.view(j))
+	return Reply(w, s.View(j))
 }

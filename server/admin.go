@@ -10,17 +10,17 @@ import (
 
 // keeper gives who looks after the store.
 func (s *Server) keeper(r *http.Request) (Keeper, error) {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return nil, err
 	}
 	if s.Keeper == nil {
-		return nil, job.Errorf(job.Refused, "admin", "", "the store %s has nothing to check or copy", s.store.Properties().Name)
+		return nil, job.Errorf(job.Refused, "admin", "", "the store %s has nothing to check or copy", s.Store.Properties().Name)
 	}
 	return s.Keeper, nil
 }
 
 // unhurried gives a handler an hour to answer.
-func unhurried(w http.ResponseWriter) {
+func ExtendDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // a recorder in a test has none
 }
 
@@ -29,16 +29,16 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := decode[client.Verify](r, false)
+	v, err := Decode[client.Verify](r, false)
 	if err != nil {
 		return err
 	}
-	unhurried(w)
+	ExtendDeadline(w)
 	c, err := k.Verify(r.Context(), v.Job)
 	if err != nil {
 		return err
 	}
-	return reply(w, c)
+	return Reply(w, c)
 }
 
 func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
@@ -46,19 +46,19 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, err := decode[client.Fsck](r, false)
+	f, err := Decode[client.Fsck](r, false)
 	if err != nil {
 		return err
 	}
-	unhurried(w)
-	if _, f.Actor, err = identity(r, "", f.Actor); err != nil {
+	ExtendDeadline(w)
+	if _, f.Actor, err = ActorOf(r, "", f.Actor); err != nil {
 		return err
 	}
 	c, err := k.Fsck(r.Context(), f)
 	if err != nil {
 		return err
 	}
-	return reply(w, c)
+	return Reply(w, c)
 }
 
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
@@ -66,17 +66,17 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := decode[client.Backup](r, false)
+	b, err := Decode[client.Backup](r, false)
 	if err != nil {
 		return err
 	}
-	unhurried(w)
-	if _, b.Actor, err = identity(r, "", b.Actor); err != nil {
+	ExtendDeadline(w)
+	if _, b.Actor, err = ActorOf(r, "", b.Actor); err != nil {
 		return err
 	}
 	done, err := k.Backup(r.Context(), b)
 	if err != nil {
 		return err
 	}
-	return reply(w, done)
+	return Reply(w, done)
 }

@@ -35,21 +35,21 @@ type audits struct {
 }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
+	p := Params(r)
 	q := auditQuery{
-		after: p.number("after", 0, 1<<62), last: p.number("last", 1, auditPage),
-		actor: p.text("actor"), job: job.ID(p.text("job")), event: lifecycle.Event(p.text("event")),
+		after: p.Number("after", 0, 1<<62), last: p.Number("last", 1, auditPage),
+		actor: p.Text("actor"), job: job.ID(p.Text("job")), event: lifecycle.Event(p.Text("event")),
 	}
 	forward := r.URL.Query().Has("after")
 	if forward && q.last > 0 {
-		p.wrong("either after or last")
+		p.Wrong("either after or last")
 	}
-	if err := p.done(); err != nil {
+	if err := p.Err(); err != nil {
 		return err
 	}
-	list, ok := s.store.(job.Auditor)
+	list, ok := s.Store.(job.Auditor)
 	if !ok {
-		return job.Errorf(job.Refused, "audit", "", "the store %s keeps no audit list", s.store.Properties().Name)
+		return job.Errorf(job.Refused, "audit", "", "the store %s keeps no audit list", s.Store.Properties().Name)
 	}
 	if q.last == 0 {
 		q.last = auditLast
@@ -66,7 +66,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	if answer.Entries == nil {
 		answer.Entries = []job.Audit{}
 	}
-	return reply(w, answer)
+	return Reply(w, answer)
 }
 
 // auditAfter gives a page of entries that fit, going forward.

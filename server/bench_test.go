@@ -15,6 +15,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/mem"
@@ -45,15 +47,15 @@ func BenchmarkWorkers(b *testing.B) {
 }
 
 func benchWorkers(b *testing.B, store job.Store, batch, workers int) {
-	steps := map[lc.State]engine.Step{"Posted": nothing, "Sorting": nothing, "Riding": nothing}
-	e, err := engine.New(store, []engine.Work{{Life: letter, Prefix: "let", Steps: steps}}, engine.Options{})
+	steps := map[lc.State]engine.Step{"Posted": servertest.Nothing, "Sorting": servertest.Nothing, "Riding": servertest.Nothing}
+	e, err := engine.New(store, []engine.Work{{Life: servertest.Letter, Prefix: "let", Steps: steps}}, engine.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	s := server.New(server.Options{Engine: e})
 	defer s.Close()
 	web := httptest.NewUnstartedServer(s)
-	web.Config = server.HTTP(s, discard)
+	web.Config = server.HTTP(s, servertest.Discard)
 	web.Start()
 	defer web.Close()
 	const perJob = 3

@@ -10,21 +10,21 @@ import (
 )
 
 func (s *Server) clock(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	return reply(w, clockOf(s.Engine.Guard().State()))
+	return Reply(w, clockOf(s.Engine.Guard().State()))
 }
 
 func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	c, err := decode[client.ConfirmClock](r, true)
+	c, err := Decode[client.ConfirmClock](r, true)
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity(r, "", c.Actor)
+	_, actor, err := ActorOf(r, "", c.Actor)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, clockOf(state))
+	return Reply(w, clockOf(state))
 }
 
 func clockOf(s engine.ClockState) client.Clock {

@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -23,34 +24,34 @@ func TestClockIsConfirmed(t *testing.T) {
 			if err := store.KeepClock(t.Context(), job.KeptClock{Trusted: at, Latest: at}); err != nil {
 				t.Fatal(err)
 			}
-			e, err := engine.New(store, []engine.Work{{Life: letter, Prefix: "let", Outside: true}}, engine.Options{})
+			e, err := engine.New(store, []engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}}, engine.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := open(t, func(o *server.Options) { o.Engine = e }, nil)
-			h, err := w.client.Health(t.Context())
+			w := servertest.Open(t, func(o *server.Options) { o.Engine = e }, nil)
+			h, err := w.Client.Health(t.Context())
 			if warned := strings.Contains(strings.Join(h.Warnings, "\n"), "stagepost admin clock --confirm"); err != nil || warned != (doubt != "") {
 				t.Errorf("health says %q, %v", h.Warnings, err)
 			}
-			c, err := w.client.Clock(t.Context())
+			c, err := w.Client.Clock(t.Context())
 			if err != nil || c.Doubt != doubt || (c.Seconds != 0) != (doubt != "") {
 				t.Errorf("got %+v, %v", c, err)
 			}
-			if _, err := w.client.ConfirmClock(t.Context(), client.ConfirmClock{}); job.KindOf(err) != job.Invalid {
+			if _, err := w.Client.ConfirmClock(t.Context(), client.ConfirmClock{}); job.KindOf(err) != job.Invalid {
 				t.Errorf("without a note: %v", err)
 			}
-			c, err = w.client.ConfirmClock(t.Context(), client.ConfirmClock{Note: "asked the time server", Actor: "ann"})
+			c, err = w.Client.ConfirmClock(t.Context(), client.ConfirmClock{Note: "asked the time server", Actor: "ann"})
 			if doubt == "" {
-				w.problem(w.request(http.MethodPost, "/api/admin/clock", `{"note": "again"}`), http.StatusConflict, job.Refused)
+				w.Problem(w.Request(http.MethodPost, "/api/admin/clock", `{"note": "again"}`), http.StatusConflict, job.Refused)
 				return
 			}
 			if err != nil || c.Doubt != "" || (c.Confirmed != nil) != (doubt == engine.ClockAhead) || c.Restart != (doubt == engine.ClockBehind) {
 				t.Errorf("confirmed: %+v, %v", c, err)
 			}
-			if h, err = w.client.Health(t.Context()); err != nil || len(h.Warnings) > 0 {
+			if h, err = w.Client.Health(t.Context()); err != nil || len(h.Warnings) > 0 {
 				t.Errorf("health says %q, %v", h.Warnings, err)
 			}
-			list, err := w.client.Audit(t.Context(), client.AuditQuery{Last: 1})
+			list, err := w.Client.Audit(t.Context(), client.AuditQuery{Last: 1})
 			if err != nil || len(list.Entries) != 1 || list.Entries[0].Event != "confirm-clock" || list.Entries[0].Actor != "ann" {
 				t.Errorf("audit: %+v, %v", list, err)
 			}

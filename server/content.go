@@ -13,7 +13,7 @@ import (
 
 // ranged leaves in a request only a Range that counts: one of a GET, in bytes. Others are to be ignored (RFC 9110, section 14.2), which http.ServeContent
 // does not. Names of units are compared without regard to case (section 14.1).
-func ranged(r *http.Request) {
+func IgnoreRange(r *http.Request) {
 	unit, ranges, ok := strings.Cut(r.Header.Get("Range"), "=")
 	if r.Method != http.MethodGet || !ok || !strings.EqualFold(unit, "bytes") {
 		r.Header.Del("Range")
@@ -22,8 +22,8 @@ func ranged(r *http.Request) {
 	r.Header.Set("Range", "bytes="+ranges)
 }
 
-// attachment names a file to be saved (RFC 6266, RFC 8187): in ASCII for old clients, and as it is.
-func attachment(name string) string {
+// Attachment names a file to be saved (RFC 6266, RFC 8187): in ASCII for old clients, and as it is.
+func Attachment(name string) string {
 	var plain, exact strings.Builder
 	for _, r := range name {
 		if r < ' ' || r > '~' || r == '"' || r == '\\' || r == '%' {
@@ -43,9 +43,9 @@ func attachment(name string) string {
 	return `attachment; filename="` + plain.String() + `"; filename*=UTF-8''` + exact.String()
 }
 
-// serveContent is http.ServeContent with problems in place of its texts, an end to readers who hang, and a broken connection where content turns
+// ServeContent is http.ServeContent with problems in place of its texts, an end to readers who hang, and a broken connection where content turns
 // out not to be what was promised.
-func (s *Server) serveContent(w http.ResponseWriter, r *http.Request, name string, modified time.Time, content io.ReadSeeker) error {
+func (s *Server) ServeContent(w http.ResponseWriter, r *http.Request, name string, modified time.Time, content io.ReadSeeker) error {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the request is read; a recorder in a test has none
 	defer func() { _ = control.SetWriteDeadline(time.Now().Add(30 * time.Second)) }()
@@ -69,9 +69,9 @@ func (s *Server) serveContent(w http.ResponseWriter, r *http.Request, name strin
 	case broken != nil:
 		return job.Errorf(job.Conflict, "access", "", "storage has changed since the package was made, ask for the object again: %w", broken)
 	case answer.refused == http.StatusPreconditionFailed:
-		return refuse(http.StatusPreconditionFailed, job.Conflict, "the package is another one than the request is for")
+		return Refuse(http.StatusPreconditionFailed, job.Conflict, "the package is another one than the request is for")
 	case answer.refused == http.StatusRequestedRangeNotSatisfiable:
-		return refuse(answer.refused, job.Invalid, "there is no such range: %.200q", r.Header.Get("Range"))
+		return Refuse(answer.refused, job.Invalid, "there is no such range: %.200q", r.Header.Get("Range"))
 	}
 	return job.Errorf(job.Internal, "access", "", "status %d", answer.refused)
 }
@@ -160,11 +160,11 @@ func (p *pace) step(n int) {
 		return
 	}
 	p.set = now
-	_ = p.control.SetWriteDeadline(patience(p.start, now, p.n))
+	_ = p.control.SetWriteDeadline(Patience(p.start, now, p.n))
 }
 
-// patience is when a piece must be through.
-func patience(start, now time.Time, n int64) time.Time {
+// Patience is when a piece must be through.
+func Patience(start, now time.Time, n int64) time.Time {
 	until := now.Add(30 * time.Second)
 	if slowest := start.Add(time.Minute + time.Duration(n/1024)*time.Second); slowest.Before(until) {
 		return slowest

@@ -30,7 +30,7 @@ func (c *crowd) enter(r *http.Request) (leave func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[owner] >= c.most {
-		return nil, refuse(http.StatusTooManyRequests, job.Unavailable, "%d %s of %s are open, which is the most for one owner of tokens", c.most, c.what, owner)
+		return nil, Refuse(http.StatusTooManyRequests, job.Unavailable, "%d %s of %s are open, which is the most for one owner of tokens", c.most, c.what, owner)
 	}
 	c.open[owner]++
 	return func() { c.leave(owner) }, nil
@@ -53,7 +53,7 @@ func (s *Server) EnterStream(r *http.Request) (leave func(), err error) {
 	if s.watching.Add(1) > int64(s.Watchers) {
 		s.watching.Add(-1)
 		own()
-		return nil, job.Errorf(job.Unavailable, "watch", id(r), "%d streams are open, which is the most", s.Watchers)
+		return nil, job.Errorf(job.Unavailable, "watch", JobID(r), "%d streams are open, which is the most", s.Watchers)
 	}
 	return func() { s.watching.Add(-1); own() }, nil
 }

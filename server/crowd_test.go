@@ -8,16 +8,17 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestStreamsOfOneOwner: one owner of tokens has a quarter of the event streams, and 429 with Retry-After for one more; another owner is
 // served, and the first again when a stream ends.
 func TestStreamsOfOneOwner(t *testing.T) {
-	g := guardWith(t, func(o *server.Options) { o.Watchers = 8 })
-	j := g.post(engine.Order{Owner: "ann"})
+	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Watchers = 8 })
+	j := g.Post(engine.Order{Owner: "ann"})
 	watch := func(secret string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.web.URL+"/api/jobs/"+string(j.ID)+"/events", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Web.URL+"/api/jobs/"+string(j.ID)+"/events", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,26 +32,26 @@ func TestStreamsOfOneOwner(t *testing.T) {
 	}
 	var last *http.Response
 	for range 2 {
-		if last = watch(g.tokens[token.User]); last.StatusCode != http.StatusOK {
+		if last = watch(g.Tokens[token.User]); last.StatusCode != http.StatusOK {
 			t.Fatalf("control: %s", last.Status)
 		}
 	}
-	if a := watch(g.tokens[token.User]); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
+	if a := watch(g.Tokens[token.User]); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
 	}
-	if a := watch(g.tokens[token.Operator]); a.StatusCode != http.StatusOK {
+	if a := watch(g.Tokens[token.Operator]); a.StatusCode != http.StatusOK {
 		t.Errorf("another owner: %s", a.Status)
 	}
 	_ = last.Body.Close()
-	for watch(g.tokens[token.User]).StatusCode != http.StatusOK { // the server notices the end in its own time
+	for watch(g.Tokens[token.User]).StatusCode != http.StatusOK { // the server notices the end in its own time
 	}
 }
 
 // TestRequestsOfOneOwner: as TestStreamsOfOneOwner, for requests of any kind.
 func TestRequestsOfOneOwner(t *testing.T) {
-	g := guardWith(t, func(o *server.Options) { o.Requests = 1 })
-	j := g.post(engine.Order{Owner: "ann"})
-	ann, err := client.New(g.web.URL, client.Options{Token: client.NewSecret(g.tokens[token.User])})
+	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Requests = 1 })
+	j := g.Post(engine.Order{Owner: "ann"})
+	ann, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(g.Tokens[token.User])})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -19,29 +21,29 @@ const (
 	maxKeys  = 10_000 // of one object
 )
 
-// decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media type. An empty body is
+// Decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media type. An empty body is
 // the zero value if none is required.
-func decode[T any](r *http.Request, required bool) (T, error) {
-	return decodeAs[T](r, required, func(text []byte) []byte { return text })
+func Decode[T any](r *http.Request, required bool) (T, error) {
+	return DecodeAs[T](r, required, func(text []byte) []byte { return text })
 }
 
-// decodeAs is decode of what a function makes of the body.
-func decodeAs[T any](r *http.Request, required bool, standard func([]byte) []byte) (T, error) {
+// DecodeAs is decode of what a function makes of the body.
+func DecodeAs[T any](r *http.Request, required bool, standard func([]byte) []byte) (T, error) {
 	var v T
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return v, bodyError(err)
+		return v, BodyError(err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 && !required {
 		return v, nil
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return v, refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
+		return v, Refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
 	}
 	return v, Strict(standard(text), &v)
 }
 
-func bodyError(err error) error {
+func BodyError(err error) error {
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) || errors.Is(err, errCut) || job.IsFull(err) {
 		return err
@@ -184,4 +186,18 @@ func folded(quoted []byte) []byte {
 		}
 	}
 	return name
+}
+
+// MostNote is how many bytes a reason may have.
+const MostNote = 4096
+
+// CheckText refuses a text with control characters, one that is no UTF-8, and one of more than most bytes.
+func CheckText(name, text string, most int) error {
+	switch {
+	case len(text) > most:
+		return job.Errorf(job.Invalid, "request", "", "%s is longer than %d bytes", name, most)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+		return job.Errorf(job.Invalid, "request", "", "%s has a control character", name)
+	}
+	return nil
 }

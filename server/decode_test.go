@@ -10,11 +10,12 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
 // TestHostileBodies hands in bodies that must be refused, and controls that differ from them in one thing.
 func TestHostileBodies(t *testing.T) {
-	w := open(t, func(o *server.Options) { o.MaxBody = 4096 }, nil)
+	w := servertest.Open(t, func(o *server.Options) { o.MaxBody = 4096 }, nil)
 	deep := func(n int) string { return `{"why":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}` }
 	for name, c := range map[string]struct {
 		body   string
@@ -48,8 +49,8 @@ func TestHostileBodies(t *testing.T) {
 		"nothing but brackets": {strings.Repeat("[", 3000), 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := w.request(http.MethodPut, "/api/holds", c.body)
-			answer, text := w.ask(r)
+			r := w.Request(http.MethodPut, "/api/holds", c.body)
+			answer, text := w.Ask(r)
 			if answer.StatusCode != c.status {
 				t.Errorf("got %s, want %d: %s", answer.Status, c.status, text)
 			}
@@ -58,14 +59,14 @@ func TestHostileBodies(t *testing.T) {
 }
 
 func TestMediaType(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	for media, status := range map[string]int{
 		"application/json": 200, "application/json; charset=utf-8": 200,
 		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json-seq": 415,
 	} {
-		r := w.request(http.MethodPut, "/api/holds", `{"group":"a","why":"b"}`)
+		r := w.Request(http.MethodPut, "/api/holds", `{"group":"a","why":"b"}`)
 		r.Header.Set("Content-Type", media)
-		if answer, _ := w.ask(r); answer.StatusCode != status {
+		if answer, _ := w.Ask(r); answer.StatusCode != status {
 			t.Errorf("%q: got %s, want %d", media, answer.Status, status)
 		}
 	}
@@ -73,8 +74,8 @@ func TestMediaType(t *testing.T) {
 
 // TestHostileTargets asks for paths, parameters and headers that nobody honest sends; none may be a fault of the server.
 func TestHostileTargets(t *testing.T) {
-	w := open(t, nil, nil)
-	id := string(w.post(engine.Order{}).ID)
+	w := servertest.Open(t, nil, nil)
+	id := string(w.Post(engine.Order{}).ID)
 	for _, target := range []string{
 		"/api/jobs/..%2f..%2fetc%2fpasswd", "/api/jobs/%00", "/api/jobs/..%2f..%2fetc%2fpasswd/log", "/api/jobs/" + strings.Repeat("a", 9000),
 		"/api/jobs/" + id + "/log?offset=-1", "/api/jobs/" + id + "/log?offset=99999999999999999999", "/api/jobs/" + id + "/history?limit=0x10",
@@ -83,21 +84,21 @@ func TestHostileTargets(t *testing.T) {
 		"/api/lifecycles/..%2f..", "/api/lifecycles/test.letter.exe", "/api/lifecycles/test.letter.svg.svg",
 		"/api/jobs/" + id + "/events?after=-5", "/api/jobs/" + id + "/why?at=0000-00-00T00:00:00Z", "/%2e%2e/%2e%2e/etc/passwd",
 	} {
-		answer, text := w.ask(w.request(http.MethodGet, target, ""))
+		answer, text := w.Ask(w.Request(http.MethodGet, target, ""))
 		if answer.StatusCode < 400 || answer.StatusCode >= 500 {
 			t.Errorf("%.80s: got %s: %.200s", target, answer.Status, text)
 		}
 		if answer.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%.80s: got %s", target, answer.Header.Get("Content-Type"))
 		}
-		checkHeaders(t, answer)
+		servertest.CheckHeaders(t, answer)
 	}
-	r := w.request(http.MethodGet, "/api/jobs/"+id+"/events", "")
+	r := w.Request(http.MethodGet, "/api/jobs/"+id+"/events", "")
 	r.Header.Set("Last-Event-ID", "1; DROP TABLE")
-	w.problem(r, http.StatusBadRequest, job.Invalid)
-	r = w.request(http.MethodGet, "/healthz", "")
+	w.Problem(r, http.StatusBadRequest, job.Invalid)
+	r = w.Request(http.MethodGet, "/healthz", "")
 	r.Header.Set("X-Large", strings.Repeat("x", 64<<10))
-	if answer, _ := w.ask(r); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+	if answer, _ := w.Ask(r); answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a large header: got %s", answer.Status)
 	}
 }

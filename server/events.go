@@ -16,28 +16,28 @@ import (
 
 // Times of an event stream.
 const (
-	streamBeat  = 15 * time.Second      // between signs of life; also how long a lost hint can hide a change
+	StreamBeat  = 15 * time.Second      // between signs of life; also how long a lost hint can hide a change
 	streamTick  = time.Second           // between looks at the progress, of which no hint tells
 	streamPause = 50 * time.Millisecond // between looks at a job that changes quickly, such as a flow with many small tasks; the changes meanwhile become one
 	streamWrite = 10 * time.Second      // that a reader may take; a slower one is dropped and comes back with Last-Event-ID
 )
 
-// events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id, and the record as
+// Events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id, and the record as
 // `job` whenever it changed, which includes the counts of a batch. It begins after Last-Event-ID and ends when the job has ended.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	seq := p.number("after", 0, 1<<62)
-	if err := p.done(); err != nil {
+func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
+	p := Params(r)
+	seq := p.Number("after", 0, 1<<62)
+	if err := p.Err(); err != nil {
 		return err
 	}
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 {
-			return job.Errorf(job.Invalid, "watch", id(r), "Last-Event-ID must be the number of an entry, not %.40q", last)
+			return job.Errorf(job.Invalid, "watch", JobID(r), "Last-Event-ID must be the number of an entry, not %.40q", last)
 		}
 		seq = n
 	}
-	if _, err := s.store.Get(r.Context(), id(r)); err != nil {
+	if _, err := s.Store.Get(r.Context(), JobID(r)); err != nil {
 		return err
 	}
 	leave, err := s.EnterStream(r)
@@ -45,12 +45,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	changed, stop := s.WatchJob(id(r))
+	changed, stop := s.WatchJob(JobID(r))
 	defer stop()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	st := &stream{server: s, id: id(r), seq: seq, control: http.NewResponseController(w), w: w}
+	st := &stream{server: s, id: JobID(r), seq: seq, control: http.NewResponseController(w), w: w}
 	st.run(r.Context(), changed)
 	return nil
 }
@@ -80,7 +80,7 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 			if err != nil {
 				return
 			}
-			if st.buffer.Len() == 0 && time.Since(said) >= streamBeat {
+			if st.buffer.Len() == 0 && time.Since(said) >= StreamBeat {
 				st.buffer.WriteString(": still here\n\n")
 			}
 			if st.buffer.Len() > 0 {
@@ -102,7 +102,7 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 			look = true
 		case <-tick.C:
 			p, _ := st.server.Engine.Progress(st.id)
-			look = p != st.progress || time.Since(said) >= streamBeat
+			look = p != st.progress || time.Since(said) >= StreamBeat
 		}
 	}
 }
@@ -125,12 +125,12 @@ func (st *stream) rest(ctx context.Context, d time.Duration) bool {
 
 // look puts what is new into the buffer.
 func (st *stream) look(ctx context.Context) (ended bool, err error) {
-	j, err := st.server.store.Get(ctx, st.id)
+	j, err := st.server.Store.Get(ctx, st.id)
 	if err != nil {
 		return false, err
 	}
 	for st.seq < j.Seq {
-		entries, err := st.server.store.History(ctx, st.id, st.seq, 500)
+		entries, err := st.server.Store.History(ctx, st.id, st.seq, 500)
 		if err != nil {
 			return false, err
 		}
@@ -154,7 +154,7 @@ func (st *stream) look(ctx context.Context) (ended bool, err error) {
 		return j.Ended, nil
 	}
 	st.version, st.progress = j.Version, p
-	var view client.Job = st.server.view(j)
+	var view client.Job = st.server.View(j)
 	return j.Ended, put(st, "job", view)
 }
 

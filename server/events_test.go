@@ -14,6 +14,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 )
@@ -21,7 +23,7 @@ import (
 // TestWatchSeesEverything follows a job from its creation to its end.
 func TestWatchSeesEverything(t *testing.T) {
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	w := open(t, nil, map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+	w := servertest.Open(t, nil, map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 		r.Progress(3, 10, "letters")
 		close(reached)
 		select {
@@ -30,12 +32,12 @@ func TestWatchSeesEverything(t *testing.T) {
 		}
 		return ctx.Err()
 	}})
-	w.run()
-	id := w.post(engine.Order{}).ID
+	w.Run()
+	id := w.Post(engine.Order{}).ID
 	<-reached
 	var seen []string
 	progress, released := false, false
-	err := w.client.Watch(t.Context(), id, 0, func(u client.Update) error {
+	err := w.Client.Watch(t.Context(), id, 0, func(u client.Update) error {
 		if u.Event != nil {
 			seen = append(seen, string(u.Event.Event.Event))
 		}
@@ -52,7 +54,7 @@ func TestWatchSeesEverything(t *testing.T) {
 		t.Errorf("got %q, progress %v, %v", got, progress, err)
 	}
 	seen = nil
-	err = w.client.Watch(t.Context(), id, 2, func(u client.Update) error {
+	err = w.Client.Watch(t.Context(), id, 2, func(u client.Update) error {
 		if u.Event != nil {
 			seen = append(seen, string(u.Event.Event.Event))
 		}
@@ -64,35 +66,35 @@ func TestWatchSeesEverything(t *testing.T) {
 }
 
 func TestWatchStops(t *testing.T) {
-	w := open(t, nil, nil)
-	id := w.post(engine.Order{}).ID
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{}).ID
 	enough := errors.New("enough")
-	if err := w.client.Watch(t.Context(), id, 0, func(client.Update) error { return enough }); !errors.Is(err, enough) {
+	if err := w.Client.Watch(t.Context(), id, 0, func(client.Update) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.client.Watch(t.Context(), "let_nobody", 0, func(client.Update) error { return nil }); job.KindOf(err) != job.NotFound {
+	if err := w.Client.Watch(t.Context(), "let_nobody", 0, func(client.Update) error { return nil }); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err := w.client.Watch(ctx, id, 0, func(u client.Update) error { cancel(); return nil })
+	err := w.Client.Watch(ctx, id, 0, func(u client.Update) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestStreamsAreBounded(t *testing.T) {
-	w := open(t, func(o *server.Options) { o.Watchers = 1 }, nil)
-	path := "/api/jobs/" + string(w.post(engine.Order{}).ID) + "/events"
-	first, err := http.DefaultTransport.RoundTrip(w.request(http.MethodGet, path, ""))
+	w := servertest.Open(t, func(o *server.Options) { o.Watchers = 1 }, nil)
+	path := "/api/jobs/" + string(w.Post(engine.Order{}).ID) + "/events"
+	first, err := http.DefaultTransport.RoundTrip(w.Request(http.MethodGet, path, ""))
 	if err != nil || first.StatusCode != http.StatusOK || first.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("got %v, %v", first, err)
 	}
-	checkHeaders(t, first)
+	servertest.CheckHeaders(t, first)
 	if line, err := bufio.NewReader(first.Body).ReadString('\n'); err != nil || line != "id: 1\n" {
 		t.Errorf("got %q, %v", line, err)
 	}
-	w.problem(w.request(http.MethodGet, path, ""), http.StatusServiceUnavailable, job.Unavailable)
-	w.server.Close()
+	w.Problem(w.Request(http.MethodGet, path, ""), http.StatusServiceUnavailable, job.Unavailable)
+	w.Server.Close()
 	if _, err := io.Copy(io.Discard, first.Body); err != nil {
 		t.Errorf("the stream ends with the server: %v", err)
 	}
@@ -101,9 +103,9 @@ func TestStreamsAreBounded(t *testing.T) {
 
 // TestSlowReaderHindersNobody opens streams that nobody reads: changes go on, and the hub makes no queue for them.
 func TestSlowReaderHindersNobody(t *testing.T) {
-	w := open(t, nil, nil)
-	j := w.post(engine.Order{})
-	address := strings.TrimPrefix(w.web.URL, "http://")
+	w := servertest.Open(t, nil, nil)
+	j := w.Post(engine.Order{})
+	address := strings.TrimPrefix(w.Web.URL, "http://")
 	for range 20 {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 		if err != nil {
@@ -116,10 +118,10 @@ func TestSlowReaderHindersNobody(t *testing.T) {
 	}
 	began := time.Now()
 	for range 300 {
-		if _, err := w.client.Do(t.Context(), j.ID, "hold", client.Act{Note: strings.Repeat("x", 2000)}); err != nil {
+		if _, err := w.Client.Do(t.Context(), j.ID, "hold", client.Act{Note: strings.Repeat("x", 2000)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.client.Do(t.Context(), j.ID, "release", client.Act{}); err != nil {
+		if _, err := w.Client.Do(t.Context(), j.ID, "release", client.Act{}); err != nil {
 			t.Fatal(err)
 		}
 	}

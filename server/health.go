@@ -12,7 +12,7 @@ import (
 
 // health answers 200 when the store answers within two seconds, storage accepts writes and nothing has stopped, else 503.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
-	p := s.store.Properties()
+	p := s.Store.Properties()
 	h := client.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Name(), Kinds: []string{}}
 	for _, k := range s.Engine.Kinds() {
 		h.Kinds = append(h.Kinds, string(k))
@@ -31,7 +31,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	_, err := s.store.Hold(ctx, nil)
+	_, err := s.Store.Hold(ctx, nil)
 	if err == nil && s.Alive != nil {
 		err = s.Alive()
 	}
@@ -40,9 +40,9 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		h.Status = err.Error()
-		return replyAs(w, http.StatusServiceUnavailable, h)
+		return ReplyAs(w, http.StatusServiceUnavailable, h)
 	}
-	return reply(w, h)
+	return Reply(w, h)
 }
 
 // index is a page for those who open the server's address.
@@ -53,5 +53,5 @@ func (s *Server) index(w http.ResponseWriter, _ *http.Request) error {
 		fmt.Fprintf(&b, "%-6s %s\n       %s (%s)\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Doc, r.Who)
 	}
 	b.WriteString("\nThe command line is easier: stagepost list, stagepost show ID, stagepost why ID.\n")
-	return plain(w, b.String())
+	return ReplyText(w, b.String())
 }

@@ -10,10 +10,10 @@ import (
 )
 
 func (s *Server) holds(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	holds, err := s.store.Hold(r.Context(), nil)
+	holds, err := s.Store.Hold(r.Context(), nil)
 	return replyHolds(w, holds, err)
 }
 
@@ -24,18 +24,18 @@ func replyHolds(w http.ResponseWriter, holds []job.Hold, err error) error {
 	if holds == nil {
 		holds = []job.Hold{}
 	}
-	return reply(w, client.Holds{Holds: holds})
+	return Reply(w, client.Holds{Holds: holds})
 }
 
 func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	h, err := decode[client.Hold](r, true)
+	h, err := Decode[client.Hold](r, true)
 	if err != nil {
 		return err
 	}
-	_, who, err := identity(r, "", h.Who)
+	_, who, err := ActorOf(r, "", h.Who)
 	if err != nil {
 		return err
 	}
@@ -53,18 +53,18 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
+	p := Params(r)
 	scope := job.Scope{
-		Kind: job.Kind(p.text("kind")), State: lifecycle.State(p.text("state")), Group: p.text("group"), Owner: p.text("owner"),
-		Job: job.ID(p.text("job")), Tag: p.text("tag"),
+		Kind: job.Kind(p.Text("kind")), State: lifecycle.State(p.Text("state")), Group: p.Text("group"), Owner: p.Text("owner"),
+		Job: job.ID(p.Text("job")), Tag: p.Text("tag"),
 	}
-	all := p.flag("everything")
-	_, who, err := identity(r, "", p.text("who"))
+	all := p.Flag("everything")
+	_, who, err := ActorOf(r, "", p.Text("who"))
 	if err != nil {
 		return err
 	}
-	why := p.text("why")
-	if err := p.done(); err != nil {
+	why := p.Text("why")
+	if err := p.Err(); err != nil {
 		return err
 	}
 	if err := meant(scope, all != nil && *all); err != nil {

@@ -51,8 +51,8 @@ func OwnerOf(ctx context.Context) string {
 	return who.Owner
 }
 
-// tokenOf gives the hash of the token of a request; "" without authentication.
-func tokenOf(ctx context.Context) string {
+// TokenOf gives the hash of the token of a request; "" without authentication.
+func TokenOf(ctx context.Context) string {
 	if who, ok := identityOf(ctx); ok {
 		return who.Token.String()
 	}
@@ -60,7 +60,7 @@ func tokenOf(ctx context.Context) string {
 }
 
 // boundTo gives the owner whose jobs are all that a request may see and make; "" for those who see all.
-func boundTo(ctx context.Context) string {
+func UserOf(ctx context.Context) string {
 	if who, ok := identityOf(ctx); ok && who.Role == token.User {
 		return who.Owner
 	}
@@ -68,7 +68,7 @@ func boundTo(ctx context.Context) string {
 }
 
 // IsUser tells whether a request comes from a token of the role user, who is no staff.
-func IsUser(ctx context.Context) bool { return boundTo(ctx) != "" }
+func IsUser(ctx context.Context) bool { return UserOf(ctx) != "" }
 
 // admit decides whether a request may reach its route, and gives it with the identity of its sender. It is the only place that does: what a route
 // is for stands in the table, and a route that says nothing of users is closed to them.
@@ -78,13 +78,13 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 	}
 	if route.Who == Anyone {
 		if token.InURL(r.URL) {
-			return nil, refuse(http.StatusBadRequest, job.Invalid, "%w", token.ErrInURL)
+			return nil, Refuse(http.StatusBadRequest, job.Invalid, "%w", token.ErrInURL)
 		}
 		return r, nil
 	}
 	who, err := s.Tokens.Check(r)
 	if errors.Is(err, token.ErrInURL) {
-		return nil, refuse(http.StatusBadRequest, job.Invalid, "%w", err)
+		return nil, Refuse(http.StatusBadRequest, job.Invalid, "%w", err)
 	}
 	if errors.Is(err, token.ErrFault) {
 		w.Header().Set("Retry-After", "5")
@@ -96,14 +96,14 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 			challenge += `, error="invalid_token"` // RFC 6750, section 3.1
 		}
 		w.Header().Set("WWW-Authenticate", challenge)
-		return nil, refuse(http.StatusUnauthorized, job.Refused, "%w", err)
+		return nil, Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
 	}
 	if !slices.Contains(may[route.Who], who.Role) || who.Role == token.User && !route.forUsers() {
-		return nil, refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method, route.Pattern, who.Role)
+		return nil, Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method, route.Pattern, who.Role)
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 	if who.Role == token.User && route.Who == Person {
-		if err := s.owned(r.Context(), id(r), who.Owner); err != nil {
+		if err := s.owned(r.Context(), JobID(r), who.Owner); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func (r *Route) forUsers() bool {
 
 // owned refuses a job of another owner in the same words as one that does not exist.
 func (s *Server) owned(ctx context.Context, id job.ID, owner string) error {
-	j, err := s.store.Get(ctx, id)
+	j, err := s.Store.Get(ctx, id)
 	if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Gone {
 		return err
 	}
@@ -128,12 +128,12 @@ func (s *Server) owned(ctx context.Context, id job.ID, owner string) error {
 }
 
 // ownerOf gives whose a new job is: for a user its own, for others what they say, and their own if they say nothing.
-func ownerOf(ctx context.Context, said string) string {
-	return cmp.Or(boundTo(ctx), said, OwnerOf(ctx))
+func OwnerFor(ctx context.Context, said string) string {
+	return cmp.Or(UserOf(ctx), said, OwnerOf(ctx))
 }
 
 // identity gives who asks: the owner of the token, whatever the request says of its actor; without authentication what it says. A user acts as owner.
-func identity(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
+func ActorOf(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
 	if len(actor) > 200 {
 		return 0, "", job.Errorf(job.Invalid, "request", "", "actor is longer than 200 bytes")
 	}
@@ -148,7 +148,7 @@ func identity(r *http.Request, as, actor string) (lifecycle.Actor, string, error
 	switch as {
 	case "operator":
 		if user {
-			return 0, "", refuse(http.StatusForbidden, job.Refused, "the role user acts as owner")
+			return 0, "", Refuse(http.StatusForbidden, job.Refused, "the role user acts as owner")
 		}
 		return lifecycle.Operator, actor, nil
 	case "":

@@ -13,41 +13,41 @@ import (
 )
 
 func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
+	p := Params(r)
 	q := p.query()
-	if err := p.done(); err != nil {
+	if err := p.Err(); err != nil {
 		return err
 	}
 	return s.page(w, r, q)
 }
 
 func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
+	p := Params(r)
 	q := p.query()
 	if q.Parent != "" {
-		p.wrong("the parent stands in the path")
+		p.Wrong("the parent stands in the path")
 	}
-	if err := p.done(); err != nil {
+	if err := p.Err(); err != nil {
 		return err
 	}
-	q.Parent = id(r)
-	if _, err := s.store.Get(r.Context(), q.Parent); err != nil {
+	q.Parent = JobID(r)
+	if _, err := s.Store.Get(r.Context(), q.Parent); err != nil {
 		return err
 	}
 	return s.page(w, r, q)
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error {
-	if owner := boundTo(r.Context()); owner != "" {
+	if owner := UserOf(r.Context()); owner != "" {
 		if q.Owner != "" && q.Owner != owner {
-			return refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
+			return Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
 		}
 		q.Owner = owner
 	}
-	if err := s.names(r.Context(), &q); err != nil {
+	if err := s.CheckQuery(r.Context(), &q); err != nil {
 		return err
 	}
-	page, err := s.store.List(r.Context(), q)
+	page, err := s.Store.List(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -57,28 +57,28 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error
 	for i := range page.Jobs {
 		page.Jobs[i] = s.redact(page.Jobs[i])
 	}
-	return reply(w, client.Page{Jobs: page.Jobs, Next: page.Next})
+	return Reply(w, client.Page{Jobs: page.Jobs, Next: page.Next})
 }
 
-func id(r *http.Request) job.ID { return job.ID(r.PathValue("id")) }
+func JobID(r *http.Request) job.ID { return job.ID(r.PathValue("id")) }
 
 func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	j, err := s.store.Get(r.Context(), id(r))
+	j, err := s.Store.Get(r.Context(), JobID(r))
 	if err != nil {
 		return err
 	}
-	v := s.view(j)
+	v := s.View(j)
 	if v.Undelivered, err = s.undelivered(r.Context(), j.ID); err != nil {
 		return err
 	}
-	return reply(w, v)
+	return Reply(w, v)
 }
 
-// view is a record with what can be done about it.
-func (s *Server) view(j job.Job) client.Job {
+// View is a record with what can be done about it.
+func (s *Server) View(j job.Job) client.Job {
 	self := "/api/jobs/" + url.PathEscape(string(j.ID))
 	v := client.Job{Job: s.redact(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
 		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
@@ -108,69 +108,69 @@ func (s *Server) view(j job.Job) client.Job {
 
 // history answers with the shape of client.History, whose entries differ from job.Event only in how their actor is read.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	after, limit := p.number("after", 0, 1<<62), p.number("limit", 1, 10_000)
-	if err := p.done(); err != nil {
+	p := Params(r)
+	after, limit := p.Number("after", 0, 1<<62), p.Number("limit", 1, 10_000)
+	if err := p.Err(); err != nil {
 		return err
 	}
 	if limit == 0 {
 		limit = 1000
 	}
-	h, err := s.store.History(r.Context(), id(r), after, int(limit))
+	h, err := s.Store.History(r.Context(), JobID(r), after, int(limit))
 	if err != nil {
 		return err
 	}
 	if h == nil {
 		h = []job.Event{}
 	}
-	return reply(w, struct {
+	return Reply(w, struct {
 		History []job.Event `json:"history"`
 	}{h})
 }
 
 func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	if _, err := s.store.Get(r.Context(), id(r)); err != nil {
+	if _, err := s.Store.Get(r.Context(), JobID(r)); err != nil {
 		return err
 	}
-	t, err := s.store.Tasks(r.Context(), id(r))
+	t, err := s.Store.Tasks(r.Context(), JobID(r))
 	if err != nil {
 		return err
 	}
 	if t == nil {
 		t = []job.Task{}
 	}
-	return reply(w, client.Tasks{Tasks: t})
+	return Reply(w, client.Tasks{Tasks: t})
 }
 
 func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	offset, limit := p.number("offset", 0, 1<<62), p.number("limit", 1, 10_000)
-	if err := p.done(); err != nil {
+	p := Params(r)
+	offset, limit := p.Number("offset", 0, 1<<62), p.Number("limit", 1, 10_000)
+	if err := p.Err(); err != nil {
 		return err
 	}
-	if _, err := s.store.Get(r.Context(), id(r)); err != nil {
+	if _, err := s.Store.Get(r.Context(), JobID(r)); err != nil {
 		return err
 	}
 	if s.Logs == nil {
-		return reply(w, joblog.Chunk{Lines: []joblog.Line{}})
+		return Reply(w, joblog.Chunk{Lines: []joblog.Line{}})
 	}
-	c, err := s.Logs.Read(id(r), offset, int(limit))
+	c, err := s.Logs.Read(JobID(r), offset, int(limit))
 	if err != nil {
 		return err
 	}
-	return reply(w, c)
+	return Reply(w, c)
 }
 
 func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
+	p := Params(r)
 	at := p.time("at")
-	if err := p.done(); err != nil {
+	if err := p.Err(); err != nil {
 		return err
 	}
-	x, err := s.Engine.Why(r.Context(), id(r), at)
+	x, err := s.Engine.Why(r.Context(), JobID(r), at)
 	if err != nil {
 		return err
 	}
@@ -188,19 +188,19 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if x.Moves == nil {
 		x.Moves = []engine.Exit{}
 	}
-	return reply(w, x)
+	return Reply(w, x)
 }
 
 func (s *Server) counts(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	c, err := s.store.Count(r.Context())
+	c, err := s.Store.Count(r.Context())
 	if err != nil {
 		return err
 	}
 	if c == nil {
 		c = []job.Tally{}
 	}
-	return reply(w, client.Counts{Counts: c})
+	return Reply(w, client.Counts{Counts: c})
 }

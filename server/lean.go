@@ -71,7 +71,7 @@ func appendResults(b []byte, worker string, results []job.Result) []byte {
 		j := &results[i].Job
 		b = appendText(append(b, `{"job":`...), string(j.ID))
 		if err := results[i].Err; err != nil {
-			text, _ := json.Marshal(problemOf(err)) // plain fields: cannot fail
+			text, _ := json.Marshal(ProblemOf(err)) // plain fields: cannot fail
 			b = append(append(append(b, `,"problem":`...), text...), '}')
 			continue
 		}

@@ -38,7 +38,7 @@ func (s *Server) life(k job.Kind) *lifecycle.Table {
 }
 
 func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
 	a := client.Lifecycles{Lifecycles: []client.Lifecycle{}}
@@ -49,28 +49,28 @@ func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
 		}
 		a.Lifecycles = append(a.Lifecycles, l)
 	}
-	return reply(w, a)
+	return Reply(w, a)
 }
 
 // lifecycle gives one table; what stands behind the last dot of the name may be a format.
 func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
 	full := r.PathValue("name")
 	names := []string{}
 	for _, t := range s.lives() {
 		if t.Name() == full {
-			return reply(w, t)
+			return Reply(w, t)
 		}
 		names = append(names, t.Name())
 		switch format, ok := strings.CutPrefix(full, t.Name()+"."); {
 		case ok && format == "svg":
-			return drawing(w, t.SVG(lifecycle.View{}))
+			return ReplySVG(w, t.SVG(lifecycle.View{}))
 		case ok && format == "mmd":
-			return plain(w, t.Mermaid(lifecycle.View{}))
+			return ReplyText(w, t.Mermaid(lifecycle.View{}))
 		case ok && format == "dot":
-			return plain(w, t.DOT(lifecycle.View{}))
+			return ReplyText(w, t.DOT(lifecycle.View{}))
 		}
 	}
 	return job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %.100q (known: %s; behind the name may stand .svg, .mmd or .dot)",
@@ -79,10 +79,10 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 
 // diagram draws where a job stands and how it came there.
 func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	j, err := s.store.Get(r.Context(), id(r))
+	j, err := s.Store.Get(r.Context(), JobID(r))
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if life == nil {
 		return job.Errorf(job.Refused, "draw", j.ID, "this server does not know the kind %s", j.Kind)
 	}
-	history, err := s.store.History(r.Context(), j.ID, 1, 10_000)
+	history, err := s.Store.History(r.Context(), j.ID, 1, 10_000)
 	if err != nil {
 		return err
 	}
@@ -98,18 +98,18 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	for _, e := range history {
 		view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})
 	}
-	return drawing(w, life.SVG(view))
+	return ReplySVG(w, life.SVG(view))
 }
 
 // drawing answers with an SVG; it carries its style inside and nothing else is allowed to it.
-func drawing(w http.ResponseWriter, svg string) error {
+func ReplySVG(w http.ResponseWriter, svg string) error {
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox")
 	_, _ = io.WriteString(w, svg)
 	return nil
 }
 
-func plain(w http.ResponseWriter, text string) error {
+func ReplyText(w http.ResponseWriter, text string) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, text)
 	return nil

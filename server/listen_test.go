@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
 func TestListenOnLoopbackOnly(t *testing.T) {
@@ -41,12 +42,12 @@ func TestListenOnLoopbackOnly(t *testing.T) {
 // TestSlowClientsHinderNobody opens connections that send a part of a request and then nothing: others are served meanwhile, and the slow
 // ones are cut off.
 func TestSlowClientsHinderNobody(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(w.server, discard)
+	h := server.HTTP(w.Server, servertest.Discard)
 	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout <= 0 || h.IdleTimeout <= 0 || h.MaxHeaderBytes <= 0 {
 		t.Errorf("a limit is missing: %+v", h)
 	}
@@ -83,12 +84,12 @@ func TestSlowClientsHinderNobody(t *testing.T) {
 // TestConnectionsOfOneAddress: one address has a quarter of the connections; others are served beside it, and it is served again once one of
 // its connections ends.
 func TestConnectionsOfOneAddress(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	l, err := server.Listen(t.Context(), "127.0.0.1:0", 80, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(w.server, discard)
+	h := server.HTTP(w.Server, servertest.Discard)
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
 	served := func(from string) (net.Conn, bool) {
@@ -128,12 +129,12 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 
 // TestConnectionsAreBounded fills the room and finds that it is free again afterwards.
 func TestConnectionsAreBounded(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	l, err := server.Listen(t.Context(), "127.0.0.1:0", 2, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(w.server, discard)
+	h := server.HTTP(w.Server, servertest.Discard)
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
 	dial := func() net.Conn {

@@ -26,7 +26,7 @@ func (s *Server) lockKeeper() (Locks, error) {
 }
 
 func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
 	l, err := s.lockKeeper()
@@ -40,14 +40,14 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 	if all == nil {
 		all = []client.Lock{}
 	}
-	return reply(w, client.Locks{Locks: all})
+	return Reply(w, client.Locks{Locks: all})
 }
 
 func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	kind, name, note := p.text("kind"), p.text("name"), p.text("note")
-	_, actor, err := identity(r, "", p.text("actor"))
-	if err := p.done(); err != nil {
+	p := Params(r)
+	kind, name, note := p.Text("kind"), p.Text("name"), p.Text("note")
+	_, actor, err := ActorOf(r, "", p.Text("actor"))
+	if err := p.Err(); err != nil {
 		return err
 	}
 	if err != nil {
@@ -64,5 +64,5 @@ func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, was)
+	return Reply(w, was)
 }

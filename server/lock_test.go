@@ -7,22 +7,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// lockbox has one lock and remembers who broke it.
-type lockbox struct {
+// Lockbox has one lock and remembers who broke it.
+type Lockbox struct {
 	all   []client.Lock
 	actor string
 	note  string
 }
 
-func (l *lockbox) Locks(context.Context) ([]client.Lock, error) { return l.all, nil }
+func (l *Lockbox) Locks(context.Context) ([]client.Lock, error) { return l.all, nil }
 
-func (l *lockbox) BreakLock(_ context.Context, kind, name, actor, note string) (client.Lock, error) {
+func (l *Lockbox) BreakLock(_ context.Context, kind, name, actor, note string) (client.Lock, error) {
 	for i, one := range l.all {
 		if one.Kind == kind && one.Name == name {
 			l.all = append(l.all[:i], l.all[i+1:]...)
@@ -38,29 +38,29 @@ func TestLocks(t *testing.T) {
 		Kind: "object", Name: "ark:/99999/a b;c?d", Holder: "ing_1", Epoch: 2, State: "held", JobState: "Storing",
 		Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Token: 7, Waiting: []job.ID{"ing_2"},
 	}
-	box := &lockbox{all: []client.Lock{lock}}
-	w := open(t, func(o *server.Options) { o.Locks = box }, nil)
-	got, err := w.client.Locks(t.Context())
+	box := &Lockbox{all: []client.Lock{lock}}
+	w := servertest.Open(t, func(o *server.Options) { o.Locks = box }, nil)
+	got, err := w.Client.Locks(t.Context())
 	if diff := cmp.Diff([]client.Lock{lock}, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
 	for _, query := range []string{"", "?kind=object", "?kind=object&name=x", "?kind=object&name=x&note=", "?kind=object&name=x&note=y&name=z", "?kind=object&name=x&note=y&actor=a%0Ab"} {
-		w.problem(w.request(http.MethodDelete, "/api/locks"+query, ""), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodDelete, "/api/locks"+query, ""), http.StatusBadRequest, job.Invalid)
 	}
-	if _, err := w.client.BreakLock(t.Context(), "object", "other", "ann", "it hangs"); job.KindOf(err) != job.NotFound {
+	if _, err := w.Client.BreakLock(t.Context(), "object", "other", "ann", "it hangs"); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
-	was, err := w.client.BreakLock(t.Context(), lock.Kind, lock.Name, "ann", "it hangs & hangs")
+	was, err := w.Client.BreakLock(t.Context(), lock.Kind, lock.Name, "ann", "it hangs & hangs")
 	if diff := cmp.Diff(lock, was); diff != "" || err != nil || box.actor != "ann" || box.note != "it hangs & hangs" {
 		t.Errorf("%v %s %+v", err, diff, box)
 	}
-	if got, err = w.client.Locks(t.Context()); err != nil || got == nil || len(got) > 0 {
+	if got, err = w.Client.Locks(t.Context()); err != nil || got == nil || len(got) > 0 {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
 
 func TestNoLocks(t *testing.T) {
-	w := open(t, func(o *server.Options) { o.Locks = nil }, nil)
-	w.problem(w.request(http.MethodGet, "/api/locks", ""), http.StatusConflict, job.Refused)
-	w.problem(w.request(http.MethodDelete, "/api/locks?kind=object&name=x&note=y", ""), http.StatusConflict, job.Refused)
+	w := servertest.Open(t, func(o *server.Options) { o.Locks = nil }, nil)
+	w.Problem(w.Request(http.MethodGet, "/api/locks", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodDelete, "/api/locks?kind=object&name=x&note=y", ""), http.StatusConflict, job.Refused)
 }

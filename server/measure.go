@@ -16,7 +16,7 @@ type Metrics interface {
 
 // metrics answers with the metrics, in the text form that Prometheus reads.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
 	if s.Metrics == nil || s.MetricsElsewhere {

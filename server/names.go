@@ -19,34 +19,34 @@ func (s *Server) exists(ctx context.Context, scope job.Scope) error {
 	if scope.State != "" {
 		q.States = []lifecycle.State{scope.State}
 	}
-	if err := s.names(ctx, &q); err != nil || scope.Job == "" {
+	if err := s.CheckQuery(ctx, &q); err != nil || scope.Job == "" {
 		return err
 	}
-	_, err := s.store.Get(ctx, scope.Job)
+	_, err := s.Store.Get(ctx, scope.Job)
 	return err
 }
 
 // names refuses kinds, states and outcomes that neither a lifecycle of the engine nor a record of the store has: an empty list would be taken for
 // an answer. Records outlive lifecycles.
-func (s *Server) names(ctx context.Context, q *job.Query) error {
+func (s *Server) CheckQuery(ctx context.Context, q *job.Query) error {
 	kinds, states := s.vocabulary()
 	if within(q.Kinds, kinds) && within(q.States, states) && within(q.Outcomes, outcomes) {
 		return nil
 	}
-	tallies, err := s.store.Count(ctx)
+	tallies, err := s.Store.Count(ctx)
 	if err != nil {
 		return err
 	}
 	for _, t := range tallies {
 		kinds, states = append(kinds, t.Kind), append(states, t.State)
 	}
-	if err := oneOf("kind", q.Kinds, kinds); err != nil {
+	if err := OneOf("kind", q.Kinds, kinds); err != nil {
 		return err
 	}
-	if err := oneOf("state", q.States, states); err != nil {
+	if err := OneOf("state", q.States, states); err != nil {
 		return err
 	}
-	return oneOf("outcome", q.Outcomes, outcomes)
+	return OneOf("outcome", q.Outcomes, outcomes)
 }
 
 // outcomes are those that a query may name.
@@ -67,8 +67,8 @@ func within[T comparable](words, known []T) bool {
 	return !slices.ContainsFunc(words, func(w T) bool { return !slices.Contains(known, w) })
 }
 
-// oneOf refuses words that are not known, and names those that are.
-func oneOf[T ~string](what string, words, known []T) error {
+// OneOf refuses words that are not known, and names those that are.
+func OneOf[T ~string](what string, words, known []T) error {
 	for _, w := range words {
 		if slices.Contains(known, w) {
 			continue

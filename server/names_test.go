@@ -7,13 +7,15 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
 // TestSlipsOfThePen: names that nothing has are refused with what may have been meant; those of the control are not.
 func TestSlipsOfThePen(t *testing.T) {
-	w := open(t, nil, nil)
-	j := w.post(engine.Order{Group: "maps"})
+	w := servertest.Open(t, nil, nil)
+	j := w.Post(engine.Order{Group: "maps"})
 	for name, c := range map[string]struct {
 		q    job.Query
 		want string // in the refusal; empty if there is none
@@ -26,7 +28,7 @@ func TestSlipsOfThePen(t *testing.T) {
 		"small letters":   {job.Query{States: []lc.State{"held"}}, `there is no state "held" (did you mean Held?)`},
 		"unknown outcome": {job.Query{Outcomes: []lc.Outcome{"fine"}}, `there is no outcome "fine" (known: cancelled, failed, ok, timed-out)`},
 	} {
-		_, err := w.client.Jobs(t.Context(), c.q)
+		_, err := w.Client.Jobs(t.Context(), c.q)
 		refused := job.KindOf(err) == job.Invalid && strings.Contains(err.Error(), c.want)
 		if c.want == "" && err != nil || c.want != "" && !refused {
 			t.Errorf("list, %s: got %v", name, err)
@@ -41,12 +43,12 @@ func TestSlipsOfThePen(t *testing.T) {
 		"unknown kind": {job.Scope{Kind: "letter"}, job.Invalid}, "unknown state": {job.Scope{State: "posted"}, job.Invalid},
 		"unknown job": {job.Scope{Job: "let_none"}, job.NotFound},
 	} {
-		holds, err := w.client.Hold(t.Context(), client.Hold{Scope: c.scope, Who: "ann", Why: "flood"})
+		holds, err := w.Client.Hold(t.Context(), client.Hold{Scope: c.scope, Who: "ann", Why: "flood"})
 		if job.KindOf(err) != c.want && (err != nil || c.want != "") {
 			t.Errorf("hold, %s: got %v, %v", name, holds, err)
 		}
 	}
-	if _, err := w.client.Queue(t.Context(), client.QueueQuery{Kind: "letter"}); job.KindOf(err) != job.Invalid {
+	if _, err := w.Client.Queue(t.Context(), client.QueueQuery{Kind: "letter"}); job.KindOf(err) != job.Invalid {
 		t.Errorf("queue: got %v", err)
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 // outbox lists messages, without what they say.
 func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	q := job.MessageQuery{Job: job.ID(p.text("job")), Topic: p.text("topic"), Before: p.number("before", 1, 1<<62), Limit: int(p.number("limit", 1, 1000))}
-	status := p.text("status")
-	if err := p.done(); err != nil {
+	p := Params(r)
+	q := job.MessageQuery{Job: job.ID(p.Text("job")), Topic: p.Text("topic"), Before: p.Number("before", 1, 1<<62), Limit: int(p.Number("limit", 1, 1000))}
+	status := p.Text("status")
+	if err := p.Err(); err != nil {
 		return err
 	}
 	switch settled := job.Settled(status); {
@@ -25,7 +25,7 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return job.Errorf(job.Invalid, "outbox", "", "status must be pending, delivered or given-up, not %.40q", status)
 	}
-	messages, err := s.store.Outbox(r.Context(), job.OutboxCall{List: &q})
+	messages, err := s.Store.Outbox(r.Context(), job.OutboxCall{List: &q})
 	if err != nil {
 		return err
 	}
@@ -37,21 +37,21 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	if len(messages) == cmp.Or(q.Limit, 50) { // a full page: there may be more
 		answer.Next = messages[len(messages)-1].Number
 	}
-	return reply(w, answer)
+	return Reply(w, answer)
 }
 
 // mostReplayed bounds one call.
 const mostReplayed = 1000
 
 func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	b, err := decode[client.Replay](r, true)
+	b, err := Decode[client.Replay](r, true)
 	if err != nil {
 		return err
 	}
-	_, actor, err := identity(r, "", b.Actor)
+	_, actor, err := ActorOf(r, "", b.Actor)
 	if err != nil {
 		return err
 	}
@@ -61,5 +61,5 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if err := s.Engine.Replay(r.Context(), b.Keys, cmp.Or(actor, "operator"), b.Note); err != nil {
 		return err
 	}
-	return reply(w, b)
+	return Reply(w, b)
 }

@@ -34,15 +34,15 @@ var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 // Policies of HTML answers. Pages load our style sheet and nothing else; a report as HTML carries its style in itself.
 const (
 	pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	mailPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+	MailPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
 )
 
-// failPage tells a browser in plain words what is wrong; other clients get the problem as everywhere.
-func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) error {
+// FailPage tells a browser in plain words what is wrong; other clients get the problem as everywhere.
+func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) error {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return err
 	}
-	p := problemOf(err)
+	p := ProblemOf(err)
 	says := "Something went wrong on our side. Please try again later."
 	switch p.Kind {
 	case job.NotFound:
@@ -55,15 +55,15 @@ func (s *Server) failPage(w http.ResponseWriter, r *http.Request, err error) err
 	if p.Kind == job.Internal {
 		s.Log.Error("page", "path", r.URL.Path, "error", err)
 	}
-	return replyPage(w, p.Status, pageTemplates, "error.html", struct{ Says string }{says})
+	return ReplyPage(w, p.Status, pageTemplates, "error.html", struct{ Says string }{says})
 }
 
-func replyPage(w http.ResponseWriter, status int, t *template.Template, name string, view any) error {
-	return replyPageUnder(w, status, t, name, view, pagePolicy)
+func ReplyPage(w http.ResponseWriter, status int, t *template.Template, name string, view any) error {
+	return ReplyPageUnder(w, status, t, name, view, pagePolicy)
 }
 
-// replyPageUnder is replyPage under another policy.
-func replyPageUnder(w http.ResponseWriter, status int, t *template.Template, name string, view any, policy string) error {
+// ReplyPageUnder is replyPage under another policy.
+func ReplyPageUnder(w http.ResponseWriter, status int, t *template.Template, name string, view any, policy string) error {
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, name, view); err != nil {
 		return job.Errorf(job.Internal, "page", "", "%w", err)
@@ -82,7 +82,7 @@ var assetTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "te
 
 // asset gives a style sheet or a script.
 func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
 	name := r.PathValue("name")

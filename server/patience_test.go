@@ -2,8 +2,6 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -13,14 +11,16 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 )
 
 // TestLongRequestsGetTheirAnswer lets a check, a submission and a long poll take longer than an answer usually may. The control is a
 // handler that does not ask for more time.
 func TestLongRequestsGetTheirAnswer(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	slow := &patient{limit: 50 * time.Millisecond}
-	s := server.New(server.Options{Engine: w.Engine, Keeper: slow, Ingest: slow})
+	s := server.New(server.Options{Engine: w.Engine, Keeper: slow})
+	s.Add(servertest.UploadsOf(s, slow.wait))
 	defer s.Close()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestLongRequestsGetTheirAnswer(t *testing.T) {
 		_ = slow.wait(r.Context())
 		w.WriteHeader(http.StatusNoContent)
 	})
-	h := server.HTTP(mux, discard)
+	h := server.HTTP(mux, servertest.Discard)
 	h.ReadTimeout, h.WriteTimeout = 20*time.Millisecond, 20*time.Millisecond
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
@@ -44,8 +44,10 @@ func TestLongRequestsGetTheirAnswer(t *testing.T) {
 	if _, err := c.Verify(t.Context(), client.Verify{}); err != nil {
 		t.Errorf("verify: %v", err)
 	}
-	if _, err := c.Submit(t.Context(), client.Submission{}, strings.NewReader("payload")); err != nil {
-		t.Errorf("submit: %v", err)
+	if answer, err := http.Post("http://"+l.Addr().String()+"/upload", "text/plain", strings.NewReader("payload")); err != nil {
+		t.Errorf("upload: %v", err)
+	} else if _ = answer.Body.Close(); answer.StatusCode != http.StatusNoContent {
+		t.Errorf("upload: %s", answer.Status)
 	}
 	jobs, err := c.Claim(t.Context(), client.Claim{Worker: "w", From: posted, N: 1, Wait: 0.05})
 	if err != nil || len(jobs) != 0 {
@@ -59,7 +61,7 @@ func TestLongRequestsGetTheirAnswer(t *testing.T) {
 
 // patient takes longer than limit, unless its context ends first.
 type patient struct {
-	keeper
+	servertest.Keeper
 	limit time.Duration
 }
 
@@ -76,17 +78,4 @@ func (p *patient) wait(ctx context.Context) error {
 
 func (p *patient) Verify(ctx context.Context, _ job.ID) (client.Checkup, error) {
 	return client.Checkup{Faults: []string{}}, p.wait(ctx)
-}
-
-func (p *patient) Submit(ctx context.Context, _ string, _ client.Submission, payload io.Reader) (job.Job, error) {
-	if _, err := io.Copy(io.Discard, payload); err != nil {
-		return job.Job{}, err
-	}
-	return job.Job{ID: "let_1", Kind: "test.letter"}, p.wait(ctx)
-}
-
-func (p *patient) Report(context.Context, job.ID) (server.Report, error) { return server.Report{}, nil }
-
-func (p *patient) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
-	return nil, nil
 }

@@ -12,22 +12,22 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// oldBatch is the age from which an open batch is worth a warning (Merritt's).
+// oldBatch is the age from which an open batch is worth a warning (document 003).
 const oldBatch = 24 * time.Hour
 
 // queue sums up the tallies: its cost does not depend on the number of jobs.
 func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	kind, group, open := job.Kind(p.text("kind")), p.text("group"), p.flag("open")
-	if err := p.done(); err != nil {
+	p := Params(r)
+	kind, group, open := job.Kind(p.Text("kind")), p.Text("group"), p.Flag("open")
+	if err := p.Err(); err != nil {
 		return err
 	}
 	if kind != "" {
-		if err := s.names(r.Context(), &job.Query{Kinds: []job.Kind{kind}}); err != nil {
+		if err := s.CheckQuery(r.Context(), &job.Query{Kinds: []job.Kind{kind}}); err != nil {
 			return err
 		}
 	}
-	tallies, err := s.store.Count(r.Context())
+	tallies, err := s.Store.Count(r.Context())
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), order(a.QueueTotal, b.QueueTotal))
 	})
 	slices.SortFunc(q.States, order)
-	return reply(w, q)
+	return Reply(w, q)
 }
 
 // ended tells whether a state is an end; of an unknown kind, none is.
@@ -74,10 +74,10 @@ func (s *Server) rank(t client.QueueTotal) int {
 
 // queueBatches gives batches by age. Those that ended well, and tombstones, need nobody: they are left out.
 func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	q := job.Query{Group: p.text("group"), After: p.text("after"), Limit: int(p.number("limit", 1, 1000)), Oldest: true}
-	all := p.flag("all")
-	if err := p.done(); err != nil {
+	p := Params(r)
+	q := job.Query{Group: p.Text("group"), After: p.Text("after"), Limit: int(p.Number("limit", 1, 1000)), Oldest: true}
+	all := p.Flag("all")
+	if err := p.Err(); err != nil {
 		return err
 	}
 	for _, k := range s.Engine.Kinds() {
@@ -94,9 +94,9 @@ func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 	}
 	answer := client.QueueBatches{At: s.Engine.Clock().Now(), Batches: []client.QueueBatch{}}
 	if len(q.Kinds) == 0 {
-		return reply(w, answer)
+		return Reply(w, answer)
 	}
-	page, err := s.store.List(r.Context(), q)
+	page, err := s.Store.List(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 		answer.Batches = append(answer.Batches, batchRow(&page.Jobs[i], answer.At))
 	}
 	answer.Next = page.Next
-	return reply(w, answer)
+	return Reply(w, answer)
 }
 
 func batchRow(j *job.Job, now time.Time) client.QueueBatch {
@@ -124,14 +124,14 @@ func batchRow(j *job.Job, now time.Time) client.QueueBatch {
 
 // queueHolds tells what is held: holds with the open jobs they concern, and jobs that were put aside.
 func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
-	if err := read(r).done(); err != nil {
+	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	holds, err := s.store.Hold(r.Context(), nil)
+	holds, err := s.Store.Hold(r.Context(), nil)
 	if err != nil {
 		return err
 	}
-	tallies, err := s.store.Count(r.Context())
+	tallies, err := s.Store.Count(r.Context())
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 	slices.SortFunc(answer.Held, func(a, b client.QueueRow) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.State, b.State))
 	})
-	return reply(w, answer)
+	return Reply(w, answer)
 }
 
 // concerned counts the open jobs of a hold: by the tallies where these know its scope, else on one page of a list.
@@ -178,13 +178,13 @@ func (s *Server) concerned(r *http.Request, h *job.Hold, tallies []job.Tally) (n
 	if h.State != "" {
 		q.States = []lifecycle.State{h.State}
 	}
-	page, err := s.store.List(r.Context(), q)
+	page, err := s.Store.List(r.Context(), q)
 	if err != nil {
 		return 0, false, err
 	}
 	n = int64(len(page.Jobs))
 	if h.Job != "" {
-		if j, err := s.store.Get(r.Context(), h.Job); err == nil && !j.Ended && h.Matches(&j) {
+		if j, err := s.Store.Get(r.Context(), h.Job); err == nil && !j.Ended && h.Matches(&j) {
 			n++
 		}
 	}

@@ -40,7 +40,7 @@ func (s *Server) reasoned(route *Route, r *http.Request) error {
 	} else {
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
-			return bodyError(err)
+			return BodyError(err)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(text))
 		if len(bytes.TrimSpace(text)) > 0 && json.Unmarshal(text, &fields) != nil {

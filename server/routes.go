@@ -70,7 +70,7 @@ func (s *Server) jobRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/log", Who: Person, Doc: "Lines of its log from the byte `offset` on.", Handle: s.log},
 		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/why", Who: Person, Doc: "What it waits for and what would move it, now or at the time `at`.", Handle: s.why},
 		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/diagram.svg", Who: Person, Doc: "Its lifecycle as a drawing, with its path and its place.", Handle: s.diagram},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/events", Who: Person, Doc: "Its changes as they happen, and those of its jobs' counts (server-sent events).", Handle: s.events},
+		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/events", Who: Person, Doc: "Its changes as they happen, and those of its jobs' counts (server-sent events).", Handle: s.Events},
 		{Method: http.MethodPost, Pattern: "/api/jobs/{id}/events/{event}", Who: Person, Doc: "Causes an event: note, version, confirm, actor, as (operator or owner).", Handle: s.act},
 		{Method: http.MethodPost, Pattern: "/api/jobs/{id}/{event}", Who: Person, Doc: "The same, shorter: /hold, /release, /retry, /cancel, /stop, /delete, ...", Handle: s.act},
 		{Method: http.MethodPut, Pattern: "/api/jobs/{id}/priority", Who: Operator, Doc: "Moves it in its queue: priority, version, actor, note.", Handle: s.priority},

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
@@ -18,15 +17,7 @@ import (
 // Options of a server. Engine is required.
 type Options struct {
 	Engine    *engine.Engine
-	Ingest    Ingest             // defaults to none: its routes are unavailable
 	Locks     Locks              // defaults to none: its routes are unavailable
-	Bulk      Bulk               // defaults to none: its routes are unavailable
-	Sight     Sight              // files, metadata and orphans of ingest; defaults to none: their routes are refused
-	Profiles  Profiles           // of ingest; defaults to none: its routes are refused
-	Hooks     Hooks              // notifications; defaults to none: its routes are refused
-	Access    Access             // packages of what is stored; defaults to none: its routes are refused
-	Flows     Flows              // task graphs; defaults to none: their routes are refused
-	Compute   Compute            // users' files that are run; defaults to none: its routes are refused
 	Logs      Logs               // defaults to none: logs are empty
 	Keeper    Keeper             // defaults to none: the admin routes are unavailable
 	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
@@ -47,9 +38,6 @@ type Options struct {
 	MetricsElsewhere bool // the metrics have an address of their own
 	ReasonsRequired  bool // staff must give a reason for everything that it changes
 
-	ComputeUploads ComputeUploads // resumable ones; defaults to none: they are refused
-	ComputeTunnel  http.Handler   // of agents that dial the server; defaults to none: they are refused
-	TES            *tes.Adapter   // tasks of GA4GH TES that become compute jobs; defaults to none: they are refused
 }
 
 // Logs reads the logs of jobs; *joblog.Logs is one.
@@ -77,20 +65,18 @@ type Keeper interface {
 // Server answers requests. Close it when it is not needed any more.
 type Server struct {
 	Options
-	store    job.Store
+	Store    job.Store
 	mux      *http.ServeMux
 	parts    []Part
 	all      []Route // of the server and its parts
 	chain    http.Handler
 	hub      *hub
 	leases   *leases
-	looks    *looks       // at flows
 	watching atomic.Int64 // open event streams
 	uploads  uploads
 	requests *crowd
 	streams  *crowd
 	sessions sessions // requests under way, by their tokens
-	making   reportSlots
 	close    context.CancelFunc
 }
 
@@ -114,15 +100,13 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, looks: newLooks(), store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
-		making: make(reportSlots, mostReports), requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
+	s := &Server{Options: o, Store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
+		requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
 	s.Add(Part{Routes: s.routes()})
-	s.Add(Part{Routes: s.ingestPart(), Health: s.profileHealth}, Part{Routes: s.computePart(), Redact: withoutSecrets, Health: s.computeHealth},
-		Part{Routes: s.flowPart(), Explain: s.whyFlow, Close: s.looks.close}, Part{Routes: s.bulkPart()})
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.close = cancel
-	s.store.Watch(ctx, s.hub.hear)
+	s.Store.Watch(ctx, s.hub.hear)
 	if s.Tokens != nil {
 		go s.watchTokens(ctx)
 	}
@@ -155,7 +139,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	switch probe.status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", probe.header.Get("Allow"))
-		s.fail(w, r, refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)", r.URL.Path, r.Method, probe.header.Get("Allow")))
+		s.fail(w, r, Refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)", r.URL.Path, r.Method, probe.header.Get("Allow")))
 	default:
 		s.fail(w, r, job.Errorf(job.NotFound, "route", "", "there is no %s %s; GET / lists what there is", r.Method, r.URL.Path))
 	}

@@ -18,7 +18,7 @@ import (
 const checkEvery = time.Second
 
 // errRevoked is the cause with which a request ends whose token is no longer valid.
-var errRevoked = refuse(http.StatusUnauthorized, job.Refused, "the token is no longer valid")
+var errRevoked = Refuse(http.StatusUnauthorized, job.Refused, "the token is no longer valid")
 
 // sessions are the requests under way and the connections that were taken over from one, each under the token that it came with. They end when
 // the token is revoked, expires or can no longer be read.

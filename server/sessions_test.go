@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -95,9 +97,10 @@ func connect(t *testing.T, base, head string, answered bool) net.Conn {
 // other, the control, do not.
 func TestRevokedTokenEndsStreams(t *testing.T) {
 	tokens := &revocable{}
-	w := open(t, func(o *server.Options) { o.Tokens, o.ComputeTunnel = tokens, hijacker{t} }, nil)
-	id := string(w.post(engine.Order{}).ID)
-	aside := httptest.NewServer(w.server.UnderTokens(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w := servertest.Open(t, func(o *server.Options) { o.Tokens = tokens }, nil,
+		servertest.Handler("/tunnel", hijacker{t}), servertest.Uploads(func(context.Context) error { return nil }))
+	id := string(w.Post(engine.Order{}).ID)
+	aside := httptest.NewServer(w.Server.UnderTokens(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
@@ -106,15 +109,15 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 	waiting := map[string]net.Conn{}
 	for _, who := range []string{"going", "staying"} {
 		head := " HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer " + who + "\n"
-		waiting["stream "+who] = connect(t, w.web.URL, "GET /api/jobs/"+id+"/events"+head+"\n", true)
-		waiting["tunnel "+who] = connect(t, w.web.URL, "GET /api/compute/tunnel?agent="+who+head+"\n", true)
+		waiting["stream "+who] = connect(t, w.Web.URL, "GET /api/jobs/"+id+"/events"+head+"\n", true)
+		waiting["tunnel "+who] = connect(t, w.Web.URL, "GET /tunnel?agent="+who+head+"\n", true)
 		waiting["other address "+who] = connect(t, aside.URL, "GET /x"+head+"\n", true)
 		claim := `{"worker":"x","n":1,"wait":60,"from":[{"kind":"test.letter","state":"Riding"}]}`
-		waiting["poll "+who] = connect(t, w.web.URL, "POST /api/worker/claim"+head+"Connection: close\nContent-Type: application/json\nContent-Length: 79\n\n"+claim, false)
+		waiting["poll "+who] = connect(t, w.Web.URL, "POST /api/worker/claim"+head+"Connection: close\nContent-Type: application/json\nContent-Length: 79\n\n"+claim, false)
 		if len(claim) != 79 {
 			t.Fatalf("the claim has %d bytes", len(claim))
 		}
-		waiting["upload "+who] = connect(t, w.web.URL, "POST /api/ingest/submissions"+head+"Connection: close\nContent-Type: multipart/form-data; boundary=B\nContent-Length: 1000000\n\n"+
+		waiting["upload "+who] = connect(t, w.Web.URL, "POST /upload"+head+"Connection: close\nContent-Type: multipart/form-data; boundary=B\nContent-Length: 1000000\n\n"+
 			"--B\nContent-Disposition: form-data; name=\"payload\"\n\nbegun", false)
 	}
 	ended := make(chan string, len(waiting))
@@ -132,16 +135,16 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 			t.Errorf("%s: it ended", name)
 		}
 	}
-	if answer, _ := w.ask(authorized(w, "staying", "/api/jobs/"+id)); answer.StatusCode != http.StatusOK {
+	if answer, _ := w.Ask(authorized(w, "staying", "/api/jobs/"+id)); answer.StatusCode != http.StatusOK {
 		t.Errorf("the other token: got %s", answer.Status)
 	}
-	if answer, _ := w.ask(authorized(w, "going", "/api/jobs/"+id)); answer.StatusCode != http.StatusUnauthorized {
+	if answer, _ := w.Ask(authorized(w, "going", "/api/jobs/"+id)); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the revoked token: got %s", answer.Status)
 	}
 }
 
-func authorized(w *world, who, path string) *http.Request {
-	r := w.request(http.MethodGet, path, "")
+func authorized(w *servertest.World, who, path string) *http.Request {
+	r := w.Request(http.MethodGet, path, "")
 	r.Header.Set("Authorization", "Bearer "+who)
 	return r
 }

@@ -48,19 +48,19 @@ func (p protocol) Error() string { return p.err.Error() }
 
 func (p protocol) Unwrap() error { return p.err }
 
-// refuse makes an error about the protocol; only the guards and decoders before the handlers use it.
-func refuse(status int, kind job.ErrorKind, format string, args ...any) error {
+// Refuse makes an error about the protocol; only the guards and decoders before the handlers use it.
+func Refuse(status int, kind job.ErrorKind, format string, args ...any) error {
 	return protocol{job.Errorf(kind, "request", "", format, args...), status}
 }
 
-// problemOf says what an error is to the caller. The text of an internal error stays in the log.
-func problemOf(err error) *client.Problem {
+// ProblemOf says what an error is to the caller. The text of an internal error stays in the log.
+func ProblemOf(err error) *client.Problem {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = &job.Error{Op: "request", Kind: job.Unavailable, Err: err}
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		err = refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the body is larger than %d bytes", tooLarge.Limit)
+		err = Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the body is larger than %d bytes", tooLarge.Limit)
 	}
 	full := job.IsFull(err)
 	if full && job.KindOf(err) == job.Internal { // as the operating system said it
@@ -101,7 +101,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if s.Storage != nil {
 		err = s.Storage.Full(err)
 	}
-	p := problemOf(err)
+	p := ProblemOf(err)
 	if p.Kind == job.Internal {
 		s.Log.Error("request", "method", r.Method, "path", s.loggedPath(r), "error", err)
 	}
@@ -134,10 +134,10 @@ func (s *Server) loggedPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// reply answers with JSON.
-func reply[T any](w http.ResponseWriter, v T) error { return replyAs(w, http.StatusOK, v) }
+// Reply answers with JSON.
+func Reply[T any](w http.ResponseWriter, v T) error { return ReplyAs(w, http.StatusOK, v) }
 
-func replyAs[T any](w http.ResponseWriter, status int, v T) error {
+func ReplyAs[T any](w http.ResponseWriter, status int, v T) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return job.Errorf(job.Internal, "encode", "", "%w", err)

@@ -10,21 +10,21 @@ import (
 
 // stuck answers with the shape of client.Stuck.
 func (s *Server) stuck(w http.ResponseWriter, r *http.Request) error {
-	p := read(r)
-	q := engine.StuckQuery{Kind: job.Kind(p.text("kind")), Limit: int(p.number("limit", 1, 1000))}
-	if text := p.text("factor"); text != "" {
+	p := Params(r)
+	q := engine.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, 1000))}
+	if text := p.Text("factor"); text != "" {
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(f >= 0.01 && f <= 1e6) {
-			p.wrong("factor must be a number from 0.01 to 1000000, not %.40q", text)
+			p.Wrong("factor must be a number from 0.01 to 1000000, not %.40q", text)
 		}
 		q.Factor = f
 	}
-	if err := p.done(); err != nil {
+	if err := p.Err(); err != nil {
 		return err
 	}
 	report, err := s.Engine.Stuck(r.Context(), q)
 	if err != nil {
 		return err
 	}
-	return reply(w, report)
+	return Reply(w, report)
 }

@@ -20,7 +20,7 @@ func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, err
 		return nil, nil
 	}
 	// A list is read; any other call of the outbox is a write, which a full disk refuses.
-	all, err := s.store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Job: id, Limit: 1000}})
+	all, err := s.Store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Job: id, Limit: 1000}})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/token"
 )
@@ -16,9 +18,9 @@ import (
 // TestUndelivered: record and why of an ended job name the messages that did not leave, to staff; to users they do not. Those that were delivered,
 // or not tried yet, are the control.
 func TestUndelivered(t *testing.T) {
-	g := guard(t)
+	g := servertest.Guard(t)
 	at := time.Now()
-	j := g.post(engine.Order{Owner: "ann"})
+	j := g.Post(engine.Order{Owner: "ann"})
 	change := job.Change{Job: j.ID, Version: j.Version, At: at}
 	for _, key := range []string{"lost", "late", "taken", "new"} {
 		change.Outbox = append(change.Outbox, job.Message{Key: "let/" + key, Job: j.ID, Topic: "callback", Body: []byte(`"hush4711"`), Created: at, Due: at})
@@ -36,7 +38,7 @@ func TestUndelivered(t *testing.T) {
 	}
 	view := func(secret string) (client.Job, client.Explanation, string) {
 		t.Helper()
-		c, err := client.New(g.web.URL, client.Options{Token: client.NewSecret(secret)})
+		c, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(secret)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,14 +50,14 @@ func TestUndelivered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, text := g.ask(g.with(secret, http.MethodGet, "/api/jobs/"+string(j.ID), ""))
+		_, text := g.Ask(g.With(secret, http.MethodGet, "/api/jobs/"+string(j.ID), ""))
 		return v, x, text
 	}
-	staff, user := g.tokens[token.Operator], g.tokens[token.User]
+	staff, user := g.Tokens[token.Operator], g.Tokens[token.User]
 	if _, x, _ := view(staff); strings.Contains(x.Blockers[0].Code, "undelivered") {
 		t.Errorf("it has not ended: got %+v", x.Blockers)
 	}
-	operator, err := client.New(g.web.URL, client.Options{Token: client.NewSecret(staff)})
+	operator, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(staff)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func inScope(ctx context.Context, op string, id job.ID, p job.Place) error {
 	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
 		return nil
 	}
-	return refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost token new --role worker --work %s/%s)",
+	return Refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost token new --role worker --work %s/%s)",
 		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
 }
 
@@ -50,7 +50,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and what no hint tells
 // (a due time) is found by looking again every second.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
-	c, err := decode[client.Claim](r, true)
+	c, err := Decode[client.Claim](r, true)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *client.Claim) (
 }
 
 func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
-	n, err := decode[client.Renewal](r, true)
+	n, err := Decode[client.Renewal](r, true)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if lost == nil {
 		lost = []job.Lease{}
 	}
-	return reply(w, client.Renewed{Lost: lost})
+	return Reply(w, client.Renewed{Lost: lost})
 }
 
 // handedIn is the body of a report, in the engine's own words.
@@ -145,7 +145,7 @@ type handedIn struct {
 
 // reports commits what a worker says of its jobs. The answer to one report that fails is its problem; among several it stands in the list.
 func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
-	b, err := decode[handedIn](r, true)
+	b, err := Decode[handedIn](r, true)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []engine.R
 // held fills in the record if it is not at hand, and checks that it is this worker's under this epoch.
 func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Lease) error {
 	if j.ID == "" {
-		found, err := s.store.Get(ctx, l.Job)
+		found, err := s.Store.Get(ctx, l.Job)
 		if err != nil {
 			return err
 		}

@@ -7,39 +7,40 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 )
 
 var posted = []job.Place{{Kind: "test.letter", State: "Posted"}}
 
-func (w *world) claim(worker string, n int) []client.Leased {
-	w.t.Helper()
-	jobs, err := w.client.Claim(w.t.Context(), client.Claim{Worker: worker, From: posted, N: n})
+func claimJobs(w *servertest.World, worker string, n int) []client.Leased {
+	w.T.Helper()
+	jobs, err := w.Client.Claim(w.T.Context(), client.Claim{Worker: worker, From: posted, N: n})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return jobs
 }
 
 func TestWorkerCarriesAJobThrough(t *testing.T) {
-	w := open(t, nil, nil)
-	id := w.post(engine.Order{Spec: map[string]string{"to": "Übersee <&>"}, Group: "a\"b"}).ID
-	jobs := w.claim("coach", 5)
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{Spec: map[string]string{"to": "Übersee <&>"}, Group: "a\"b"}).ID
+	jobs := claimJobs(w, "coach", 5)
 	if len(jobs) != 1 || jobs[0].ID != id || jobs[0].Epoch != 1 || jobs[0].Group != "a\"b" || string(jobs[0].Spec) != `{"to":"Übersee \u003c\u0026\u003e"}` {
 		t.Fatalf("got %+v", jobs)
 	}
-	if lost, err := w.client.Renew(t.Context(), client.Renewal{Worker: "coach", Leases: []job.Lease{{Job: id, Epoch: 1}, {Job: id, Epoch: 7}}}); err != nil ||
+	if lost, err := w.Client.Renew(t.Context(), client.Renewal{Worker: "coach", Leases: []job.Lease{{Job: id, Epoch: 1}, {Job: id, Epoch: 7}}}); err != nil ||
 		len(lost) != 1 || lost[0].Epoch != 7 {
 		t.Errorf("got %v, %v", lost, err)
 	}
 	epoch := jobs[0].Epoch
 	for _, want := range []lc.State{"Sorting", "Riding", "Delivered"} {
-		got, err := w.client.Report(t.Context(), client.Reports{Worker: "coach", Reports: []client.Report{
+		got, err := w.Client.Report(t.Context(), client.Reports{Worker: "coach", Reports: []client.Report{
 			{Job: id, Epoch: epoch, Again: true, Data: json.RawMessage(`{"seen":true}`)},
 		}})
 		if err != nil || len(got) != 1 || got[0].State != want || got[0].Held == got[0].Ended {
@@ -47,7 +48,7 @@ func TestWorkerCarriesAJobThrough(t *testing.T) {
 		}
 		epoch = got[0].Epoch
 	}
-	j, err := w.client.Job(t.Context(), id)
+	j, err := w.Client.Job(t.Context(), id)
 	if err != nil || !j.Ended || j.Outcome != lc.OK || string(j.Data) != `{"seen":true}` {
 		t.Errorf("got %+v, %v", j, err)
 	}
@@ -57,20 +58,20 @@ func TestWorkerCarriesAJobThrough(t *testing.T) {
 func TestStaleReport(t *testing.T) {
 	for name, leases := range map[string]int{"record at hand": 0, "record read": 1} {
 		t.Run(name, func(t *testing.T) {
-			w := open(t, func(o *server.Options) { o.Leases = leases }, nil)
-			id := w.post(engine.Order{}).ID
-			first := w.claim("slow", 1)[0]
-			if _, err := w.client.Report(t.Context(), client.Reports{Worker: "slow", Reports: []client.Report{
+			w := servertest.Open(t, func(o *server.Options) { o.Leases = leases }, nil)
+			id := w.Post(engine.Order{}).ID
+			first := claimJobs(w, "slow", 1)[0]
+			if _, err := w.Client.Report(t.Context(), client.Reports{Worker: "slow", Reports: []client.Report{
 				{Job: id, Epoch: first.Epoch, Retry: "the road is flooded"},
 			}}); err != nil {
 				t.Fatal(err)
 			}
-			again := w.request(http.MethodPost, "/api/worker/report", `{"worker":"slow","reports":[{"job":"`+string(id)+`","epoch":1}]}`)
-			p := w.problem(again, http.StatusConflict, job.Stale)
+			again := w.Request(http.MethodPost, "/api/worker/report", `{"worker":"slow","reports":[{"job":"`+string(id)+`","epoch":1}]}`)
+			p := w.Problem(again, http.StatusConflict, job.Stale)
 			if p.Job != id {
 				t.Errorf("got %+v", p)
 			}
-			_, err := w.client.Report(t.Context(), client.Reports{Worker: "slow", Reports: []client.Report{{Job: id, Epoch: 1}}})
+			_, err := w.Client.Report(t.Context(), client.Reports{Worker: "slow", Reports: []client.Report{{Job: id, Epoch: 1}}})
 			if job.KindOf(err) != job.Stale {
 				t.Errorf("got %v", err)
 			}
@@ -79,29 +80,29 @@ func TestStaleReport(t *testing.T) {
 }
 
 func TestForeignClaim(t *testing.T) {
-	w := open(t, nil, nil)
-	w.post(engine.Order{})
-	j := w.claim("honest", 1)[0]
-	_, err := w.client.Report(t.Context(), client.Reports{Worker: "thief", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}})
+	w := servertest.Open(t, nil, nil)
+	w.Post(engine.Order{})
+	j := claimJobs(w, "honest", 1)[0]
+	_, err := w.Client.Report(t.Context(), client.Reports{Worker: "thief", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}})
 	if job.KindOf(err) != job.Stale {
 		t.Errorf("got %v", err)
 	}
-	if _, err := w.client.Report(t.Context(), client.Reports{Worker: "honest", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}}); err != nil {
+	if _, err := w.Client.Report(t.Context(), client.Reports{Worker: "honest", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}}); err != nil {
 		t.Errorf("the control: %v", err)
 	}
 }
 
 // TestReportsStandAlone mixes good and bad reports in one request.
 func TestReportsStandAlone(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	for range 4 {
-		w.post(engine.Order{})
+		w.Post(engine.Order{})
 	}
-	jobs := w.claim("coach", 4)
+	jobs := claimJobs(w, "coach", 4)
 	if len(jobs) != 4 {
 		t.Fatalf("got %d jobs", len(jobs))
 	}
-	got, err := w.client.Report(t.Context(), client.Reports{Worker: "coach", Reports: []client.Report{
+	got, err := w.Client.Report(t.Context(), client.Reports{Worker: "coach", Reports: []client.Report{
 		{Job: jobs[0].ID, Epoch: jobs[0].Epoch},
 		{Job: jobs[1].ID, Epoch: 9},
 		{Job: "let_nobody", Epoch: 1},
@@ -130,7 +131,7 @@ func TestReportsStandAlone(t *testing.T) {
 }
 
 func TestWorkersRequestsAreChecked(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	for _, c := range []struct{ path, body string }{
 		{"claim", `{"worker":"","from":[{"kind":"test.letter","state":"Posted"}],"n":1}`},
 		{"claim", `{"worker":"w","from":[],"n":1}`},
@@ -149,30 +150,30 @@ func TestWorkersRequestsAreChecked(t *testing.T) {
 		{"report", `{"worker":"w","reports":[{"job":"let_x","epoch":1,"retry":"a","fail":"b"}]}`},
 		{"report", `{"worker":"w","reports":[{"job":"let_x","epoch":9223372036854775808}]}`},
 	} {
-		w.problem(w.request(http.MethodPost, "/api/worker/"+c.path, c.body), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodPost, "/api/worker/"+c.path, c.body), http.StatusBadRequest, job.Invalid)
 	}
 }
 
 // TestLongPoll waits for a job that comes later, and ends with an empty answer when none does.
 func TestLongPoll(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	got := make(chan []client.Leased, 1)
 	go func() {
-		jobs, err := w.client.Claim(t.Context(), client.Claim{Worker: "coach", From: posted, N: 1, Wait: 30})
+		jobs, err := w.Client.Claim(t.Context(), client.Claim{Worker: "coach", From: posted, N: 1, Wait: 30})
 		if err != nil {
 			t.Error(err)
 		}
 		got <- jobs
 	}()
 	began := time.Now()
-	id := w.post(engine.Order{}).ID
+	id := w.Post(engine.Order{}).ID
 	if jobs := <-got; len(jobs) != 1 || jobs[0].ID != id {
 		t.Errorf("got %+v", jobs)
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	jobs, err := w.client.Claim(t.Context(), client.Claim{Worker: "coach", From: posted, N: 1, Wait: 0.05})
+	jobs, err := w.Client.Claim(t.Context(), client.Claim{Worker: "coach", From: posted, N: 1, Wait: 0.05})
 	if err != nil || len(jobs) != 0 {
 		t.Errorf("got %+v, %v", jobs, err)
 	}
@@ -180,13 +181,13 @@ func TestLongPoll(t *testing.T) {
 
 // TestLeanAnswers compares the hand-written JSON with what encoding/json makes of the types.
 func TestLeanAnswers(t *testing.T) {
-	w := open(t, nil, nil)
+	w := servertest.Open(t, nil, nil)
 	for _, o := range []engine.Order{
 		{}, {Group: "g<&>\u2028", Owner: "ö\x00\"\\", Spec: []int{1, 2}}, {Group: "plain", Owner: "ann", Deadline: time.Now().Add(time.Hour)},
 	} {
-		w.post(o)
+		w.Post(o)
 	}
-	answer, text := w.ask(w.request(http.MethodPost, "/api/worker/claim", `{"worker":"w","from":[{"kind":"test.letter","state":"Posted"}],"n":9}`))
+	answer, text := w.Ask(w.Request(http.MethodPost, "/api/worker/claim", `{"worker":"w","from":[{"kind":"test.letter","state":"Posted"}],"n":9}`))
 	var claimed client.Claimed
 	if err := json.Unmarshal([]byte(text), &claimed); err != nil || answer.StatusCode != 200 || len(claimed.Jobs) != 3 {
 		t.Fatalf("%s: %v: %s", answer.Status, err, text)
@@ -200,7 +201,7 @@ func TestLeanAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text = w.ask(w.request(http.MethodPost, "/api/worker/report", string(body)))
+	_, text = w.Ask(w.Request(http.MethodPost, "/api/worker/report", string(body)))
 	var results client.Results
 	if err := json.Unmarshal([]byte(text), &results); err != nil || len(results.Results) != 3 || results.Results[2].Problem == nil {
 		t.Fatalf("%v: %s", err, text)

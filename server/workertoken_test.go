@@ -9,18 +9,21 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/token"
 )
 
 // addWorker makes a token of a worker with a scope.
-func (g *guarded) addWorker(t *testing.T, owner string, work token.Scope) string {
+func addWorker(t *testing.T, g *servertest.Guarded, owner string, work token.Scope) string {
 	t.Helper()
 	s, err := token.New(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := token.Add(g.file, token.Entry{Hash: s.Hash(), Role: token.Worker, Owner: owner, Work: work}); err != nil {
+	if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: token.Worker, Owner: owner, Work: work}); err != nil {
 		t.Fatal(err)
 	}
 	return s.Reveal()
@@ -37,12 +40,12 @@ func claimOf(worker string, states ...lc.State) string {
 // TestWorkerToken: a worker claims and reports only what its token names, under the name of its owner, whatever it says. An admin is not limited.
 func TestWorkerToken(t *testing.T) {
 	var posted, all string
-	g := guard(t, func(g *guarded) {
-		posted, all = g.addWorker(t, "poster", "test.letter/Posted"), g.addWorker(t, "carrier", "test.letter,test.other/Posted")
+	g := servertest.GuardWith(t, func(g *servertest.Guarded, _ *server.Options) {
+		posted, all = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "carrier", "test.letter,test.other/Posted")
 	})
-	nothing := g.tokens[token.Worker]
+	nothing := g.Tokens[token.Worker]
 	for range 8 {
-		g.post(engine.Order{})
+		g.Post(engine.Order{})
 	}
 	const claim = "/api/worker/claim"
 	for name, c := range map[string]struct {
@@ -52,17 +55,17 @@ func TestWorkerToken(t *testing.T) {
 	}{
 		"named": {posted, []lc.State{"Posted"}, http.StatusOK}, "another state": {posted, []lc.State{"Sorting"}, http.StatusForbidden},
 		"one of two": {posted, []lc.State{"Posted", "Sorting"}, http.StatusForbidden}, "the whole kind": {all, []lc.State{"Posted", "Sorting", "Riding"}, http.StatusOK},
-		"no scope": {nothing, []lc.State{"Posted"}, http.StatusForbidden}, "admin": {g.tokens[token.Admin], []lc.State{"Posted", "Sorting"}, http.StatusOK},
-		"user": {g.tokens[token.User], []lc.State{"Posted"}, http.StatusForbidden}, "a state nobody works on": {all, []lc.State{"Held"}, http.StatusConflict},
+		"no scope": {nothing, []lc.State{"Posted"}, http.StatusForbidden}, "admin": {g.Tokens[token.Admin], []lc.State{"Posted", "Sorting"}, http.StatusOK},
+		"user": {g.Tokens[token.User], []lc.State{"Posted"}, http.StatusForbidden}, "a state nobody works on": {all, []lc.State{"Held"}, http.StatusConflict},
 	} {
-		if answer, text := g.ask(g.with(c.secret, http.MethodPost, claim, claimOf("somebody", c.states...))); answer.StatusCode != c.status {
+		if answer, text := g.Ask(g.With(c.secret, http.MethodPost, claim, claimOf("somebody", c.states...))); answer.StatusCode != c.status {
 			t.Errorf("%s: got %s %s", name, answer.Status, text)
 		}
 	}
-	id := g.post(engine.Order{Owner: "one"}).ID
+	id := g.Post(engine.Order{Owner: "one"}).ID
 	var j job.Job
 	for j.ID != id { // whatever else is there goes first
-		if answer, text := g.ask(g.with(posted, http.MethodPost, claim, claimOf("carrier", "Posted"))); answer.StatusCode != http.StatusOK || strings.Contains(text, `"jobs":[]`) {
+		if answer, text := g.Ask(g.With(posted, http.MethodPost, claim, claimOf("carrier", "Posted"))); answer.StatusCode != http.StatusOK || strings.Contains(text, `"jobs":[]`) {
 			t.Fatalf("got %s %s", answer.Status, text)
 		}
 		var err error
@@ -77,13 +80,13 @@ func TestWorkerToken(t *testing.T) {
 		t.Errorf("the worker is %q, want the owner of the token", j.Worker)
 	}
 	report := fmt.Sprintf(`{"worker":"poster","reports":[{"job":%q,"epoch":%d}]}`, id, j.Epoch)
-	if answer, _ := g.ask(g.with(all, http.MethodPost, "/api/worker/report", report)); answer.StatusCode != http.StatusConflict {
+	if answer, _ := g.Ask(g.With(all, http.MethodPost, "/api/worker/report", report)); answer.StatusCode != http.StatusConflict {
 		t.Errorf("a report under another's name: got %s", answer.Status)
 	}
-	if answer, text := g.ask(g.with(posted, http.MethodPost, "/api/worker/report", report)); answer.StatusCode != http.StatusOK {
+	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/worker/report", report)); answer.StatusCode != http.StatusOK {
 		t.Errorf("its own report: got %s %s", answer.Status, text)
 	}
-	if answer, text := g.ask(g.with(posted, http.MethodPost, "/api/worker/report", strings.Replace(report, `"epoch":1`, `"epoch":2`, 1))); answer.StatusCode < 400 {
+	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/worker/report", strings.Replace(report, `"epoch":1`, `"epoch":2`, 1))); answer.StatusCode < 400 {
 		t.Errorf("a report beyond its scope: got %s %s", answer.Status, text)
 	}
 }

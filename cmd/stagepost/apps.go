@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/edge/mail"
@@ -18,7 +19,7 @@ import (
 )
 
 // openApps opens the applications of a server, and gives the one that takes submissions.
-func (r *running) openApps(s *settings, store job.Store, installation string, logs ingest.Logs) (server.Ingest, error) {
+func (r *running) openApps(s *settings, store job.Store, installation string, logs ingest.Logs) (ingesthttp.Ingest, error) {
 	profiles, err := openProfiles(s, r.Data)
 	if err != nil {
 		return nil, err
@@ -71,13 +72,13 @@ func (i submissions) Submit(ctx context.Context, user string, s client.Submissio
 	return i.app.SubmitFor(ctx, user, ingest.Submission(s), payload)
 }
 
-func (i submissions) Report(ctx context.Context, batch job.ID) (server.Report, error) {
+func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Report, error) {
 	report, err := i.app.Report(ctx, batch)
 	if err != nil {
-		return server.Report{}, err
+		return ingesthttp.Report{}, err
 	}
 	text, err := json.Marshal(report)
-	return server.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
+	return ingesthttp.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
 }
 
 func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error) {

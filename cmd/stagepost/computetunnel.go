@@ -10,9 +10,9 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	computehttp "github.com/stagepost/stagepost/app/compute/http"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/edge/tunnel"
-	"github.com/stagepost/stagepost/server"
 )
 
 // tunnels are the agents that come by themselves (agent --server). One that goes stays on the roster: it cannot be reached then, and its jobs wait for it.
@@ -36,7 +36,7 @@ func (c *computeApp) openTunnels(r *running) error {
 		}
 	}
 	var err error
-	t.Pool, err = tunnel.NewPool(tunnel.PoolOptions{Authenticate: t.authenticate, Fail: server.FailTunnel, Changed: t.changed, Log: r.log})
+	t.Pool, err = tunnel.NewPool(tunnel.PoolOptions{Authenticate: t.authenticate, Fail: computehttp.FailTunnel, Changed: t.changed, Log: r.log})
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (c *computeApp) openTunnels(r *running) error {
 
 // authenticate gives the name of the agent that asks.
 func (t *tunnels) authenticate(r *http.Request) (string, error) {
-	name, err := server.AgentOf(r)
+	name, err := computehttp.AgentOf(r)
 	if err == nil && slices.Contains(t.taken, name) {
 		err = fmt.Errorf("the agent %.80q is reached otherwise: a tunnel cannot have its name", name)
 	}

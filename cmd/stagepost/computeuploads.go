@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	computehttp "github.com/stagepost/stagepost/app/compute/http"
 	"github.com/stagepost/stagepost/edge/tus"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -31,7 +32,7 @@ func openUploads(s *settings, r *running) (*uploadStore, error) {
 	u := &uploadStore{running: r, log: r.log, stop: make(chan struct{})}
 	var err error
 	u.Store, err = tus.New(tus.Options{
-		Dir: filepath.Join(r.Data, "uploads"), MaxSize: s.UploadBytes, Fail: server.FailUpload(r.log), Clock: u.now,
+		Dir: filepath.Join(r.Data, "uploads"), MaxSize: s.UploadBytes, Fail: computehttp.FailUpload(r.log), Clock: u.now,
 		Owner: func(r *http.Request) string { return server.OwnerOf(r.Context()) },
 		MayCreate: func(owner string, bytes int64) error {
 			n, used := u.Used(owner)
@@ -88,21 +89,21 @@ func (u *uploadStore) Close() error {
 }
 
 // Take gives a complete upload to one order.
-func (u *uploadStore) Take(id, owner string) (server.ComputeUpload, error) {
+func (u *uploadStore) Take(id, owner string) (computehttp.ComputeUpload, error) {
 	up, err := u.Store.Take(id, owner)
 	switch {
 	case err == nil:
-		return server.ComputeUpload{Name: up.Name, Path: up.Path}, nil
+		return computehttp.ComputeUpload{Name: up.Name, Path: up.Path}, nil
 	case errors.Is(err, tus.ErrNotFound):
-		return server.ComputeUpload{}, job.Errorf(job.NotFound, "uploads", "", "%w: %.40q", err, id)
+		return computehttp.ComputeUpload{}, job.Errorf(job.NotFound, "uploads", "", "%w: %.40q", err, id)
 	case errors.Is(err, tus.ErrIncomplete), errors.Is(err, tus.ErrBusy):
-		return server.ComputeUpload{}, job.Errorf(job.Refused, "uploads", "", "%w: %.40q", err, id)
+		return computehttp.ComputeUpload{}, job.Errorf(job.Refused, "uploads", "", "%w: %.40q", err, id)
 	}
-	return server.ComputeUpload{}, job.Errorf(job.Unavailable, "uploads", "", "%w", err)
+	return computehttp.ComputeUpload{}, job.Errorf(job.Unavailable, "uploads", "", "%w", err)
 }
 
 // serveCompute gives the API what it needs of compute, if the server computes.
-func (r *running) serveCompute(s *settings, o *server.Options) error {
+func (r *running) serveCompute(s *settings, o *computehttp.Options) error {
 	if r.compute == nil {
 		return nil
 	}

@@ -152,7 +152,7 @@ func apiPage() string {
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", k, status, title)
 	}
 	b.WriteString("\n| method | path | for | what it does |\n|---|---|---|---|\n")
-	for _, r := range server.Routes() {
+	for _, r := range allRoutes() {
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Who, cell(r.Doc))
 	}
 	return b.String()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
+	flowhttp "github.com/stagepost/stagepost/app/flowfile/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
@@ -95,11 +95,11 @@ func (l *localFlows) open(s *settings, dir string, log *slog.Logger) error {
 		return err
 	}
 	app.Bind(l.engine)
-	return l.serve(server.Options{Engine: l.engine, Flows: app, Logs: logs, Lives: lives(), Version: version, ReasonsRequired: s.reasonsRequired()})
+	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: lives(), Version: version, ReasonsRequired: s.reasonsRequired()}, app)
 }
 
 // serve answers the client of this process.
-func (l *localFlows) serve(o server.Options) error {
+func (l *localFlows) serve(o server.Options, app *flowApp) error {
 	pipe := newPipeListener()
 	var err error
 	transport := &http.Transport{DialContext: pipe.Dial}
@@ -108,6 +108,7 @@ func (l *localFlows) serve(o server.Options) error {
 		return err
 	}
 	l.server = server.New(o)
+	l.server.Add(flowhttp.Part(l.server, app))
 	l.http = server.HTTP(l.server, slog.New(slog.DiscardHandler))
 	l.working.Go(func() { _ = l.http.Serve(pipe) }) // it ends with close
 	return nil

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stagepost/stagepost/server"
 )
 
 var (
@@ -79,7 +77,7 @@ type page struct {
 func newPage(t *testing.T) *page {
 	t.Helper()
 	p := &page{cli: &cli{in: &bytes.Buffer{}, out: newPrinter(&bytes.Buffer{}), err: newPrinter(&bytes.Buffer{}), settings: newSettings()}, tests: map[string]bool{}}
-	for _, r := range server.Routes() {
+	for _, r := range allRoutes() {
 		p.routes = append(p.routes, r.Method+" "+r.Pattern)
 	}
 	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/ingest/access"
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
@@ -206,26 +207,25 @@ func (r *running) assemble(s *settings) (err error) {
 	for _, a := range r.apps {
 		a.Bind(r.Engine)
 	}
-	o := server.Options{Engine: r.Engine, Ingest: ingest, Bulk: bulks, Flows: flows, Logs: logs}
+	routes := routes{bulk: bulks, flows: flows, ingest: ingesthttp.Options{Ingest: ingest}}
 	if i, ok := ingest.(submissions); ok {
-		o.Locks, o.Sight = lockList(i), i.app
-		o.Profiles, o.Hooks, o.Access = i.app, i.app, packages
+		routes.ingest.Sight, routes.ingest.Profiles, routes.ingest.Hooks, routes.ingest.Access = i.app, i.app, i.app, packages
 	}
-	return r.openServer(s, &o, files)
+	if err := r.serveCompute(s, &routes.compute); err != nil {
+		return err
+	}
+	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs}, routes, files)
 }
 
-// openServer makes the server. It adds to its options the settings, compute jobs, and who looks after the data.
-func (r *running) openServer(s *settings, o *server.Options, files *sqlite.Store) error {
+// openServer makes the server. It adds to its options the settings, and who looks after the data.
+func (r *running) openServer(s *settings, o *server.Options, routes routes, files *sqlite.Store) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = lives(), r.space, r.healthy, version, r.log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.reasonsRequired()
-	if err := r.serveCompute(s, o); err != nil {
-		return err
-	}
 	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
-	i, stores := o.Ingest.(submissions)
+	i, stores := routes.ingest.Ingest.(submissions)
 	if files != nil {
 		k := &keeper{store: files, lives: lifeOf, dir: r.Data, settings: s}
 		if err := r.openBackups(s, k); err != nil {
@@ -237,6 +237,7 @@ func (r *running) openServer(s *settings, o *server.Options, files *sqlite.Store
 		o.Keeper, o.Warn = k, func() []string { return r.backups.warnings(time.Now()) }
 	}
 	if stores {
+		o.Locks = lockList(i)
 		others := o.Warn
 		o.Warn = func() []string {
 			all := i.fixityWarnings()
@@ -248,6 +249,7 @@ func (r *running) openServer(s *settings, o *server.Options, files *sqlite.Store
 		r.fixity = i.fixityMetrics(s.FixityEvery)
 	}
 	r.server = server.New(*o)
+	r.server.Add(routes.parts(r.server)...)
 	r.bindMetrics(files)
 	r.http = server.HTTP(r.server, r.log)
 	return nil

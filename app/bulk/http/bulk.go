@@ -1,0 +1,75 @@
+package bulkhttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/bulk"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Bulk does one thing to many jobs. *bulk.App is one.
+type Bulk interface {
+	Preview(ctx context.Context, r bulk.Request) (bulk.Preview, error)
+	Start(ctx context.Context, r bulk.Request) (job.Job, error)
+	Result(ctx context.Context, id job.ID) (bulk.Result, error)
+}
+
+func (s *Handlers) bulkApp() (Bulk, error) {
+	if s.Bulk == nil {
+		return nil, job.Errorf(job.Refused, "bulk", "", "this server does no bulks")
+	}
+	return s.Bulk, nil
+}
+
+// startBulk creates a bulk, or tells what it would meet if dry is true.
+func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.bulkApp()
+	if err != nil {
+		return err
+	}
+	p := server.Params(r)
+	dry := p.Flag("dry")
+	if err := p.Err(); err != nil {
+		return err
+	}
+	b, err := server.Decode[client.Bulk](r, true)
+	if err != nil {
+		return err
+	}
+	if _, b.Actor, err = server.ActorOf(r, "", b.Actor); err != nil {
+		return err
+	}
+	server.ExtendDeadline(w)
+	if dry != nil && *dry {
+		preview, err := app.Preview(r.Context(), bulk.Request(b))
+		if err != nil {
+			return err
+		}
+		return server.Reply(w, preview)
+	}
+	j, err := app.Start(r.Context(), bulk.Request(b))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/api/jobs/"+string(j.ID))
+	return server.ReplyAs(w, http.StatusCreated, s.View(j))
+}
+
+// bulkResult tells what a bulk did.
+func (s *Handlers) bulkResult(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.bulkApp()
+	if err != nil {
+		return err
+	}
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	result, err := app.Result(r.Context(), server.JobID(r))
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, result)
+}

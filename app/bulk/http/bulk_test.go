@@ -1,0 +1,166 @@
+package bulkhttp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stagepost/stagepost/app/bulk"
+	bulkhttp "github.com/stagepost/stagepost/app/bulk/http"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// bulks is the application beside an engine that does not do its work.
+func bulks(e *engine.Engine) *bulk.App {
+	app := bulk.New(bulk.Options{})
+	app.Bind(e)
+	return app
+}
+
+// part gives the routes of bulks to a server.
+func part(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, bulks(w.Engine)) }
+
+// openBulk is a server whose engine does bulks on letters that nobody carries.
+func openBulk(t *testing.T) *servertest.World {
+	t.Helper()
+	app := bulk.New(bulk.Options{})
+	e, err := engine.New(mem.New(), append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Bind(e)
+	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, app) })
+	w.Run()
+	return w
+}
+
+func TestBulkOverTheAPI(t *testing.T) {
+	w := openBulk(t)
+	for range 3 {
+		w.Post(engine.Order{Group: "maps", Bytes: 7})
+	}
+	b := client.Bulk{Kinds: []job.Kind{"test.letter"}, States: []lc.State{"Posted"}, Event: "hold", Note: "flood", Actor: "ann"}
+	p, err := w.Client.BulkPreview(t.Context(), b)
+	if err != nil || p.Count != 3 || p.Legal != 3 || p.Bytes != 21 || len(p.Sample) != 3 || len(p.States) != 1 || p.Groups[0].Name != "maps" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if _, err = w.Client.StartBulk(t.Context(), b); job.KindOf(err) != job.Refused || client.ProblemOf(err).Status != http.StatusConflict {
+		t.Errorf("without the number: got %v", err)
+	}
+	b.Expect = &p.Count
+	j, err := w.Client.StartBulk(t.Context(), b)
+	if err != nil || j.Kind != bulk.Kind || len(j.Can["operator"]) == 0 {
+		t.Fatalf("got %+v, %v", j, err)
+	}
+	if _, err := w.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.Ended }); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.Client.BulkResult(t.Context(), j.ID)
+	if want := (client.BulkResult{Matches: 3, Done: 3}); err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	b.Event, b.States = "begin", nil
+	if _, err = w.Client.BulkPreview(t.Context(), b); job.KindOf(err) != job.Invalid {
+		t.Errorf("a worker's event: got %v", err)
+	}
+	letters := w.Post(engine.Order{})
+	if _, err = w.Client.BulkResult(t.Context(), letters.ID); job.KindOf(err) != job.Invalid {
+		t.Errorf("no bulk: got %v", err)
+	}
+	if _, err = w.Client.BulkResult(t.Context(), "blk_x"); job.KindOf(err) != job.NotFound {
+		t.Errorf("unknown: got %v", err)
+	}
+}
+
+func TestHostileBulks(t *testing.T) {
+	w := openBulk(t)
+	for body, status := range map[string]int{
+		`{"kinds":["test.letter"],"event":"hold","note":"n","expect":1}`: 201, // the control
+		``:                             415,
+		`{}`:                           400,
+		`{"kinds":"test.letter"}`:      400,
+		`{"event":"hold","unheard":1}`: 400,
+		`{"kinds":["test.letter"],"event":"hold","note":"n","expect":-1}`:          400,
+		`{"kinds":["test.letter"],"event":"hold","note":"n","expect":1e30}`:        400,
+		`{"kinds":["test.letter"],"event":"hold","note":"n","before":"yesterday"}`: 400,
+		`{"kinds":["bulk"],"event":"cancel","note":"n","expect":1}`:                400,
+		`{"kinds":["test.letter"],"event":"hold","note":"n","expect":1,"event":1}`: 400,
+	} {
+		if answer, text := w.Ask(w.Request(http.MethodPost, "/api/bulk", body)); answer.StatusCode != status {
+			t.Errorf("%s: got %s: %s", body, answer.Status, text)
+		}
+	}
+	w.Problem(w.Request(http.MethodPost, "/api/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`), http.StatusBadRequest, job.Invalid)
+	none := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) })
+	none.Problem(none.Request(http.MethodPost, "/api/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
+}
+
+// TestClientReadsAllOfABulk: what the application says has a place in the client's types.
+func TestClientReadsAllOfABulk(t *testing.T) {
+	one := 1
+	sameText(t, bulk.Request{Event: "hold", Priority: &one, Expect: &one, Note: "n", Actor: "a", Group: "g"}, &client.Bulk{})
+	sameText(t, bulk.Preview{
+		States: []bulk.StateCount{{Can: []lc.Event{"x"}}}, Groups: []bulk.Count{{Name: "g"}}, Causes: []bulk.Count{{Name: "c"}},
+		Sample: []bulk.Sample{{ID: "x", Group: "g", Owner: "o", Cause: "c", Message: "m", Refused: "r"}},
+	}, &client.BulkPreview{})
+	sameText(t, bulk.Result{Refusals: []bulk.Refusal{{Reason: "r", Jobs: 1, Sample: []job.ID{"x"}}}}, &client.BulkResult{})
+}
+
+// sameText checks that a value written as JSON, read into another type and written again is the same text.
+func sameText[A, B any](t *testing.T, v A, into *B) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(into); err != nil || string(again) != string(text) {
+		t.Errorf("got %s, want %s (%v)", again, text, err)
+	}
+}
+
+func TestListByTagAndCause(t *testing.T) {
+	w := servertest.Open(t, nil, nil, part)
+	w.Post(engine.Order{Tags: []string{"queue=ingest"}})
+	lost := w.Post(engine.Order{})
+	cause := "river"
+	if r, err := w.Store().Commit(context.Background(), job.Change{Job: lost.ID, Version: lost.Version, Set: job.Fields{Cause: &cause}}); err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+	for _, c := range []struct {
+		q    job.Query
+		want int
+	}{
+		{job.Query{Tag: "queue=ingest"}, 1}, {job.Query{Tag: "queue=other"}, 0}, {job.Query{Causes: []string{"river", "x"}}, 1},
+		{job.Query{Causes: []string{"x"}}, 0}, {job.Query{}, 2},
+	} {
+		if page, err := w.Client.Jobs(t.Context(), c.q); err != nil || len(page.Jobs) != c.want {
+			t.Errorf("%+v: got %d jobs, %v", c.q, len(page.Jobs), err)
+		}
+	}
+}
+
+// TestPreviewNeedsNoReason: where staff must give reasons, what only looks needs none.
+func TestPreviewNeedsNoReason(t *testing.T) {
+	w := servertest.Open(t, func(o *server.Options) { o.ReasonsRequired = true }, nil, part)
+	for query, refused := range map[string]bool{"?dry=true": false, "": true} {
+		_, text := w.Ask(w.Request(http.MethodPost, "/api/bulk"+query, `{"event":"hold"}`))
+		if servertest.ReasonRefused(text) != refused {
+			t.Errorf("%q: %s", query, text)
+		}
+	}
+}

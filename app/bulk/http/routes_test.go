@@ -1,0 +1,22 @@
+package bulkhttp_test
+
+import (
+	"testing"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+var allowed = map[string]string{
+	"/api/bulk": "oa",
+}
+
+// reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
+var reasonIn = map[string]any{
+	"POST /api/bulk": client.Bulk{},
+}
+
+func TestEveryRoute(t *testing.T) {
+	servertest.CheckPart(t, allowed, reasonIn, part)
+}

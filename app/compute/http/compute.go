@@ -1,0 +1,263 @@
+package computehttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Compute runs users' files. *compute.App does.
+type Compute interface {
+	Begin(ctx context.Context) (*compute.Upload, error)
+	Repeat(ctx context.Context, id job.ID, change func(*compute.Order)) (job.Job, error)
+	Cancel(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
+	Clean(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
+	Results(j *job.Job) (*os.File, *compute.Results, error)
+	Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error)
+	Input(j *job.Job, name string) (*os.File, error)
+	Log(ctx context.Context, j *job.Job, stream string, offset int64, follow bool) (io.ReadCloser, error)
+	Agents() []compute.Agent
+	Drain(ctx context.Context, name string, on bool, who, why string) (compute.Agent, error)
+	Services() []compute.Service
+	Expires(ended time.Time) time.Time // when the files of a job are removed that ended then; zero: they are kept
+}
+
+func (s *Handlers) compute() (Compute, error) {
+	if s.Compute == nil {
+		return nil, job.Errorf(job.Refused, "compute", "", "this server runs no users' files")
+	}
+	return s.Compute, nil
+}
+
+// computeJob gives the compute job that a request names. Any other job is as unknown as none. Whose it may be is decided before, in admit.
+func (s *Handlers) computeJob(r *http.Request) (Compute, job.Job, error) {
+	j, err := s.Store.Get(r.Context(), server.JobID(r))
+	if err == nil && j.Kind != compute.JobKind {
+		err = job.Errorf(job.NotFound, "get", server.JobID(r), "there is no such compute job")
+	}
+	if err != nil {
+		return nil, j, err
+	}
+	app, err := s.compute()
+	return app, j, err
+}
+
+// anonymous is whose jobs are that nobody said an owner of.
+const anonymous = "anonymous"
+
+// computeOwner gives whose a new job is.
+func computeOwner(r *http.Request, said string) string {
+	if owner := server.OwnerFor(r.Context(), said); owner != "" {
+		return owner
+	}
+	return anonymous
+}
+
+// onlyOwner gives the owner to whom a list is restricted: the one asked for, or the user itself.
+func onlyOwner(r *http.Request, asked string) (string, error) {
+	owner := server.UserOf(r.Context())
+	if owner == "" || asked == owner {
+		return asked, nil
+	}
+	if asked != "" {
+		return "", server.Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
+	}
+	return owner, nil
+}
+
+func computePath(id job.ID) string { return "/api/compute/jobs/" + string(id) }
+
+func (s *Handlers) showCompute(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, j, err := s.computeJob(r)
+	if err != nil {
+		return err
+	}
+	return s.replyCompute(w, r, app, &j, http.StatusOK)
+}
+
+// replyCompute answers with all that is known of a job.
+func (s *Handlers) replyCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, status int) error {
+	v, err := viewCompute(app, j)
+	if err != nil {
+		return err
+	}
+	if err := s.detailCompute(app, j, &v); err != nil {
+		return err
+	}
+	if j.State == compute.Queued {
+		places, err := s.queuePlaces(r.Context(), j.Group)
+		if err != nil {
+			return err
+		}
+		v.QueuePosition = places[j.ID]
+	}
+	return server.ReplyAs(w, status, v)
+}
+
+// viewCompute makes what a list shows of a job.
+func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
+	spec, err := compute.SpecOf(j)
+	if err != nil {
+		return client.ComputeJob{}, err
+	}
+	d, err := compute.DataOf(j)
+	if err != nil {
+		return client.ComputeJob{}, err
+	}
+	v := client.ComputeJob{
+		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, User: spec.User, Name: spec.Name, Labels: spec.Labels, Priority: j.Priority, From: spec.From,
+		State: j.State, Status: compute.Wire(j.State), Outcome: j.Outcome, Ended: j.Ended, Cause: j.Cause, Message: j.Message, Version: j.Version,
+		Agent: d.Agent, Attempt: d.Attempt, Created: j.Created, Changed: j.Changed,
+	}
+	if n := d.Notice; n != nil {
+		v.Place = n.Place
+		v.Started, v.Finished = d.Times()
+		if e := n.Ending; e != nil {
+			v.Ending = &client.ComputeEnding{
+				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Note: e.Note, Sandbox: e.Sandbox,
+				WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
+			}
+		}
+	}
+	if j.Ended && j.State != compute.Cleaned {
+		if v.Finished.IsZero() && spec.Imported == nil { // when one ended in another system is not known
+			v.Finished = j.Entered
+		}
+		v.Expires = app.Expires(j.Entered)
+	}
+	if d.Results != nil && j.State != compute.Cleaned {
+		v.Results = viewResults(d.Results)
+	}
+	return v, nil
+}
+
+func viewResults(r *compute.Results) *client.ComputeResults {
+	v := &client.ComputeResults{
+		Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Partial: r.Partial, Sentence: r.Sentence, Skipped: r.Skipped, Reasons: r.Reasons, Renamed: r.Renamed,
+	}
+	for _, f := range r.Names {
+		v.Names = append(v.Names, client.ComputeLeftFile(f))
+	}
+	if left := r.LeftOut.Sentence(); left != "" {
+		v.Sentence = strings.TrimPrefix(v.Sentence+"; "+left, "; ")
+	}
+	return v
+}
+
+// detailCompute adds what only one job is shown with.
+func (s *Handlers) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) error {
+	spec, err := compute.SpecOf(j)
+	if err != nil {
+		return err
+	}
+	d, err := compute.DataOf(j)
+	if err != nil {
+		return err
+	}
+	for _, f := range slices.Concat(spec.Files, d.Fetched) {
+		v.Files = append(v.Files, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
+	}
+	v.Env, v.Inputs, v.Callback = spec.Env, spec.Inputs, spec.Callback
+	asked := viewLimits(spec.Limits)
+	v.Asked = &asked
+	for _, one := range app.Services() {
+		if one.Name == spec.Service {
+			if limits, err := one.Effective(spec.Limits); err == nil {
+				hold := viewLimits(limits)
+				v.Limits = &hold
+			}
+		}
+	}
+	for _, a := range d.Attempts {
+		v.Attempts = append(v.Attempts, client.ComputeAttempt(a))
+	}
+	if d.Notice != nil && !j.Ended {
+		v.Waits = d.Notice.Reason
+	}
+	self := computePath(j.ID)
+	v.Links = map[string]string{
+		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files", "results": self + "/results", "partial": self + "/partial", "job": "/api/jobs/" + string(j.ID),
+		"why": "/api/jobs/" + string(j.ID) + "/why",
+	}
+	if v.Can = s.View(*j).Can; j.Ended && j.State != compute.Cleaned { // by clean a person has the timer's arrow taken
+		for _, by := range []lifecycle.Actor{lifecycle.Owner, lifecycle.Operator} {
+			v.Can[by.String()] = append(v.Can[by.String()], compute.Clean)
+		}
+	}
+	return nil
+}
+
+func viewLimits(l compute.Limits) client.ComputeLimits {
+	return client.ComputeLimits{
+		Wall: client.Seconds(l.Wall), CPU: client.Seconds(l.CPU), Memory: client.Bytes(l.Memory), Disk: client.Bytes(l.Disk), Output: client.Bytes(l.Output),
+		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
+	}
+}
+
+func limitsOf(l client.ComputeLimits) compute.Limits {
+	return compute.Limits{
+		Wall: time.Duration(l.Wall), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Disk: int64(l.Disk), Output: int64(l.Output),
+		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
+	}
+}
+
+// mostAhead is how far places in a queue are counted.
+const mostAhead = 1000
+
+// queuePlaces gives the places of the jobs of a service that wait, 1 for the next: by priority, then by age. Fairness between users may let a job pass others.
+func (s *Handlers) queuePlaces(ctx context.Context, service string) (map[job.ID]int, error) {
+	page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, States: []lifecycle.State{compute.Queued}, Group: service, Oldest: true, Limit: mostAhead})
+	if err != nil {
+		return nil, err
+	}
+	before := make([]int, job.LastPriority+2) // jobs of lower priorities
+	for i := range page.Jobs {
+		before[min(max(page.Jobs[i].Priority, 0), job.LastPriority)+1]++
+	}
+	for i := 1; i < len(before); i++ {
+		before[i] += before[i-1]
+	}
+	places := make(map[job.ID]int, len(page.Jobs))
+	for i := range page.Jobs {
+		p := min(max(page.Jobs[i].Priority, 0), job.LastPriority)
+		before[p]++
+		places[page.Jobs[i].ID] = before[p]
+	}
+	return places, nil
+}
+
+// eventsCompute streams what happens to a job, as that of all jobs.
+func (s *Handlers) eventsCompute(w http.ResponseWriter, r *http.Request) error {
+	p := server.Params(r)
+	p.Number("after", 0, 1<<62)
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if _, _, err := s.computeJob(r); err != nil {
+		return err
+	}
+	return s.Events(w, r)
+}
+
+// foldState gives a state as the lifecycle spells it, for people write "running".
+func foldState(name string) lifecycle.State {
+	for _, stage := range compute.JobLife.Stages() {
+		if strings.EqualFold(string(stage.State), name) {
+			return stage.State
+		}
+	}
+	return lifecycle.State(name)
+}

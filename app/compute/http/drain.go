@@ -1,0 +1,57 @@
+package computehttp
+
+import (
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server"
+)
+
+// drainCompute has an agent get no new jobs from this server.
+func (s *Handlers) drainCompute(w http.ResponseWriter, r *http.Request) error {
+	return s.setDrain(w, r, true)
+}
+
+// resumeCompute has it get jobs again.
+func (s *Handlers) resumeCompute(w http.ResponseWriter, r *http.Request) error {
+	return s.setDrain(w, r, false)
+}
+
+func (s *Handlers) setDrain(w http.ResponseWriter, r *http.Request, on bool) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.compute()
+	if err != nil {
+		return err
+	}
+	a, err := server.Decode[client.Act](r, false)
+	if err != nil {
+		return err
+	}
+	_, actor, err := server.ActorOf(r, a.As, a.Actor)
+	if err != nil {
+		return err
+	}
+	if err := server.CheckText("note", a.Note, server.MostNote); err != nil {
+		return err
+	}
+	now, err := app.Drain(r.Context(), r.PathValue("name"), on, actor, a.Note)
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, viewAgent(&now))
+}
+
+// viewAgent makes what operators see of an agent.
+func viewAgent(a *compute.Agent) client.ComputeAgent {
+	v := client.ComputeAgent{
+		Name: a.Name, Kind: a.Kind, Up: a.Up, Since: a.Since, Error: a.Error, Services: a.Services, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Reserved: a.Reserved,
+		Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Detail: a.Detail, Memory: a.Memory, Cores: a.Cores, Drain: (*client.ComputeDrain)(a.Drain), Jobs: a.Jobs,
+	}
+	if v.Services == nil {
+		v.Services = []string{}
+	}
+	return v
+}

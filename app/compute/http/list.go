@@ -1,0 +1,267 @@
+package computehttp
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Bounds of one answer about many jobs.
+const (
+	mostLooks = 100    // pages of the store that one page of a filtered list may cost
+	mostUsage = 50_000 // jobs that an answer about usage counts
+)
+
+// computeFilter is what a list of compute jobs is asked for beside what the store can find.
+type computeFilter struct {
+	query    job.Query
+	services []string
+	name     string
+	labels   []string
+}
+
+// listCompute gives a page of compute jobs. What the store has no index for is found by looking through: the page may then be shorter than asked, and still have a next one.
+func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
+	p := server.Params(r)
+	f := computeFilter{services: p.All("service"), name: p.Text("name"), labels: p.All("label")}
+	f.query = job.Query{
+		Kinds: []job.Kind{compute.JobKind}, Owner: p.Text("owner"), Causes: p.All("cause"), Ended: p.Flag("ended"), After: p.Text("after"), Limit: int(p.Number("limit", 1, 1000)), Number: p.Number("number", 1, job.LastNumber),
+	}
+	for _, state := range p.All("state") {
+		f.query.States = append(f.query.States, foldState(state))
+	}
+	for _, o := range p.All("outcome") {
+		f.query.Outcomes = append(f.query.Outcomes, lifecycle.Outcome(o))
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	app, err := s.compute()
+	if err != nil {
+		return err
+	}
+	if f.query.Owner, err = onlyOwner(r, f.query.Owner); err != nil {
+		return err
+	}
+	if err := server.OneOf("service", f.services, serviceNames(app)); err != nil {
+		return err
+	}
+	if err := s.CheckQuery(r.Context(), &f.query); err != nil {
+		return err
+	}
+	jobs, next, err := s.look(r.Context(), &f)
+	if err != nil {
+		return err
+	}
+	page := client.ComputePage{Jobs: make([]client.ComputeJob, len(jobs)), Next: next}
+	for i := range jobs {
+		if page.Jobs[i], err = viewCompute(app, &jobs[i]); err != nil {
+			return err
+		}
+	}
+	if err := s.placeAll(r.Context(), page.Jobs); err != nil {
+		return err
+	}
+	return server.Reply(w, page)
+}
+
+func serviceNames(app Compute) []string {
+	var all []string
+	for _, one := range app.Services() {
+		all = append(all, one.Name)
+	}
+	return all
+}
+
+// look finds the jobs of a page. It never takes more from the store than the page still lacks, so that the store's cursor is that of the page.
+func (s *Handlers) look(ctx context.Context, f *computeFilter) (found []job.Job, next string, err error) {
+	if len(f.services) == 1 {
+		f.query.Group = f.services[0]
+	}
+	filtered := len(f.services) > 1 || f.name != "" || len(f.labels) > 0
+	q, want := f.query, f.query.PageSize()
+	for range mostLooks {
+		q.Limit = want - len(found)
+		page, err := s.Store.List(ctx, q)
+		if err != nil {
+			return nil, "", err
+		}
+		for i := range page.Jobs {
+			if !filtered || f.fits(&page.Jobs[i]) {
+				found = append(found, page.Jobs[i])
+			}
+		}
+		if q.After = page.Next; page.Next == "" || len(found) >= want {
+			break
+		}
+	}
+	return found, q.After, nil
+}
+
+// fits tells whether a job is wanted, by what the store cannot ask for.
+func (f *computeFilter) fits(j *job.Job) bool {
+	if len(f.services) > 0 && !slices.Contains(f.services, j.Group) {
+		return false
+	}
+	if f.name == "" && len(f.labels) == 0 {
+		return true
+	}
+	spec, err := compute.SpecOf(j)
+	if err != nil || f.name != "" && spec.Name != f.name {
+		return false
+	}
+	for _, l := range f.labels {
+		name, value, exact := strings.Cut(l, "=")
+		if got, there := spec.Labels[name]; !there || exact && got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// placeAll adds their places to those that wait.
+func (s *Handlers) placeAll(ctx context.Context, jobs []client.ComputeJob) error {
+	places := map[string]map[job.ID]int{}
+	for i := range jobs {
+		j := &jobs[i]
+		if j.State != compute.Queued {
+			continue
+		}
+		if places[j.Service] == nil {
+			of, err := s.queuePlaces(ctx, j.Service)
+			if err != nil {
+				return err
+			}
+			places[j.Service] = of
+		}
+		j.QueuePosition = places[j.Service][j.ID]
+	}
+	return nil
+}
+
+func (s *Handlers) computeServices(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.compute()
+	if err != nil {
+		return err
+	}
+	tallies, err := s.Store.Count(r.Context())
+	if err != nil {
+		return err
+	}
+	answer := client.ComputeServices{Services: []client.ComputeService{}}
+	for _, one := range app.Services() {
+		v := client.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: viewLimits(one.Limits), Max: viewLimits(one.Max)}
+		for _, t := range tallies {
+			switch {
+			case t.Kind != compute.JobKind || t.Group != one.Name:
+			case t.State == compute.Queued:
+				v.Queued += t.Jobs
+			case compute.Slot(t.State):
+				v.Running += t.Jobs
+			}
+		}
+		answer.Services = append(answer.Services, v)
+	}
+	return server.Reply(w, answer)
+}
+
+func (s *Handlers) computeAgents(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.compute()
+	if err != nil {
+		return err
+	}
+	answer := client.ComputeAgents{Agents: []client.ComputeAgent{}}
+	for _, a := range app.Agents() {
+		answer.Agents = append(answer.Agents, viewAgent(&a))
+	}
+	return server.Reply(w, answer)
+}
+
+// computeUsage tells what owners have here and what of theirs runs.
+func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
+	p := server.Params(r)
+	owner := p.Text("owner")
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if _, err := s.compute(); err != nil {
+		return err
+	}
+	owner, err := onlyOwner(r, owner)
+	if err != nil {
+		return err
+	}
+	var states []lifecycle.State // all whose files are here
+	for _, stage := range compute.JobLife.Stages() {
+		if stage.State != compute.Cleaned {
+			states = append(states, stage.State)
+		}
+	}
+	owners := map[string]*client.ComputeOwner{}
+	q := job.Query{Kinds: []job.Kind{compute.JobKind}, States: states, Owner: owner, Limit: 1000}
+	for looked := 0; looked < mostUsage; {
+		page, err := s.Store.List(r.Context(), q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if err := addUsage(owners, &page.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		looked += len(page.Jobs)
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	answer := client.ComputeUsage{Owners: []client.ComputeOwner{}, More: q.After != ""}
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		answer.Owners = append(answer.Owners, *owners[name])
+	}
+	return server.Reply(w, answer)
+}
+
+func addUsage(owners map[string]*client.ComputeOwner, j *job.Job) error {
+	o := owners[j.Owner]
+	if o == nil {
+		o = &client.ComputeOwner{Owner: j.Owner, Running: map[string]int64{}, Queued: map[string]int64{}}
+		owners[j.Owner] = o
+	}
+	spec, err := compute.SpecOf(j)
+	if err != nil {
+		return err
+	}
+	d, err := compute.DataOf(j)
+	if err != nil {
+		return err
+	}
+	o.Jobs++
+	o.Files += int64(len(spec.Files) + len(d.Fetched))
+	if d.Results != nil {
+		o.Files += int64(d.Results.Files)
+	}
+	o.Bytes += j.Bytes
+	service := cmp.Or(j.Group, spec.Service)
+	switch {
+	case j.State == compute.Queued:
+		o.Queued[service]++
+	case compute.Slot(j.State):
+		o.Running[service]++
+	}
+	return nil
+}

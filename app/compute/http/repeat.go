@@ -1,0 +1,117 @@
+package computehttp
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// retryCompute makes a new job of one that has ended, with nothing changed. The old one stays what it is.
+func (s *Handlers) retryCompute(w http.ResponseWriter, r *http.Request) error {
+	return s.repeatCompute(w, r, func(j *job.Job, asked *client.ComputeRepeat) error {
+		switch {
+		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil || asked.Priority != nil || asked.Callback != nil || asked.Limits != (client.ComputeLimits{}):
+			return job.Errorf(job.Invalid, "retry", j.ID, "a retry changes nothing; clone makes a job with changes")
+		case !j.Ended:
+			return job.Errorf(job.Refused, "retry", j.ID, "it has not ended (%s)", j.State)
+		case j.State == compute.Completed && !asked.Confirm:
+			return job.Errorf(job.Refused, "retry", j.ID, "it has completed: confirm that it is to run again")
+		}
+		return nil
+	})
+}
+
+// cloneCompute makes a new job of the files of another one, in whatever state that is, with changes.
+func (s *Handlers) cloneCompute(w http.ResponseWriter, r *http.Request) error {
+	return s.repeatCompute(w, r, func(*job.Job, *client.ComputeRepeat) error { return nil })
+}
+
+func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may func(*job.Job, *client.ComputeRepeat) error) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, j, err := s.computeJob(r)
+	if err != nil {
+		return err
+	}
+	asked, err := server.Decode[client.ComputeRepeat](r, false)
+	if err != nil {
+		return err
+	}
+	if err := may(&j, &asked); err != nil {
+		return err
+	}
+	if err := checkRepeat(&asked); err != nil {
+		return err
+	}
+	by, actor, err := server.ActorOf(r, asked.As, asked.Actor)
+	if err != nil {
+		return err
+	}
+	key, err := keyed(r.Header.Get("Idempotency-Key"), asked.Key)
+	if err != nil {
+		return err
+	}
+	first, err := s.keptUnder(r.Context(), j.Owner, key)
+	if err != nil {
+		return err
+	}
+	again, err := app.Repeat(context.WithoutCancel(r.Context()), j.ID, func(o *compute.Order) {
+		o.Key, o.By, o.Actor, o.Note = key, by, actor, asked.Note
+		change(o, &asked)
+	})
+	if err != nil {
+		return err
+	}
+	if first != nil && first.ID == again.ID {
+		return s.replyCompute(w, r, app, &again, http.StatusOK)
+	}
+	w.Header().Set("Location", computePath(again.ID))
+	return s.replyCompute(w, r, app, &again, http.StatusCreated)
+}
+
+func checkRepeat(asked *client.ComputeRepeat) error {
+	o := client.ComputeOrder{Service: "-", Name: asked.Name, Env: asked.Env, Labels: asked.Labels, Limits: asked.Limits, Priority: asked.Priority, Note: asked.Note}
+	if asked.Service != "" {
+		o.Service = asked.Service
+	}
+	return checkCompute(&o)
+}
+
+// change lays what a clone asks for over what the other job had.
+func change(o *compute.Order, asked *client.ComputeRepeat) {
+	if asked.Service != "" {
+		o.Service = asked.Service
+	}
+	if asked.Name != "" {
+		o.Name = asked.Name
+	}
+	if asked.Labels != nil {
+		o.Labels = asked.Labels
+	}
+	if asked.Priority != nil {
+		o.Priority = asked.Priority
+	}
+	if asked.Callback != nil {
+		o.Callback = *asked.Callback
+	}
+	o.Limits = limitsOf(asked.Limits).Over(o.Limits)
+	if len(asked.Env) == 0 {
+		return
+	}
+	env := maps.Clone(o.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	for name, value := range asked.Env {
+		if env[name] = value; value == "" {
+			delete(env, name)
+		}
+	}
+	o.Env = env
+}

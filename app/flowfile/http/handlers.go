@@ -1,0 +1,17 @@
+// Package flowhttp serves flows over HTTP: orders, views, drawings, signals and the page of a flow.
+package flowhttp
+
+import "github.com/stagepost/stagepost/server"
+
+// Handlers answer requests.
+type Handlers struct {
+	*server.Server
+	Flows Flows
+	looks *looks
+}
+
+// Part gives what flows add to a server. A nil server is enough to list the routes, a nil application refuses requests.
+func Part(s *server.Server, app Flows) server.Part {
+	h := &Handlers{Server: s, Flows: app, looks: newLooks()}
+	return server.Part{Routes: h.routes(), Explain: h.whyFlow, Assets: pages, Close: h.looks.close}
+}

@@ -1,0 +1,26 @@
+package flowhttp_test
+
+import (
+	"testing"
+
+	flowhttp "github.com/stagepost/stagepost/app/flowfile/http"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+var allowed = map[string]string{
+	"/api/flows": "uoa",
+	"/flows/":    "uoa",
+}
+
+// reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
+var reasonIn = map[string]any{
+	"POST /api/flows/{id}/mark-reverted": client.FlowMark{},
+	"POST /api/flows/{id}/signal":        client.FlowSignal{},
+}
+
+func TestEveryRoute(t *testing.T) {
+	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) })
+}

@@ -1,0 +1,118 @@
+package ingesthttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/stagepost/stagepost/app/ingest/access"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Access makes packages of what is stored. *access.App does.
+type Access interface {
+	Request(ctx context.Context, r access.Request) (access.Status, error)
+	Status(ctx context.Context, token string) (access.Status, error)
+	Open(ctx context.Context, token string) (*access.Package, error)
+}
+
+func (s *Handlers) access() (Access, error) {
+	if s.Access == nil {
+		return nil, job.Errorf(job.Refused, "access", "", "this server gives no stored objects back")
+	}
+	return s.Access, nil
+}
+
+// requestAccess answers 202 with the token: the package is made meanwhile.
+func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.access()
+	if err != nil {
+		return err
+	}
+	asked, err := server.Decode[client.AccessRequest](r, true)
+	if err != nil {
+		return err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if asked.Key != "" && asked.Key != key {
+			return job.Errorf(job.Invalid, "access", "", "the header Idempotency-Key and the field key differ")
+		}
+		asked.Key = key
+	}
+	asked.Requester = server.OwnerFor(r.Context(), asked.Requester)
+	st, err := app.Request(r.Context(), access.Request{
+		Object: asked.Object, LocalID: asked.LocalID, Owner: asked.Owner, Version: asked.Version, Files: asked.Files, Format: asked.Format, Name: asked.Name,
+		Requester: asked.Requester, Key: asked.Key, User: server.UserOf(r.Context()), Token: server.TokenOf(r.Context()),
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/api/access/"+st.Token)
+	return server.ReplyAs(w, http.StatusAccepted, viewAccess(&st))
+}
+
+func (s *Handlers) accessStatus(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.access()
+	if err != nil {
+		return err
+	}
+	st, err := app.Status(r.Context(), r.PathValue("token"))
+	if err != nil {
+		return err
+	}
+	if st.Code == access.CodeQueued || st.Code == access.CodeNotReady {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	return server.Reply(w, viewAccess(&st))
+}
+
+// retryAfter is when a package that is not ready may be looked for again, in seconds.
+const retryAfter = "5"
+
+func viewAccess(st *access.Status) client.Access {
+	self := "/api/access/" + st.Token
+	return client.Access{
+		Token: st.Token, Job: st.Job, State: st.State, Status: st.Code, Message: st.Message, Cause: st.Cause, Object: st.Object, Version: st.Version,
+		Format: st.Format, File: st.File, Files: st.Files, Bytes: st.Bytes, Size: st.Size, ETag: st.ETag, Queue: st.Queue, Place: st.Place, Done: st.Done,
+		Requested: st.Requested, Ready: st.Ready, Expires: st.Expires, Damaged: st.Damaged,
+		Links: map[string]string{"self": self, "content": self + "/content", "job": "/api/jobs/" + url.PathEscape(string(st.Job))},
+	}
+}
+
+// accessContent gives a package, or a part of it (RFC 9110, sections 13 and 14).
+func (s *Handlers) accessContent(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.access()
+	if err != nil {
+		return err
+	}
+	p, err := app.Open(r.Context(), r.PathValue("token"))
+	if err != nil {
+		if errors.Is(err, access.ErrNotReady) {
+			w.Header().Set("Retry-After", retryAfter)
+		}
+		return err
+	}
+	defer func() {
+		if err := p.Close(); err != nil { // too late to tell the reader
+			s.Log.Error("a package was not closed", "package", p.File, "error", err)
+		}
+	}()
+	h := w.Header()
+	h.Set("Content-Type", p.Media)
+	h.Set("Content-Disposition", server.Attachment(p.File))
+	h.Set("ETag", p.ETag)
+	server.IgnoreRange(r)
+	return s.ServeContent(w, r, p.File, p.Modified, p)
+}

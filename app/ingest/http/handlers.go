@@ -1,0 +1,31 @@
+// Package ingesthttp serves ingest over HTTP: submissions, objects, profiles, notifications, packages, checks of what is stored, and the
+// page of a batch.
+package ingesthttp
+
+import (
+	"slices"
+
+	"github.com/stagepost/stagepost/server"
+)
+
+// Options of the routes. An application that is nil refuses its requests.
+type Options struct {
+	Ingest   Ingest
+	Sight    Sight // files, metadata, orphaned files, storage locations and fixity checks
+	Profiles Profiles
+	Hooks    Hooks // notifications
+	Access   Access
+}
+
+// Handlers answer requests.
+type Handlers struct {
+	*server.Server
+	Options
+	making reportSlots
+}
+
+// Part gives what ingest adds to a server. A nil server is enough to list the routes.
+func Part(s *server.Server, o Options) server.Part {
+	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports)}
+	return server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), Health: h.profileHealth}
+}

@@ -1,0 +1,126 @@
+package ingesthttp
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Hooks are the notifications of an application; *ingest.App has them.
+type Hooks interface {
+	Deliveries(ctx context.Context, q ingest.DeliveryQuery) ([]ingest.Delivery, error)
+	Delivery(ctx context.Context, key string) (ingest.Delivery, error)
+	Replay(ctx context.Context, r ingest.Replay) ([]string, error)
+	Ping(ctx context.Context, profile, hook, actor, note string) ([]ingest.Ping, error)
+}
+
+func (s *Handlers) hookKeeper() (Hooks, error) {
+	if s.Options.Hooks == nil {
+		return nil, job.Errorf(job.Refused, "hooks", "", "this server sends no notifications")
+	}
+	return s.Options.Hooks, nil
+}
+
+// hooks answers with the shape of client.Hooks.
+func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
+	p := server.Params(r)
+	q := ingest.DeliveryQuery{
+		Job: job.ID(p.Text("job")), Status: p.Text("status"), Before: p.Number("before", 1, 1<<62), Limit: int(p.Number("limit", 1, 1000)),
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	k, err := s.hookKeeper()
+	if err != nil {
+		return err
+	}
+	all, err := k.Deliveries(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	answer := client.Hooks{Hooks: []client.Hook{}}
+	for i := range all {
+		answer.Hooks = append(answer.Hooks, client.Hook(all[i]))
+	}
+	if len(all) == cmp.Or(q.Limit, 50) { // a full page: there may be more
+		answer.Next = all[len(all)-1].Number
+	}
+	return server.Reply(w, answer)
+}
+
+func (s *Handlers) oneHook(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	k, err := s.hookKeeper()
+	if err != nil {
+		return err
+	}
+	d, err := k.Delivery(r.Context(), r.PathValue("key"))
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, client.Hook(d))
+}
+
+func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	b, err := server.Decode[client.ReplayHooks](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := server.ActorOf(r, "", b.Actor)
+	if err != nil {
+		return err
+	}
+	k, err := s.hookKeeper()
+	if err != nil {
+		return err
+	}
+	if actor == "" {
+		actor = "operator"
+	}
+	keys, err := k.Replay(r.Context(), ingest.Replay{Keys: b.Keys, Failed: b.Failed, Since: b.Since, Actor: actor, Note: b.Note})
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, client.ReplayedHooks{Keys: keys})
+}
+
+func (s *Handlers) pingHooks(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	b, err := server.Decode[client.PingHooks](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := server.ActorOf(r, "", b.Actor)
+	if err != nil {
+		return err
+	}
+	k, err := s.hookKeeper()
+	if err != nil {
+		return err
+	}
+	if actor == "" {
+		actor = "operator"
+	}
+	server.ExtendDeadline(w)
+	all, err := k.Ping(r.Context(), b.Profile, b.Hook, actor, b.Note)
+	if err != nil {
+		return err
+	}
+	answer := client.PingedHooks{Pings: []client.Ping{}}
+	for _, one := range all {
+		answer.Pings = append(answer.Pings, client.Ping(one))
+	}
+	return server.Reply(w, answer)
+}

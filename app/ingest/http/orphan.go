@@ -1,0 +1,57 @@
+package ingesthttp
+
+import (
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// orphans answers with the shape of client.Orphans.
+func (s *Handlers) orphans(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
+	server.ExtendDeadline(w)
+	report, err := app.Orphans(r.Context())
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, report)
+}
+
+// fixOrphans answers with the shape of client.FixedOrphans.
+func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	f, err := server.Decode[client.FixOrphans](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := server.ActorOf(r, "", f.Actor)
+	switch {
+	case err != nil:
+		return err
+	case f.Expect == nil || *f.Expect < 0:
+		return job.Errorf(job.Invalid, "orphans", "", "expect is missing: how many you saw that can be removed")
+	case f.Note == "":
+		return job.Errorf(job.Invalid, "orphans", "", "note is missing: why, for the audit list")
+	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
+	server.ExtendDeadline(w)
+	done, err := app.FixOrphans(r.Context(), ingest.FixOrphans{Expect: *f.Expect, Actor: actor, Note: f.Note})
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, done)
+}

@@ -1,0 +1,40 @@
+package ingesthttp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// TestSubmissionsAreOwn holds the owner of what is handed in against the token, and a key leads to nobody else's job.
+func TestSubmissionsAreOwn(t *testing.T) {
+	g := servertest.Guard(t, part)
+	submit := func(secret, submitter, key string) (client.Job, error) {
+		c, err := client.New(g.Web.URL, client.Options{Token: client.NewSecret(secret)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.Submit(t.Context(), client.Submission{Submitter: submitter, Key: key}, strings.NewReader("x"))
+	}
+	for _, c := range []struct{ secret, said, want string }{
+		{g.Tokens[token.User], "bob", "ann"}, {g.Tokens[token.User], "", "ann"}, {g.Tokens[token.Operator], "bob", "bob"}, {g.Tokens[token.Operator], "", "operator"},
+	} {
+		if j, err := submit(c.secret, c.said, ""); err != nil || j.Owner != c.want {
+			t.Errorf("said %q: got %q, %v, want %q", c.said, j.Owner, err, c.want)
+		}
+	}
+	first, err := submit(g.Bob, "", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := submit(g.Bob, "", "k"); err != nil || again.ID != first.ID {
+		t.Errorf("got %s, %v", again.ID, err)
+	}
+	if j, err := submit(g.Tokens[token.User], "", "k"); err != nil || j.ID == first.ID || j.Owner != "ann" {
+		t.Errorf("got %s of %s, %v", j.ID, j.Owner, err)
+	}
+}

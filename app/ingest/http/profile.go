@@ -1,0 +1,124 @@
+package ingesthttp
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Profiles are the ingest profiles; *ingest.App has them.
+type Profiles interface {
+	ProfileIDs() []string
+	Profile(id string) (*profile.Profile, error)
+	ProfileStatus() (s profile.Status, ok bool)
+	ReloadProfiles(ctx context.Context, actor, note string) (profile.Change, error)
+}
+
+func (s *Handlers) profileKeeper() (Profiles, error) {
+	if s.Options.Profiles == nil {
+		return nil, job.Errorf(job.Refused, "profile", "", "this server has no ingest profiles")
+	}
+	return s.Options.Profiles, nil
+}
+
+// profiles lists them in short; one that goes while they are listed is left out.
+func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	k, err := s.profileKeeper()
+	if err != nil {
+		return err
+	}
+	answer := client.Profiles{Profiles: []client.Profile{}}
+	for _, id := range k.ProfileIDs() {
+		p, err := k.Profile(id)
+		if user := server.UserOf(r.Context()); err != nil || user != "" && !p.Submits(user) {
+			continue
+		}
+		one := client.Profile{
+			ID: p.ID, Description: p.Description, Owner: p.Owner, Collection: p.Collection, Storage: p.Storage, File: p.File(), Webhooks: []string{},
+		}
+		for i := range p.Webhooks {
+			one.Webhooks = append(one.Webhooks, p.Webhooks[i].Name)
+		}
+		answer.Profiles = append(answer.Profiles, one)
+	}
+	if status, ok := k.ProfileStatus(); ok {
+		answer.Status = (*client.ProfileStatus)(&status)
+	}
+	return server.Reply(w, answer)
+}
+
+// profile shows every value of one with its origin; secrets are stars already.
+func (s *Handlers) profile(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	k, err := s.profileKeeper()
+	if err != nil {
+		return err
+	}
+	p, err := k.Profile(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	answer := client.ProfileValues{ID: p.ID, File: p.File()}
+	for _, v := range p.Effective() {
+		answer.Values = append(answer.Values, client.ProfileValue(v))
+	}
+	return server.Reply(w, answer)
+}
+
+func (s *Handlers) profileSchema(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/schema+json")
+	_, _ = w.Write(profile.Schema()) // who does not read on has gone
+	return nil
+}
+
+func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	b, err := server.Decode[client.ReloadProfiles](r, false)
+	if err != nil {
+		return err
+	}
+	_, actor, err := server.ActorOf(r, "", b.Actor)
+	if err != nil {
+		return err
+	}
+	k, err := s.profileKeeper()
+	if err != nil {
+		return err
+	}
+	if actor == "" {
+		actor = "operator"
+	}
+	c, err := k.ReloadProfiles(r.Context(), actor, b.Note)
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, client.ProfileChange(c))
+}
+
+// profileHealth adds what is wrong without keeping the server from its work.
+func (s *Handlers) profileHealth(h *client.Health) {
+	if s.Options.Profiles == nil {
+		return
+	}
+	status, ok := s.Options.Profiles.ProfileStatus()
+	if !ok || status.Fault == "" {
+		return
+	}
+	h.Warnings = append(h.Warnings, fmt.Sprintf("the profiles in %s are broken; those of before are in force: %s", status.Dir, strings.ReplaceAll(status.Fault, "\n", "; ")))
+}

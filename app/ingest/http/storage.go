@@ -1,0 +1,55 @@
+package ingesthttp
+
+import (
+	"net/http"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// storageLocations answers with the shape of client.StorageLocations.
+func (s *Handlers) storageLocations(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
+	all, err := app.Locations(r.Context())
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, struct {
+		Locations []ingest.Location `json:"locations"`
+	}{all})
+}
+
+// adoptLocation answers with the shape of client.StorageLocation.
+func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	a, err := server.Decode[client.Adoption](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := server.ActorOf(r, "", a.Actor)
+	switch {
+	case err != nil:
+		return err
+	case a.Dir == "" || a.Note == "":
+		return job.Errorf(job.Invalid, "adopt", "", "dir and note are needed: which storage location, and why (for the audit list)")
+	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
+	l, err := app.Adopt(r.Context(), ingest.Adoption{Dir: a.Dir, Actor: actor, Note: a.Note})
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, l)
+}

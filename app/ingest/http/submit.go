@@ -1,0 +1,238 @@
+package ingesthttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Ingest takes submissions and tells what became of them. Package ingest has it; cmd joins the two.
+type Ingest interface {
+	// Submit reads the payload to its end and gives the batch once both are safe. An error of the reader is a failed submission.
+	// user is the owner of a user token, which may use its own objects only; an empty one may use all.
+	Submit(ctx context.Context, user string, s client.Submission, payload io.Reader) (job.Job, error)
+	Report(ctx context.Context, batch job.ID) (Report, error)
+	// Objects lists those that the user may use.
+	Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error)
+}
+
+// Report is what is told about a batch, in several forms. JSON is a [client.BatchReport]; the functions make the rarer ones, and may be missing.
+type Report struct {
+	JSON json.RawMessage
+	Text string
+	HTML func() (string, error)
+	CSV  func(completed bool) []byte
+}
+
+// Bounds of a submission's form (check S5).
+const (
+	maxParts = 64
+	maxField = 64 << 10 // bytes of a part that is not the payload
+)
+
+func (s *Handlers) ingest() (Ingest, error) {
+	if s.Ingest == nil {
+		return nil, job.Errorf(job.Unavailable, "ingest", "", "this server has no ingest")
+	}
+	return s.Ingest, nil
+}
+
+// submit streams a payload from the request to the application. The payload must be the last part.
+func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.ingest()
+	if err != nil {
+		return err
+	}
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	end, err := s.Upload(w, r)
+	if err != nil {
+		return err
+	}
+	defer end()
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || media != "multipart/form-data" {
+		return server.Refuse(http.StatusUnsupportedMediaType, job.Invalid, "a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
+	}
+	form, err := r.MultipartReader()
+	if err != nil {
+		return job.Errorf(job.Invalid, "submit", "", "the form: %w", err)
+	}
+	sub, payload, err := readForm(form)
+	if err != nil {
+		return err
+	}
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		if sub.Key != "" && sub.Key != key {
+			return job.Errorf(job.Invalid, "submit", "", "the header Idempotency-Key and the field key differ")
+		}
+		sub.Key = key
+	}
+	if len(sub.Key) > 255 {
+		return job.Errorf(job.Invalid, "submit", "", "an idempotency key has at most 255 bytes")
+	}
+	sub.Submitter = server.OwnerFor(r.Context(), sub.Submitter)
+	whole := &lastPart{form: form, part: payload}
+	j, err := app.Submit(context.WithoutCancel(r.Context()), server.UserOf(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
+	if err == nil {
+		err = whole.finish()
+	}
+	if err != nil {
+		if whole.err != nil && !errors.Is(whole.err, io.EOF) {
+			return server.BodyError(whole.err)
+		}
+		return err
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
+	w.Header().Set("Location", "/api/jobs/"+string(j.ID))
+	return server.ReplyAs(w, http.StatusCreated, s.View(j))
+}
+
+// readForm reads the parts before the payload and gives the payload's part, unread.
+func readForm(form *multipart.Reader) (client.Submission, *multipart.Part, error) {
+	var sub client.Submission
+	seen := map[string]int{}
+	for range maxParts {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			return sub, nil, job.Errorf(job.Invalid, "submit", "", "the part payload is missing")
+		}
+		if err != nil {
+			return sub, nil, server.BodyError(err)
+		}
+		name := part.FormName()
+		if seen[name]++; seen[name] > 1 && name != "local_ids" {
+			return sub, nil, job.Errorf(job.Invalid, "submit", "", "the part %.100q stands there twice", name)
+		}
+		if name == "payload" {
+			if sub.Filename == "" {
+				sub.Filename = sentName(part)
+			}
+			return sub, part, nil
+		}
+		text, err := io.ReadAll(io.LimitReader(part, maxField+1))
+		if err != nil {
+			return sub, nil, server.BodyError(err)
+		}
+		if len(text) > maxField {
+			return sub, nil, server.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part %.100q is larger than %d bytes", name, maxField)
+		}
+		if name == "submission" {
+			err = server.Strict(text, &sub)
+		} else {
+			err = setField(&sub, name, string(text))
+		}
+		if err != nil {
+			return sub, nil, err
+		}
+	}
+	return sub, nil, job.Errorf(job.Invalid, "submit", "", "the form has more than %d parts before its payload", maxParts)
+}
+
+// sentName gives the file name that a browser or curl sent with the payload; the client's own "payload" is none.
+func sentName(part *multipart.Part) string {
+	if name := part.FileName(); name != "payload" {
+		return name
+	}
+	return ""
+}
+
+// setField sets one field of a submission from a part of its name.
+func setField(sub *client.Submission, name, text string) error {
+	fields := map[string]*string{
+		"type": &sub.Type, "profile": &sub.Profile, "submitter": &sub.Submitter, "title": &sub.Title, "creator": &sub.Creator,
+		"date": &sub.Date, "filename": &sub.Filename, "primary_id": &sub.PrimaryID, "digest_type": &sub.DigestType,
+		"digest_value": &sub.DigestValue, "notification": &sub.Notification, "note": &sub.Note, "key": &sub.Key,
+	}
+	if field := fields[name]; field != nil {
+		*field = text
+		return nil
+	}
+	var err error
+	switch name {
+	case "local_ids":
+		sub.LocalIDs = append(sub.LocalIDs, strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' || r == '\r' })...)
+	case "update":
+		sub.Update, err = strconv.ParseBool(text)
+	case "priority":
+		var n int
+		n, err = strconv.Atoi(text)
+		sub.Priority = &n
+	default:
+		known := []string{"submission", "payload", "local_ids", "update", "priority"}
+		for k := range fields {
+			known = append(known, k)
+		}
+		slices.Sort(known)
+		return job.Errorf(job.Invalid, "submit", "", "there is no field %.100q (known: %s)", name, strings.Join(known, ", "))
+	}
+	if err != nil {
+		return job.Errorf(job.Invalid, "submit", "", "the field %s: %.100q is not what it takes", name, text)
+	}
+	return nil
+}
+
+// lastPart reads the payload and, at its end, makes sure that nothing follows: a form that was cut off or goes on is an error before the
+// application takes the payload for whole.
+type lastPart struct {
+	form *multipart.Reader
+	part *multipart.Part
+	err  error
+}
+
+func (l *lastPart) Read(b []byte) (int, error) {
+	if l.err != nil {
+		return 0, l.err
+	}
+	n, err := l.part.Read(b)
+	if errors.Is(err, io.EOF) {
+		if _, next := l.form.NextPart(); next == nil {
+			err = errors.New("the payload must be the last part of the form")
+		} else if !errors.Is(next, io.EOF) {
+			err = next
+		}
+	}
+	l.err = err
+	return n, err
+}
+
+// finish reads on to the end if the application did not.
+func (l *lastPart) finish() error {
+	if _, err := io.Copy(io.Discard, l); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Handlers) objects(w http.ResponseWriter, r *http.Request) error {
+	app, err := s.ingest()
+	if err != nil {
+		return err
+	}
+	p := server.Params(r)
+	q := client.ObjectQuery{
+		ARK: p.Text("ark"), LocalID: p.Text("local_id"), Owner: p.Text("owner"), Digest: p.Text("digest"), After: p.Text("after"),
+		Limit: int(p.Number("limit", 1, 1000)),
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	list, err := app.Objects(r.Context(), server.UserOf(r.Context()), q)
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, list)
+}

@@ -1,0 +1,82 @@
+package ingesthttp_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"testing"
+
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// options are those of the server and those of the routes of ingest.
+type options struct {
+	*server.Options
+	routes
+}
+
+// routes are an embedded field of a name of its own.
+type routes = *ingesthttp.Options
+
+// world is a server with the routes of ingest.
+type world struct {
+	*servertest.World
+	ingest *inbox
+}
+
+// open starts one, as [servertest.Open] does.
+func open(t *testing.T, change func(*options), steps map[lifecycle.State]engine.Step) *world {
+	t.Helper()
+	w := &world{}
+	var ingest ingesthttp.Options
+	w.World = servertest.Open(t, func(o *server.Options) {
+		w.ingest = &inbox{engine: o.Engine}
+		ingest.Ingest = w.ingest
+		if change != nil {
+			change(&options{o, routes(&ingest)})
+		}
+	}, steps, func(w *servertest.World) server.Part { return ingesthttp.Part(w.Server, ingest) })
+	return w
+}
+
+// part gives the routes of ingest to a server whose engine's letters are submissions.
+func part(w *servertest.World) server.Part {
+	return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &inbox{engine: w.Engine}})
+}
+
+// inbox is an ingest that keeps what it gets.
+type inbox struct {
+	engine *engine.Engine
+	got    client.Submission
+	bytes  string
+	fail   error // of submissions, instead of taking them
+}
+
+func (i *inbox) Submit(ctx context.Context, _ string, s client.Submission, payload io.Reader) (job.Job, error) {
+	text, err := io.ReadAll(payload)
+	if err != nil {
+		return job.Job{}, &job.Error{Op: "submit", Kind: job.Unavailable, Err: err}
+	}
+	if i.fail != nil {
+		return job.Job{}, i.fail
+	}
+	i.got, i.bytes = s, string(text)
+	return i.engine.Submit(ctx, engine.Order{Kind: "test.letter", Key: s.Key, Owner: s.Submitter})
+}
+
+func (i *inbox) Report(ctx context.Context, id job.ID) (ingesthttp.Report, error) {
+	if _, err := i.engine.Store().Get(ctx, id); err != nil {
+		return ingesthttp.Report{}, err
+	}
+	return ingesthttp.Report{JSON: json.RawMessage(`{"batch":"` + string(id) + `"}`), Text: "report on " + string(id) + "\n"}, nil
+}
+
+func (i *inbox) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
+	return json.RawMessage(`{"objects":[]}`), nil
+}

@@ -1,0 +1,188 @@
+package servertest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// CheckRoutes tries routes of a world: each answers, with the headers, to a request that is right, to one for a job that does not exist, to a strange
+// parameter, to a body that is garbage, from another origin and under another name. It closes the server, so that event streams end at once.
+func CheckRoutes(t *testing.T, w *World, routes []server.Route) {
+	w.Server.Close()
+	for _, r := range routes {
+		t.Run(r.Method+" "+r.Pattern, func(t *testing.T) {
+			w := *w
+			w.T = t
+			id := w.Post(engine.Order{}).ID
+			if r.Doc == "" || !strings.HasSuffix(r.Doc, ".") || r.Who == "" {
+				t.Errorf("it needs a sentence and a role: %q, %q", r.Doc, r.Who)
+			}
+			at := func(id job.ID) string {
+				return strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "test.letter", "{$}", "").Replace(r.Pattern)
+			}
+			answer, text := w.Ask(w.Request(r.Method, at(id), ""))
+			CheckHeaders(t, answer)
+			if answer.StatusCode >= 500 {
+				t.Errorf("got %s: %s", answer.Status, text)
+			}
+			writes := r.Method != http.MethodGet && r.Method != http.MethodOptions
+			absent := answer.StatusCode == http.StatusConflict // the application
+			if strings.Contains(r.Pattern, "{id}") && !absent {
+				body := ""
+				if strings.HasSuffix(r.Pattern, "/priority") {
+					body = `{"priority":1}`
+				}
+				w.Problem(w.Request(r.Method, at("let_nobody"), body), http.StatusNotFound, job.NotFound)
+			}
+			if r.Pattern != "/{$}" && r.Pattern != "/healthz" && !strings.Contains(r.Pattern, "/worker/") {
+				w.Problem(w.Request(r.Method, at(id)+"?nonsense=1", ""), http.StatusBadRequest, job.Invalid)
+			}
+			if writes && r.Method != http.MethodDelete {
+				garbage := w.Request(r.Method, at(id), `{"no such field": 1}`)
+				if answer, text := w.Ask(garbage); answer.StatusCode < 400 || answer.StatusCode >= 500 {
+					t.Errorf("garbage: got %s: %s", answer.Status, text)
+				} else {
+					CheckHeaders(t, answer)
+				}
+			}
+			foreign := w.Request(r.Method, at(id), "")
+			foreign.Header.Set("Origin", "https://evil.example")
+			foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+			if writes {
+				w.Problem(foreign, http.StatusForbidden, job.Refused)
+			}
+			rebound := w.Request(r.Method, at(id), "")
+			rebound.Host = "evil.example"
+			w.Problem(rebound, http.StatusMisdirectedRequest, job.Refused)
+		})
+	}
+}
+
+// allowedFor gives who may use a route: of the longest path that fits; a method goes before none.
+func allowedFor(allowed map[string]string, r *server.Route) (roles string, ok bool) {
+	best := -1
+	for path, who := range allowed {
+		method, rest, with := strings.Cut(path, " ")
+		if with && method != r.Method {
+			continue
+		}
+		if !with {
+			rest = path
+		}
+		if strings.HasPrefix(r.Pattern, rest) && len(path) > best {
+			best, roles, ok = len(path), who, true
+		}
+	}
+	return roles, ok
+}
+
+// CheckRoles asks routes in every role, without a token, and with ones that are malformed, expired and revoked. The table says by hand which roles
+// may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for everybody without a token; a method may stand before a path.
+func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
+	g.Server.Close() // event streams end at once
+	mine := g.Post(engine.Order{Owner: "ann"}).ID
+	letters := map[token.Role]string{token.User: "u", token.Operator: "o", token.Worker: "w", token.Admin: "a"}
+	refused := map[string]string{
+		"none": "", "malformed": "stp_x", "unknown": g.other(), "expired": g.add(t, "ann", token.Admin, time.Now().Add(-time.Hour)),
+	}
+	for _, r := range routes {
+		roles, ok := allowedFor(allowed, &r)
+		if !ok {
+			t.Errorf("%s %s: the table does not say who may", r.Method, r.Pattern)
+			continue
+		}
+		path := strings.NewReplacer("{id}", string(mine), "{event}", "hold", "{name}", "test.letter", "{$}", "", "{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
+		for role, secret := range g.Tokens {
+			want := roles == "*" || strings.Contains(roles, letters[role])
+			answer, text := g.Ask(g.With(secret, r.Method, path, ""))
+			if got := answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden; got != want {
+				t.Errorf("%s %s as %s: got %s, want it let in: %v: %s", r.Method, r.Pattern, role, answer.Status, want, text)
+			}
+			if !want {
+				g.Problem(g.With(secret, r.Method, path, ""), http.StatusForbidden, job.Refused)
+			}
+		}
+		for what, secret := range refused {
+			if roles == "*" {
+				if answer, _ := g.Ask(g.With(secret, r.Method, path, "")); answer.StatusCode == http.StatusUnauthorized {
+					t.Errorf("%s %s is for anyone: %s", r.Method, r.Pattern, answer.Status)
+				}
+				continue
+			}
+			answer, text := g.Ask(g.With(secret, r.Method, path, ""))
+			CheckHeaders(t, answer)
+			if answer.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), `Bearer realm="stagepost"`) {
+				t.Errorf("%s %s with a token that is %s: got %s %q", r.Method, r.Pattern, what, answer.Status, answer.Header.Get("WWW-Authenticate"))
+			}
+			if secret != "" && strings.Contains(text, secret) {
+				t.Errorf("the answer has the token: %s", text)
+			}
+		}
+		g.Problem(g.With(g.Tokens[token.Admin], r.Method, path+"?token="+g.Tokens[token.Admin], ""), http.StatusBadRequest, job.Invalid)
+	}
+}
+
+// CheckForeign compares what a user gets for the job of another with what it gets for none, byte for byte and header by header. The control
+// is its own job, and the operator, who sees both.
+func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
+	g.Server.Close()
+	foreign, mine := g.Post(engine.Order{Owner: "bob"}).ID, g.Post(engine.Order{Owner: "ann"}).ID
+	none := job.ID(string(foreign)[:len(foreign)-4] + "ZZZZ")
+	ann := g.Tokens[token.User]
+	for _, r := range routes {
+		roles, _ := allowedFor(allowed, &r)
+		if !strings.Contains(r.Pattern, "{id}") || !strings.Contains(roles, "u") {
+			continue
+		}
+		for _, body := range []string{"", `{"no such field":1}`, "{"} {
+			for _, query := range []string{"", "?nonsense=1"} {
+				at := func(id job.ID) *http.Request {
+					path := strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "graph.svg").Replace(r.Pattern)
+					return g.With(ann, r.Method, path+query, body)
+				}
+				a, foreignText := g.Ask(at(foreign))
+				b, noneText := g.Ask(at(none))
+				a.Header.Del("Date")
+				b.Header.Del("Date")
+				if got := strings.ReplaceAll(foreignText, string(foreign), string(none)); got != noneText || a.StatusCode != http.StatusNotFound || b.StatusCode != http.StatusNotFound {
+					t.Errorf("%s %s: got %d %s, for none %d %s", r.Method, r.Pattern, a.StatusCode, foreignText, b.StatusCode, noneText)
+				}
+				if diff := cmp.Diff(a.Header, b.Header); diff != "" {
+					t.Errorf("%s %s: %s", r.Method, r.Pattern, diff)
+				}
+			}
+		}
+	}
+	for secret, ids := range map[string][]job.ID{ann: {mine}, g.Tokens[token.Operator]: {mine, foreign}} {
+		for _, id := range ids {
+			if answer, text := g.Ask(g.With(secret, http.MethodGet, "/api/jobs/"+string(id), "")); answer.StatusCode != http.StatusOK {
+				t.Errorf("got %s %s", answer.Status, text)
+			}
+		}
+	}
+}
+
+// CheckPart tries the routes of an application: see [CheckRoutes], [CheckRoles], [CheckForeign] and [CheckReasons].
+func CheckPart(t *testing.T, allowed map[string]string, reasonIn map[string]any, part PartOf) {
+	t.Run("routes", func(t *testing.T) {
+		w := Open(t, nil, nil, part)
+		CheckRoutes(t, w, part(w).Routes)
+	})
+	t.Run("roles", func(t *testing.T) {
+		g := Guard(t, part)
+		CheckRoles(t, g, part(g.World).Routes, allowed)
+	})
+	t.Run("foreign", func(t *testing.T) {
+		g := Guard(t, part)
+		CheckForeign(t, g, part(g.World).Routes, allowed)
+	})
+	t.Run("reasons", func(t *testing.T) { CheckReasons(t, reasonIn, part) })
+}

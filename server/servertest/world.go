@@ -1,0 +1,236 @@
+package servertest
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/job"
+
+	lc "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// Letter is a small life: a queue, two stages of work, a wait for a person, a retry to where it failed.
+var Letter = lc.Must("test.letter",
+	lc.OnQueue("Posted", "a sender brings it, a clerk takes it",
+		lc.OnPass("begin", "Sorting", lc.Worker, "a clerk has time"),
+		lc.On("hold", "Held", lc.Worker|lc.Operator, "its town is shut"),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "it cannot be read")),
+	lc.OnWait("Held", "its town is shut; an operator lets it go on",
+		lc.On("release", "Posted", lc.Operator, "the town is open again"),
+		lc.On("delete", "Burnt", lc.Operator, "nobody wants it").Sets(lc.Cancelled)),
+	lc.OnWork("Sorting", "a clerk reads the address",
+		lc.OnPass("next", "Riding", lc.Worker, "the address is known"),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "there is no such place"),
+		lc.OnFail("stop", "Lost", lc.Operator, "an operator takes it out")),
+	lc.OnWork("Riding", "a coach carries it",
+		lc.OnPass("finish", "Delivered", lc.Worker, "it is in the right hands"),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the coach broke down")),
+	lc.OnEnd("Delivered", lc.OK, "it is in the right hands",
+		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "kept long enough")),
+	lc.OnEnd("Lost", lc.Failed, "it went wrong somewhere",
+		lc.OnReenter("retry", lc.Operator|lc.Owner, "try again where it went wrong", "Posted", "Sorting", "Riding"),
+		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "nobody wants it")),
+	lc.OnEnd("Burnt", lc.None, "only the record is left"),
+)
+
+// World is a server on a store in memory. Its engine does not run unless a test starts it, so that jobs stay where they are.
+type World struct {
+	*engine.Engine
+	T      *testing.T
+	Server *server.Server
+	Web    *httptest.Server
+	Client *client.Client
+}
+
+// PartOf makes the part of an application for the server of a world.
+type PartOf func(w *World) server.Part
+
+// Nothing is a step that does nothing.
+var Nothing = func(context.Context, *engine.Run) error { return nil }
+
+// Worked are the steps of a world whose engine is to run: those that do nothing.
+var Worked = map[lc.State]engine.Step{}
+
+// Open starts a server. Without steps workers outside may work on the letters, with some the engine does.
+func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.Step, parts ...PartOf) *World {
+	t.Helper()
+	all := map[lc.State]engine.Step{}
+	for _, s := range []lc.State{"Posted", "Sorting", "Riding"} {
+		all[s] = func(context.Context, *engine.Run) error { return nil }
+	}
+	for s, step := range steps {
+		all[s] = step
+	}
+	allow := func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+		if a.Event == "delete" && !a.Confirm {
+			return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "a deleted letter is gone; confirm it")
+		}
+		return job.Require{}, nil
+	}
+	work := engine.Work{Life: Letter, Prefix: "let", Steps: all, Allow: allow}
+	if steps == nil { // nobody runs it: workers outside may
+		work.Steps, work.Outside = nil, true
+	}
+	e, err := engine.New(mem.New(), []engine.Work{work}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs, err := joblog.Open(t.TempDir(), joblog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = logs.Close() })
+	o := server.Options{Engine: e, Locks: noLocks{}, Logs: logs, Keeper: Keeper{}, Version: "test"}
+	if change != nil {
+		change(&o)
+	}
+	return Serve(t, o, parts...)
+}
+
+// Serve starts a server with options of its own.
+func Serve(t *testing.T, o server.Options, parts ...PartOf) *World {
+	t.Helper()
+	w := &World{Engine: o.Engine, T: t, Server: server.New(o)}
+	for _, part := range parts {
+		w.Server.Add(part(w))
+	}
+	w.Web = httptest.NewUnstartedServer(w.Server)
+	w.Web.Config = server.HTTP(w.Server, Discard)
+	w.Web.Start()
+	var err error
+	if w.Client, err = client.New(w.Web.URL, client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.Server.Close()
+		w.Client.Close()
+		w.Web.Close()
+	})
+	return w
+}
+
+// Run starts the engine until the test ends.
+func (w *World) Run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.Engine.Run(ctx) }()
+	w.T.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.T.Error(err)
+		}
+	})
+}
+
+func (w *World) Post(o engine.Order) job.Job {
+	w.T.Helper()
+	o.Kind = "test.letter"
+	j, err := w.Submit(w.T.Context(), o)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return j
+}
+
+// Ask does a request as it is given and reads the answer.
+func (w *World) Ask(r *http.Request) (*http.Response, string) {
+	w.T.Helper()
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return answer, string(text)
+}
+
+func (w *World) Request(method, path, body string) *http.Request {
+	w.T.Helper()
+	r, err := http.NewRequestWithContext(w.T.Context(), method, w.Web.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+// Problem does a request that must fail with a status and a kind.
+func (w *World) Problem(r *http.Request, status int, kind job.ErrorKind) client.Problem {
+	w.T.Helper()
+	answer, text := w.Ask(r)
+	var p client.Problem
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		w.T.Fatalf("%s %s: %s, not a problem: %.200q", r.Method, r.URL, answer.Status, text)
+	}
+	if answer.StatusCode != status || p.Status != status || p.Kind != kind || p.Title == "" || p.Type == "" ||
+		answer.Header.Get("Content-Type") != "application/problem+json" {
+		w.T.Errorf("%s %s: got %d %+v, want %d %s", r.Method, r.URL, answer.StatusCode, p, status, kind)
+	}
+	return p
+}
+
+// Keeper finds nothing wrong.
+type Keeper struct{}
+
+func (Keeper) Verify(context.Context, job.ID) (client.Checkup, error) {
+	return client.Checkup{Jobs: 1, Faults: []string{}, Sound: true}, nil
+}
+
+func (Keeper) Fsck(_ context.Context, f client.Fsck) (client.Checkup, error) {
+	return client.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: f.Repair}, nil
+}
+
+func (Keeper) Backup(_ context.Context, b client.Backup) (client.BackedUp, error) {
+	return client.BackedUp{Dir: b.Name, Bytes: 1}, nil
+}
+
+var Discard = slog.New(slog.DiscardHandler)
+
+// want are the headers that stand on every answer.
+var want = map[string]string{
+	"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+func CheckHeaders(t *testing.T, answer *http.Response) {
+	t.Helper()
+	for name, value := range want {
+		if got := answer.Header.Get(name); got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	policy := answer.Header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, part) {
+			t.Errorf("Content-Security-Policy %q lacks %s", policy, part)
+		}
+	}
+	if answer.Header.Get("Content-Type") == "" {
+		t.Error("Content-Type is missing")
+	}
+}
+
+// noLocks is an application that has no locks.
+type noLocks struct{}
+
+func (noLocks) Locks(context.Context) ([]client.Lock, error) { return nil, nil }
+
+func (noLocks) BreakLock(_ context.Context, kind, name, _, _ string) (client.Lock, error) {
+	return client.Lock{}, job.Errorf(job.NotFound, "break", "", "nobody has the lock %s %s", kind, name)
+}
