@@ -9,7 +9,7 @@ INPUTS ?= 500x
 LONG_INPUTS ?= 5000x
 
 # The packages that share memory between goroutines.
-RACE = ./engine/... ./flow/... ./store/... ./server/... ./client/... ./examples/... \
+RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/... ./examples/... \
 	./app/ingest/http ./app/flowfile/http ./app/bulk/http ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/detect ./app/compute/wire/... ./edge/tunnel ./edge/tus
 
 # The tests with long counts: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.

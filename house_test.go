@@ -27,10 +27,11 @@ var rules = []rule{
 	{"lifecycle/notation", []string{"lifecycle"}, "notations are read and written; the tables know nothing of them"},
 	{"lifecycle", nil, "the judge depends on nobody"},
 	{"job", []string{"lifecycle"}, "the words that all share"},
-	{"store/queue", []string{"job", "lifecycle"}, "an index over records"},
-	{"store/ledger", []string{"job", "lifecycle", "store/queue"}, "what stores with a queue in memory share"},
-	{"store/mem", []string{"job", "lifecycle", "store/ledger"}, "stores know no engine and not each other"},
-	{"store/sqlite", []string{"job", "lifecycle", "store/ledger", "store/sqlite"}, "stores know no engine and not each other"},
+	{"store/internal/queue", []string{"job", "lifecycle"}, "an index over records"},
+	{"store/internal/ledger", []string{"job", "lifecycle", "store/internal/queue"}, "what stores with a queue in memory share"},
+	{"store/mem", []string{"job", "lifecycle", "store/internal/ledger"}, "stores know no engine and not each other"},
+	{"internal/conn", nil, "SQLite's library"},
+	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
 	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
@@ -142,6 +143,31 @@ func applicationsIn(text string) map[int]string {
 		}
 	}
 	return all
+}
+
+// TestNoLargeFiles finds programs and data that were added by mistake.
+func TestNoLargeFiles(t *testing.T) {
+	const most = 1 << 20
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (path == "bin" || path != "." && strings.HasPrefix(d.Name(), ".")) {
+			if d != nil && d.IsDir() {
+				return filepath.SkipDir
+			}
+			return err
+		}
+		info, err := d.Info()
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if seen++; info.Size() > most {
+			t.Errorf("%s has %d bytes: a repository of source has no such file", path, info.Size())
+		}
+		return nil
+	})
+	if err != nil || seen < 100 {
+		t.Errorf("%d files, %v", seen, err)
+	}
 }
 
 // TestDependencies compares the direct dependencies with docs/dependencies.md, where each is argued for.

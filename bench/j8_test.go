@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/bench/bare"
+	"github.com/stagepost/stagepost/bench/internal/bare"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"

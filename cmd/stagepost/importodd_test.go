@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/internal/conn"
 )
 
 // TestImportOddRows: what cannot be taken over is told before anything was, by the dry run in the same words, and does not keep the rest from being taken over where that can be.

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Store is a job.Store in memory. Call New.

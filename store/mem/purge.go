@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 func (r *records) HasJobs(parent *job.Job) (bool, error) {

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"sync/atomic"
 
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/internal/conn"
 )
 
 // Checkpoints copy the log into the database. A connection of their own does the bulk of it beside the loop; the loop only

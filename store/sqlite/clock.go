@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // What table given calls the times of [job.KeptClock], in microseconds since 1970; 0 for none.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Report is what a check of the database found.

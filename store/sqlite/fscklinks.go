@@ -1,9 +1,9 @@
 package sqlite
 
 import (
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // children counts the jobs of every batch anew.

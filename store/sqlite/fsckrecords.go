@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // fsck is one check of the tables.

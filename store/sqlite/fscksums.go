@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // sumAgain gives a row that was repaired its new checksum. One that did not match before keeps the old one: if the repair brought back what was

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // A full disk does not end the store: writes are refused until there is space, and reads go on.

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // The newest commit is repeated in the file `head` beside the database. A database that lost its log, was damaged there, or was replaced by an older

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // settleHead compares the database with the head file and opens that, or makes one for a database that has none yet. The ledger is loaded.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/internal/conn"
 )
 
 // Installation gives the id of the installation: 26 random characters, made when a data directory is opened for the first time and never

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // List is part of job.Store. A cursor is the row number of a page's last job.

@@ -8,9 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // The commit loop. Operations of all callers come to one goroutine, which takes what waits, runs it through the ledger inside one

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 const selectMessage = "SELECT key, job, topic, body, created, due, attempts, error, settled, tried, m, sum FROM message "

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // The schema grows by numbered files, each applied once and in one transaction with its row in schema_version. A migration

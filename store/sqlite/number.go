@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // listNumber gives the page of a query with Number. Rows are in order of creation and the numbers of one kind rise with them, so it halves the rows

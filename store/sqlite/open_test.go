@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 	"github.com/stagepost/stagepost/store/storetest"
 )
 

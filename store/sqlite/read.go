@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // reader is a connection that reads, with its statements.

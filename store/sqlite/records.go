@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // records is the database as the ledger sees it, inside the loop's open transaction. Only the loop uses it.

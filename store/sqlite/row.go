@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // selectRow reads whole records; getRow knows its columns. The caller adds WHERE.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"os"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Freeze runs do between two commits: commits of others wait until it returns, reads go on. A backup takes the moment of several databases

@@ -7,8 +7,8 @@ import (
 	"hash/crc32"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // Each record, task, hold and message has a checksum (CRC-32C) over what it says, with words in place of their numbers. A row that was damaged on the disk

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/internal/conn"
 )
 
 // A record's tags are one word, a JSON array of texts: few sets of tags stand in very many records.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another while the store

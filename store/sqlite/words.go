@@ -4,8 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/sqlite/conn"
 )
 
 // dictionary numbers values that stand in many rows. Only the commit loop adds to it; everybody reads.

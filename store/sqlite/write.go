@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/ledger"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Create is part of job.Store.

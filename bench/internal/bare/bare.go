@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stagepost/stagepost/store/sqlite/conn"
+	"github.com/stagepost/stagepost/internal/conn"
 )
 
 // Row is what one commit writes: the record of a job, inserted if it is new, and one history entry.

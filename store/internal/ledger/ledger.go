@@ -13,7 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/queue"
+	"github.com/stagepost/stagepost/store/internal/queue"
 )
 
 // Ledger holds the derived state: queue, counts, holds, numbers.
