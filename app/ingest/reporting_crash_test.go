@@ -70,6 +70,17 @@ func (r *reaper) point(name string) {
 	}
 }
 
+// comes tells whether a point was passed, or follows one that was.
+func (r *reaper) comes(at string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := at
+	if call, ok := strings.CutPrefix(at, "after "); ok {
+		before = "before " + call
+	}
+	return slices.Contains(r.points, at) || slices.Contains(r.points, before)
+}
+
 func (r *reaper) arm(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -92,6 +92,7 @@ type disturbed struct {
 	mu      sync.Mutex // guards the rest
 	refused error
 	done    bool
+	ended   chan struct{} // closed when done is set
 }
 
 func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch job.ID, err error) {
@@ -165,6 +166,13 @@ func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, la
 	if err != nil {
 		t.Errorf("%q: %v", at, err)
 	}
+	if r.comes(at) { // who waits for the end of the batch may see a commit before the point after it
+		select {
+		case <-c.ended:
+		case <-ctx.Done():
+			t.Errorf("%q: nobody has disturbed", at)
+		}
+	}
 	last, err = a.Report(ctx, batch)
 	if err != nil {
 		t.Error(err)
@@ -186,12 +194,13 @@ func (c *disturbed) interfere(ctx context.Context, e *engine.Engine) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused, c.done = err, true
+	close(c.ended)
 }
 
 func disturb(t *testing.T, act engine.Act) *disturbed {
 	w := newMortalWorld(t)
 	act.By, act.Actor = lifecycle.Operator, "op"
-	return &disturbed{mortalWorld: w, log: &chronicle{Store: mem.New()}, act: act}
+	return &disturbed{mortalWorld: w, log: &chronicle{Store: mem.New()}, act: act, ended: make(chan struct{})}
 }
 
 // commits leaves the points that are before or after a commit of the batch, or within a file.

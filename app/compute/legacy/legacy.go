@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -50,6 +51,7 @@ type Client struct {
 	asked  map[uint32]*asked
 	owners map[uint32]uint64 // whose payload an id is, by the hash of its ticket, for all that were given since this process began
 	places map[job.ID]string // what is said of where a job runs
+	giving []chan struct{}   // closed when a submission ends that the client may have given an id that is not known yet
 	seed   maphash.Seed
 }
 
@@ -96,9 +98,16 @@ func (c *Client) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice,
 		return compute.Notice{}, err
 	}
 	files := make([]wire.File, 0, len(p.Files))
-	for _, f := range p.Files {
-		files = append(files, wire.File{Name: f.Name, Size: f.Size, Open: func() (io.ReadCloser, error) { return p.Open(f.Name) }})
+	given := make(chan struct{})
+	for i, f := range p.Files {
+		files = append(files, wire.File{Name: f.Name, Size: f.Size, Open: func() (io.ReadCloser, error) {
+			if i == len(p.Files)-1 {
+				c.give(given)
+			}
+			return p.Open(f.Name)
+		}})
 	}
+	defer c.gave(given)
 	got, err := c.wire.Submit(ctx, files, string(p.Job)+"/"+strconv.FormatInt(p.Attempt, 10))
 	var status *wire.StatusError
 	switch {
@@ -129,6 +138,37 @@ func (c *Client) own(n uint32, t compute.Ticket) {
 		delete(c.asked, n)
 		go a.discard()
 	}
+}
+
+// give notes that the client gives an id from now on: the last file of a submission is sent, and the client answers when it has all of them.
+func (c *Client) give(given chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giving = append(c.giving, given)
+}
+
+// gave notes that a submission has ended, and its id is known if there is one.
+func (c *Client) gave(given chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.giving = slices.DeleteFunc(c.giving, func(g chan struct{}) bool { return g == given })
+	close(given)
+}
+
+// settle waits until every id that the client has given so far is known. An answer is checked after it: the client may have lost its database, given the id of the payload to a
+// submission, and have run that one before its answer to the submission was read.
+func (c *Client) settle(ctx context.Context) error {
+	c.mu.Lock()
+	giving := slices.Clone(c.giving)
+	c.mu.Unlock()
+	for _, g := range giving {
+		select {
+		case <-g:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // anothers tells whether an id was given to another payload since.
@@ -169,10 +209,16 @@ func (c *Client) Look(ctx context.Context, h compute.Handle) (compute.Notice, er
 		return forgotten(h), nil
 	}
 	a := c.ask(n)
+	silent := func() (compute.Notice, error) {
+		return compute.Notice{Standing: compute.Works, Remote: h.Remote, Place: fmt.Sprintf("an agent that has not answered for %s", time.Since(a.begun).Round(time.Second))}, nil
+	}
 	select {
 	case <-a.done:
 	case <-ctx.Done():
-		return compute.Notice{Standing: compute.Works, Remote: h.Remote, Place: fmt.Sprintf("an agent that has not answered for %s", time.Since(a.begun).Round(time.Second))}, nil
+		return silent()
+	}
+	if c.settle(ctx) != nil {
+		return silent()
 	}
 	if c.anothers(n, h) { // meanwhile
 		return forgotten(h), nil
@@ -286,6 +332,9 @@ func (c *Client) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, 
 	}
 	a.keep.Stop()
 	defer a.reply.ZIP.Close()
+	if err := c.settle(ctx); err != nil {
+		return nil, err
+	}
 	if c.anothers(n, h) {
 		return nil, compute.ErrNoPayload
 	}
@@ -366,11 +415,14 @@ func (c *Client) Partial(ctx context.Context, h compute.Handle) (io.ReadCloser, 
 	if errors.Is(err, wire.ErrNotFound) {
 		return nil, compute.ErrNoPayload
 	}
-	if err == nil && c.anothers(n, h) { // meanwhile
-		return nil, errors.Join(compute.ErrNoPayload, zip.Close())
-	}
 	if err != nil {
 		return nil, err
+	}
+	if err := c.settle(ctx); err != nil {
+		return nil, errors.Join(err, zip.Close())
+	}
+	if c.anothers(n, h) { // meanwhile
+		return nil, errors.Join(compute.ErrNoPayload, zip.Close())
 	}
 	return zip, nil
 }
