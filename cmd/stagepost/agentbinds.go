@@ -59,7 +59,7 @@ func shownBinds(services map[string]wire.Service, here bool) error {
 }
 
 // serverBinds checks the binds of a server's services: those of the file, and those of the environment, which always name the agents that serve them, so that none of them runs here.
-func serverBinds(s *settings, all *site.Site, env *wire.Config) error {
+func serverBinds(s *hostSettings, all *site.Site, env *wire.Config) error {
 	agent := ""
 	if s.ComputeLocal > 0 {
 		agent = site.Local

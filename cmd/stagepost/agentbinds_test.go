@@ -94,21 +94,21 @@ func TestAgentBinds(t *testing.T) {
 // A server looks for what is shown only where it runs jobs itself; what no sandbox shows it refuses in any case.
 func TestServerBinds(t *testing.T) {
 	name := bindFile(t, bindServices)
-	check := func(s *settings, want ...string) {
+	check := func(s *hostSettings, want ...string) {
 		t.Helper()
 		_, _, err := computeSite(s)
 		tells(t, err, want...)
 	}
-	check(&settings{ComputeServices: name, ComputeLocal: 1}, append([]string{bindOfNothing}, bindForms...)...)
-	check(&settings{ComputeServices: name}, bindForms...)
+	check(&hostSettings{computeSettings: computeSettings{ComputeServices: name, ComputeLocal: 1}}, append([]string{bindOfNothing}, bindForms...)...)
+	check(&hostSettings{computeSettings: computeSettings{ComputeServices: name}}, bindForms...)
 	good := bindFile(t, "services: {u: {binds: [/nonexistent/u]}, v: {binds: [/usr/share], agents: ["+site.Local+"]}}")
-	check(&settings{ComputeServices: good})
-	check(&settings{ComputeServices: good, ComputeLocal: 1}, bindOfNothing)
+	check(&hostSettings{computeSettings: computeSettings{ComputeServices: good}})
+	check(&hostSettings{computeSettings: computeSettings{ComputeServices: good, ComputeLocal: 1}}, bindOfNothing)
 
 	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9")
 	t.Setenv("SERVICE_E_BIND_RO", "/nonexistent/e") // of its client's machine
-	check(&settings{ComputeServices: good})
-	check(&settings{ComputeLocal: 1})
+	check(&hostSettings{computeSettings: computeSettings{ComputeServices: good}})
+	check(&hostSettings{computeSettings: computeSettings{ComputeLocal: 1}})
 	t.Setenv("SERVICE_E_BIND_RO", "/nonexistent/e:/tmp/e")
-	check(&settings{ComputeServices: good, ComputeLocal: 1}, bindOfNothing, `SERVICE_E_BIND_RO: the bind of "/tmp/e" may not lie in /tmp`)
+	check(&hostSettings{computeSettings: computeSettings{ComputeServices: good, ComputeLocal: 1}}, bindOfNothing, `SERVICE_E_BIND_RO: the bind of "/tmp/e" may not lie in /tmp`)
 }

@@ -21,7 +21,7 @@ func TestAgentPort(t *testing.T) {
 	} {
 		s := newSettings()
 		s.Server = c.server
-		if err := c.complete(s, none); err != nil || c.listen != c.want {
+		if err := c.complete(s.settings, none); err != nil || c.listen != c.want {
 			t.Errorf("%s: it listens on %q, want %q: %v", name, c.listen, c.want, err)
 		}
 	}

@@ -44,7 +44,7 @@ func (c *cli) runAgent(cmd *cobra.Command, a *agentSettings) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var level slog.LevelVar
-	log, err := newLog(c.err, c.settings, &level)
+	log, err := newLog(c.err, c.host, &level)
 	if err != nil {
 		return err
 	}

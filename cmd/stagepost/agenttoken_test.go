@@ -53,14 +53,14 @@ func TestAgentsAreConfined(t *testing.T) {
 		t.Setenv("SANDBOX", c.variable)
 		a := &agentSettings{listen: "127.0.0.1:0", sandbox: c.flag}
 		s := newSettings()
-		if err := a.complete(s, func(name string) bool { return name == "sandbox" && c.flag != "" }); err != nil {
+		if err := a.complete(s.settings, func(name string) bool { return name == "sandbox" && c.flag != "" }); err != nil {
 			t.Fatal(err)
 		}
 		if a.sandbox != want {
 			t.Errorf("got %q, want %q", a.sandbox, want)
 		}
 	}
-	cmd, _, err := (&cli{settings: newSettings(), out: newPrinter(io.Discard)}).root().Find([]string{"agent", "doctor"})
+	cmd, _, err := newCLI(nil, newPrinter(io.Discard), newPrinter(io.Discard)).root().Find([]string{"agent", "doctor"})
 	if err != nil || cmd.Flags().Lookup("sandbox").DefValue != sandbox.Require {
 		t.Errorf("the examination is of another sandbox than the agent's, %v", err)
 	}

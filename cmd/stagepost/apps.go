@@ -19,7 +19,7 @@ import (
 )
 
 // openApps opens the applications of a server, and gives the one that takes submissions.
-func (r *running) openApps(s *settings, store job.Store, installation string, logs ingest.Logs) (ingesthttp.Ingest, error) {
+func (r *running) openApps(s *hostSettings, store job.Store, installation string, logs ingest.Logs) (ingesthttp.Ingest, error) {
 	profiles, err := openProfiles(s, r.Data)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (r *running) openApps(s *settings, store job.Store, installation string, lo
 }
 
 // mailSender gives the way of mails to a server, or nil: then they are files.
-func mailSender(s *settings, log *slog.Logger) (mail.Sender, error) {
+func mailSender(s *hostSettings, log *slog.Logger) (mail.Sender, error) {
 	if s.MailSMTP == "" {
 		return nil, nil
 	}

@@ -26,7 +26,7 @@ type schedule struct {
 }
 
 // openBackups makes the schedule of a server, and removes what a backup left that was under way when the server ended.
-func (r *running) openBackups(s *settings, k *keeper) error {
+func (r *running) openBackups(s *hostSettings, k *keeper) error {
 	if s.BackupKeep < 1 {
 		return usagef("backup.keep must be at least 1; backup.every: off makes no backups")
 	}

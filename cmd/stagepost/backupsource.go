@@ -46,7 +46,7 @@ func (k *keeper) source(ctx context.Context) (*backup.Source, error) {
 		}
 	}
 	for name, file := range map[string]string{
-		"tokens": k.settings.Tokens, "services.yaml": k.settings.ComputeServices, "profiles": k.settings.Profiles, "stagepost.yaml": k.settings.read,
+		"tokens": k.settings.Tokens, "services.yaml": k.settings.ComputeServices, "profiles": k.settings.Profiles, "stagepost.yaml": k.settings.Read,
 	} {
 		if err := addConfiguration(s, name, file); err != nil {
 			return nil, err
@@ -90,7 +90,7 @@ func below(dir, path string) (string, bool) {
 }
 
 // storagePlaces names all storage locations: those of the profiles, and those that the inventory refers to.
-func storagePlaces(ctx context.Context, s *settings, data string) ([]string, error) {
+func storagePlaces(ctx context.Context, s *hostSettings, data string) ([]string, error) {
 	var places []string
 	if profiles, err := openProfiles(s, data); err == nil { // else the inventory alone: health and the log name mistakes in profiles
 		for _, id := range profiles.IDs() {

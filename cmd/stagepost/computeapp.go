@@ -42,9 +42,9 @@ type computeApp struct {
 }
 
 // computeSite reads the services: from the file, and from job-orchestrator's variables. All mistakes in both are told.
-func computeSite(s *settings) (*site.Site, *wire.Config, error) { return readSite(s, site.Read) }
+func computeSite(s *hostSettings) (*site.Site, *wire.Config, error) { return readSite(s, site.Read) }
 
-func readSite(s *settings, file func(name string) (*site.Site, error)) (*site.Site, *wire.Config, error) {
+func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*site.Site, *wire.Config, error) {
 	all := &site.Site{}
 	var wrong error
 	if s.ComputeServices != "" {
@@ -73,7 +73,7 @@ func readSite(s *settings, file func(name string) (*site.Site, error)) (*site.Si
 }
 
 // openCompute makes the application, or gives nil if there is nothing to compute with.
-func (r *running) openCompute(s *settings) (*computeApp, error) {
+func (r *running) openCompute(s *hostSettings) (*computeApp, error) {
 	all, env, err := readSite(s, site.ReadServer)
 	if err != nil || len(all.Services) == 0 {
 		return nil, err
@@ -119,7 +119,7 @@ func (r *running) openCompute(s *settings) (*computeApp, error) {
 }
 
 // openLocal makes the agent that the server has in itself.
-func (c *computeApp) openLocal(r *running, s *settings) error {
+func (c *computeApp) openLocal(r *running, s *hostSettings) error {
 	if s.ComputeLocal == 0 {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (c *computeApp) openLocal(r *running, s *settings) error {
 }
 
 // openAgents makes the executors that the site names.
-func (c *computeApp) openAgents(r *running, s *settings, env *wire.Config) error {
+func (c *computeApp) openAgents(r *running, s *hostSettings, env *wire.Config) error {
 	for _, a := range c.site.Agents {
 		var x compute.Executor
 		var err error
@@ -310,7 +310,7 @@ func (c *computeApp) Bind(e *engine.Engine) {
 }
 
 // listenCompute makes the listener for users of job-orchestrator, if there is to be one.
-func (r *running) listenCompute(ctx context.Context, s *settings, c *computeApp) error {
+func (r *running) listenCompute(ctx context.Context, s *hostSettings, c *computeApp) error {
 	switch {
 	case s.ComputeListen == "":
 		return nil

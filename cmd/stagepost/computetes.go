@@ -15,7 +15,7 @@ import (
 )
 
 // openTES gives what takes tasks of GA4GH TES and fetches their inputs; nil if the settings name no images.
-func openTES(r *running, s *settings, services []compute.Service) (*tes.Adapter, error) {
+func openTES(r *running, s *hostSettings, services []compute.Service) (*tes.Adapter, error) {
 	images, err := tes.ParseImages(s.ComputeTESImages)
 	if err != nil {
 		return nil, usagef("compute.tes.images: %v", err)

@@ -28,7 +28,7 @@ type uploadStore struct {
 }
 
 // openUploads opens the store of resumable uploads in the data directory. Close it after the HTTP server.
-func openUploads(s *settings, r *running) (*uploadStore, error) {
+func openUploads(s *hostSettings, r *running) (*uploadStore, error) {
 	u := &uploadStore{running: r, log: r.log, stop: make(chan struct{})}
 	var err error
 	u.Store, err = tus.New(tus.Options{
@@ -103,7 +103,7 @@ func (u *uploadStore) Take(id, owner string) (computehttp.ComputeUpload, error) 
 }
 
 // serveCompute gives the API what it needs of compute, if the server computes.
-func (r *running) serveCompute(s *settings, o *computehttp.Options) error {
+func (r *running) serveCompute(s *hostSettings, o *computehttp.Options) error {
 	if r.compute == nil {
 		return nil
 	}

@@ -34,7 +34,7 @@ func (c *cli) showConfig(origin bool) error {
 		}
 		all := []one{}
 		for _, s := range c.settings.all() {
-			all = append(all, one{s.Name, s.shown(), c.settings.origins[s.Name]})
+			all = append(all, one{s.Name, s.shown(), c.settings.Origin[s.Name]})
 		}
 		return c.out.json(all)
 	}
@@ -42,7 +42,7 @@ func (c *cli) showConfig(origin bool) error {
 	for _, s := range c.settings.all() {
 		row := []string{s.Name, s.shown()}
 		if origin {
-			row = append(row, c.settings.origins[s.Name])
+			row = append(row, c.settings.Origin[s.Name])
 		}
 		rows = append(rows, row)
 	}
@@ -90,7 +90,7 @@ func checkFile(name string) (int, error) {
 		i := slices.IndexFunc(all, func(one setting) bool { return one.Name == e.Name })
 		if i < 0 {
 			mistakes = append(mistakes, s.unknown(name, e))
-		} else if err := all[i].set(e.Text); err != nil {
+		} else if err := all[i].check(e.Text); err != nil {
 			mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", name, e.Line, err))
 		}
 	}

@@ -66,7 +66,7 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, one := range s.all() {
-			if got := s.origins[one.Name]; !strings.HasPrefix(got, source) {
+			if got := s.Origin[one.Name]; !strings.HasPrefix(got, source) {
 				t.Errorf("%s: its origin is %q, want a %s", one.Name, got, source)
 			}
 			if got := one.String(); source != "default" && got != sample(one) && got != quantity.FormatDuration(77*time.Minute) {

@@ -20,12 +20,12 @@ type entry struct {
 }
 
 // findFile gives the configuration file: the one that is named, else stagepost.yaml here or in the data directory; "" is none.
-func (s *settings) findFile(env func(string) (string, bool)) string {
+func (s *Set) findFile(env func(string) (string, bool)) string {
 	named, _ := env("STAGEPOST_CONFIG")
-	if named = cmp.Or(s.file, named); named != "" {
+	if named = cmp.Or(s.Named, named); named != "" {
 		return named
 	}
-	for _, name := range []string{"stagepost.yaml", filepath.Join(s.Data, "stagepost.yaml")} {
+	for _, name := range []string{"stagepost.yaml", filepath.Join(s.dir(), "stagepost.yaml")} {
 		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
 			return name
 		}
@@ -101,7 +101,7 @@ func scalar(part *tree.Node) (string, error) {
 }
 
 // unknown says that there is no setting of a name, and which may have been meant.
-func (s *settings) unknown(file string, e entry) error {
+func (s *Set) unknown(file string, e entry) error {
 	best, far := "", 1<<10
 	for _, one := range s.all() {
 		d := distance(e.Name, one.Name)

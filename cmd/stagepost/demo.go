@@ -60,7 +60,7 @@ The data directory is ./demo-data-1, or the next number that is free, unless --d
 
 // demoDir gives the directory that --data names, or the next free ./demo-data-<n>. It must not have been used.
 func (c *cli) demoDir() (string, error) {
-	if c.settings.origins["data"] != "default" {
+	if c.settings.Origin["data"] != "default" {
 		used, err := os.ReadDir(c.settings.Data)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
@@ -106,11 +106,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	log, err := newLog(d.err, &s, new(slog.LevelVar))
+	log, err := newLog(d.err, s, new(slog.LevelVar))
 	if err != nil {
 		return err
 	}
-	server, err := startServer(ctx, &s, log)
+	server, err := startServer(ctx, s, log)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer d.api.Close()
 	d.out.line("A server works on %s at %s.", d.dir, server.URL)
-	if err := d.confined(server, &s); err != nil {
+	if err := d.confined(server, s); err != nil {
 		return err
 	}
 	if err := d.play(ctx); err != nil {

@@ -25,7 +25,7 @@ import (
 func runDemo(t *testing.T, dir string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := &cli{out: newPrinter(&out), err: newPrinter(os.Stderr), settings: newSettings()}
+	c := newCLI(nil, newPrinter(&out), newPrinter(os.Stderr))
 	root := c.root()
 	if found, _, err := root.Find([]string{"demo"}); err != nil || found == root {
 		root.AddCommand(c.demo())

@@ -56,8 +56,8 @@ func demoJobs() []demoJob {
 func (d *demo) computes() bool { return runtime.GOOS == "linux" }
 
 // settle makes the settings of the demo's server: the service of its users, which the server runs itself.
-func (d *demo) settle() (settings, error) {
-	s := *d.settings
+func (d *demo) settle() (*hostSettings, error) {
+	s := d.host
 	s.Data, s.Listen, s.Store, s.LogLevel, s.Tokens = d.dir, "127.0.0.1:0", "sqlite", "error", ""
 	s.ComputeListen, s.ComputeServices, s.ComputeLocal = "", "", 0
 	if !d.computes() {
@@ -72,7 +72,7 @@ func (d *demo) settle() (settings, error) {
 }
 
 // confined tells what confines the jobs. Only with walls a server that goes on with the demo's directory runs jobs, too: it is there for longer than the demo.
-func (d *demo) confined(r *running, s *settings) error {
+func (d *demo) confined(r *running, s *hostSettings) error {
 	if r.compute == nil {
 		return nil
 	}

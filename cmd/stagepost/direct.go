@@ -39,9 +39,9 @@ func withStore[T any](ctx context.Context, c *cli, ask func(context.Context, *cl
 		return answer, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	k := &keeper{store: store, lives: lifeOf, dir: dir, settings: c.settings}
+	k := &keeper{store: store, lives: lifeOf, dir: dir, settings: c.host}
 	k.compare = func(ctx context.Context) (ingest.Comparison, error) {
-		profiles, err := openProfiles(c.settings, dir)
+		profiles, err := openProfiles(c.host, dir)
 		if err != nil {
 			return ingest.Comparison{}, err
 		}

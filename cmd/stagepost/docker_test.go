@@ -117,7 +117,7 @@ func TestDockerfileRuns(t *testing.T) {
 			}
 		}
 	}
-	c := &cli{settings: newSettings(), out: newPrinter(os.Stdout)}
+	c := newCLI(nil, newPrinter(os.Stdout), newPrinter(os.Stderr))
 	for _, name := range []string{"HEALTHCHECK", "CMD"} {
 		text := strings.Join(find(last, name), " ")
 		words := regexp.MustCompile(`"([^"]*)"`).FindAllStringSubmatch(text, -1)

@@ -119,7 +119,7 @@ func TestComposeOfCompute(t *testing.T) {
 // checkComposed looks at what goes for every service.
 func checkComposed(t *testing.T, name string, s composed, volumes map[string]struct{}) {
 	t.Helper()
-	c := &cli{settings: newSettings(), out: newPrinter(os.Stdout)}
+	c := newCLI(nil, newPrinter(os.Stdout), newPrinter(os.Stderr))
 	cmd, rest, err := c.root().Find(s.Command)
 	if err != nil || cmd.Name() != s.Command[0] {
 		t.Errorf("%s: there is no command %q", name, s.Command)

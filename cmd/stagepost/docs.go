@@ -124,7 +124,7 @@ the current directory, else in the data directory; a name with a dot may be writ
 | setting | flag | environment | default | meaning |
 |---|---|---|---|---|
 `)
-	for _, s := range (&settings{}).all() {
+	for _, s := range newSettings().all() {
 		def := "`" + s.Default + "`"
 		switch {
 		case s.Name == "data":

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the generated pages instead of co
 
 // TestPages holds the generated pages against the program; with -update it writes them.
 func TestPages(t *testing.T) {
-	c := &cli{out: newPrinter(&bytes.Buffer{}), settings: newSettings()}
+	c := newCLI(nil, newPrinter(&bytes.Buffer{}), newPrinter(&bytes.Buffer{}))
 	for name, want := range pages(c.root()) {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
@@ -35,7 +35,7 @@ func TestPages(t *testing.T) {
 
 // TestEveryCommandIsExplained wants a sentence for each command and option.
 func TestEveryCommandIsExplained(t *testing.T) {
-	c := &cli{out: newPrinter(&bytes.Buffer{}), settings: newSettings()}
+	c := newCLI(nil, newPrinter(&bytes.Buffer{}), newPrinter(&bytes.Buffer{}))
 	for _, cmd := range c.root().Commands() {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: its sentence is %q", cmd.Name(), cmd.Short)

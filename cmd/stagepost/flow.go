@@ -20,7 +20,7 @@ type flowFlags struct {
 }
 
 // confine takes over the flag --sandbox, for commands that work on flows in this process: the user's own files run there, so that the server's setting does not count.
-func (o *flowFlags) confine(s *settings) error {
+func (o *flowFlags) confine(s *hostSettings) error {
 	if o.sandbox != "" && !o.local {
 		return usagef("--sandbox is for --local: on a server flow.sandbox says what confines commands")
 	}
@@ -69,7 +69,7 @@ func (c *cli) flows(ctx context.Context, o *flowFlags) (api *client.Client, stop
 		api, err = c.api()
 		return api, func() error { return nil }, err
 	}
-	c.settings.FlowSandbox = noSandbox // no command is going to run
+	c.host.FlowSandbox = noSandbox // no command is going to run
 	l, err := c.openLocal(ctx, false)
 	if err != nil {
 		return nil, nil, err
@@ -248,7 +248,7 @@ With --local it runs the flow in this process until it ends or is suspended, als
 		ValidArgsFunction: c.completeFlows("SUSPENDED", "FAILURE", "SUCCESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := job.ID(args[0])
-			if err := o.confine(c.settings); err != nil {
+			if err := o.confine(c.host); err != nil {
 				return usage(err)
 			}
 			if o.local {

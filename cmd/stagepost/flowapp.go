@@ -26,7 +26,7 @@ type flowApp struct {
 
 // openFlows makes the application: flows of files, which may do what the settings say. Large values and the directories of commands are kept below dir, which is this process's alone.
 // The meter is told what flows do; nil: nobody is.
-func openFlows(s *settings, dir string, meter flow.Meter, log *slog.Logger) (a *flowApp, err error) {
+func openFlows(s *hostSettings, dir string, meter flow.Meter, log *slog.Logger) (a *flowApp, err error) {
 	if s.FlowWorkers < 1 || s.FlowSlots < 1 {
 		return nil, usagef("flow.workers and flow.slots must be at least 1")
 	}

@@ -17,7 +17,7 @@ const noSandbox = "off"
 
 // openCommands gives what runs the commands of flows, in directories below dir. What an earlier process left there when it was killed is ended and removed. The sandbox, if there is
 // one, is closed by the caller.
-func openCommands(s *settings, dir string, log *slog.Logger) (flowfile.Commander, *sandbox.Sandbox, error) {
+func openCommands(s *hostSettings, dir string, log *slog.Logger) (flowfile.Commander, *sandbox.Sandbox, error) {
 	temp, err := filepath.Abs(filepath.Join(dir, "commands")) // it becomes the HOME of commands
 	if err != nil {
 		return nil, nil, err

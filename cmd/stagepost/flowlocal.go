@@ -59,14 +59,14 @@ func (c *cli) openLocal(ctx context.Context, create bool) (*localFlows, error) {
 	}
 	c.local = " --local --data " + dir
 	l := &localFlows{}
-	if err := l.open(c.settings, dir, slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
+	if err := l.open(c.host, dir, slog.New(slog.NewTextHandler(c.err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
 // open joins the parts.
-func (l *localFlows) open(s *settings, dir string, log *slog.Logger) error {
+func (l *localFlows) open(s *hostSettings, dir string, log *slog.Logger) error {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c *cli) runLocal(cmd *cobra.Command, o client.FlowOrder, detach bool) (err
 	if detach {
 		return usagef("--detach is for a server: with --local the flow runs in this process")
 	}
-	temporary := c.settings.origins["data"] == "default"
+	temporary := c.settings.Origin["data"] == "default"
 	if temporary {
 		if c.settings.Data, err = os.MkdirTemp("", "stagepost-flow-"); err != nil {
 			return err
@@ -177,7 +177,7 @@ func (c *cli) runLocal(cmd *cobra.Command, o client.FlowOrder, detach bool) (err
 // resumeLocal lets a flow go on in this process. One that a killed process left needs no event: the engine finds it.
 func (c *cli) resumeLocal(cmd *cobra.Command, id job.ID, a client.Act, workers int) error {
 	if workers > 0 {
-		c.settings.FlowWorkers = workers
+		c.host.FlowWorkers = workers
 	}
 	ctx, cancel := c.patient(cmd)
 	defer cancel()

@@ -53,7 +53,7 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 			if err != nil {
 				return err
 			}
-			if err := o.confine(c.settings); err != nil {
+			if err := o.confine(c.host); err != nil {
 				return usage(err)
 			}
 			if o.local {

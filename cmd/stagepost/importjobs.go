@@ -41,7 +41,7 @@ the numbers are those of the import.`,
 		Example: "  stagepost import --data /srv/stagepost --database /srv/orchestrator/db.sqlite --compute-services services.yaml --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.settings.ComputeServices = services
+			c.host.ComputeServices = services
 			done, err := c.takeOver(cmd.Context(), database, dry)
 			if done != nil {
 				err = errors.Join(err, c.printTakeover(done, dry))
@@ -84,7 +84,7 @@ func (c *cli) takeOver(ctx context.Context, database string, dry bool) (done *ta
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := computeSite(c.settings)
+	all, _, err := computeSite(c.host)
 	if err != nil {
 		return nil, err
 	}

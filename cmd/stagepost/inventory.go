@@ -84,7 +84,7 @@ func (c *cli) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.Rebui
 		return done, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	profiles, err := openProfiles(c.settings, dir)
+	profiles, err := openProfiles(c.host, dir)
 	if err != nil {
 		return done, err
 	}

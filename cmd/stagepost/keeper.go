@@ -19,7 +19,7 @@ type keeper struct {
 	lives func(job.Kind) *lifecycle.Table
 	dir   string // the data directory
 
-	settings *settings // say what is backed up, and where to
+	settings *hostSettings // say what is backed up, and where to
 	backups  backups
 
 	compare func(context.Context) (ingest.Comparison, error) // records, inventory and storage locations; nil: there is nothing of ingest

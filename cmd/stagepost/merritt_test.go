@@ -76,7 +76,7 @@ type page struct {
 
 func newPage(t *testing.T) *page {
 	t.Helper()
-	p := &page{cli: &cli{in: &bytes.Buffer{}, out: newPrinter(&bytes.Buffer{}), err: newPrinter(&bytes.Buffer{}), settings: newSettings()}, tests: map[string]bool{}}
+	p := &page{cli: newCLI(&bytes.Buffer{}, newPrinter(&bytes.Buffer{}), newPrinter(&bytes.Buffer{})), tests: map[string]bool{}}
 	for _, r := range allRoutes() {
 		p.routes = append(p.routes, r.Method+" "+r.Pattern)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // newMetrics makes what counts, before the parts that tell it.
-func newMetrics(r *running, s *settings) *metrics.Metrics {
+func newMetrics(r *running, s *hostSettings) *metrics.Metrics {
 	return metrics.New(metrics.Options{Version: version, Groups: s.MetricsGroups, Log: r.log})
 }
 
@@ -74,7 +74,7 @@ func placeName(data, dir string) string {
 }
 
 // listenMetrics opens the address of the metrics, if they have one of their own.
-func (r *running) listenMetrics(ctx context.Context, s *settings) (net.Listener, error) {
+func (r *running) listenMetrics(ctx context.Context, s *hostSettings) (net.Listener, error) {
 	if s.MetricsListen == "" {
 		return nil, nil
 	}

@@ -19,7 +19,7 @@ func (r *running) validTokens() func() []string {
 }
 
 // openAccess opens the application that gives back what ingest stored.
-func (r *running) openAccess(s *settings, stored access.Holdings) (*access.App, error) {
+func (r *running) openAccess(s *hostSettings, stored access.Holdings) (*access.App, error) {
 	app, err := access.New(access.Options{
 		Dir: r.Data, Holdings: stored, Log: r.log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers, LargeWorkers: s.AccessLarge,
 		Tokens: r.validTokens(), MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: wordOr(s.AccessKeep),

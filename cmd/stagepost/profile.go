@@ -16,12 +16,12 @@ import (
 )
 
 // profileDir is where the profiles of a data directory are.
-func (s *settings) profileDir(data string) string {
+func (s *hostSettings) profileDir(data string) string {
 	return cmp.Or(s.Profiles, filepath.Join(data, "profiles"))
 }
 
 // openProfiles reads the profiles of a server, which must be valid.
-func openProfiles(s *settings, data string) (*profile.Live, error) {
+func openProfiles(s *hostSettings, data string) (*profile.Live, error) {
 	return profile.Open(s.profileDir(data), time.Now)
 }
 
@@ -69,7 +69,7 @@ Without arguments it checks the profile directory of the data directory. Mistake
 			if err != nil {
 				return err
 			}
-			set, err := checkProfiles(args, c.settings.profileDir(data))
+			set, err := checkProfiles(args, c.host.profileDir(data))
 			var mistakes profile.Mistakes
 			if err != nil && !errors.As(err, &mistakes) {
 				return err
@@ -87,7 +87,7 @@ Without arguments it checks the profile directory of the data directory. Mistake
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&c.settings.Profiles, "ingest-profiles", "", "directory of ingest profiles; defaults to profiles in the data directory")
+	cmd.Flags().StringVar(&c.host.Profiles, "ingest-profiles", "", "directory of ingest profiles; defaults to profiles in the data directory")
 	return cmd
 }
 

@@ -42,7 +42,7 @@ func TestCommandsTakeReasons(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&cli{out: newPrinter(new(bytes.Buffer)), err: newPrinter(new(bytes.Buffer)), settings: newSettings()}).root())
+	walk(newCLI(nil, newPrinter(new(bytes.Buffer)), newPrinter(new(bytes.Buffer))).root())
 	if len(seen) > 0 {
 		t.Errorf("these take no --note, and are not listed with why not: %q", seen)
 	}

@@ -17,7 +17,7 @@ type reloader interface {
 
 // reloads reads the configuration anew whenever there is a signal until ctx ends, and tells the service manager when that begins and ends. What is wrong with
 // the new configuration stays in the log: the server goes on with what it has.
-func (r *running) reloads(ctx context.Context, m manager, again <-chan os.Signal, level *slog.LevelVar, read func() (*settings, error)) {
+func (r *running) reloads(ctx context.Context, m manager, again <-chan os.Signal, level *slog.LevelVar, read func() (*hostSettings, error)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -42,7 +42,7 @@ func (r *running) reloads(ctx context.Context, m manager, again <-chan os.Signal
 
 // reload takes over what can change while the server works: the level of the log, and what applications read from files of their own. Nothing of
 // a configuration that has a mistake is taken over.
-func (r *running) reload(level *slog.LevelVar, read func() (*settings, error)) error {
+func (r *running) reload(level *slog.LevelVar, read func() (*hostSettings, error)) error {
 	s, err := read()
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func (r *running) reload(level *slog.LevelVar, read func() (*settings, error)) e
 }
 
 // again reads the settings of this call anew: the same flags, the environment and the file as it is now.
-func (s *settings) again(flags *pflag.FlagSet) (*settings, error) {
+func (s *hostSettings) again(flags *pflag.FlagSet) (*hostSettings, error) {
 	fresh := newSettings()
-	fresh.file = s.file
+	fresh.Named = s.Named
 	return fresh, fresh.load(flags, os.LookupEnv)
 }

@@ -15,7 +15,7 @@ type clearer interface {
 }
 
 // retention says how long what has ended is kept.
-func (r *running) retention(s *settings) engine.Retention {
+func (r *running) retention(s *hostSettings) engine.Retention {
 	return engine.Retention{Every: s.RetainEvery, Share: s.RetainShare, Away: s.ClockAway, Records: s.RecordsKeep, Logs: s.LogsKeep, Clear: r.clear}
 }
 

@@ -21,15 +21,22 @@ type cli struct {
 	out      *printer
 	err      *printer
 	settings *settings
+	host     *hostSettings // those of a server, with settings in them
 	wait     time.Duration // --timeout
 	server   *client.Client
 	called   *cobra.Command // set when the command has ended
 	local    string         // " --local --data DIR" if flows are worked on in this process
 }
 
+// newCLI makes a call with the default settings.
+func newCLI(in io.Reader, out, errs *printer) *cli {
+	s := newSettings()
+	return &cli{in: in, out: out, err: errs, settings: s.settings, host: s}
+}
+
 // run does one call and gives its exit code.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	c := &cli{in: in, out: newPrinter(out), err: newPrinter(errs), settings: newSettings()}
+	c := newCLI(in, newPrinter(out), newPrinter(errs))
 	return c.call(args)
 }
 
@@ -87,7 +94,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	root.SetVersionTemplate("stagepost {{.Version}}\n")
 	flags := root.PersistentFlags()
 	c.settings.bind(flags, shared)
-	flags.StringVar(&c.settings.file, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
+	flags.StringVar(&c.settings.Named, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
 	durationFlag(flags, &c.wait, "timeout", 0, "unlimited", "give up after this time, with exit code 6; unlimited: never")
 	c.complete(root, "output", "table", "plain", "json")
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "act", Title: "Act:"}, &cobra.Group{ID: "run", Title: "Run:"})

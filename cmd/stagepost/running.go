@@ -70,7 +70,7 @@ type running struct {
 
 // startServer starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end of ctx only
 // ends the start. The caller calls Stop once.
-func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, error) {
+func startServer(ctx context.Context, s *hostSettings, log *slog.Logger) (*running, error) {
 	dir, err := filepath.Abs(s.Data)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func startServer(ctx context.Context, s *settings, log *slog.Logger) (*running, 
 }
 
 // leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
-func (r *running) leaveAddresses(s *settings) error {
+func (r *running) leaveAddresses(s *hostSettings) error {
 	addresses := map[string]string{s.addressFile(): r.URL}
 	if r.ComputeURL != "" {
 		addresses[filepath.Join(r.Data, computeAddress)] = r.ComputeURL
@@ -137,7 +137,7 @@ func (r *running) tellSpace(ctx context.Context, used bool) {
 }
 
 // listen opens an address for whoever has a token, or without tokens for this machine.
-func listen(ctx context.Context, s *settings, address string, log *slog.Logger) (net.Listener, error) {
+func listen(ctx context.Context, s *hostSettings, address string, log *slog.Logger) (net.Listener, error) {
 	l, err := server.Listen(ctx, address, s.Connections, s.Tokens != "")
 	if err != nil {
 		return nil, usage(err)
@@ -157,7 +157,7 @@ func urlOf(address net.Addr) string {
 }
 
 // assemble opens the parts and joins them. What is open when it fails is in closers.
-func (r *running) assemble(s *settings) (err error) {
+func (r *running) assemble(s *hostSettings) (err error) {
 	if s.Tokens != "" {
 		if r.tokens, err = token.Open(s.Tokens); err != nil {
 			return usage(err)
@@ -218,7 +218,7 @@ func (r *running) assemble(s *settings) (err error) {
 }
 
 // openServer makes the server. It adds to its options the settings, and who looks after the data.
-func (r *running) openServer(s *settings, o *server.Options, routes routes, files *sqlite.Store) error {
+func (r *running) openServer(s *hostSettings, o *server.Options, routes routes, files *sqlite.Store) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = lives(), r.space, r.healthy, version, r.log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.reasonsRequired()
@@ -256,7 +256,7 @@ func (r *running) openServer(s *settings, o *server.Options, routes routes, file
 }
 
 // open opens the store; files is nil for one that keeps nothing.
-func (r *running) open(s *settings) (store job.Store, files *sqlite.Store, err error) {
+func (r *running) open(s *hostSettings) (store job.Store, files *sqlite.Store, err error) {
 	switch s.Store {
 	case "mem":
 		return mem.New(), nil, nil
@@ -281,7 +281,7 @@ func (r *running) works() []engine.Work {
 	return works
 }
 
-func (r *running) engineOptions(s *settings, logs engine.JobLogs) engine.Options {
+func (r *running) engineOptions(s *hostSettings, logs engine.JobLogs) engine.Options {
 	deliver := map[string]engine.Deliver{}
 	for _, a := range r.apps {
 		for topic, d := range a.Deliver() {

@@ -47,7 +47,7 @@ func (c *cli) runServer(cmd *cobra.Command) error {
 	again := make(chan os.Signal, 1) // from the beginning to the end, for an early or late one must not kill
 	signal.Notify(again, reloadSignals...)
 	var level slog.LevelVar
-	log, err := newLog(c.err, c.settings, &level)
+	log, err := newLog(c.err, c.host, &level)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (c *cli) runServer(cmd *cobra.Command) error {
 	if site != nil {
 		defer site.Close()
 	}
-	r, err := startServer(ctx, c.settings, log)
+	r, err := startServer(ctx, c.host, log)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *cli) runServer(cmd *cobra.Command) error {
 	select {
 	case <-ctx.Done():
 		stop() // from now on a signal ends the program
-		log.Info("stopping", "grace", c.settings.Grace)
+		log.Info("stopping", "grace", c.host.Grace)
 	case <-r.Failed():
 	}
 	told()
@@ -99,7 +99,7 @@ func (c *cli) keepTelling(cmd *cobra.Command, m manager, r *running, again <-cha
 		}
 	}
 	tell("READY=1", "STATUS="+r.status())
-	go r.reloads(ctx, m, again, level, func() (*settings, error) { return c.settings.again(cmd.Flags()) })
+	go r.reloads(ctx, m, again, level, func() (*hostSettings, error) { return c.host.again(cmd.Flags()) })
 	go m.alive(ctx, r.log, r.probe, r.status) // nobody waits for its end: a probe may hang
 	return func() {
 		tell("STOPPING=1", "STATUS=running steps get their grace")
@@ -107,7 +107,7 @@ func (c *cli) keepTelling(cmd *cobra.Command, m manager, r *running, again <-cha
 	}
 }
 
-func setLevel(level *slog.LevelVar, s *settings) error {
+func setLevel(level *slog.LevelVar, s *hostSettings) error {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return usagef("log.level must be debug, info, warn or error, not %q", s.LogLevel)
 	}
@@ -115,7 +115,7 @@ func setLevel(level *slog.LevelVar, s *settings) error {
 }
 
 // newLog makes the server's own log, whose level can change.
-func newLog(w io.Writer, s *settings, level *slog.LevelVar) (*slog.Logger, error) {
+func newLog(w io.Writer, s *hostSettings, level *slog.LevelVar) (*slog.Logger, error) {
 	if err := setLevel(level, s); err != nil {
 		return nil, err
 	}

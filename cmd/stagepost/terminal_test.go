@@ -61,7 +61,7 @@ func attacker(t *testing.T) string {
 func called(t *testing.T, terminal bool, args ...string) (out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	c := &cli{in: strings.NewReader(""), out: newPrinter(&o), err: newPrinter(&e), settings: newSettings()}
+	c := newCLI(strings.NewReader(""), newPrinter(&o), newPrinter(&e))
 	if terminal {
 		for _, p := range []*printer{c.out, c.err} {
 			p.terminal, p.mode = true, modeTable

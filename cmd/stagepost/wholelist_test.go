@@ -97,7 +97,7 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk((&cli{out: newPrinter(new(bytes.Buffer)), err: newPrinter(new(bytes.Buffer)), settings: newSettings()}).root())
+	walk(newCLI(nil, newPrinter(new(bytes.Buffer)), newPrinter(new(bytes.Buffer))).root())
 	for path, l := range listing {
 		t.Run(path, func(t *testing.T) {
 			mux := http.NewServeMux()

@@ -63,7 +63,7 @@ func TestZeroHasOneMeaning(t *testing.T) {
 
 // TestZeroOfFlags is the same for the flags of times, of all commands.
 func TestZeroOfFlags(t *testing.T) {
-	root := (&cli{settings: newSettings(), out: newPrinter(io.Discard)}).root()
+	root := newCLI(nil, newPrinter(io.Discard), newPrinter(io.Discard)).root()
 	seen := 0
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
