@@ -10,7 +10,7 @@ LONG_INPUTS ?= 5000x
 
 # The packages that share memory between goroutines.
 RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/... ./examples/... \
-	./app/ingest/http ./app/flowfile/http ./app/bulk/http ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/detect ./app/compute/wire/... ./edge/tunnel ./edge/tus
+	./app/ingest/http ./app/flowfile/http ./app/bulk/http ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/tunnel ./edge/tus
 
 # The tests with long counts: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK
@@ -34,7 +34,7 @@ define SOAK
 ./app/compute/agent -run Big -big 2147483648
 ./app/compute -run DeathAtEveryChange -crash-sqlite
 ./app/compute -run LongQueue -queued 10000
-./app/compute/trials -run TestKills -kills 3
+./app/compute/orchestrator/trials -run TestKills -kills 3
 endef
 export SOAK
 

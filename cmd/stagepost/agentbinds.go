@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/app/compute/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 

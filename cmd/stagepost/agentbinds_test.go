@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/app/compute/wire"
 )
 
 // bindServices has each kind of bind that no sandbox shows, one of nothing, good ones, and one that is on another agent's machine.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 )
 
 // The directories of an agent's own environment are shown to the jobs of their service, and all others are served as before.

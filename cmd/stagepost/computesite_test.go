@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/app/compute/wire"
 )
 
 // TestOrchestratorTellsZerosAtOnce: quotas of 0 are told in the same pass as all else that is wrong with the variables.

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/internal/conn"
 )

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 )
 
 // orchestratorName is the name under which this program behaves as job-orchestrator does: whoever has scripts that start it makes a symbolic link.

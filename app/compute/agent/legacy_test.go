@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 

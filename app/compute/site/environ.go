@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 )
 
 // Add takes in the services that job-orchestrator's variables name, each with its original clients as agents. A service or agent that the file has already is a mistake.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/app/compute/wire"
 )
 
 // TestMistakesHavePlaces: each mistake is one line with the file, the line and the column where it stands.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/app/compute/wire"
 )
 
 // TestDocumentedFile reads the file that docs/compute.md shows, and holds what it says against what the parts get.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/legacy"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 // TestGolden shows the results of the original's three example scripts with each pairing (spec/orchestrator.md 1.6).

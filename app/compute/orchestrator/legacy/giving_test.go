@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 )
 
 // secret is a client that has lost its database: it gives id 1 a second time and has results for it before its answer to the submission is read.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/compute/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/collect"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 // TestEmptyResults: an original client that answers 500 for the results and then gives a ZIP without a file, or gives

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/detect"
-	"github.com/stagepost/stagepost/app/compute/legacy"
-	"github.com/stagepost/stagepost/app/compute/wire"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/detect"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/legacy"
-	"github.com/stagepost/stagepost/app/compute/wire"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 // Words in a script are no crime, unless the site wants the original's list; then the reason reaches the user.

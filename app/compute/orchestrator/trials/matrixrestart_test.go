@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 // restarts is a real server in front of an original client behind a gate.

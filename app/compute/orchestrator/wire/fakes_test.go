@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 func entries(t testing.TB, data []byte) []string {

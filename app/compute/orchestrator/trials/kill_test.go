@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/lifecycle"
 )

@@ -16,8 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stagepost/stagepost/app/compute/wire"
-	"github.com/stagepost/stagepost/app/compute/wire/wiretest"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 func caller(t testing.TB, base string, o wire.ClientOptions) *wire.Client {
