@@ -54,14 +54,14 @@ type Access struct {
 	Links     map[string]string `json:"links"`
 }
 
-func accessPath(token, more string) string { return "/api/access/" + url.PathEscape(token) + more }
+func accessPath(token, more string) string { return "/api/v1/access/" + url.PathEscape(token) + more }
 
 // RequestAccess asks for a package, and gives the token for it.
 func (c *Client) RequestAccess(ctx context.Context, r AccessRequest) (Access, error) {
 	if r.Key != "" {
 		ctx = context.WithValue(ctx, repeatKey{}, true)
 	}
-	return send[Access](ctx, c, http.MethodPost, "/api/access", nil, r)
+	return send[Access](ctx, c, http.MethodPost, "/api/v1/access", nil, r)
 }
 
 // Access tells what became of the request of a token.

@@ -29,7 +29,7 @@ type Verify struct {
 
 // Verify checks chains of hashes and replays.
 func (c *Client) Verify(ctx context.Context, v Verify) (Checkup, error) {
-	return send[Checkup](ctx, c, http.MethodPost, "/api/admin/verify", nil, v)
+	return send[Checkup](ctx, c, http.MethodPost, "/api/v1/admin/verify", nil, v)
 }
 
 // Fsck is the body that asks for derived data to be checked against the records.
@@ -41,7 +41,7 @@ type Fsck struct {
 
 // Fsck checks what the store derives from records.
 func (c *Client) Fsck(ctx context.Context, f Fsck) (Checkup, error) {
-	return send[Checkup](ctx, c, http.MethodPost, "/api/admin/fsck", nil, f)
+	return send[Checkup](ctx, c, http.MethodPost, "/api/v1/admin/fsck", nil, f)
 }
 
 // Backup is the body that asks for a backup.
@@ -74,7 +74,7 @@ type BackedUp struct {
 
 // Backup makes a backup of the data directory while the server works.
 func (c *Client) Backup(ctx context.Context, b Backup) (BackedUp, error) {
-	return send[BackedUp](ctx, c, http.MethodPost, "/api/admin/backup", nil, b)
+	return send[BackedUp](ctx, c, http.MethodPost, "/api/v1/admin/backup", nil, b)
 }
 
 // Health is the answer about the server itself.

@@ -47,5 +47,5 @@ func (c *Client) audit(ctx context.Context, q *AuditQuery, v url.Values) (Audits
 			v.Set(name, value)
 		}
 	}
-	return get[Audits](ctx, c, "/api/audit", v)
+	return get[Audits](ctx, c, "/api/v1/audit", v)
 }

@@ -90,15 +90,15 @@ type BulkRefusal struct {
 
 // BulkPreview tells what a bulk would meet, with nothing done.
 func (c *Client) BulkPreview(ctx context.Context, b Bulk) (BulkPreview, error) {
-	return send[BulkPreview](ctx, c, http.MethodPost, "/api/bulk", url.Values{"dry": {"true"}}, b)
+	return send[BulkPreview](ctx, c, http.MethodPost, "/api/v1/bulk", url.Values{"dry": {"true"}}, b)
 }
 
 // StartBulk creates a bulk, which is a job. Without a number to expect it is refused, with the number in the refusal.
 func (c *Client) StartBulk(ctx context.Context, b Bulk) (Job, error) {
-	return send[Job](ctx, c, http.MethodPost, "/api/bulk", nil, b)
+	return send[Job](ctx, c, http.MethodPost, "/api/v1/bulk", nil, b)
 }
 
 // BulkResult tells what a bulk did.
 func (c *Client) BulkResult(ctx context.Context, id job.ID) (BulkResult, error) {
-	return get[BulkResult](ctx, c, "/api/bulk/"+url.PathEscape(string(id)), nil)
+	return get[BulkResult](ctx, c, "/api/v1/bulk/"+url.PathEscape(string(id)), nil)
 }

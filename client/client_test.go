@@ -92,7 +92,7 @@ func TestIDsAreEscaped(t *testing.T) {
 	if _, err := c.Do(t.Context(), "../../x?y#z", "a/b", client.Act{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "/api/jobs/..%2F..%2Fx%3Fy%23z/events/a%2Fb"; path != want {
+	if want := "/api/v1/jobs/..%2F..%2Fx%3Fy%23z/events/a%2Fb"; path != want {
 		t.Errorf("got %s, want %s", path, want)
 	}
 }

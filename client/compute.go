@@ -161,12 +161,12 @@ func (q *ComputeQuery) values() url.Values {
 }
 
 func computePath(id job.ID, more string) string {
-	return "/api/compute/jobs/" + url.PathEscape(string(id)) + more
+	return "/api/v1/compute/jobs/" + url.PathEscape(string(id)) + more
 }
 
 // ComputeJobs gives a page of compute jobs, the newest first.
 func (c *Client) ComputeJobs(ctx context.Context, q ComputeQuery) (ComputePage, error) {
-	return get[ComputePage](ctx, c, "/api/compute/jobs", q.values())
+	return get[ComputePage](ctx, c, "/api/v1/compute/jobs", q.values())
 }
 
 // ComputeNumber gives the compute job that has a number, as a list shows it, or kind NotFound.
@@ -231,7 +231,7 @@ type ComputeService struct {
 
 // ComputeServices lists the services.
 func (c *Client) ComputeServices(ctx context.Context) ([]ComputeService, error) {
-	a, err := get[ComputeServices](ctx, c, "/api/compute/services", nil)
+	a, err := get[ComputeServices](ctx, c, "/api/v1/compute/services", nil)
 	return a.Services, err
 }
 
@@ -272,7 +272,7 @@ type ComputeDrain struct {
 
 // ComputeAgents lists the agents.
 func (c *Client) ComputeAgents(ctx context.Context) ([]ComputeAgent, error) {
-	a, err := get[ComputeAgents](ctx, c, "/api/compute/agents", nil)
+	a, err := get[ComputeAgents](ctx, c, "/api/v1/compute/agents", nil)
 	return a.Agents, err
 }
 
@@ -303,5 +303,5 @@ func (c *Client) ComputeUsage(ctx context.Context, owner string) (ComputeUsage, 
 	if owner != "" {
 		q.Set("owner", owner)
 	}
-	return get[ComputeUsage](ctx, c, "/api/compute/usage", q)
+	return get[ComputeUsage](ctx, c, "/api/v1/compute/usage", q)
 }

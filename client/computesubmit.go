@@ -95,7 +95,7 @@ func rest(ctx context.Context, d time.Duration) error {
 // sendCompute hands in an order once, as a form.
 func (c *Client) sendCompute(ctx context.Context, o ComputeOrder, files []ComputeSource, add func(int64)) (ComputeJob, error) {
 	if len(files) == 0 {
-		return send[ComputeJob](ctx, c, http.MethodPost, "/api/compute/jobs", nil, o)
+		return send[ComputeJob](ctx, c, http.MethodPost, "/api/v1/compute/jobs", nil, o)
 	}
 	pipe, into := io.Pipe()
 	form := multipart.NewWriter(into)
@@ -108,7 +108,7 @@ func (c *Client) sendCompute(ctx context.Context, o ComputeOrder, files []Comput
 		_ = pipe.Close()
 		<-wrote // add is not called any more
 	}()
-	r, err := c.request(ctx, http.MethodPost, "/api/compute/jobs", nil, pipe)
+	r, err := c.request(ctx, http.MethodPost, "/api/v1/compute/jobs", nil, pipe)
 	if err != nil {
 		return ComputeJob{}, err
 	}

@@ -17,7 +17,7 @@ import (
 // errNoUploads says that the server takes no resumable uploads.
 var errNoUploads = errors.New("the server takes no resumable uploads")
 
-const uploadsPath = "/api/compute/uploads"
+const uploadsPath = "/api/v1/compute/uploads"
 
 // UploadCompute uploads a file resumably (tus 1.0.0) and gives its id for [ComputeOrder].Uploads. After a broken connection it goes on where the server has the file; it gives up when
 // nothing came through for Options.Outage. told is called with what came through since its last call, which is negative when the server has less than was sent.

@@ -55,7 +55,7 @@ type Handed struct {
 }
 
 func ingestPath(folder string, id job.ID, more string) string {
-	return "/api/ingest/" + folder + "/" + url.PathEscape(string(id)) + more
+	return "/api/v1/ingest/" + folder + "/" + url.PathEscape(string(id)) + more
 }
 
 // JobFiles gives a page of the files of an ingest job; after is the Next of the page before.

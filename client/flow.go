@@ -210,11 +210,11 @@ func (c *Client) SubmitFlow(ctx context.Context, o FlowOrder) (Job, error) {
 	if o.Key != "" {
 		ctx = context.WithValue(ctx, repeatKey{}, true)
 	}
-	return send[Job](ctx, c, http.MethodPost, "/api/flows", nil, o)
+	return send[Job](ctx, c, http.MethodPost, "/api/v1/flows", nil, o)
 }
 
 func flowPath(id job.ID, more string) string {
-	return "/api/flows/" + url.PathEscape(string(id)) + more
+	return "/api/v1/flows/" + url.PathEscape(string(id)) + more
 }
 
 // Flow gives a flow as it stands; with values also what its atoms gave.

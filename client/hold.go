@@ -25,13 +25,13 @@ type Holds struct {
 
 // Holds gives all holds.
 func (c *Client) Holds(ctx context.Context) ([]job.Hold, error) {
-	a, err := get[Holds](ctx, c, "/api/holds", nil)
+	a, err := get[Holds](ctx, c, "/api/v1/holds", nil)
 	return a.Holds, err
 }
 
 // Hold keeps the jobs of a scope from being worked on, and gives all holds.
 func (c *Client) Hold(ctx context.Context, h Hold) ([]job.Hold, error) {
-	a, err := send[Holds](ctx, c, http.MethodPut, "/api/holds", nil, h)
+	a, err := send[Holds](ctx, c, http.MethodPut, "/api/v1/holds", nil, h)
 	return a.Holds, err
 }
 
@@ -53,6 +53,6 @@ func (c *Client) Release(ctx context.Context, s job.Scope, who, why string) ([]j
 			v.Set(name, value)
 		}
 	}
-	a, err := call[Holds](ctx, c, http.MethodDelete, "/api/holds", v, nil)
+	a, err := call[Holds](ctx, c, http.MethodDelete, "/api/v1/holds", v, nil)
 	return a.Holds, err
 }

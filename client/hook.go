@@ -58,7 +58,7 @@ func (c *Client) Hooks(ctx context.Context, q HookQuery) (Hooks, error) {
 			v.Set(name, strconv.FormatInt(n, 10))
 		}
 	}
-	return get[Hooks](ctx, c, "/api/hooks", v)
+	return get[Hooks](ctx, c, "/api/v1/hooks", v)
 }
 
 // Hook gives one notification with its payload.
@@ -70,7 +70,7 @@ func (c *Client) Hook(ctx context.Context, key string) (Hook, error) {
 	for i := range parts {
 		parts[i] = url.PathEscape(parts[i])
 	}
-	return get[Hook](ctx, c, "/api/hooks/"+strings.Join(parts, "/"), nil)
+	return get[Hook](ctx, c, "/api/v1/hooks/"+strings.Join(parts, "/"), nil)
 }
 
 // ReplayHooks is the body that asks for notifications to be sent again: those of the keys, or all that were given up.
@@ -89,7 +89,7 @@ type ReplayedHooks struct {
 
 // ReplayHooks sends notifications again, under the ids that they had.
 func (c *Client) ReplayHooks(ctx context.Context, b ReplayHooks) ([]string, error) {
-	a, err := send[ReplayedHooks](ctx, c, http.MethodPost, "/api/hooks/replay", nil, b)
+	a, err := send[ReplayedHooks](ctx, c, http.MethodPost, "/api/v1/hooks/replay", nil, b)
 	return a.Keys, err
 }
 
@@ -117,6 +117,6 @@ type PingedHooks struct {
 
 // PingHooks sends a notification of type ping to the webhooks of a profile.
 func (c *Client) PingHooks(ctx context.Context, b PingHooks) ([]Ping, error) {
-	a, err := send[PingedHooks](ctx, c, http.MethodPost, "/api/hooks/ping", nil, b)
+	a, err := send[PingedHooks](ctx, c, http.MethodPost, "/api/v1/hooks/ping", nil, b)
 	return a.Pings, err
 }

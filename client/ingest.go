@@ -82,7 +82,7 @@ func (c *Client) submit(ctx context.Context, s Submission, payload io.Reader) (J
 		_ = pipe.Close()
 		<-wrote // nobody reads the payload any more
 	}()
-	r, err := c.request(ctx, http.MethodPost, "/api/ingest/submissions", nil, pipe)
+	r, err := c.request(ctx, http.MethodPost, "/api/v1/ingest/submissions", nil, pipe)
 	if err != nil {
 		return Job{}, err
 	}
@@ -126,7 +126,7 @@ func writeForm(form *multipart.Writer, s Submission, payload io.Reader) error {
 
 // BatchReport gives the report about a batch as JSON, or as text.
 func (c *Client) BatchReport(ctx context.Context, id job.ID, text bool) ([]byte, error) {
-	r, err := c.request(ctx, http.MethodGet, "/api/ingest/batches/"+url.PathEscape(string(id))+"/report", nil, nil)
+	r, err := c.request(ctx, http.MethodGet, "/api/v1/ingest/batches/"+url.PathEscape(string(id))+"/report", nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (c *Client) Objects(ctx context.Context, q ObjectQuery) (json.RawMessage, e
 			v.Set(name, value)
 		}
 	}
-	return get[json.RawMessage](ctx, c, "/api/ingest/objects", number(v, "limit", int64(q.Limit)))
+	return get[json.RawMessage](ctx, c, "/api/v1/ingest/objects", number(v, "limit", int64(q.Limit)))
 }
 
 // ObjectQuery selects stored objects; empty fields do not restrict.

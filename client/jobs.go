@@ -99,11 +99,13 @@ func Values(q job.Query) url.Values {
 	return v
 }
 
-func jobPath(id job.ID, more string) string { return "/api/jobs/" + url.PathEscape(string(id)) + more }
+func jobPath(id job.ID, more string) string {
+	return "/api/v1/jobs/" + url.PathEscape(string(id)) + more
+}
 
 // Jobs gives a page of jobs. Of the query, Before and Overdue are not sent.
 func (c *Client) Jobs(ctx context.Context, q job.Query) (Page, error) {
-	return get[Page](ctx, c, "/api/jobs", Values(q))
+	return get[Page](ctx, c, "/api/v1/jobs", Values(q))
 }
 
 // Job gives one job.
@@ -149,7 +151,7 @@ func (c *Client) Diagram(ctx context.Context, id job.ID) ([]byte, error) {
 
 // Counts tallies all jobs.
 func (c *Client) Counts(ctx context.Context) ([]job.Tally, error) {
-	a, err := get[Counts](ctx, c, "/api/counts", nil)
+	a, err := get[Counts](ctx, c, "/api/v1/counts", nil)
 	return a.Counts, err
 }
 

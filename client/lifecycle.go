@@ -24,13 +24,13 @@ type Lifecycle struct {
 
 // Lifecycles lists what the server knows.
 func (c *Client) Lifecycles(ctx context.Context) ([]Lifecycle, error) {
-	a, err := get[Lifecycles](ctx, c, "/api/lifecycles", nil)
+	a, err := get[Lifecycles](ctx, c, "/api/v1/lifecycles", nil)
 	return a.Lifecycles, err
 }
 
 // Drawing gives a lifecycle as "json", "svg", "mmd" or "dot".
 func (c *Client) Drawing(ctx context.Context, name, format string) ([]byte, error) {
-	path := "/api/lifecycles/" + url.PathEscape(name)
+	path := "/api/v1/lifecycles/" + url.PathEscape(name)
 	if format != "json" {
 		path += "." + format
 	}

@@ -30,7 +30,7 @@ type Locks struct {
 
 // Locks gives all locks.
 func (c *Client) Locks(ctx context.Context) ([]Lock, error) {
-	a, err := get[Locks](ctx, c, "/api/locks", nil)
+	a, err := get[Locks](ctx, c, "/api/v1/locks", nil)
 	return a.Locks, err
 }
 
@@ -40,5 +40,5 @@ func (c *Client) BreakLock(ctx context.Context, kind, name, actor, note string) 
 	if actor != "" {
 		v.Set("actor", actor)
 	}
-	return call[Lock](ctx, c, http.MethodDelete, "/api/locks", v, nil)
+	return call[Lock](ctx, c, http.MethodDelete, "/api/v1/locks", v, nil)
 }

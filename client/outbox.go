@@ -37,7 +37,7 @@ func (c *Client) Outbox(ctx context.Context, q OutboxQuery) (Outbox, error) {
 			v.Set(name, strconv.FormatInt(n, 10))
 		}
 	}
-	return get[Outbox](ctx, c, "/api/outbox", v)
+	return get[Outbox](ctx, c, "/api/v1/outbox", v)
 }
 
 // Replay is the body that asks for messages to be delivered again.
@@ -49,6 +49,6 @@ type Replay struct {
 
 // ReplayMessages delivers messages again that were delivered or given up, all or none.
 func (c *Client) ReplayMessages(ctx context.Context, r Replay) error {
-	_, err := send[Replay](ctx, c, http.MethodPost, "/api/outbox/replay", nil, r)
+	_, err := send[Replay](ctx, c, http.MethodPost, "/api/v1/outbox/replay", nil, r)
 	return err
 }

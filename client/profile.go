@@ -35,7 +35,7 @@ type Profiles struct {
 
 // Profiles gives all ingest profiles.
 func (c *Client) Profiles(ctx context.Context) (Profiles, error) {
-	return get[Profiles](ctx, c, "/api/ingest/profiles", nil)
+	return get[Profiles](ctx, c, "/api/v1/ingest/profiles", nil)
 }
 
 // ProfileValue is one value of a profile as it counts.
@@ -55,12 +55,12 @@ type ProfileValues struct {
 
 // Profile gives every value of a profile, and where it came from.
 func (c *Client) Profile(ctx context.Context, id string) (ProfileValues, error) {
-	return get[ProfileValues](ctx, c, "/api/ingest/profiles/"+url.PathEscape(id), nil)
+	return get[ProfileValues](ctx, c, "/api/v1/ingest/profiles/"+url.PathEscape(id), nil)
 }
 
 // ProfileSchema gives the JSON Schema of profile files.
 func (c *Client) ProfileSchema(ctx context.Context) (json.RawMessage, error) {
-	return get[json.RawMessage](ctx, c, "/api/ingest/profiles/schema", nil)
+	return get[json.RawMessage](ctx, c, "/api/v1/ingest/profiles/schema", nil)
 }
 
 // ReloadProfiles is the body that asks for the profile directory to be read again.
@@ -78,5 +78,5 @@ type ProfileChange struct {
 
 // ReloadProfiles reads the profile directory again. If it is broken nothing changes, and the error, of kind Refused, names all mistakes.
 func (c *Client) ReloadProfiles(ctx context.Context, b ReloadProfiles) (ProfileChange, error) {
-	return send[ProfileChange](ctx, c, http.MethodPost, "/api/ingest/profiles/reload", nil, b)
+	return send[ProfileChange](ctx, c, http.MethodPost, "/api/v1/ingest/profiles/reload", nil, b)
 }

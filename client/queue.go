@@ -96,15 +96,15 @@ func (q QueueQuery) values() url.Values {
 
 // Queue counts what there is to do.
 func (c *Client) Queue(ctx context.Context, q QueueQuery) (Queue, error) {
-	return get[Queue](ctx, c, "/api/queue", QueueQuery{Kind: q.Kind, Group: q.Group, Open: q.Open}.values())
+	return get[Queue](ctx, c, "/api/v1/queue", QueueQuery{Kind: q.Kind, Group: q.Group, Open: q.Open}.values())
 }
 
 // QueueBatches gives a page of batches, the oldest first.
 func (c *Client) QueueBatches(ctx context.Context, q QueueQuery) (QueueBatches, error) {
-	return get[QueueBatches](ctx, c, "/api/queue/batches", QueueQuery{Group: q.Group, All: q.All, After: q.After, Limit: q.Limit}.values())
+	return get[QueueBatches](ctx, c, "/api/v1/queue/batches", QueueQuery{Group: q.Group, All: q.All, After: q.After, Limit: q.Limit}.values())
 }
 
 // QueueHolds tells what is held.
 func (c *Client) QueueHolds(ctx context.Context) (QueueHolds, error) {
-	return get[QueueHolds](ctx, c, "/api/queue/holds", nil)
+	return get[QueueHolds](ctx, c, "/api/v1/queue/holds", nil)
 }

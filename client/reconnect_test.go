@@ -376,7 +376,7 @@ func TestUploadsOutlastRestarts(t *testing.T) {
 		at := func(n int) step {
 			return says(200, "", "", "Upload-Offset", fmt.Sprint(n))
 		}
-		steps := []step{page(502), says(201, "", "", "Location", "/api/compute/uploads/up_1"), cut}
+		steps := []step{page(502), says(201, "", "", "Location", "/api/v1/compute/uploads/up_1"), cut}
 		for range 12 { // more than eight breaks in a row
 			steps = append(steps, page(502))
 		}

@@ -58,5 +58,5 @@ func (c *Client) Stuck(ctx context.Context, q StuckQuery) (Stuck, error) {
 	if q.Factor != 0 {
 		v.Set("factor", strconv.FormatFloat(q.Factor, 'g', -1, 64))
 	}
-	return get[Stuck](ctx, c, "/api/stuck", number(v, "limit", int64(q.Limit)))
+	return get[Stuck](ctx, c, "/api/v1/stuck", number(v, "limit", int64(q.Limit)))
 }

@@ -44,7 +44,7 @@ type Claimed struct {
 
 // Claim takes up to N jobs. An empty answer is no error: there was none within Wait.
 func (c *Client) Claim(ctx context.Context, r Claim) ([]Leased, error) {
-	a, err := send[Claimed](ctx, c, http.MethodPost, "/api/worker/claim", nil, r)
+	a, err := send[Claimed](ctx, c, http.MethodPost, "/api/v1/worker/claim", nil, r)
 	return a.Jobs, err
 }
 
@@ -62,7 +62,7 @@ type Renewed struct {
 
 // Renew prolongs leases and gives those that are over.
 func (c *Client) Renew(ctx context.Context, r Renewal) ([]job.Lease, error) {
-	a, err := send[Renewed](ctx, c, http.MethodPost, "/api/worker/renew", nil, r)
+	a, err := send[Renewed](ctx, c, http.MethodPost, "/api/v1/worker/renew", nil, r)
 	return a.Lost, err
 }
 
@@ -105,6 +105,6 @@ type Results struct {
 // Report hands in what became of jobs. Each report stands or falls alone; the error is about all of them. One report alone that fails is
 // an error as well: of kind Stale when the claim is over.
 func (c *Client) Report(ctx context.Context, r Reports) ([]Reported, error) {
-	a, err := send[Results](ctx, c, http.MethodPost, "/api/worker/report", nil, r)
+	a, err := send[Results](ctx, c, http.MethodPost, "/api/v1/worker/report", nil, r)
 	return a.Results, err
 }

@@ -42,7 +42,7 @@ func TestClockIsConfirmed(t *testing.T) {
 			}
 			c, err = w.Client.ConfirmClock(t.Context(), client.ConfirmClock{Note: "asked the time server", Actor: "ann"})
 			if doubt == "" {
-				w.Problem(w.Request(http.MethodPost, "/api/admin/clock", `{"note": "again"}`), http.StatusConflict, job.Refused)
+				w.Problem(w.Request(http.MethodPost, "/api/v1/admin/clock", `{"note": "again"}`), http.StatusConflict, job.Refused)
 				return
 			}
 			if err != nil || c.Doubt != "" || (c.Confirmed != nil) != (doubt == engine.ClockAhead) || c.Restart != (doubt == engine.ClockBehind) {

@@ -18,7 +18,7 @@ func TestStreamsOfOneOwner(t *testing.T) {
 	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Watchers = 8 })
 	j := g.Post(engine.Order{Owner: "ann"})
 	watch := func(secret string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Web.URL+"/api/jobs/"+string(j.ID)+"/events", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Web.URL+"/api/v1/jobs/"+string(j.ID)+"/events", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestHostileBodies(t *testing.T) {
 		"nothing but brackets": {strings.Repeat("[", 3000), 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := w.Request(http.MethodPut, "/api/holds", c.body)
+			r := w.Request(http.MethodPut, "/api/v1/holds", c.body)
 			answer, text := w.Ask(r)
 			if answer.StatusCode != c.status {
 				t.Errorf("got %s, want %d: %s", answer.Status, c.status, text)
@@ -64,7 +64,7 @@ func TestMediaType(t *testing.T) {
 		"application/json": 200, "application/json; charset=utf-8": 200,
 		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json-seq": 415,
 	} {
-		r := w.Request(http.MethodPut, "/api/holds", `{"group":"a","why":"b"}`)
+		r := w.Request(http.MethodPut, "/api/v1/holds", `{"group":"a","why":"b"}`)
 		r.Header.Set("Content-Type", media)
 		if answer, _ := w.Ask(r); answer.StatusCode != status {
 			t.Errorf("%q: got %s, want %d", media, answer.Status, status)
@@ -77,12 +77,12 @@ func TestHostileTargets(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	id := string(w.Post(engine.Order{}).ID)
 	for _, target := range []string{
-		"/api/jobs/..%2f..%2fetc%2fpasswd", "/api/jobs/%00", "/api/jobs/..%2f..%2fetc%2fpasswd/log", "/api/jobs/" + strings.Repeat("a", 9000),
-		"/api/jobs/" + id + "/log?offset=-1", "/api/jobs/" + id + "/log?offset=99999999999999999999", "/api/jobs/" + id + "/history?limit=0x10",
-		"/api/jobs?limit=-1", "/api/jobs?limit=1&limit=2", "/api/jobs?kind=%zz", "/api/jobs?ended=perhaps", "/api/jobs?order=by;drop",
-		"/api/jobs?key=" + strings.Repeat("k", 5000), "/api/jobs?" + strings.Repeat("state=x&", 200), "/api/jobs?kind=a;b",
-		"/api/lifecycles/..%2f..", "/api/lifecycles/test.letter.exe", "/api/lifecycles/test.letter.svg.svg",
-		"/api/jobs/" + id + "/events?after=-5", "/api/jobs/" + id + "/why?at=0000-00-00T00:00:00Z", "/%2e%2e/%2e%2e/etc/passwd",
+		"/api/v1/jobs/..%2f..%2fetc%2fpasswd", "/api/v1/jobs/%00", "/api/v1/jobs/..%2f..%2fetc%2fpasswd/log", "/api/v1/jobs/" + strings.Repeat("a", 9000),
+		"/api/v1/jobs/" + id + "/log?offset=-1", "/api/v1/jobs/" + id + "/log?offset=99999999999999999999", "/api/v1/jobs/" + id + "/history?limit=0x10",
+		"/api/v1/jobs?limit=-1", "/api/v1/jobs?limit=1&limit=2", "/api/v1/jobs?kind=%zz", "/api/v1/jobs?ended=perhaps", "/api/v1/jobs?order=by;drop",
+		"/api/v1/jobs?key=" + strings.Repeat("k", 5000), "/api/v1/jobs?" + strings.Repeat("state=x&", 200), "/api/v1/jobs?kind=a;b",
+		"/api/v1/lifecycles/..%2f..", "/api/v1/lifecycles/test.letter.exe", "/api/v1/lifecycles/test.letter.svg.svg",
+		"/api/v1/jobs/" + id + "/events?after=-5", "/api/v1/jobs/" + id + "/why?at=0000-00-00T00:00:00Z", "/%2e%2e/%2e%2e/etc/passwd",
 	} {
 		answer, text := w.Ask(w.Request(http.MethodGet, target, ""))
 		if answer.StatusCode < 400 || answer.StatusCode >= 500 {
@@ -93,7 +93,7 @@ func TestHostileTargets(t *testing.T) {
 		}
 		servertest.CheckHeaders(t, answer)
 	}
-	r := w.Request(http.MethodGet, "/api/jobs/"+id+"/events", "")
+	r := w.Request(http.MethodGet, "/api/v1/jobs/"+id+"/events", "")
 	r.Header.Set("Last-Event-ID", "1; DROP TABLE")
 	w.Problem(r, http.StatusBadRequest, job.Invalid)
 	r = w.Request(http.MethodGet, "/healthz", "")

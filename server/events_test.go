@@ -84,7 +84,7 @@ func TestWatchStops(t *testing.T) {
 
 func TestStreamsAreBounded(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.Watchers = 1 }, nil)
-	path := "/api/jobs/" + string(w.Post(engine.Order{}).ID) + "/events"
+	path := "/api/v1/jobs/" + string(w.Post(engine.Order{}).ID) + "/events"
 	first, err := http.DefaultTransport.RoundTrip(w.Request(http.MethodGet, path, ""))
 	if err != nil || first.StatusCode != http.StatusOK || first.Header.Get("Content-Type") != "text/event-stream" {
 		t.Fatalf("got %v, %v", first, err)
@@ -112,7 +112,7 @@ func TestSlowReaderHindersNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := io.WriteString(c, "GET /api/jobs/"+string(j.ID)+"/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /api/v1/jobs/"+string(j.ID)+"/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,22 +18,22 @@ import (
 // allowed says by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for everybody without a token. The
 // longest path that fits counts; a method goes before none.
 var allowed = map[string]string{
-	"/{$}":                        "*",
-	"/healthz":                    "*",
-	"/metrics":                    "oa",
-	"/assets/":                    "*",
-	"/api/jobs":                   "uoa",
-	"PUT /api/jobs/{id}/priority": "oa",
-	"/api/holds":                  "oa",
-	"/api/locks":                  "oa",
-	"/api/counts":                 "oa",
-	"/api/queue":                  "oa",
-	"/api/stuck":                  "oa",
-	"/api/audit":                  "oa",
-	"/api/lifecycles":             "*",
-	"/api/outbox":                 "oa",
-	"/api/worker/":                "wa",
-	"/api/admin/":                 "a",
+	"/{$}":                           "*",
+	"/healthz":                       "*",
+	"/metrics":                       "oa",
+	"/assets/":                       "*",
+	"/api/v1/jobs":                   "uoa",
+	"PUT /api/v1/jobs/{id}/priority": "oa",
+	"/api/v1/holds":                  "oa",
+	"/api/v1/locks":                  "oa",
+	"/api/v1/counts":                 "oa",
+	"/api/v1/queue":                  "oa",
+	"/api/v1/stuck":                  "oa",
+	"/api/v1/audit":                  "oa",
+	"/api/v1/lifecycles":             "*",
+	"/api/v1/outbox":                 "oa",
+	"/api/v1/worker/":                "wa",
+	"/api/v1/admin/":                 "a",
 }
 
 func TestRolesAndRoutes(t *testing.T) {
@@ -76,14 +76,14 @@ func TestListsAreOwn(t *testing.T) {
 	if got := ids(g.Tokens[token.Operator], ""); len(got) != 2 {
 		t.Errorf("the operator sees %v", got)
 	}
-	g.Problem(g.With(g.Tokens[token.User], http.MethodGet, "/api/jobs?owner=bob", ""), http.StatusForbidden, job.Refused)
+	g.Problem(g.With(g.Tokens[token.User], http.MethodGet, "/api/v1/jobs?owner=bob", ""), http.StatusForbidden, job.Refused)
 }
 
 // TestActorIsTheToken holds who did what against the token, whatever the request says.
 func TestActorIsTheToken(t *testing.T) {
 	g := servertest.Guard(t)
 	j := g.Post(engine.Order{Owner: "ann"})
-	path := "/api/jobs/" + string(j.ID)
+	path := "/api/v1/jobs/" + string(j.ID)
 	answer, text := g.Ask(g.With(g.Tokens[token.Operator], http.MethodPost, path+"/hold", `{"actor":"the president"}`))
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(text)

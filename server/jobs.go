@@ -79,13 +79,13 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 
 // View is a record with what can be done about it.
 func (s *Server) View(j job.Job) client.Job {
-	self := "/api/jobs/" + url.PathEscape(string(j.ID))
+	self := "/api/v1/jobs/" + url.PathEscape(string(j.ID))
 	v := client.Job{Job: s.redact(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
 		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
 		"diagram": self + "/diagram.svg", "events": self + "/events",
 	}}
 	if j.Parent != "" {
-		v.Links["parent"] = "/api/jobs/" + url.PathEscape(string(j.Parent))
+		v.Links["parent"] = "/api/v1/jobs/" + url.PathEscape(string(j.Parent))
 	}
 	if j.Children.Expected > 0 {
 		v.Links["children"] = self + "/children"
@@ -98,7 +98,7 @@ func (s *Server) View(j job.Job) client.Job {
 			}
 			v.Can[by.String()] = can
 		}
-		v.Links["lifecycle"] = "/api/lifecycles/" + url.PathEscape(string(j.Kind))
+		v.Links["lifecycle"] = "/api/v1/lifecycles/" + url.PathEscape(string(j.Kind))
 	}
 	if p, ok := s.Engine.Progress(j.ID); ok {
 		v.Progress = (*client.Progress)(&p)

@@ -45,7 +45,7 @@ func TestLocks(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 	for _, query := range []string{"", "?kind=object", "?kind=object&name=x", "?kind=object&name=x&note=", "?kind=object&name=x&note=y&name=z", "?kind=object&name=x&note=y&actor=a%0Ab"} {
-		w.Problem(w.Request(http.MethodDelete, "/api/locks"+query, ""), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodDelete, "/api/v1/locks"+query, ""), http.StatusBadRequest, job.Invalid)
 	}
 	if _, err := w.Client.BreakLock(t.Context(), "object", "other", "ann", "it hangs"); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
@@ -61,6 +61,6 @@ func TestLocks(t *testing.T) {
 
 func TestNoLocks(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.Locks = nil }, nil)
-	w.Problem(w.Request(http.MethodGet, "/api/locks", ""), http.StatusConflict, job.Refused)
-	w.Problem(w.Request(http.MethodDelete, "/api/locks?kind=object&name=x&note=y", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/locks", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodDelete, "/api/v1/locks?kind=object&name=x&note=y", ""), http.StatusConflict, job.Refused)
 }

@@ -62,11 +62,11 @@ func TestListOfJobs(t *testing.T) {
 	if len(ids) != 6 || ids[0] != batch.ID {
 		t.Errorf("page by page: got %v", ids)
 	}
-	_, text := w.Ask(w.Request(http.MethodGet, "/api/jobs/"+string(batch.ID)+"/children?state=Posted,Held&limit=2", ""))
+	_, text := w.Ask(w.Request(http.MethodGet, "/api/v1/jobs/"+string(batch.ID)+"/children?state=Posted,Held&limit=2", ""))
 	if strings.Count(text, `"id"`) != 2 || !strings.Contains(text, `"next"`) {
 		t.Errorf("got %s", text)
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/jobs/"+string(batch.ID)+"/children?parent=x", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/jobs/"+string(batch.ID)+"/children?parent=x", ""), http.StatusBadRequest, job.Invalid)
 }
 
 func TestEverythingAboutAJob(t *testing.T) {
@@ -135,7 +135,7 @@ func TestHolds(t *testing.T) {
 	if holds, err = w.Client.Holds(t.Context()); err != nil || len(holds) != 0 {
 		t.Errorf("got %+v, %v", holds, err)
 	}
-	w.Problem(w.Request(http.MethodDelete, "/api/holds", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodDelete, "/api/v1/holds", ""), http.StatusBadRequest, job.Invalid)
 }
 
 func TestLifecycles(t *testing.T) {
@@ -154,7 +154,7 @@ func TestLifecycles(t *testing.T) {
 	if _, err := w.Client.Drawing(t.Context(), "test.other", "gif"); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
-	answer, _ := w.Ask(w.Request(http.MethodGet, "/api/lifecycles/test.letter.svg", ""))
+	answer, _ := w.Ask(w.Request(http.MethodGet, "/api/v1/lifecycles/test.letter.svg", ""))
 	if p := answer.Header.Get("Content-Security-Policy"); !strings.Contains(p, "sandbox") || strings.Contains(p, "script") {
 		t.Errorf("got %q", p)
 	}

@@ -57,7 +57,7 @@ func (s *Server) reasoned(route *Route, r *http.Request) error {
 		return nil
 	}
 	return job.Errorf(job.Invalid, "reason", "", "this server wants a reason for what staff does (its setting is reasons: required): give one with --note WHY, in requests the field %s",
-		map[bool]string{true: "why", false: "note"}[route.Pattern == "/api/holds"])
+		map[bool]string{true: "why", false: "note"}[route.Pattern == "/api/v1/holds"])
 }
 
 // Member gives a member of a JSON object as the decoder finds it: without regard to case. Repeated ones are refused by the handler.

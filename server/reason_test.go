@@ -12,16 +12,16 @@ import (
 
 // reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
-	"POST /api/jobs/{id}/events/{event}": client.Act{},
-	"POST /api/jobs/{id}/{event}":        client.Act{},
-	"PUT /api/jobs/{id}/priority":        client.Priority{},
-	"PUT /api/holds":                     client.Hold{},
-	"DELETE /api/holds":                  nil,
-	"DELETE /api/locks":                  nil,
-	"POST /api/outbox/replay":            client.Replay{},
-	"POST /api/admin/fsck":               client.Fsck{},
-	"POST /api/admin/clock":              client.ConfirmClock{},
-	"POST /api/admin/backup":             client.Backup{},
+	"POST /api/v1/jobs/{id}/events/{event}": client.Act{},
+	"POST /api/v1/jobs/{id}/{event}":        client.Act{},
+	"PUT /api/v1/jobs/{id}/priority":        client.Priority{},
+	"PUT /api/v1/holds":                     client.Hold{},
+	"DELETE /api/v1/holds":                  nil,
+	"DELETE /api/v1/locks":                  nil,
+	"POST /api/v1/outbox/replay":            client.Replay{},
+	"POST /api/v1/admin/fsck":               client.Fsck{},
+	"POST /api/v1/admin/clock":              client.ConfirmClock{},
+	"POST /api/v1/admin/backup":             client.Backup{},
 }
 
 func TestReasons(t *testing.T) {
@@ -32,17 +32,17 @@ func TestReasons(t *testing.T) {
 // only who acts as owner needs none.
 func TestReasonsPreview(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.ReasonsRequired = true }, nil)
-	path := "/api/jobs/" + string(w.Post(engine.Order{Owner: "ann"}).ID)
+	path := "/api/v1/jobs/" + string(w.Post(engine.Order{Owner: "ann"}).ID)
 	for _, c := range []struct {
 		method, path, body string
 		refused            bool
 	}{
-		{http.MethodPost, "/api/admin/fsck", `{}`, false},
-		{http.MethodPost, "/api/admin/fsck", `{"repair":true}`, true},
-		{http.MethodPost, "/api/admin/fsck", `{"REPAIR":true}`, true},
-		{http.MethodPost, "/api/admin/fsck", `{"repair":true,"Note":"counts"}`, false},
-		{http.MethodDelete, "/api/holds?group=g", `{"why":"in the body"}`, true},
-		{http.MethodDelete, "/api/holds?group=g&why=done", "", false},
+		{http.MethodPost, "/api/v1/admin/fsck", `{}`, false},
+		{http.MethodPost, "/api/v1/admin/fsck", `{"repair":true}`, true},
+		{http.MethodPost, "/api/v1/admin/fsck", `{"REPAIR":true}`, true},
+		{http.MethodPost, "/api/v1/admin/fsck", `{"repair":true,"Note":"counts"}`, false},
+		{http.MethodDelete, "/api/v1/holds?group=g", `{"why":"in the body"}`, true},
+		{http.MethodDelete, "/api/v1/holds?group=g&why=done", "", false},
 		{http.MethodPost, path + "/hold", "", true},
 		{http.MethodPost, path + "/hold", "null", true},
 		{http.MethodPost, path + "/hold", `{"note":5}`, true},

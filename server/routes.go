@@ -62,64 +62,64 @@ func (s *Server) serverRoutes() []Route {
 // jobRoutes are for jobs of all kinds.
 func (s *Server) jobRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/api/jobs", Who: Own, Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}", Who: Person, Doc: "One job: the record, its progress, the legal events of operator and owner, links.", Handle: s.job},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/history", Who: Person, Doc: "The entries of its history after number `after`, oldest first.", Handle: s.history},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/tasks", Who: Person, Doc: "Its tasks.", Handle: s.tasks},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/children", Who: Person, Doc: "A page of the jobs of a batch; takes what the list of jobs takes.", Handle: s.children},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/log", Who: Person, Doc: "Lines of its log from the byte `offset` on.", Handle: s.log},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/why", Who: Person, Doc: "What it waits for and what would move it, now or at the time `at`.", Handle: s.why},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/diagram.svg", Who: Person, Doc: "Its lifecycle as a drawing, with its path and its place.", Handle: s.diagram},
-		{Method: http.MethodGet, Pattern: "/api/jobs/{id}/events", Who: Person, Doc: "Its changes as they happen, and those of its jobs' counts (server-sent events).", Handle: s.Events},
-		{Method: http.MethodPost, Pattern: "/api/jobs/{id}/events/{event}", Who: Person, Doc: "Causes an event: note, version, confirm, actor, as (operator or owner).", Handle: s.act},
-		{Method: http.MethodPost, Pattern: "/api/jobs/{id}/{event}", Who: Person, Doc: "The same, shorter: /hold, /release, /retry, /cancel, /stop, /delete, ...", Handle: s.act},
-		{Method: http.MethodPut, Pattern: "/api/jobs/{id}/priority", Who: Operator, Doc: "Moves it in its queue: priority, version, actor, note.", Handle: s.priority},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}", Who: Person, Doc: "One job: the record, its progress, the legal events of operator and owner, links.", Handle: s.job},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/history", Who: Person, Doc: "The entries of its history after number `after`, oldest first.", Handle: s.history},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/tasks", Who: Person, Doc: "Its tasks.", Handle: s.tasks},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/children", Who: Person, Doc: "A page of the jobs of a batch; takes what the list of jobs takes.", Handle: s.children},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/log", Who: Person, Doc: "Lines of its log from the byte `offset` on.", Handle: s.log},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/why", Who: Person, Doc: "What it waits for and what would move it, now or at the time `at`.", Handle: s.why},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/diagram.svg", Who: Person, Doc: "Its lifecycle as a drawing, with its path and its place.", Handle: s.diagram},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/events", Who: Person, Doc: "Its changes as they happen, and those of its jobs' counts (server-sent events).", Handle: s.Events},
+		{Method: http.MethodPost, Pattern: "/api/v1/jobs/{id}/events/{event}", Who: Person, Doc: "Causes an event: note, version, confirm, actor, as (operator or owner).", Handle: s.act},
+		{Method: http.MethodPost, Pattern: "/api/v1/jobs/{id}/{event}", Who: Person, Doc: "The same, shorter: /hold, /release, /retry, /cancel, /stop, /delete, ...", Handle: s.act},
+		{Method: http.MethodPut, Pattern: "/api/v1/jobs/{id}/priority", Who: Operator, Doc: "Moves it in its queue: priority, version, actor, note.", Handle: s.priority},
 	}
 }
 
 // controlRoutes are for holds, locks and bulks.
 func (s *Server) controlRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/api/holds", Who: Operator, Doc: "All holds.", Handle: s.holds},
-		{Method: http.MethodPut, Pattern: "/api/holds", Who: Operator, Doc: "Keeps the jobs of a scope from being worked on: kind, state, group, owner, tag, job or everything; who, why, until.", Handle: s.hold},
-		{Method: http.MethodDelete, Pattern: "/api/holds", Who: Operator, Doc: "Ends the hold of a scope: kind, state, group, owner, tag, job, or everything=true; who, why.", Handle: s.release},
-		{Method: http.MethodGet, Pattern: "/api/locks", Who: Operator, Doc: "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", Handle: s.locks},
-		{Method: http.MethodDelete, Pattern: "/api/locks", Who: Operator, Doc: "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards is refused.", Handle: s.breakLock},
-		{Method: http.MethodGet, Pattern: "/api/counts", Who: Operator, Doc: "How many jobs there are by kind, state and group.", Handle: s.counts},
-		{Method: http.MethodGet, Pattern: "/api/outbox", Who: Operator, Doc: "Messages that leave or have left, without what they say, newest first: job, topic, status, before, limit.", Handle: s.outbox},
-		{Method: http.MethodPost, Pattern: "/api/outbox/replay", Who: Operator, Doc: "Delivers messages again, all or none: keys, note, actor.", Handle: s.replay},
+		{Method: http.MethodGet, Pattern: "/api/v1/holds", Who: Operator, Doc: "All holds.", Handle: s.holds},
+		{Method: http.MethodPut, Pattern: "/api/v1/holds", Who: Operator, Doc: "Keeps the jobs of a scope from being worked on: kind, state, group, owner, tag, job or everything; who, why, until.", Handle: s.hold},
+		{Method: http.MethodDelete, Pattern: "/api/v1/holds", Who: Operator, Doc: "Ends the hold of a scope: kind, state, group, owner, tag, job, or everything=true; who, why.", Handle: s.release},
+		{Method: http.MethodGet, Pattern: "/api/v1/locks", Who: Operator, Doc: "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", Handle: s.locks},
+		{Method: http.MethodDelete, Pattern: "/api/v1/locks", Who: Operator, Doc: "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards is refused.", Handle: s.breakLock},
+		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator, Doc: "How many jobs there are by kind, state and group.", Handle: s.counts},
+		{Method: http.MethodGet, Pattern: "/api/v1/outbox", Who: Operator, Doc: "Messages that leave or have left, without what they say, newest first: job, topic, status, before, limit.", Handle: s.outbox},
+		{Method: http.MethodPost, Pattern: "/api/v1/outbox/replay", Who: Operator, Doc: "Delivers messages again, all or none: keys, note, actor.", Handle: s.replay},
 	}
 }
 
 // overviewRoutes are for what operators look at, and the lifecycles.
 func (s *Server) overviewRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/api/queue", Who: Operator, Doc: "How many jobs and bytes there are by collection and state, with totals: kind, group, open.", Handle: s.queue},
-		{Method: http.MethodGet, Pattern: "/api/queue/batches", Who: Operator, Doc: "Batches by age with their jobs by outcome, the oldest first: group, all (those that ended well, too), after, limit.", Handle: s.queueBatches},
-		{Method: http.MethodGet, Pattern: "/api/queue/holds", Who: Operator, Doc: "What is held: holds with the number of open jobs they concern, and jobs that were put aside.", Handle: s.queueHolds},
-		{Method: http.MethodGet, Pattern: "/api/stuck", Who: Operator, Doc: "Open jobs that stay longer than usual, are overdue or held for long, or whose worker is silent, worst first: kind, factor, limit.", Handle: s.stuck},
-		{Method: http.MethodGet, Pattern: "/api/audit", Who: Operator, Doc: "What people did: after (going forward) or last (the newest so many); actor, job, event.", Handle: s.audit},
-		{Method: http.MethodGet, Pattern: "/api/lifecycles", Who: Anyone, Doc: "The lifecycles that this server knows.", Handle: s.lifecycles},
-		{Method: http.MethodGet, Pattern: "/api/lifecycles/{name}", Who: Anyone, Doc: "One lifecycle as JSON; with .svg, .mmd or .dot behind the name as a drawing.", Handle: s.lifecycle},
+		{Method: http.MethodGet, Pattern: "/api/v1/queue", Who: Operator, Doc: "How many jobs and bytes there are by collection and state, with totals: kind, group, open.", Handle: s.queue},
+		{Method: http.MethodGet, Pattern: "/api/v1/queue/batches", Who: Operator, Doc: "Batches by age with their jobs by outcome, the oldest first: group, all (those that ended well, too), after, limit.", Handle: s.queueBatches},
+		{Method: http.MethodGet, Pattern: "/api/v1/queue/holds", Who: Operator, Doc: "What is held: holds with the number of open jobs they concern, and jobs that were put aside.", Handle: s.queueHolds},
+		{Method: http.MethodGet, Pattern: "/api/v1/stuck", Who: Operator, Doc: "Open jobs that stay longer than usual, are overdue or held for long, or whose worker is silent, worst first: kind, factor, limit.", Handle: s.stuck},
+		{Method: http.MethodGet, Pattern: "/api/v1/audit", Who: Operator, Doc: "What people did: after (going forward) or last (the newest so many); actor, job, event.", Handle: s.audit},
+		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles", Who: Anyone, Doc: "The lifecycles that this server knows.", Handle: s.lifecycles},
+		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles/{name}", Who: Anyone, Doc: "One lifecycle as JSON; with .svg, .mmd or .dot behind the name as a drawing.", Handle: s.lifecycle},
 	}
 }
 
 // workerRoutes are for workers outside.
 func (s *Server) workerRoutes() []Route {
 	return []Route{
-		{Method: http.MethodPost, Pattern: "/api/worker/claim", Who: Worker, Doc: "Takes up to n jobs for a worker: worker (with tokens its owner), from (kind and state, which the token names), n, lease and wait in seconds. States that the server works on itself are refused.", Handle: s.claim, NoReason: workersAct},
-		{Method: http.MethodPost, Pattern: "/api/worker/renew", Who: Worker, Doc: "Prolongs leases and gives those that are over.", Handle: s.renew, NoReason: workersAct},
-		{Method: http.MethodPost, Pattern: "/api/worker/report", Who: Worker, Doc: "Says how the work on jobs went; each report stands or falls alone.", Handle: s.reports, NoReason: workersAct},
+		{Method: http.MethodPost, Pattern: "/api/v1/worker/claim", Who: Worker, Doc: "Takes up to n jobs for a worker: worker (with tokens its owner), from (kind and state, which the token names), n, lease and wait in seconds. States that the server works on itself are refused.", Handle: s.claim, NoReason: workersAct},
+		{Method: http.MethodPost, Pattern: "/api/v1/worker/renew", Who: Worker, Doc: "Prolongs leases and gives those that are over.", Handle: s.renew, NoReason: workersAct},
+		{Method: http.MethodPost, Pattern: "/api/v1/worker/report", Who: Worker, Doc: "Says how the work on jobs went; each report stands or falls alone.", Handle: s.reports, NoReason: workersAct},
 	}
 }
 
 // adminRoutes are for who looks after the data.
 func (s *Server) adminRoutes() []Route {
 	return []Route{
-		{Method: http.MethodPost, Pattern: "/api/admin/verify", Who: Admin, Doc: "Checks histories against records: chains of hashes, replay.", Handle: s.verify, NoReason: "it only reads"},
-		{Method: http.MethodPost, Pattern: "/api/admin/fsck", Who: Admin, Doc: "Checks what the store derives from the records; with repair it is made anew: repair, note, actor.", Handle: s.fsck, Preview: fsckPreview},
-		{Method: http.MethodGet, Pattern: "/api/admin/clock", Who: Admin, Doc: "Whether the server trusts the clock of its machine; in doubt nothing is removed by its age.", Handle: s.clock},
-		{Method: http.MethodPost, Pattern: "/api/admin/clock", Who: Admin, Doc: "Trusts the clock as it is now: note (why), actor. Refused when it is not in doubt.", Handle: s.confirmClock},
-		{Method: http.MethodPost, Pattern: "/api/admin/backup", Who: Admin, Doc: "Makes a backup of the data directory while the server works, in its backup directory: name, without (compute, storage), note, actor.", Handle: s.backup},
+		{Method: http.MethodPost, Pattern: "/api/v1/admin/verify", Who: Admin, Doc: "Checks histories against records: chains of hashes, replay.", Handle: s.verify, NoReason: "it only reads"},
+		{Method: http.MethodPost, Pattern: "/api/v1/admin/fsck", Who: Admin, Doc: "Checks what the store derives from the records; with repair it is made anew: repair, note, actor.", Handle: s.fsck, Preview: fsckPreview},
+		{Method: http.MethodGet, Pattern: "/api/v1/admin/clock", Who: Admin, Doc: "Whether the server trusts the clock of its machine; in doubt nothing is removed by its age.", Handle: s.clock},
+		{Method: http.MethodPost, Pattern: "/api/v1/admin/clock", Who: Admin, Doc: "Trusts the clock as it is now: note (why), actor. Refused when it is not in doubt.", Handle: s.confirmClock},
+		{Method: http.MethodPost, Pattern: "/api/v1/admin/backup", Who: Admin, Doc: "Makes a backup of the data directory while the server works, in its backup directory: name, without (compute, storage), note, actor.", Handle: s.backup},
 	}
 }

@@ -35,10 +35,10 @@ func TestHosts(t *testing.T) {
 
 func TestNoRoute(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
-	w.Problem(w.Request(http.MethodGet, "/api/nothing", ""), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/nothing", ""), http.StatusNotFound, job.NotFound)
 	w.Problem(w.Request(http.MethodGet, "/debug/pprof/", ""), http.StatusNotFound, job.NotFound)
-	w.Problem(w.Request(http.MethodPut, "/api/jobs", `{}`), http.StatusMethodNotAllowed, job.Invalid)
-	r := w.Request(http.MethodDelete, "/api/counts", "")
+	w.Problem(w.Request(http.MethodPut, "/api/v1/jobs", `{}`), http.StatusMethodNotAllowed, job.Invalid)
+	r := w.Request(http.MethodDelete, "/api/v1/counts", "")
 	answer, _ := w.Ask(r)
 	if got := answer.Header.Get("Allow"); got != "GET, HEAD" {
 		t.Errorf("Allow is %q", got)
@@ -50,7 +50,7 @@ func TestNoRoute(t *testing.T) {
 func TestProblems(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	j := w.Post(engine.Order{})
-	path := "/api/jobs/" + string(j.ID)
+	path := "/api/v1/jobs/" + string(j.ID)
 	p := w.Problem(w.Request(http.MethodPost, path+"/release", `{}`), http.StatusConflict, job.Refused)
 	if p.State != "Posted" || p.Event != "release" || p.By != "operator" || p.Rule == "" || len(p.Can) != 1 || p.Can[0] != "hold" || p.Job != j.ID {
 		t.Errorf("got %+v", p)
@@ -62,11 +62,11 @@ func TestProblems(t *testing.T) {
 	w.Problem(w.Request(http.MethodPost, path+"/hold", `{"version":99}`), http.StatusConflict, job.Conflict)
 	w.Problem(w.Request(http.MethodPost, path+"/hold", `{"as":"engine"}`), http.StatusBadRequest, job.Invalid)
 	w.Problem(w.Request(http.MethodPut, path+"/priority", `{"priority":100}`), http.StatusBadRequest, job.Invalid)
-	w.Problem(w.Request(http.MethodPut, "/api/holds", `{"why":"x"}`), http.StatusBadRequest, job.Invalid)
-	w.Problem(w.Request(http.MethodPut, "/api/holds", `{"group":"x"}`), http.StatusBadRequest, job.Invalid)
-	w.Problem(w.Request(http.MethodDelete, "/api/holds?group=x", ""), http.StatusNotFound, job.NotFound)
-	w.Problem(w.Request(http.MethodGet, "/api/jobs?limit=1001", ""), http.StatusBadRequest, job.Invalid)
-	w.Problem(w.Request(http.MethodGet, "/api/jobs?after=garbage", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodPut, "/api/v1/holds", `{"why":"x"}`), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodPut, "/api/v1/holds", `{"group":"x"}`), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodDelete, "/api/v1/holds?group=x", ""), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/jobs?limit=1001", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/jobs?after=garbage", ""), http.StatusBadRequest, job.Invalid)
 	w.Problem(w.Request(http.MethodGet, path+"/why?at=yesterday", ""), http.StatusBadRequest, job.Invalid)
 
 	if _, err := w.Client.Do(t.Context(), j.ID, "hold", client.Act{Note: "x"}); err != nil {

@@ -109,11 +109,11 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 	waiting := map[string]net.Conn{}
 	for _, who := range []string{"going", "staying"} {
 		head := " HTTP/1.1\nHost: 127.0.0.1\nAuthorization: Bearer " + who + "\n"
-		waiting["stream "+who] = connect(t, w.Web.URL, "GET /api/jobs/"+id+"/events"+head+"\n", true)
+		waiting["stream "+who] = connect(t, w.Web.URL, "GET /api/v1/jobs/"+id+"/events"+head+"\n", true)
 		waiting["tunnel "+who] = connect(t, w.Web.URL, "GET /tunnel?agent="+who+head+"\n", true)
 		waiting["other address "+who] = connect(t, aside.URL, "GET /x"+head+"\n", true)
 		claim := `{"worker":"x","n":1,"wait":60,"from":[{"kind":"test.letter","state":"Riding"}]}`
-		waiting["poll "+who] = connect(t, w.Web.URL, "POST /api/worker/claim"+head+"Connection: close\nContent-Type: application/json\nContent-Length: 79\n\n"+claim, false)
+		waiting["poll "+who] = connect(t, w.Web.URL, "POST /api/v1/worker/claim"+head+"Connection: close\nContent-Type: application/json\nContent-Length: 79\n\n"+claim, false)
 		if len(claim) != 79 {
 			t.Fatalf("the claim has %d bytes", len(claim))
 		}
@@ -135,10 +135,10 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 			t.Errorf("%s: it ended", name)
 		}
 	}
-	if answer, _ := w.Ask(authorized(w, "staying", "/api/jobs/"+id)); answer.StatusCode != http.StatusOK {
+	if answer, _ := w.Ask(authorized(w, "staying", "/api/v1/jobs/"+id)); answer.StatusCode != http.StatusOK {
 		t.Errorf("the other token: got %s", answer.Status)
 	}
-	if answer, _ := w.Ask(authorized(w, "going", "/api/jobs/"+id)); answer.StatusCode != http.StatusUnauthorized {
+	if answer, _ := w.Ask(authorized(w, "going", "/api/v1/jobs/"+id)); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("the revoked token: got %s", answer.Status)
 	}
 }

@@ -50,7 +50,7 @@ func TestUndelivered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, text := g.Ask(g.With(secret, http.MethodGet, "/api/jobs/"+string(j.ID), ""))
+		_, text := g.Ask(g.With(secret, http.MethodGet, "/api/v1/jobs/"+string(j.ID), ""))
 		return v, x, text
 	}
 	staff, user := g.Tokens[token.Operator], g.Tokens[token.User]

@@ -66,7 +66,7 @@ func TestStaleReport(t *testing.T) {
 			}}); err != nil {
 				t.Fatal(err)
 			}
-			again := w.Request(http.MethodPost, "/api/worker/report", `{"worker":"slow","reports":[{"job":"`+string(id)+`","epoch":1}]}`)
+			again := w.Request(http.MethodPost, "/api/v1/worker/report", `{"worker":"slow","reports":[{"job":"`+string(id)+`","epoch":1}]}`)
 			p := w.Problem(again, http.StatusConflict, job.Stale)
 			if p.Job != id {
 				t.Errorf("got %+v", p)
@@ -150,7 +150,7 @@ func TestWorkersRequestsAreChecked(t *testing.T) {
 		{"report", `{"worker":"w","reports":[{"job":"let_x","epoch":1,"retry":"a","fail":"b"}]}`},
 		{"report", `{"worker":"w","reports":[{"job":"let_x","epoch":9223372036854775808}]}`},
 	} {
-		w.Problem(w.Request(http.MethodPost, "/api/worker/"+c.path, c.body), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodPost, "/api/v1/worker/"+c.path, c.body), http.StatusBadRequest, job.Invalid)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestLeanAnswers(t *testing.T) {
 	} {
 		w.Post(o)
 	}
-	answer, text := w.Ask(w.Request(http.MethodPost, "/api/worker/claim", `{"worker":"w","from":[{"kind":"test.letter","state":"Posted"}],"n":9}`))
+	answer, text := w.Ask(w.Request(http.MethodPost, "/api/v1/worker/claim", `{"worker":"w","from":[{"kind":"test.letter","state":"Posted"}],"n":9}`))
 	var claimed client.Claimed
 	if err := json.Unmarshal([]byte(text), &claimed); err != nil || answer.StatusCode != 200 || len(claimed.Jobs) != 3 {
 		t.Fatalf("%s: %v: %s", answer.Status, err, text)
@@ -201,7 +201,7 @@ func TestLeanAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text = w.Ask(w.Request(http.MethodPost, "/api/worker/report", string(body)))
+	_, text = w.Ask(w.Request(http.MethodPost, "/api/v1/worker/report", string(body)))
 	var results client.Results
 	if err := json.Unmarshal([]byte(text), &results); err != nil || len(results.Results) != 3 || results.Results[2].Problem == nil {
 		t.Fatalf("%v: %s", err, text)

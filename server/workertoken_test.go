@@ -47,7 +47,7 @@ func TestWorkerToken(t *testing.T) {
 	for range 8 {
 		g.Post(engine.Order{})
 	}
-	const claim = "/api/worker/claim"
+	const claim = "/api/v1/worker/claim"
 	for name, c := range map[string]struct {
 		secret string
 		states []lc.State
@@ -80,13 +80,13 @@ func TestWorkerToken(t *testing.T) {
 		t.Errorf("the worker is %q, want the owner of the token", j.Worker)
 	}
 	report := fmt.Sprintf(`{"worker":"poster","reports":[{"job":%q,"epoch":%d}]}`, id, j.Epoch)
-	if answer, _ := g.Ask(g.With(all, http.MethodPost, "/api/worker/report", report)); answer.StatusCode != http.StatusConflict {
+	if answer, _ := g.Ask(g.With(all, http.MethodPost, "/api/v1/worker/report", report)); answer.StatusCode != http.StatusConflict {
 		t.Errorf("a report under another's name: got %s", answer.Status)
 	}
-	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/worker/report", report)); answer.StatusCode != http.StatusOK {
+	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/v1/worker/report", report)); answer.StatusCode != http.StatusOK {
 		t.Errorf("its own report: got %s %s", answer.Status, text)
 	}
-	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/worker/report", strings.Replace(report, `"epoch":1`, `"epoch":2`, 1))); answer.StatusCode < 400 {
+	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/v1/worker/report", strings.Replace(report, `"epoch":1`, `"epoch":2`, 1))); answer.StatusCode < 400 {
 		t.Errorf("a report beyond its scope: got %s %s", answer.Status, text)
 	}
 }

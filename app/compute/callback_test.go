@@ -404,7 +404,7 @@ func TestCallbackMayBeNamed(t *testing.T) {
 		"https://hook.example.org@evil.org/":                    "no user",
 		"https://ann:hush@hook.example.org/":                    "no user",
 		"https://hook.example.org/#part":                        "no user, no password and no fragment",
-		"http://127.0.0.1:7433/api/jobs":                        "only, not to",
+		"http://127.0.0.1:7433/api/v1/jobs":                     "only, not to",
 		"http://0x0a010203:8080/":                               "callback:",
 		"http://[::ffff:10.1.2.3]:8080/":                        "callback:",
 		"file:///etc/passwd":                                    "callback:",

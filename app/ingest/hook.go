@@ -21,7 +21,7 @@ const hookTopic = "webhook"
 type Notice struct {
 	Type      string    `json:"type"`      // "job.completed"
 	Timestamp time.Time `json:"timestamp"` // of what it tells of, not of the try
-	Data      job.Job   `json:"data"`      // the record after it, as GET /api/jobs/{id} gives it
+	Data      job.Job   `json:"data"`      // the record after it, as GET /api/v1/jobs/{id} gives it
 }
 
 // posted is a notification in the outbox. The address and the secrets stay in the profile: what waits goes to the hook of the name as it is when

@@ -157,5 +157,5 @@ func (a *App) link(batch job.ID, format string) string {
 	case format == "":
 		return a.options.Site + "/batches/" + string(batch)
 	}
-	return a.options.Site + "/api/ingest/batches/" + string(batch) + "/report?format=" + format
+	return a.options.Site + "/api/v1/ingest/batches/" + string(batch) + "/report?format=" + format
 }

@@ -58,7 +58,7 @@ func TestReportTooLargeForAMail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := "https://ingest.example.org/api/ingest/batches/" + string(b.ID) + "/report?format=csv-completed"
+	whole := "https://ingest.example.org/api/v1/ingest/batches/" + string(b.ID) + "/report?format=csv-completed"
 	for what, says := range map[string]string{"text": plain, "HTML": html, "completed.json": list.Cut, "completed.csv": rows[len(rows)-1][0]} {
 		if !strings.Contains(says, "This list is cut") || !strings.Contains(says, whole) {
 			t.Errorf("%s does not say that it is cut: %.300q", what, says)

@@ -95,7 +95,7 @@ func TestCallback(t *testing.T) {
 		}
 	}()
 	for _, c := range [][3]string{
-		{"loud", "http://169.254.169.254/latest/meta-data", at.Host + " only, not to 169.254.169.254"}, {"loud", r.URL + "/api/jobs", "only, not to"}, {"loud", "file:///etc/passwd", "scheme is not http or https"},
+		{"loud", "http://169.254.169.254/latest/meta-data", at.Host + " only, not to 169.254.169.254"}, {"loud", r.URL + "/api/v1/jobs", "only, not to"}, {"loud", "file:///etc/passwd", "scheme is not http or https"},
 		{"quiet", ear.URL, "the service quiet sends none"},
 	} {
 		if code, out, errs := says(r, "run", "--service", c[0], "--callback", c[1], "--", "true"); code == 0 || !strings.Contains(errs, c[2]) {

@@ -9,7 +9,7 @@ import (
 func TestTunnelNames(t *testing.T) {
 	c := &tunnels{taken: []string{"local", "node1"}}
 	for name, ok := range map[string]bool{"local": false, "node1": false, "far": true} {
-		got, err := c.authenticate(httptest.NewRequest("GET", "/api/compute/tunnel?agent="+name, nil))
+		got, err := c.authenticate(httptest.NewRequest("GET", "/api/v1/compute/tunnel?agent="+name, nil))
 		if got != name || (err == nil) != ok {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}

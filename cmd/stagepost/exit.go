@@ -206,7 +206,7 @@ func (c *cli) hint(err error, n int) string {
 	p := client.ProblemOf(err)
 	switch {
 	case n == exitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
-		return "GET /api/compute/services shows the services and what they allow"
+		return "GET /api/v1/compute/services shows the services and what they allow"
 	case errors.As(err, &u), n == exitUsage:
 		return c.calledPath() + " --help"
 	case n == exitNotFound && e != nil:
@@ -296,7 +296,7 @@ func (c *cli) shows(e *job.Error) string {
 	case name == "hooks" && path[len(path)-1] == "ping", name == "profile":
 		return "stagepost profile list shows what there is"
 	case name == "agent":
-		return "GET /api/compute/agents shows the agents and how they stand"
+		return "GET /api/v1/compute/agents shows the agents and how they stand"
 	case name == "flow":
 		return "stagepost flow list shows what there is"
 	case name == "hooks", name == "outbox", name == "locks", name == "storage":

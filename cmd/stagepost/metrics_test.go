@@ -47,7 +47,7 @@ func TestMetricsOfAServer(t *testing.T) {
 	if err := c.Watch(t.Context(), j.ID, 0, func(client.Update) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	route := `stagepost_http_request_duration_seconds_count{method="POST",route="/api/ingest/submissions",status="201"} 1`
+	route := `stagepost_http_request_duration_seconds_count{method="POST",route="/api/v1/ingest/submissions",status="201"} 1`
 	text := metricsOf(t, r.MetricsURL)
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(text, route) && time.Now().Before(end); { // a request is counted when its answer has gone out
 		text = metricsOf(t, r.MetricsURL)

@@ -275,7 +275,7 @@ func (w *restarted) stop(v *victim, round int) {
 
 // stream watches the batch; its stream must end, not break.
 func (w *restarted) stream(v *victim, ready chan<- struct{}) {
-	answer, err := http.Get(v.url + "/api/jobs/" + string(w.batch) + "/events")
+	answer, err := http.Get(v.url + "/api/v1/jobs/" + string(w.batch) + "/events")
 	if err != nil {
 		w.complain("the stream: %v", err)
 		close(ready)
@@ -306,7 +306,7 @@ func (w *restarted) upload(v *victim, way int) upload {
 	w.uploads++
 	name := fmt.Sprintf("upload%d.txt", w.uploads)
 	pipe, sender := io.Pipe()
-	q, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, v.url+"/api/ingest/submissions", pipe)
+	q, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, v.url+"/api/v1/ingest/submissions", pipe)
 	if err != nil {
 		w.t.Fatal(err)
 	}

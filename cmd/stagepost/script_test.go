@@ -112,7 +112,7 @@ func refused(ts *testscript.TestScript, _ bool, args []string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
-		answer, err := http.Get(ts.Getenv("URL") + "/api/access/" + args[0])
+		answer, err := http.Get(ts.Getenv("URL") + "/api/v1/access/" + args[0])
 		ts.Check(err)
 		_ = answer.Body.Close()
 		if answer.StatusCode == http.StatusNotFound {

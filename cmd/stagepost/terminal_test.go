@@ -31,14 +31,14 @@ func attacker(t *testing.T) string {
 	text := string(quoted)
 	raw := `{"said":"` + "\u009b31m\u202ex\u007f" + `"}` // JSON may have these characters as they are
 	answers := map[string]string{
-		"/api/jobs/ing_1":              `{"id":"ing_1","kind":"ingest","state":"Failed","ended":true,"message":` + text + `,"data":` + raw + `}`,
-		"/api/jobs/ing_1/log":          `{"lines":[{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":` + text + `,"attrs":` + raw + `}],"next":9}`,
-		"/api/jobs/ing_1/history":      `{"history":[{"seq":1,"event":"begin","cause":` + text + `,"note":` + text + `}]}`,
-		"/api/ingest/jobs/ing_1/files": `{"files":[{"path":` + text + `,"state":"stored","type":` + text + `}]}`,
-		"/api/flows/flo_1": `{"name":` + text + `,"factory":"f","job":{"id":"flo_1","state":"FAILURE","ended":true,"message":` + text + `},"awaits":[],` +
+		"/api/v1/jobs/ing_1":              `{"id":"ing_1","kind":"ingest","state":"Failed","ended":true,"message":` + text + `,"data":` + raw + `}`,
+		"/api/v1/jobs/ing_1/log":          `{"lines":[{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":` + text + `,"attrs":` + raw + `}],"next":9}`,
+		"/api/v1/jobs/ing_1/history":      `{"history":[{"seq":1,"event":"begin","cause":` + text + `,"note":` + text + `}]}`,
+		"/api/v1/ingest/jobs/ing_1/files": `{"files":[{"path":` + text + `,"state":"stored","type":` + text + `}]}`,
+		"/api/v1/flows/flo_1": `{"name":` + text + `,"factory":"f","job":{"id":"flo_1","state":"FAILURE","ended":true,"message":` + text + `},"awaits":[],` +
 			`"outline":{"kind":"flow","name":` + text + `,"items":[{"kind":"task","name":` + text + `}]},` +
 			`"atoms":[{"name":` + text + `,"kind":"task","state":"FAILURE","intention":"EXECUTE","failure":{"type":` + text + `,"message":` + text + `}}]}`,
-		"/api/compute/jobs/cmp_1": `{"id":"cmp_1","service":"s","state":"Completed","ended":true,"name":` + text + `}`,
+		"/api/v1/compute/jobs/cmp_1": `{"id":"cmp_1","service":"s","state":"Completed","ended":true,"name":` + text + `}`,
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch answer, known := answers[r.URL.Path]; {

@@ -171,7 +171,7 @@ func (s *service) begin() {
 // get asks for the jobs with a token.
 func (s *service) get(token string) int {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.victim.url+"/api/jobs", nil)
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.victim.url+"/api/v1/jobs", nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -72,13 +72,13 @@ var listing = map[string]struct {
 	args, route, name string
 	numbered          bool
 }{
-	"stagepost list":      {"list", "/api/jobs", "jobs", false},
-	"stagepost flow list": {"flow list", "/api/jobs", "jobs", false},
-	"stagepost jobs":      {"jobs", "/api/compute/jobs", "jobs", false},
-	"stagepost hooks":     {"hooks", "/api/hooks", "hooks", true},
-	"stagepost outbox":    {"outbox", "/api/outbox", "messages", true},
-	"stagepost files":     {"files ing_1", "/api/ingest/jobs/ing_1/files", "files", false},
-	"stagepost audit":     {"audit", "/api/audit", "", false},
+	"stagepost list":      {"list", "/api/v1/jobs", "jobs", false},
+	"stagepost flow list": {"flow list", "/api/v1/jobs", "jobs", false},
+	"stagepost jobs":      {"jobs", "/api/v1/compute/jobs", "jobs", false},
+	"stagepost hooks":     {"hooks", "/api/v1/hooks", "hooks", true},
+	"stagepost outbox":    {"outbox", "/api/v1/outbox", "messages", true},
+	"stagepost files":     {"files ing_1", "/api/v1/ingest/jobs/ing_1/files", "files", false},
+	"stagepost audit":     {"audit", "/api/v1/audit", "", false},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a

@@ -2,7 +2,7 @@
 // agent has dialled. The agent needs no port that anybody can reach.
 //
 //	agent                                             server
-//	  | -- GET /api/compute/tunnel?agent=NAME ----------> |   Connection: Upgrade, Upgrade: stagepost-tunnel, a token
+//	  | -- GET /api/v1/compute/tunnel?agent=NAME ----------> |   Connection: Upgrade, Upgrade: stagepost-tunnel, a token
 //	  | <- 101 ------------------------------------------ |   the connection is a spare now, parked in the Pool
 //	  | <- ping (byte 0) -------------------------------- |   every so often
 //	  | -- pong (byte 0) -------------------------------> |

@@ -13,7 +13,7 @@ import (
 // What the two sides say to each other.
 const (
 	upgradeName = "stagepost-tunnel"
-	defaultPath = "/api/compute/tunnel"
+	defaultPath = "/api/v1/compute/tunnel"
 	suffix      = ".tunnel" // of the host names that a Pool dials
 
 	bytePing  = 0 // and pong

@@ -206,7 +206,7 @@ func TestSpoofed(t *testing.T) {
 		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}, http.StatusUpgradeRequired},
 		{"node-1", "?agent=node-1", upgrade, http.StatusSwitchingProtocols},
 	} {
-		conn, answer := w.hand(c.token, "/api/compute/tunnel"+c.path, c.headers)
+		conn, answer := w.hand(c.token, "/api/v1/compute/tunnel"+c.path, c.headers)
 		if answer.StatusCode != c.want {
 			t.Errorf("%q %s: got %s, want %d", c.token, c.path, answer.Status, c.want)
 		}
@@ -225,7 +225,7 @@ func TestSpoofed(t *testing.T) {
 func TestBadSpares(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{Handshake: time.Second, Ping: time.Hour})
 	for _, say := range []string{"", "x", "\x01", "\x00"} {
-		c, _ := w.hand("node-1", "/api/compute/tunnel?agent=node-1", upgrade)
+		c, _ := w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade)
 		if say == "" {
 			until(t, "the silent one is parked", func() bool { return w.status("node-1").Spares == 1 })
 			continue
@@ -255,7 +255,7 @@ func TestBadSpares(t *testing.T) {
 	}
 	w.agent("node-1", http.HandlerFunc(echo), tunnel.Options{})
 	until(t, "a good one is there", func() bool { return w.status("node-1").Spares == 2 })
-	w.hand("node-1", "/api/compute/tunnel?agent=node-1", upgrade) // silent, and the newest
+	w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade) // silent, and the newest
 	until(t, "three are there", func() bool { return w.status("node-1").Spares == 3 })
 	if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-1.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
 		t.Errorf("got %q, %v", text, err)
@@ -269,7 +269,7 @@ func TestPings(t *testing.T) {
 	w.agent("good", http.HandlerFunc(echo), tunnel.Options{})
 	until(t, "the good one is there", func() bool { return w.status("good").Spares == 2 })
 	since := w.status("good").Since
-	c, _ := w.hand("mute", "/api/compute/tunnel?agent=mute", upgrade)
+	c, _ := w.hand("mute", "/api/v1/compute/tunnel?agent=mute", upgrade)
 	if b := make([]byte, 1); readFull(c, b) != nil || b[0] != 0 {
 		t.Errorf("no ping came: %d", b[0])
 	}
@@ -303,7 +303,7 @@ func TestSparesAreBounded(t *testing.T) {
 	}
 	var all []net.Conn // kept until the end: a connection that nobody holds is closed when its memory is collected
 	for range 10 {
-		c, _ := w.hand("a", "/api/compute/tunnel?agent=a", upgrade)
+		c, _ := w.hand("a", "/api/v1/compute/tunnel?agent=a", upgrade)
 		all = append(all, c)
 		go func() {
 			b := make([]byte, 1)

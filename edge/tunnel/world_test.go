@@ -53,7 +53,7 @@ func open(t *testing.T, o tunnel.PoolOptions) *world {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/api/compute/tunnel", w.pool)
+	mux.Handle("/api/v1/compute/tunnel", w.pool)
 	w.web = httptest.NewServer(mux)
 	transport := &http.Transport{DialContext: w.pool.DialContext}
 	w.client = &http.Client{Transport: transport}

@@ -25,7 +25,7 @@ func TestCounts(t *testing.T) {
 	w.lives(t)
 	w.Committed(3, 2*time.Millisecond)
 	w.Moved("fetched", 1000)
-	w.Answered("GET", "/api/jobs", 200, time.Millisecond)
+	w.Answered("GET", "/api/v1/jobs", 200, time.Millisecond)
 	w.Answered("BREW", "", 405, time.Millisecond)
 	want := map[string]string{
 		`stagepost_attempts_total{ending="passed",kind="test.letter",state="Posted"}`:               "3",
@@ -53,8 +53,8 @@ func TestCounts(t *testing.T) {
 		`stagepost_commit_duration_seconds_bucket{le="0.002"}`: "1",
 		`stagepost_ingest_bytes_total{way="fetched"}`:          "1000",
 		`stagepost_scrape_errors_total{source="jobs"}`:         "0",
-		`stagepost_http_request_duration_seconds_count{method="GET",route="/api/jobs",status="200"}`: "1",
-		`stagepost_http_request_duration_seconds_count{method="other",route="none",status="405"}`:    "1",
+		`stagepost_http_request_duration_seconds_count{method="GET",route="/api/v1/jobs",status="200"}`: "1",
+		`stagepost_http_request_duration_seconds_count{method="other",route="none",status="405"}`:       "1",
 	}
 	got := w.settled(t, want)
 	for name, want := range want {
@@ -107,7 +107,7 @@ func everything(t *testing.T) *world {
 	w.ComputeEnded("python", "Failed", "timeout", time.Minute)
 	w.ComputeMoved("to-agent", "python", 1)
 	flows(t, w.Flows())
-	w.Answered("GET", "/api/jobs", 200, time.Millisecond)
+	w.Answered("GET", "/api/v1/jobs", 200, time.Millisecond)
 	hold(t, w, "")
 	if _, err := w.engine.Submit(t.Context(), engine.Order{Kind: "test.letter"}); err != nil {
 		t.Fatal(err)

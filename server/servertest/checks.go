@@ -163,7 +163,7 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 	}
 	for secret, ids := range map[string][]job.ID{ann: {mine}, g.Tokens[token.Operator]: {mine, foreign}} {
 		for _, id := range ids {
-			if answer, text := g.Ask(g.With(secret, http.MethodGet, "/api/jobs/"+string(id), "")); answer.StatusCode != http.StatusOK {
+			if answer, text := g.Ask(g.With(secret, http.MethodGet, "/api/v1/jobs/"+string(id), "")); answer.StatusCode != http.StatusOK {
 				t.Errorf("got %s %s", answer.Status, text)
 			}
 		}

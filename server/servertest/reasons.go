@@ -41,13 +41,13 @@ func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 	jobs := map[*Guarded]job.ID{strict: strict.Post(engine.Order{Owner: "ann"}).ID, lax: lax.Post(engine.Order{Owner: "ann"}).ID}
 	refused := func(g *Guarded, role token.Role, r *server.Route, reason string) bool {
 		t.Helper()
-		name := map[bool]string{true: "why", false: "note"}[r.Pattern == "/api/holds"]
+		name := map[bool]string{true: "why", false: "note"}[r.Pattern == "/api/v1/holds"]
 		path := strings.NewReplacer("{id}", string(jobs[g]), "{event}", "hold", "{name}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
 		body := `{"` + name + `":"` + reason + `"}`
 		switch {
 		case r.Method == http.MethodDelete:
 			path, body = path+"?"+name+"="+strings.ReplaceAll(reason, " ", "%20"), ""
-		case r.Pattern == "/api/admin/fsck":
+		case r.Pattern == "/api/v1/admin/fsck":
 			body = strings.Replace(body, "{", `{"Repair":true,`, 1) // as the decoder reads it
 		}
 		_, text := g.Ask(g.With(g.Tokens[role], r.Method, path, body))

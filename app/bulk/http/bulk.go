@@ -54,7 +54,7 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/api/jobs/"+string(j.ID))
+	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
 	return server.ReplyAs(w, http.StatusCreated, s.View(j))
 }
 

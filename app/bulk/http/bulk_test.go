@@ -96,13 +96,13 @@ func TestHostileBulks(t *testing.T) {
 		`{"kinds":["bulk"],"event":"cancel","note":"n","expect":1}`:                400,
 		`{"kinds":["test.letter"],"event":"hold","note":"n","expect":1,"event":1}`: 400,
 	} {
-		if answer, text := w.Ask(w.Request(http.MethodPost, "/api/bulk", body)); answer.StatusCode != status {
+		if answer, text := w.Ask(w.Request(http.MethodPost, "/api/v1/bulk", body)); answer.StatusCode != status {
 			t.Errorf("%s: got %s: %s", body, answer.Status, text)
 		}
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`), http.StatusBadRequest, job.Invalid)
 	none := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) })
-	none.Problem(none.Request(http.MethodPost, "/api/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
+	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
 }
 
 // TestClientReadsAllOfABulk: what the application says has a place in the client's types.
@@ -158,7 +158,7 @@ func TestListByTagAndCause(t *testing.T) {
 func TestPreviewNeedsNoReason(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.ReasonsRequired = true }, nil, part)
 	for query, refused := range map[string]bool{"?dry=true": false, "": true} {
-		_, text := w.Ask(w.Request(http.MethodPost, "/api/bulk"+query, `{"event":"hold"}`))
+		_, text := w.Ask(w.Request(http.MethodPost, "/api/v1/bulk"+query, `{"event":"hold"}`))
 		if servertest.ReasonRefused(text) != refused {
 			t.Errorf("%q: %s", query, text)
 		}

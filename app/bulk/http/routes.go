@@ -11,8 +11,8 @@ import (
 // routes lists the routes of bulks.
 func (s *Handlers) routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/bulk", Who: server.Operator, Doc: "Does one thing to all jobs that match: filters, event, note, expect (their number), confirm, priority; with dry=true only tells what it would meet.", Handle: s.startBulk, Preview: bulkPreview},
-		{Method: http.MethodGet, Pattern: "/api/bulk/{id}", Who: server.Operator, Doc: "What a bulk did: done, refused and why, changed meanwhile.", Handle: s.bulkResult},
+		{Method: http.MethodPost, Pattern: "/api/v1/bulk", Who: server.Operator, Doc: "Does one thing to all jobs that match: filters, event, note, expect (their number), confirm, priority; with dry=true only tells what it would meet.", Handle: s.startBulk, Preview: bulkPreview},
+		{Method: http.MethodGet, Pattern: "/api/v1/bulk/{id}", Who: server.Operator, Doc: "What a bulk did: done, refused and why, changed meanwhile.", Handle: s.bulkResult},
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 
 // allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
-	"/api/bulk": "oa",
+	"/api/v1/bulk": "oa",
 }
 
 // reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
-	"POST /api/bulk": client.Bulk{},
+	"POST /api/v1/bulk": client.Bulk{},
 }
 
 func TestEveryRoute(t *testing.T) {

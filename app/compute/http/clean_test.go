@@ -19,7 +19,7 @@ import (
 func TestComputeClean(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
-	path := "/api/compute/jobs/" + string(j.ID)
+	path := "/api/v1/compute/jobs/" + string(j.ID)
 	c.runs(j.ID)
 	can := func(want bool) {
 		t.Helper()
@@ -80,8 +80,8 @@ func TestComputeDelete(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
 		return r
 	}
-	j := c.sent(as("ann", http.MethodPost, "/api/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
-	path := "/api/compute/jobs/" + string(j.ID)
+	j := c.sent(as("ann", http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
+	path := "/api/v1/compute/jobs/" + string(j.ID)
 	state := func() job.Job {
 		t.Helper()
 		now, err := c.Store().Get(t.Context(), j.ID)

@@ -75,7 +75,7 @@ func onlyOwner(r *http.Request, asked string) (string, error) {
 	return owner, nil
 }
 
-func computePath(id job.ID) string { return "/api/compute/jobs/" + string(id) }
+func computePath(id job.ID) string { return "/api/v1/compute/jobs/" + string(id) }
 
 func (s *Handlers) showCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
@@ -189,8 +189,8 @@ func (s *Handlers) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) 
 	}
 	self := computePath(j.ID)
 	v.Links = map[string]string{
-		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files", "results": self + "/results", "partial": self + "/partial", "job": "/api/jobs/" + string(j.ID),
-		"why": "/api/jobs/" + string(j.ID) + "/why",
+		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files", "results": self + "/results", "partial": self + "/partial", "job": "/api/v1/jobs/" + string(j.ID),
+		"why": "/api/v1/jobs/" + string(j.ID) + "/why",
 	}
 	if v.Can = s.View(*j).Can; j.Ended && j.State != compute.Cleaned { // by clean a person has the timer's arrow taken
 		for _, by := range []lifecycle.Actor{lifecycle.Owner, lifecycle.Operator} {

@@ -24,7 +24,7 @@ func TestComputeRoundTrip(t *testing.T) {
 	r := c.form(nil, part{"order", "", order}, part{"file", "run.sh", "echo hi"}, part{"any", "data.csv", "1,2"})
 	answer, text := c.Ask(r)
 	var j client.ComputeJob
-	if err := json.Unmarshal([]byte(text), &j); err != nil || answer.StatusCode != http.StatusCreated || answer.Header.Get("Location") != "/api/compute/jobs/"+string(j.ID) {
+	if err := json.Unmarshal([]byte(text), &j); err != nil || answer.StatusCode != http.StatusCreated || answer.Header.Get("Location") != "/api/v1/compute/jobs/"+string(j.ID) {
 		t.Fatalf("%s %s %v: %s", answer.Status, answer.Header.Get("Location"), err, text)
 	}
 	p := c.runs(j.ID)
@@ -62,7 +62,7 @@ func TestComputeCommand(t *testing.T) {
 	if got := c.runs(j.ID).inputs["run.sh"]; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	j = c.sent(c.Request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","command":"echo one\necho two"}`), http.StatusCreated)
+	j = c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":"echo one\necho two"}`), http.StatusCreated)
 	if got := c.runs(j.ID).inputs["run.sh"]; got != "#!/bin/bash\necho one\necho two\n" {
 		t.Errorf("got %q", got)
 	}
@@ -71,7 +71,7 @@ func TestComputeCommand(t *testing.T) {
 // TestComputeRefused has mistakes in orders. Each has the good order beside it as its control.
 func TestComputeRefused(t *testing.T) {
 	c := openCompute(t, func(_ *compute.Options, so *options) { so.MaxBody, so.MaxUpload = 64<<10, 256<<10 })
-	c.sent(c.Request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
+	c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
 	for body, want := range map[string]string{
 		`{"command":["true"]}`:                      "service is missing",
 		`{"service":"other","command":["true"]}`:    `there is no service \"other\" (known: `,
@@ -100,12 +100,12 @@ func TestComputeRefused(t *testing.T) {
 		`{"service":"wide","command":["true"],"service":"small"}`:                             "stands there twice",
 		`{"service":"wide","command":["true"],"limits":{"memory":1,"memory":2}}`:              "stands there twice",
 	} {
-		answer, text := c.Ask(c.Request(http.MethodPost, "/api/compute/jobs", body))
+		answer, text := c.Ask(c.Request(http.MethodPost, "/api/v1/compute/jobs", body))
 		if !strings.Contains(text, want) || answer.StatusCode != 400 && answer.StatusCode != 404 {
 			t.Errorf("%s: got %s %s, want %q", body, answer.Status, text, want)
 		}
 	}
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs", `{"service":"`+strings.Repeat("x", 64<<10)+`"}`), http.StatusRequestEntityTooLarge, job.Invalid)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"`+strings.Repeat("x", 64<<10)+`"}`), http.StatusRequestEntityTooLarge, job.Invalid)
 	good := part{"order", "", `{"service":"wide"}`}
 	c.sent(c.form(nil, good, part{"file", "run.sh", "x"}), http.StatusCreated)
 	for want, parts := range map[string][]part{
@@ -129,7 +129,7 @@ func TestComputeRefused(t *testing.T) {
 // TestComputeCutForm has a sender that goes in the middle: no job is made.
 func TestComputeCutForm(t *testing.T) {
 	c := openCompute(t, nil)
-	r := c.Request(http.MethodPost, "/api/compute/jobs", "--edge\r\nContent-Disposition: form-data; name=\"order\"\r\n\r\n{\"service\":\"wide\"}\r\n--edge\r\nContent-Disposition: form-data; name=\"f\"; filename=\"run.sh\"\r\n\r\nhalf")
+	r := c.Request(http.MethodPost, "/api/v1/compute/jobs", "--edge\r\nContent-Disposition: form-data; name=\"order\"\r\n\r\n{\"service\":\"wide\"}\r\n--edge\r\nContent-Disposition: form-data; name=\"f\"; filename=\"run.sh\"\r\n\r\nhalf")
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=edge")
 	c.Problem(r, http.StatusBadRequest, job.Invalid)
 	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 0 {
@@ -165,25 +165,25 @@ func TestComputeUploads(t *testing.T) {
 	c := openCompute(t, nil)
 	id := c.uploaded("big.bin", "large")
 	body := `{"service":"wide","command":["cat","big.bin"],"key":"u1","uploads":["` + id + `"]}`
-	j := c.sent(c.Request(http.MethodPost, "/api/compute/jobs", body), http.StatusCreated)
+	j := c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", body), http.StatusCreated)
 	if got := c.runs(j.ID).inputs["big.bin"]; got != "large" {
 		t.Errorf("the agent got %q", got)
 	}
-	if again := c.sent(c.Request(http.MethodPost, "/api/compute/jobs", body), http.StatusOK); again.ID != j.ID {
+	if again := c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", body), http.StatusOK); again.ID != j.ID {
 		t.Error("a second job was made")
 	}
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs", strings.Replace(body, `"cat"`, `"tac"`, 1)), http.StatusConflict, job.Conflict)
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs", strings.Replace(body, "u1", "u2", 1)), http.StatusNotFound, job.NotFound)
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs", strings.Replace(body, id, "another", 1)), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, `"cat"`, `"tac"`, 1)), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, "u1", "u2", 1)), http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, id, "another", 1)), http.StatusConflict, job.Conflict)
 	kept := c.uploaded("a/b", "x")
 	order := `{"service":"wide","command":["true"],"uploads":["` + kept + `"]}`
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs", order), http.StatusBadRequest, job.Invalid)
-	r := c.Request(http.MethodHead, "/api/compute/uploads/"+kept, "")
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", order), http.StatusBadRequest, job.Invalid)
+	r := c.Request(http.MethodHead, "/api/v1/compute/uploads/"+kept, "")
 	r.Header.Set("Tus-Resumable", "1.0.0")
 	if answer, _ := c.Ask(r); answer.StatusCode != http.StatusOK {
 		t.Errorf("an upload of an order that was refused is gone: %s", answer.Status)
 	}
-	p := c.Problem(c.Request(http.MethodPost, "/api/compute/uploads", ""), http.StatusPreconditionFailed, job.Invalid)
+	p := c.Problem(c.Request(http.MethodPost, "/api/v1/compute/uploads", ""), http.StatusPreconditionFailed, job.Invalid)
 	if !strings.Contains(p.Detail, "Tus-Resumable") || p.Op != "uploads" {
 		t.Errorf("got %+v", p)
 	}
@@ -200,7 +200,7 @@ func TestComputeOnly(t *testing.T) {
 	c.finish(mine.ID, compute.Ending{}, "x", "y")
 	n := 0
 	for _, r := range c.Server.All() {
-		if !strings.HasPrefix(r.Pattern, "/api/compute/jobs/{id}") {
+		if !strings.HasPrefix(r.Pattern, "/api/v1/compute/jobs/{id}") {
 			continue
 		}
 		n++
@@ -227,7 +227,7 @@ func TestComputeCancel(t *testing.T) {
 	if got, err := c.Client.ComputeJob(t.Context(), third.ID); err != nil || got.QueuePosition != 2 || got.Status != "Queued" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs/"+string(queued.ID)+"/cancel", `{"version":99}`), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(queued.ID)+"/cancel", `{"version":99}`), http.StatusConflict, job.Conflict)
 	got, err := c.Client.CancelCompute(t.Context(), queued.ID, client.Act{Note: "no", Actor: "ann"})
 	if err != nil || got.State != compute.Killed {
 		t.Errorf("got %+v, %v", got, err)
@@ -239,7 +239,7 @@ func TestComputeCancel(t *testing.T) {
 	if last := h[len(h)-1]; err != nil || last.Note != "no" || last.Actor != "ann" {
 		t.Errorf("got %+v, %v", last, err)
 	}
-	c.sent(c.Request(http.MethodDelete, "/api/compute/jobs/"+string(running.ID)+"?note=enough", ""), http.StatusOK)
+	c.sent(c.Request(http.MethodDelete, "/api/v1/compute/jobs/"+string(running.ID)+"?note=enough", ""), http.StatusOK)
 	done := c.ended(running.ID)
 	if done.State != compute.Killed || done.Ending == nil || done.Ending.Signal != "SIGKILL" {
 		t.Errorf("got %+v", done)
@@ -253,7 +253,7 @@ func TestComputeCancel(t *testing.T) {
 func TestComputeRepeat(t *testing.T) {
 	c := openCompute(t, nil)
 	bad := c.order(client.ComputeOrder{Service: "small", Env: map[string]string{"A": "1", "B": "2"}, Name: "n", Owner: "ann"}, "run.sh", "x")
-	path := "/api/compute/jobs/" + string(bad.ID)
+	path := "/api/v1/compute/jobs/" + string(bad.ID)
 	c.runs(bad.ID)
 	p := c.Problem(c.Request(http.MethodPost, path+"/retry", `{}`), http.StatusConflict, job.Refused)
 	if !strings.Contains(p.Detail, "has not ended") {
@@ -272,9 +272,9 @@ func TestComputeRepeat(t *testing.T) {
 		t.Errorf("the agent got %q", got)
 	}
 	c.finish(again.ID, compute.Ending{})
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs/"+string(again.ID)+"/retry", `{}`), http.StatusConflict, job.Refused)
-	c.sent(c.Request(http.MethodPost, "/api/compute/jobs/"+string(again.ID)+"/retry", `{"confirm":true}`), http.StatusCreated)
-	c.Problem(c.Request(http.MethodPost, "/api/compute/jobs/"+string(again.ID)+"/retry", `{"key":"r1","confirm":true}`), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{}`), http.StatusConflict, job.Refused)
+	c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{"confirm":true}`), http.StatusCreated)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{"key":"r1","confirm":true}`), http.StatusConflict, job.Conflict)
 	clone, err := c.Client.CloneCompute(t.Context(), again.ID, client.ComputeRepeat{
 		Service: "wide", Name: "m", Env: map[string]string{"A": "", "C": "3"}, Limits: client.ComputeLimits{Memory: 7}, Labels: map[string]string{"l": "v"},
 	})
@@ -344,7 +344,7 @@ func TestComputeList(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"service=nothing", "state=Nowhere", "outcome=great", "limit=0", "after=garbage", "ended=maybe", "name=a&name=b"} {
-		c.Problem(c.Request(http.MethodGet, "/api/compute/jobs?"+wrong, ""), http.StatusBadRequest, job.Invalid)
+		c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs?"+wrong, ""), http.StatusBadRequest, job.Invalid)
 	}
 }
 
@@ -384,8 +384,8 @@ func TestComputeEvents(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
 	c.finish(j.ID, compute.Ending{})
-	_, all := c.get("/api/compute/jobs/" + string(j.ID) + "/events")
-	_, rest := c.get("/api/compute/jobs/"+string(j.ID)+"/events", "Last-Event-ID", "2")
+	_, all := c.get("/api/v1/compute/jobs/" + string(j.ID) + "/events")
+	_, rest := c.get("/api/v1/compute/jobs/"+string(j.ID)+"/events", "Last-Event-ID", "2")
 	for text, from := range map[string]string{all: "id: 1\n", rest: "id: 3\n"} {
 		if !strings.HasPrefix(text, from) || !strings.Contains(text, `"event":"finish"`) || !strings.Contains(text, "event: job\n") {
 			t.Errorf("got %.200q", text)
@@ -406,9 +406,9 @@ func TestComputeEvents(t *testing.T) {
 // TestNoCompute: a server without the application refuses, and says so.
 func TestNoCompute(t *testing.T) {
 	w := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) })
-	for _, path := range []string{"/api/compute/jobs", "/api/compute/services", "/api/compute/agents", "/api/compute/usage"} {
+	for _, path := range []string{"/api/v1/compute/jobs", "/api/v1/compute/services", "/api/v1/compute/agents", "/api/v1/compute/usage"} {
 		w.Problem(w.Request(http.MethodGet, path, ""), http.StatusConflict, job.Refused)
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/compute/jobs", `{}`), http.StatusConflict, job.Refused)
-	w.Problem(w.Request(http.MethodPost, "/api/compute/uploads", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/jobs", `{}`), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/uploads", ""), http.StatusConflict, job.Refused)
 }

@@ -35,8 +35,8 @@ func TestDrainAgent(t *testing.T) {
 		t.Errorf("resume: %+v, %v", now, err)
 	}
 	c.runs(j.ID)
-	c.Problem(c.Request(http.MethodPost, "/api/compute/agents/nobody/drain", `{}`), http.StatusNotFound, job.NotFound)
-	_, text := c.get("/api/audit")
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/agents/nobody/drain", `{}`), http.StatusNotFound, job.NotFound)
+	_, text := c.get("/api/v1/audit")
 	for _, part := range []string{`"agent-drain"`, `"new disks"`, `"agent-resume"`, `"puppet"`} {
 		if strings.Count(text, part) == 0 || strings.Contains(text, "nobody") {
 			t.Errorf("the audit list lacks %s, or has what came to nothing: %s", part, text)
@@ -56,7 +56,7 @@ func TestLeftOutOfResults(t *testing.T) {
 	if r == nil || r.Skipped != 2 || r.Reasons["fifo"] != 2 || len(r.Names) != 1 || r.Names[0].Name != "pipe" || !strings.Contains(r.Sentence, "2 pipes") || !strings.Contains(done.Message, "2 pipes") {
 		t.Errorf("got %+v, message %q", r, done.Message)
 	}
-	_, text := c.get("/api/compute/jobs/" + string(j.ID))
+	_, text := c.get("/api/v1/compute/jobs/" + string(j.ID))
 	if !strings.Contains(text, `"skipped":2,"skipped_reasons":{"fifo":2},"skipped_files":[{"name":"pipe","why":"a FIFO"}]`) {
 		t.Errorf("got %s", text)
 	}

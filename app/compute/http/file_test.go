@@ -29,7 +29,7 @@ import (
 func TestComputeFiles(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{}, "run.sh", "echo", "in.txt", "input")
-	path := "/api/compute/jobs/" + string(j.ID) + "/files"
+	path := "/api/v1/compute/jobs/" + string(j.ID) + "/files"
 	c.runs(j.ID)
 	list, err := c.Client.ComputeFiles(t.Context(), j.ID, "")
 	if err != nil || len(list.Files) != 2 || list.Files[0].From != "inputs" || list.Files[0].SHA256 == "" {
@@ -109,7 +109,7 @@ func TestComputeFilePages(t *testing.T) {
 	got := 0
 	after := ""
 	for range 20 {
-		_, text := c.get("/api/compute/jobs/" + string(j.ID) + "/files?limit=2&after=" + after)
+		_, text := c.get("/api/v1/compute/jobs/" + string(j.ID) + "/files?limit=2&after=" + after)
 		got += strings.Count(text, `"from"`)
 		_, next, more := strings.Cut(text, `"next":"`)
 		if !more {
@@ -126,7 +126,7 @@ func TestComputeFilePages(t *testing.T) {
 func TestComputeResults(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
-	path := "/api/compute/jobs/" + string(j.ID)
+	path := "/api/v1/compute/jobs/" + string(j.ID)
 	p := c.runs(j.ID)
 	c.Problem(c.Request(http.MethodGet, path+"/results", ""), http.StatusNotFound, job.NotFound)
 	_, text := c.get(path + "/partial")
@@ -213,7 +213,7 @@ func TestComputeOwners(t *testing.T) {
 	}
 	send := func(owner, body string, status int) client.ComputeJob {
 		t.Helper()
-		return c.sent(as(owner, c.Request(http.MethodPost, "/api/compute/jobs", body)), status)
+		return c.sent(as(owner, c.Request(http.MethodPost, "/api/v1/compute/jobs", body)), status)
 	}
 	const order = `{"service":"wide","command":["true"],"key":"k"}`
 	mine := send("ann", order, http.StatusCreated)
@@ -228,26 +228,26 @@ func TestComputeOwners(t *testing.T) {
 		t.Errorf("an operator made a job of %s", made.Owner)
 	}
 	for _, r := range c.Server.All() {
-		if !strings.HasPrefix(r.Pattern, "/api/compute/jobs/{id}") {
+		if !strings.HasPrefix(r.Pattern, "/api/v1/compute/jobs/{id}") {
 			continue
 		}
 		at := strings.NewReplacer("{id}", string(theirs.ID), "{path...}", "run.sh").Replace(r.Pattern)
 		c.Problem(as("ann", c.Request(r.Method, at, "")), http.StatusNotFound, job.NotFound)
 	}
-	c.sent(as("bea", c.Request(http.MethodGet, "/api/compute/jobs/"+string(theirs.ID), "")), http.StatusOK) // the control
+	c.sent(as("bea", c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(theirs.ID), "")), http.StatusOK) // the control
 	for owner, want := range map[string]int{"ann": 2, "bea": 2, "root": 4} {
-		_, text := c.Ask(as(owner, c.Request(http.MethodGet, "/api/compute/jobs", "")))
+		_, text := c.Ask(as(owner, c.Request(http.MethodGet, "/api/v1/compute/jobs", "")))
 		if got := strings.Count(text, `"number"`); got != want {
 			t.Errorf("%s sees %d jobs, want %d", owner, got, want)
 		}
 	}
-	c.Problem(as("ann", c.Request(http.MethodGet, "/api/compute/jobs?owner=bea", "")), http.StatusForbidden, job.Refused)
-	c.Problem(as("ann", c.Request(http.MethodGet, "/api/compute/usage?owner=bea", "")), http.StatusForbidden, job.Refused)
-	c.Problem(as("ann", c.Request(http.MethodGet, "/api/compute/agents", "")), http.StatusForbidden, job.Refused)
-	if _, text := c.Ask(as("ann", c.Request(http.MethodGet, "/api/compute/usage", ""))); strings.Contains(text, "bea") {
+	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/jobs?owner=bea", "")), http.StatusForbidden, job.Refused)
+	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/usage?owner=bea", "")), http.StatusForbidden, job.Refused)
+	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/agents", "")), http.StatusForbidden, job.Refused)
+	if _, text := c.Ask(as("ann", c.Request(http.MethodGet, "/api/v1/compute/usage", ""))); strings.Contains(text, "bea") {
 		t.Errorf("ann learns of bea: %s", text)
 	}
-	r := as("ann", c.Request(http.MethodPost, "/api/compute/uploads", ""))
+	r := as("ann", c.Request(http.MethodPost, "/api/v1/compute/uploads", ""))
 	r.Header.Set("Tus-Resumable", "1.0.0")
 	r.Header.Set("Upload-Length", "0")
 	r.Header.Set("Upload-Metadata", "filename eA==")
@@ -258,7 +258,7 @@ func TestComputeOwners(t *testing.T) {
 	}
 	id := at[strings.LastIndex(at, "/")+1:]
 	body := `{"service":"wide","command":["true"],"uploads":["` + id + `"]}`
-	c.Problem(as("bea", c.Request(http.MethodPost, "/api/compute/jobs", body)), http.StatusNotFound, job.NotFound)
+	c.Problem(as("bea", c.Request(http.MethodPost, "/api/v1/compute/jobs", body)), http.StatusNotFound, job.NotFound)
 	send("ann", body, http.StatusCreated)
 }
 

@@ -18,7 +18,7 @@ import (
 func TestComputeLogs(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
-	path := "/api/compute/jobs/" + string(j.ID) + "/logs"
+	path := "/api/v1/compute/jobs/" + string(j.ID) + "/logs"
 	p := c.runs(j.ID)
 	p.write("stdout", "one\ntwo\n")
 	p.write("stderr", "oh\n")
@@ -55,8 +55,8 @@ func TestComputeLogFollow(t *testing.T) {
 	first := c.order(client.ComputeOrder{Service: "small"})
 	blocker := c.runs(first.ID)
 	j := c.order(client.ComputeOrder{Service: "small"})
-	c.Problem(c.Request(http.MethodGet, "/api/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound, job.NotFound)
-	answer, err := http.DefaultTransport.RoundTrip(c.Request(http.MethodGet, "/api/compute/jobs/"+string(j.ID)+"/logs?follow=1", ""))
+	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound, job.NotFound)
+	answer, err := http.DefaultTransport.RoundTrip(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs?follow=1", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,12 +180,12 @@ func TestComputeLogNone(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	c.Problem(c.Request(http.MethodGet, "/api/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound, job.NotFound)
 	other, err := c.Submit(t.Context(), engine.Order{Kind: "test.letter"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Problem(c.Request(http.MethodGet, "/api/compute/jobs/"+string(other.ID)+"/logs?follow=true", ""), http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(other.ID)+"/logs?follow=true", ""), http.StatusNotFound, job.NotFound)
 }
 
 // TestComputeLogCharacters: a character that is written in two pieces comes as one, and as text.

@@ -11,25 +11,25 @@ import (
 
 // allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
-	"/api/compute/jobs":     "uoa",
-	"/api/compute/services": "uoa",
-	"/api/compute/usage":    "uoa",
-	"/api/compute/uploads":  "uoa",
-	"/api/compute/agents":   "oa",
-	"/api/compute/tunnel":   "wa",
-	"/ga4gh/tes/v1/":        "uoa",
-	"/v1/":                  "uoa",
+	"/api/v1/compute/jobs":     "uoa",
+	"/api/v1/compute/services": "uoa",
+	"/api/v1/compute/usage":    "uoa",
+	"/api/v1/compute/uploads":  "uoa",
+	"/api/v1/compute/agents":   "oa",
+	"/api/v1/compute/tunnel":   "wa",
+	"/ga4gh/tes/v1/":           "uoa",
+	"/v1/":                     "uoa",
 }
 
 // reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
-	"DELETE /api/compute/jobs/{id}":          nil,
-	"POST /api/compute/jobs/{id}/cancel":     client.Act{},
-	"POST /api/compute/jobs/{id}/clean":      client.Act{},
-	"POST /api/compute/jobs/{id}/retry":      client.ComputeRepeat{},
-	"POST /api/compute/jobs/{id}/clone":      client.ComputeRepeat{},
-	"POST /api/compute/agents/{name}/drain":  client.Act{},
-	"POST /api/compute/agents/{name}/resume": client.Act{},
+	"DELETE /api/v1/compute/jobs/{id}":          nil,
+	"POST /api/v1/compute/jobs/{id}/cancel":     client.Act{},
+	"POST /api/v1/compute/jobs/{id}/clean":      client.Act{},
+	"POST /api/v1/compute/jobs/{id}/retry":      client.ComputeRepeat{},
+	"POST /api/v1/compute/jobs/{id}/clone":      client.ComputeRepeat{},
+	"POST /api/v1/compute/agents/{name}/drain":  client.Act{},
+	"POST /api/v1/compute/agents/{name}/resume": client.Act{},
 }
 
 func TestEveryRoute(t *testing.T) {

@@ -19,10 +19,10 @@ func TestTicketSecretStays(t *testing.T) {
 	if secret := `"secret":"` + p.parcel.Secret; err != nil || !strings.Contains(string(record.Data), secret) {
 		t.Fatalf("control: the record has the secret: %v, %s", err, record.Data)
 	}
-	self := "/api/jobs/" + string(j.ID)
+	self := "/api/v1/jobs/" + string(j.ID)
 	for _, path := range []string{
-		self, self + "/history", self + "/why", self + "/log", self + "/tasks", self + "/events", "/api/jobs", "/api/jobs?kind=compute.job", "/api/audit", "/api/outbox", "/api/queue", "/api/stuck",
-		"/api/compute/jobs", "/api/compute/jobs/" + string(j.ID), "/api/compute/jobs/" + string(j.ID) + "/events",
+		self, self + "/history", self + "/why", self + "/log", self + "/tasks", self + "/events", "/api/v1/jobs", "/api/v1/jobs?kind=compute.job", "/api/v1/audit", "/api/v1/outbox", "/api/v1/queue", "/api/v1/stuck",
+		"/api/v1/compute/jobs", "/api/v1/compute/jobs/" + string(j.ID), "/api/v1/compute/jobs/" + string(j.ID) + "/events",
 	} {
 		_, text := c.get(path)
 		if strings.Contains(text, p.parcel.Secret) {
@@ -41,7 +41,7 @@ func TestNoWorkerTakesCompute(t *testing.T) {
 		`{"kind":"compute.job","state":"Queued"}`: http.StatusConflict, `{"kind":"compute.job","state":"Running"}`: http.StatusConflict,
 		`{"kind":"test.letter","state":"Posted"}`: http.StatusOK, // the control
 	} {
-		r := c.Request(http.MethodPost, "/api/worker/claim", `{"worker":"w1","n":1,"from":[`+place+`]}`)
+		r := c.Request(http.MethodPost, "/api/v1/worker/claim", `{"worker":"w1","n":1,"from":[`+place+`]}`)
 		if answer, text := c.Ask(r); answer.StatusCode != want {
 			t.Errorf("%s: %s %s", place, answer.Status, text)
 		}

@@ -105,7 +105,7 @@ func TestTESRoundTrip(t *testing.T) {
 	case log.End == "", len(log.SystemLogs) != 1, !strings.Contains(log.SystemLogs[0], "/data/none was not made"):
 		t.Errorf("the log is %+v", log.SystemLogs)
 	}
-	at := c.Web.URL + "/api/compute/jobs/" + string(id) + "/files/tes"
+	at := c.Web.URL + "/api/v1/compute/jobs/" + string(id) + "/files/tes"
 	want := []tes.OutputLog{{URL: at + "/data/out%20dir/a", Path: "/data/out dir/a", Size: "5"}, {URL: at + "/w/1.t", Path: "/w/1.t", Size: "1"}}
 	if diff := cmp.Diff(want, log.Outputs); diff != "" {
 		t.Error(diff)
@@ -298,10 +298,10 @@ func TestTESKeys(t *testing.T) {
 		c.Problem(send(other), http.StatusConflict, job.Conflict)
 	}
 	order := func(command string) *http.Request {
-		return c.Request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","key":"k","command":["`+command+`"]}`)
+		return c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","key":"k","command":["`+command+`"]}`)
 	}
 	c.Problem(order("true"), http.StatusConflict, job.Conflict) // an order is no task
-	made := c.sent(c.Request(http.MethodPost, "/api/compute/jobs", `{"service":"wide","key":"k2","command":["true"]}`), http.StatusCreated)
+	made := c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","key":"k2","command":["true"]}`), http.StatusCreated)
 	r := c.Request(http.MethodPost, tasks, body)
 	r.Header.Set("Idempotency-Key", "k2")
 	c.Problem(r, http.StatusConflict, job.Conflict)

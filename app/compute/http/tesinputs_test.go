@@ -69,7 +69,7 @@ func TestTESDoesNotWaitForInputs(t *testing.T) {
 	if got, text := c.shown(id, "FULL"); got.State != tes.Initializing || got.Inputs[1].Content != "given" {
 		t.Errorf("got %s", text)
 	}
-	if _, text := c.get("/api/jobs/" + string(id) + "/why"); !strings.Contains(text, "fetches inputs: 0 of 1") {
+	if _, text := c.get("/api/v1/jobs/" + string(id) + "/why"); !strings.Contains(text, "fetches inputs: 0 of 1") {
 		t.Errorf("why: %s", text)
 	}
 	for state, want := range map[string]string{"INITIALIZING": string(id), "QUEUED": ""} {
@@ -85,7 +85,7 @@ func TestTESDoesNotWaitForInputs(t *testing.T) {
 	if p := c.runs(id); p.inputs["tes.in.0"] != "content of /one" || p.inputs["tes.in.1"] != "given" {
 		t.Errorf("the agent got %v", p.inputs)
 	}
-	if _, text := c.get("/api/compute/jobs/" + string(id) + "/files/tes.in.0"); text != "content of /one" {
+	if _, text := c.get("/api/v1/compute/jobs/" + string(id) + "/files/tes.in.0"); text != "content of /one" {
 		t.Errorf("the input reads %q", text)
 	}
 	if j := c.finish(id, compute.Ending{}); len(j.Files) < 3 {

@@ -12,7 +12,7 @@ import (
 )
 
 // uploadsPath is where resumable uploads are made.
-const uploadsPath = "/api/compute/uploads"
+const uploadsPath = "/api/v1/compute/uploads"
 
 func noUploads() error {
 	return job.Errorf(job.Refused, "uploads", "", "this server takes no resumable uploads")

@@ -446,7 +446,7 @@ func (c *computing) form(header http.Header, parts ...part) *http.Request {
 		b.WriteString("\r\n\r\n" + p.text + "\r\n")
 	}
 	b.WriteString("--edge--\r\n")
-	r := c.Request(http.MethodPost, "/api/compute/jobs", b.String())
+	r := c.Request(http.MethodPost, "/api/v1/compute/jobs", b.String())
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=edge")
 	for name := range header {
 		r.Header.Set(name, header.Get(name))
@@ -468,7 +468,7 @@ func (c *computing) sent(r *http.Request, status int) client.ComputeJob {
 // uploaded makes a complete upload and gives its id.
 func (c *computing) uploaded(name, text string) string {
 	c.T.Helper()
-	r := c.Request(http.MethodPost, "/api/compute/uploads", "")
+	r := c.Request(http.MethodPost, "/api/v1/compute/uploads", "")
 	r.Header.Set("Tus-Resumable", "1.0.0")
 	r.Header.Set("Upload-Length", strconv.Itoa(len(text)))
 	r.Header.Set("Upload-Metadata", "filename "+base64.StdEncoding.EncodeToString([]byte(name)))

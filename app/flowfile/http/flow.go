@@ -68,7 +68,7 @@ func (s *Handlers) foundFlow(r *http.Request) (job.Job, Flows, error) {
 		return j, nil, err
 	}
 	if j.Kind != durable.Kind {
-		return j, nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/jobs/%s has it", j.Kind, j.ID)
+		return j, nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/v1/jobs/%s has it", j.Kind, j.ID)
 	}
 	app, err := s.flows()
 	return j, app, err
@@ -150,7 +150,7 @@ func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
 	return order, nil
 }
 
-func flowPath(id job.ID) string { return "/api/flows/" + url.PathEscape(string(id)) }
+func flowPath(id job.ID) string { return "/api/v1/flows/" + url.PathEscape(string(id)) }
 
 // checkOrder looks at what can be seen without making the flow.
 func checkOrder(o *client.FlowOrder) error {

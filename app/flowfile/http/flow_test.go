@@ -47,7 +47,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 		t.Errorf("why: got %+v, %v", x.Blockers, err)
 	}
 
-	p := w.Problem(w.Request(http.MethodPost, "/api/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
+	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
 	if fmt.Sprint(p.Can) != "[cancel stop suspend]" {
 		t.Errorf("run while RUNNING: got %+v", p)
 	}
@@ -114,7 +114,7 @@ func TestFailedFlow(t *testing.T) {
 	if err != nil || len(v.Atoms) != 2 || v.Atoms[0].State != "REVERTED" || v.Atoms[1].Failure == nil || !strings.Contains(v.Atoms[1].Says(), "no paper") {
 		t.Errorf("got %+v, %v", v.Atoms, err)
 	}
-	p := w.Problem(w.Request(http.MethodPost, "/api/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
+	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
 	if fmt.Sprint(p.Can) != "[reset delete]" {
 		t.Errorf("got %+v", p)
 	}
@@ -168,20 +168,20 @@ func TestHostileFlows(t *testing.T) {
 		file("flow: x\n" + strings.Repeat("# no\n", 300_000)):   413,
 		file("flow: x\n" + strings.Repeat("# no\n", 3_000_000)): 413,
 	} {
-		answer, text := w.Ask(w.Request(http.MethodPost, "/api/flows", body))
+		answer, text := w.Ask(w.Request(http.MethodPost, "/api/v1/flows", body))
 		if answer.StatusCode != status {
 			t.Errorf("%.100s: got %s %.200s, want %d", body, answer.Status, text, status)
 		}
 	}
-	p := w.Problem(w.Request(http.MethodPost, "/api/flows", file("flow: x\nlinear:\n  - tusk: a\n  - sleep: 3\n")), http.StatusBadRequest, job.Invalid)
+	p := w.Problem(w.Request(http.MethodPost, "/api/v1/flows", file("flow: x\nlinear:\n  - tusk: a\n  - sleep: 3\n")), http.StatusBadRequest, job.Invalid)
 	if !strings.Contains(p.Detail, "3:5: ") || !strings.Contains(p.Detail, "4:12: ") {
 		t.Errorf("not all mistakes with their places: %q", p.Detail)
 	}
-	p = w.Problem(w.Request(http.MethodPost, "/api/flows", `{"factory":"none"}`), http.StatusBadRequest, job.Invalid)
+	p = w.Problem(w.Request(http.MethodPost, "/api/v1/flows", `{"factory":"none"}`), http.StatusBadRequest, job.Invalid)
 	if !strings.Contains(p.Detail, "known: file") {
 		t.Errorf("got %q", p.Detail)
 	}
-	r := w.Request(http.MethodPost, "/api/flows", with(`"key":"a"`))
+	r := w.Request(http.MethodPost, "/api/v1/flows", with(`"key":"a"`))
 	r.Header.Set("Idempotency-Key", "b")
 	w.Problem(r, http.StatusBadRequest, job.Invalid)
 }
@@ -206,7 +206,7 @@ func TestHostileSignals(t *testing.T) {
 		`{"name":"a","value":"` + strings.Repeat("v", 1<<20-1000) + `"}`:              400, // no task waits for it
 		`{"name":"a","early":true,"value":"` + strings.Repeat("v", 1<<20-1000) + `"}`: 200,
 	} {
-		answer, text := w.Ask(w.Request(http.MethodPost, "/api/flows/"+string(j.ID)+"/signal", body))
+		answer, text := w.Ask(w.Request(http.MethodPost, "/api/v1/flows/"+string(j.ID)+"/signal", body))
 		if answer.StatusCode != status {
 			t.Errorf("%.100s: got %s %.200s, want %d", body, answer.Status, text, status)
 		}
@@ -218,13 +218,13 @@ func TestOthersAreNoFlows(t *testing.T) {
 	w := openFlows(t, nil)
 	other := w.Post(engine.Order{})
 	for _, path := range []string{"", "/graph.svg", "/timeline.svg"} {
-		p := w.Problem(w.Request(http.MethodGet, "/api/flows/"+string(other.ID)+path, ""), http.StatusNotFound, job.NotFound)
+		p := w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(other.ID)+path, ""), http.StatusNotFound, job.NotFound)
 		if !strings.Contains(p.Detail, "it is no flow but of kind test.letter") {
 			t.Errorf("%s: got %q", path, p.Detail)
 		}
-		w.Problem(w.Request(http.MethodGet, "/api/flows/flw_none"+path, ""), http.StatusNotFound, job.NotFound)
+		w.Problem(w.Request(http.MethodGet, "/api/v1/flows/flw_none"+path, ""), http.StatusNotFound, job.NotFound)
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/flows/"+string(other.ID)+"/signal", `{"name":"x"}`), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/flows/"+string(other.ID)+"/signal", `{"name":"x"}`), http.StatusNotFound, job.NotFound)
 	w.Problem(w.Request(http.MethodGet, "/flows/"+string(other.ID), ""), http.StatusNotFound, job.NotFound)
 }
 
@@ -235,11 +235,11 @@ func TestNoFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) })
-	p := w.Problem(w.Request(http.MethodPost, "/api/flows", `{"factory":"x"}`), http.StatusConflict, job.Refused)
+	p := w.Problem(w.Request(http.MethodPost, "/api/v1/flows", `{"factory":"x"}`), http.StatusConflict, job.Refused)
 	if !strings.Contains(p.Detail, "runs no flows") {
 		t.Errorf("got %q", p.Detail)
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/flows/flw_none", ""), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/flows/flw_none", ""), http.StatusNotFound, job.NotFound)
 }
 
 // TestFlowEndedOverTheAPI: a flow is cancelled by the event of its job, a deadline of the order that is kept ends in FAILURE, and a key that was used for another flow is a conflict.

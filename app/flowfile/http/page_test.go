@@ -31,7 +31,7 @@ func TestFlowIsDrawn(t *testing.T) {
 		{"graph", "", "image/svg+xml", "<svg "},
 		{"timeline", "text/plain", "image/svg+xml", "<svg "},
 	} {
-		r := w.Request(http.MethodGet, "/api/flows/"+string(j.ID)+"/"+c.name, "")
+		r := w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/"+c.name, "")
 		r.Header.Set("Accept", c.accept)
 		answer, text := w.Ask(r)
 		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != c.media || !strings.Contains(text[:min(len(text), 200)], c.begins) || !strings.Contains(text, "approve") {
@@ -40,12 +40,12 @@ func TestFlowIsDrawn(t *testing.T) {
 		servertest.CheckHeaders(t, answer)
 	}
 	for _, name := range []string{"graph.gif", "graph.", "timeline.dot", "other.svg", "..%2f", "graph.svg.svg"} {
-		p := w.Problem(w.Request(http.MethodGet, "/api/flows/"+string(j.ID)+"/"+name, ""), http.StatusNotFound, job.NotFound)
+		p := w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/"+name, ""), http.StatusNotFound, job.NotFound)
 		if !strings.Contains(p.Detail, "graph.svg, graph.dot") {
 			t.Errorf("%s: got %q", name, p.Detail)
 		}
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/flows/"+string(j.ID)+"/graph.svg?version=x", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/graph.svg?version=x", ""), http.StatusBadRequest, job.Invalid)
 	if text, err := w.Client.DrawFlow(t.Context(), j.ID, "graph", "dot"); err != nil || !strings.Contains(string(text), "digraph") {
 		t.Errorf("got %.80q, %v", text, err)
 	}
@@ -72,8 +72,8 @@ func TestFlowPage(t *testing.T) {
 	w.until(j.ID, waiting)
 	text, policy := page(j.ID, "")
 	for _, part := range []string{
-		`<img src="/api/flows/` + string(j.ID) + `/graph.svg?version=`, `<img src="/api/flows/` + string(j.ID) + `/timeline.svg?version=`, "RUNNING: 1 of 3 tasks done",
-		"<strong><bdi>approved</bdi></strong>", `<noscript><meta http-equiv="refresh" content="5"></noscript>`, `data-events="/api/jobs/` + string(j.ID) + `/events"`,
+		`<img src="/api/v1/flows/` + string(j.ID) + `/graph.svg?version=`, `<img src="/api/v1/flows/` + string(j.ID) + `/timeline.svg?version=`, "RUNNING: 1 of 3 tasks done",
+		"<strong><bdi>approved</bdi></strong>", `<noscript><meta http-equiv="refresh" content="5"></noscript>`, `data-events="/api/v1/jobs/` + string(j.ID) + `/events"`,
 		"waits for the signal approved", "An operator can now: cancel, stop, suspend.", `href="?refresh=off"`,
 	} {
 		if !strings.Contains(text, part) {

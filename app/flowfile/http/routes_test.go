@@ -11,14 +11,14 @@ import (
 
 // allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
-	"/api/flows": "uoa",
-	"/flows/":    "uoa",
+	"/api/v1/flows": "uoa",
+	"/flows/":       "uoa",
 }
 
 // reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
-	"POST /api/flows/{id}/mark-reverted": client.FlowMark{},
-	"POST /api/flows/{id}/signal":        client.FlowSignal{},
+	"POST /api/v1/flows/{id}/mark-reverted": client.FlowMark{},
+	"POST /api/v1/flows/{id}/signal":        client.FlowSignal{},
 }
 
 func TestEveryRoute(t *testing.T) {

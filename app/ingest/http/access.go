@@ -53,7 +53,7 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Location", "/api/access/"+st.Token)
+	w.Header().Set("Location", "/api/v1/access/"+st.Token)
 	return server.ReplyAs(w, http.StatusAccepted, viewAccess(&st))
 }
 
@@ -79,12 +79,12 @@ func (s *Handlers) accessStatus(w http.ResponseWriter, r *http.Request) error {
 const retryAfter = "5"
 
 func viewAccess(st *access.Status) client.Access {
-	self := "/api/access/" + st.Token
+	self := "/api/v1/access/" + st.Token
 	return client.Access{
 		Token: st.Token, Job: st.Job, State: st.State, Status: st.Code, Message: st.Message, Cause: st.Cause, Object: st.Object, Version: st.Version,
 		Format: st.Format, File: st.File, Files: st.Files, Bytes: st.Bytes, Size: st.Size, ETag: st.ETag, Queue: st.Queue, Place: st.Place, Done: st.Done,
 		Requested: st.Requested, Ready: st.Ready, Expires: st.Expires, Damaged: st.Damaged,
-		Links: map[string]string{"self": self, "content": self + "/content", "job": "/api/jobs/" + url.PathEscape(string(st.Job))},
+		Links: map[string]string{"self": self, "content": self + "/content", "job": "/api/v1/jobs/" + url.PathEscape(string(st.Job))},
 	}
 }
 

@@ -139,7 +139,7 @@ func (d *desk) ready(r client.AccessRequest) client.Access {
 // get asks for a package with headers, as name, value pairs.
 func (d *desk) get(method, token string, header ...string) (*http.Response, string) {
 	d.T.Helper()
-	r := d.Request(method, "/api/access/"+token+"/content", "")
+	r := d.Request(method, "/api/v1/access/"+token+"/content", "")
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
@@ -149,12 +149,12 @@ func (d *desk) get(method, token string, header ...string) (*http.Response, stri
 // TestAccess goes the way of a request: queued, refused while it is not ready, fetched whole and in parts, gone.
 func TestAccess(t *testing.T) {
 	d := openDesk(t)
-	answer, text := d.Ask(d.Request(http.MethodPost, "/api/access", `{"object":"`+vault+`","format":"bag-zip","name":"Karte 1 – groß"}`))
+	answer, text := d.Ask(d.Request(http.MethodPost, "/api/v1/access", `{"object":"`+vault+`","format":"bag-zip","name":"Karte 1 – groß"}`))
 	var a client.Access
 	if err := json.Unmarshal([]byte(text), &a); err != nil || answer.StatusCode != http.StatusAccepted {
 		t.Fatalf("%s: %s, %v", answer.Status, text, err)
 	}
-	if a.Status != 201 || a.State != "Pending" || a.Place != 1 || answer.Header.Get("Location") != "/api/access/"+a.Token || a.Links["content"] == "" {
+	if a.Status != 201 || a.State != "Pending" || a.Place != 1 || answer.Header.Get("Location") != "/api/v1/access/"+a.Token || a.Links["content"] == "" {
 		t.Errorf("got %+v", a)
 	}
 	servertest.CheckHeaders(t, answer)
@@ -240,21 +240,21 @@ func TestAccessIsRefused(t *testing.T) {
 		`{"object":"` + vault + `","object":"ark:/99999/fk4x"}`: 400,
 		`{}`: 400, `[]`: 400, ``: 415,
 	} {
-		answer, text := d.Ask(d.Request(http.MethodPost, "/api/access", body))
+		answer, text := d.Ask(d.Request(http.MethodPost, "/api/v1/access", body))
 		if answer.StatusCode != want {
 			t.Errorf("%s: got %s: %s", body, answer.Status, text)
 		}
 		servertest.CheckHeaders(t, answer)
 	}
 	for _, token := range []string{"x", strings.Repeat("a", 52), "..%2f..%2fetc", "%00"} {
-		d.Problem(d.Request(http.MethodGet, "/api/access/"+token, ""), http.StatusNotFound, job.NotFound)
-		d.Problem(d.Request(http.MethodGet, "/api/access/"+token+"/content", ""), http.StatusNotFound, job.NotFound)
+		d.Problem(d.Request(http.MethodGet, "/api/v1/access/"+token, ""), http.StatusNotFound, job.NotFound)
+		d.Problem(d.Request(http.MethodGet, "/api/v1/access/"+token+"/content", ""), http.StatusNotFound, job.NotFound)
 	}
-	key := d.Request(http.MethodPost, "/api/access", `{"object":"`+vault+`","key":"k1"}`)
+	key := d.Request(http.MethodPost, "/api/v1/access", `{"object":"`+vault+`","key":"k1"}`)
 	key.Header.Set("Idempotency-Key", "k2")
 	d.Problem(key, http.StatusBadRequest, job.Invalid)
 	w := open(t, nil, nil)
-	w.Problem(w.Request(http.MethodGet, "/api/access/x", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/access/x", ""), http.StatusConflict, job.Refused)
 }
 
 // TestAccessInPieces puts a package together from ranges, as a client does that was cut off.

@@ -108,8 +108,8 @@ func TestHooks(t *testing.T) {
 	if _, err := w.Client.Hooks(t.Context(), client.HookQuery{Status: "lost"}); job.KindOf(err) != job.Invalid {
 		t.Errorf("got %v", err)
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/hooks?limit=1001", ""), http.StatusBadRequest, job.Invalid)
-	w.Problem(w.Request(http.MethodGet, "/api/hooks?before=x", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/hooks?limit=1001", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/hooks?before=x", ""), http.StatusBadRequest, job.Invalid)
 }
 
 func TestReplayAndPing(t *testing.T) {
@@ -125,8 +125,8 @@ func TestReplayAndPing(t *testing.T) {
 	if err != nil || len(pings) != 1 || pings[0].ID != "ping/1" || !slices.Equal(p.pinged, []string{"maps", "ear", "operator"}) {
 		t.Errorf("got %+v, %v, %v", pings, err, p.pinged)
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/hooks/replay", ""), http.StatusUnsupportedMediaType, job.Invalid)
-	w.Problem(w.Request(http.MethodPost, "/api/hooks/ping", `{"url":"http://x"}`), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/replay", ""), http.StatusUnsupportedMediaType, job.Invalid)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/ping", `{"url":"http://x"}`), http.StatusBadRequest, job.Invalid)
 	none := open(t, nil, nil)
-	none.Problem(none.Request(http.MethodGet, "/api/hooks", ""), http.StatusConflict, job.Refused)
+	none.Problem(none.Request(http.MethodGet, "/api/v1/hooks", ""), http.StatusConflict, job.Refused)
 }

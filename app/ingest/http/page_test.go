@@ -178,7 +178,7 @@ func TestManyReaders(t *testing.T) {
 	b := &busy{came: make(chan struct{}, readers), free: make(chan struct{})}
 	w := open(t, func(o *options) { o.Ingest = b }, nil)
 	id := string(w.Post(engine.Order{}).ID)
-	paths := []string{"/batches/" + id, "/api/ingest/batches/" + id + "/report"}
+	paths := []string{"/batches/" + id, "/api/v1/ingest/batches/" + id + "/report"}
 	answers := make(chan string, readers)
 	for i := range readers {
 		r := w.Request(http.MethodGet, paths[i%len(paths)], "")
@@ -267,7 +267,7 @@ func TestSlowReaderOfAReport(t *testing.T) {
 		<-time.After(100 * time.Millisecond) // a slow reader is what is tested
 		return io.Copy(io.Discard, answer.Body)
 	}
-	if n, err := read("/api/ingest/batches/" + id + "/report"); err != nil || n < 12<<20 {
+	if n, err := read("/api/v1/ingest/batches/" + id + "/report"); err != nil || n < 12<<20 {
 		t.Errorf("got %d bytes, %v", n, err)
 	}
 	if n, err := read("/hasty"); err == nil {
@@ -285,7 +285,7 @@ func TestReportForms(t *testing.T) {
 		{"", "text/plain", "text/plain; charset=utf-8", "as text"}, {"", "text/html, */*", "text/html; charset=utf-8", "as HTML"},
 		{"", "text/plain, application/json", "application/json", `"batch"`},
 	} {
-		r := w.Request(http.MethodGet, "/api/ingest/batches/bat_1/report"+c.query, "")
+		r := w.Request(http.MethodGet, "/api/v1/ingest/batches/bat_1/report"+c.query, "")
 		if c.accept != "" {
 			r.Header.Set("Accept", c.accept)
 		}
@@ -298,13 +298,13 @@ func TestReportForms(t *testing.T) {
 			t.Errorf("%s: Content-Disposition is %q", c.query, attached)
 		}
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/ingest/batches/bat_1/report?format=exe", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/batches/bat_1/report?format=exe", ""), http.StatusBadRequest, job.Invalid)
 	text, err := w.Client.BatchReportAs(t.Context(), "bat_1", "csv-failed")
 	if err != nil || !strings.Contains(string(text), "completed=false") {
 		t.Errorf("got %q, %v", text, err)
 	}
 	bare := open(t, nil, nil) // its ingest has text and JSON only
-	bare.Problem(bare.Request(http.MethodGet, "/api/ingest/batches/"+string(bare.Post(engine.Order{}).ID)+"/report?format=html", ""), http.StatusServiceUnavailable, job.Unavailable)
+	bare.Problem(bare.Request(http.MethodGet, "/api/v1/ingest/batches/"+string(bare.Post(engine.Order{}).ID)+"/report?format=html", ""), http.StatusServiceUnavailable, job.Unavailable)
 }
 
 // TestContrast holds every pair of text and ground of the style sheet against WCAG 2.1 AA: 4.5 to 1, in light and in dark.

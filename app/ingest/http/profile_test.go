@@ -75,7 +75,7 @@ func TestProfiles(t *testing.T) {
 	if _, err := w.Client.Profile(t.Context(), "../maps"); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
-	_, text := w.Ask(w.Request(http.MethodGet, "/api/ingest/profiles/maps", ""))
+	_, text := w.Ask(w.Request(http.MethodGet, "/api/v1/ingest/profiles/maps", ""))
 	if strings.Contains(text, "hush") || !strings.Contains(text, `"***"`) {
 		t.Errorf("got %s", text)
 	}

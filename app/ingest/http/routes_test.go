@@ -9,32 +9,32 @@ import (
 
 // allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
-	"/api/orphans":                "oa",
-	"/api/storage":                "oa",
-	"POST /api/storage":           "a",
-	"/api/fixity":                 "oa",
-	"/api/hooks":                  "oa",
-	"/api/ingest/submissions":     "uoa",
-	"/api/ingest/batches/":        "uoa",
-	"/batches/":                   "uoa",
-	"/api/ingest/jobs/":           "uoa",
-	"/api/ingest/objects":         "uoa",
-	"/api/ingest/profiles":        "uoa",
-	"/api/ingest/profiles/schema": "*",
-	"/api/ingest/profiles/{id}":   "oa",
-	"/api/ingest/profiles/reload": "oa",
-	"/api/access":                 "uoa",
-	"/api/access/":                "*",
+	"/api/v1/orphans":                "oa",
+	"/api/v1/storage":                "oa",
+	"POST /api/v1/storage":           "a",
+	"/api/v1/fixity":                 "oa",
+	"/api/v1/hooks":                  "oa",
+	"/api/v1/ingest/submissions":     "uoa",
+	"/api/v1/ingest/batches/":        "uoa",
+	"/batches/":                      "uoa",
+	"/api/v1/ingest/jobs/":           "uoa",
+	"/api/v1/ingest/objects":         "uoa",
+	"/api/v1/ingest/profiles":        "uoa",
+	"/api/v1/ingest/profiles/schema": "*",
+	"/api/v1/ingest/profiles/{id}":   "oa",
+	"/api/v1/ingest/profiles/reload": "oa",
+	"/api/v1/access":                 "uoa",
+	"/api/v1/access/":                "*",
 }
 
 // reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
-	"POST /api/storage":                client.Adoption{},
-	"POST /api/fixity":                 client.CheckFixity{},
-	"POST /api/orphans":                client.FixOrphans{},
-	"POST /api/ingest/profiles/reload": client.ReloadProfiles{},
-	"POST /api/hooks/replay":           client.ReplayHooks{},
-	"POST /api/hooks/ping":             client.PingHooks{},
+	"POST /api/v1/storage":                client.Adoption{},
+	"POST /api/v1/fixity":                 client.CheckFixity{},
+	"POST /api/v1/orphans":                client.FixOrphans{},
+	"POST /api/v1/ingest/profiles/reload": client.ReloadProfiles{},
+	"POST /api/v1/hooks/replay":           client.ReplayHooks{},
+	"POST /api/v1/hooks/ping":             client.PingHooks{},
 }
 
 func TestEveryRoute(t *testing.T) {

@@ -177,13 +177,13 @@ func TestSightRoutes(t *testing.T) {
 	_ = text.Close()
 	for _, path := range []string{"manifest", "files", "metadata"} {
 		for _, id := range []string{"ing_2", "..%2f..%2fetc%2fpasswd", "%2e%2e", "a%00b"} {
-			answer, body := w.Ask(w.Request(http.MethodGet, "/api/ingest/jobs/"+id+"/"+path, ""))
+			answer, body := w.Ask(w.Request(http.MethodGet, "/api/v1/ingest/jobs/"+id+"/"+path, ""))
 			if answer.StatusCode != http.StatusNotFound && answer.StatusCode/100 != 3 {
 				t.Errorf("%s of %s: got %s: %.100s", path, id, answer.Status, body)
 			}
 		}
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/ingest/jobs/ing_1/files?limit=1001", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/jobs/ing_1/files?limit=1001", ""), http.StatusBadRequest, job.Invalid)
 
 	o, err := w.Client.Orphans(t.Context())
 	if err != nil || len(o.Orphans) != 1 || o.Deletable != 1 {
@@ -194,7 +194,7 @@ func TestSightRoutes(t *testing.T) {
 		t.Errorf("got %+v, %v", v.fixed, err)
 	}
 	for _, body := range []string{`{}`, `{"expect":1}`, `{"note":"x"}`, `{"expect":-1,"note":"x"}`, `{"expect":1,"note":"x","all":true}`} {
-		w.Problem(w.Request(http.MethodPost, "/api/orphans", body), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodPost, "/api/v1/orphans", body), http.StatusBadRequest, job.Invalid)
 	}
 	locations, err := w.Client.StorageLocations(t.Context())
 	if err != nil || len(locations) != 1 || locations[0].State != ingest.LocationRefused {
@@ -205,7 +205,7 @@ func TestSightRoutes(t *testing.T) {
 		t.Errorf("got %+v, %+v, %v", adopted, v.adopted, err)
 	}
 	for _, body := range []string{`{}`, `{"dir":"d"}`, `{"note":"x"}`, `{"dir":"d","note":"x","all":true}`} {
-		w.Problem(w.Request(http.MethodPost, "/api/storage", body), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodPost, "/api/v1/storage", body), http.StatusBadRequest, job.Invalid)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestStuckRoute(t *testing.T) {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	for _, q := range []string{"factor=0", "factor=-1", "factor=NaN", "factor=Inf", "factor=x", "limit=0", "limit=1001", "kind=test.nothing"} {
-		w.Problem(w.Request(http.MethodGet, "/api/stuck?"+q, ""), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodGet, "/api/v1/stuck?"+q, ""), http.StatusBadRequest, job.Invalid)
 	}
 }
 
@@ -327,6 +327,6 @@ func TestAudit(t *testing.T) {
 		t.Errorf("going forward: got %d", all)
 	}
 	for _, q := range []string{"last=0", "last=1001", "after=-1", "after=1&last=2", "who=ann"} {
-		w.Problem(w.Request(http.MethodGet, "/api/audit?"+q, ""), http.StatusBadRequest, job.Invalid)
+		w.Problem(w.Request(http.MethodGet, "/api/v1/audit?"+q, ""), http.StatusBadRequest, job.Invalid)
 	}
 }

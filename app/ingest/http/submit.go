@@ -97,7 +97,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
-	w.Header().Set("Location", "/api/jobs/"+string(j.ID))
+	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
 	return server.ReplyAs(w, http.StatusCreated, s.View(j))
 }
 

@@ -91,7 +91,7 @@ func TestForms(t *testing.T) {
 		"huge part header":    {"--B\r\nX-A: " + strings.Repeat("x", 90_000) + "\r\n\r\nx\r\n--B--\r\n", "", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := w.Request(http.MethodPost, "/api/ingest/submissions", c.body)
+			r := w.Request(http.MethodPost, "/api/v1/ingest/submissions", c.body)
 			r.Header.Set("Content-Type", "multipart/form-data; boundary=B")
 			if c.header != "" {
 				r.Header.Set("Idempotency-Key", c.header)
@@ -107,6 +107,6 @@ func TestForms(t *testing.T) {
 
 func TestWithoutIngest(t *testing.T) {
 	w := open(t, func(o *options) { o.Ingest, o.Keeper = nil, nil }, nil)
-	w.Problem(w.Request(http.MethodGet, "/api/ingest/objects", ""), http.StatusServiceUnavailable, job.Unavailable)
-	w.Problem(w.Request(http.MethodPost, "/api/admin/verify", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/objects", ""), http.StatusServiceUnavailable, job.Unavailable)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/admin/verify", ""), http.StatusConflict, job.Refused)
 }

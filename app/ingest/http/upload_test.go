@@ -48,7 +48,7 @@ func TestUploadIsCut(t *testing.T) {
 		app := &receiver{begun: make(chan struct{})}
 		w := open(t, func(o *options) { o.Ingest = app }, nil)
 		pipe, sender := io.Pipe()
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Web.URL+"/api/ingest/submissions", pipe)
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Web.URL+"/api/v1/ingest/submissions", pipe)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +96,7 @@ func TestUploadIsCut(t *testing.T) {
 }
 
 func submission(w *world) *http.Request {
-	q := w.Request(http.MethodPost, "/api/ingest/submissions", form("payload", "bytes and bytes"))
+	q := w.Request(http.MethodPost, "/api/v1/ingest/submissions", form("payload", "bytes and bytes"))
 	q.Header.Set("Content-Type", "multipart/form-data; boundary=B")
 	return q
 }
@@ -119,7 +119,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func TestAnswersAreCounted(t *testing.T) {
 	a := &answers{got: make(chan string, 10)}
 	w := open(t, func(o *options) { o.Metrics = a }, nil)
-	foreign := w.Request(http.MethodPut, "/api/holds", "{}")
+	foreign := w.Request(http.MethodPut, "/api/v1/holds", "{}")
 	foreign.Header.Set("Origin", "https://evil.example")
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	rebound := w.Request(http.MethodGet, "/healthz", "")
@@ -128,10 +128,10 @@ func TestAnswersAreCounted(t *testing.T) {
 		request *http.Request
 		want    string
 	}{
-		{w.Request(http.MethodGet, "/api/jobs/let_1", ""), "GET /api/jobs/{id} Not Found"},
+		{w.Request(http.MethodGet, "/api/v1/jobs/let_1", ""), "GET /api/v1/jobs/{id} Not Found"},
 		{w.Request(http.MethodGet, "/healthz", ""), "GET /healthz OK"},
-		{w.Request(http.MethodGet, "/api/made/up", ""), "GET  Not Found"},
-		{foreign, "PUT /api/holds Forbidden"},
+		{w.Request(http.MethodGet, "/api/v1/made/up", ""), "GET  Not Found"},
+		{foreign, "PUT /api/v1/holds Forbidden"},
 		{rebound, "GET /healthz Misdirected Request"},
 		{w.Request(http.MethodGet, "/metrics", ""), "GET /metrics OK"},
 	} {
@@ -152,7 +152,7 @@ func TestMetricsHaveAnAddress(t *testing.T) {
 	w.Problem(w.Request(http.MethodGet, "/metrics", ""), http.StatusNotFound, job.NotFound)
 	own := httptest.NewServer(w.Server.MetricsAlone())
 	defer own.Close()
-	for path, want := range map[string]int{"/metrics": http.StatusOK, "/api/jobs": http.StatusNotFound, "/healthz": http.StatusNotFound} {
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/api/v1/jobs": http.StatusNotFound, "/healthz": http.StatusNotFound} {
 		answer, err := http.Get(own.URL + path)
 		if err != nil {
 			t.Fatal(err)

@@ -254,7 +254,7 @@ func resumedAfterKill(t *testing.T) {
 		a.Body.Close()
 		return a
 	}
-	a := tus("POST", p.url+"/api/compute/uploads", map[string]string{"Upload-Length": fmt.Sprint(len(text)), "Upload-Metadata": "filename " + base64.StdEncoding.EncodeToString([]byte("run.sh"))}, "")
+	a := tus("POST", p.url+"/api/v1/compute/uploads", map[string]string{"Upload-Length": fmt.Sprint(len(text)), "Upload-Metadata": "filename " + base64.StdEncoding.EncodeToString([]byte("run.sh"))}, "")
 	at, err := a.Location()
 	if err != nil {
 		t.Fatalf("%s, %v", a.Status, err)
@@ -282,7 +282,7 @@ func resumedAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &death{T: t, server: p}
-	code, _, answer := (user{T: t, url: p.url}).do("POST", "/api/compute/jobs", "application/json", bytes.NewReader(order))
+	code, _, answer := (user{T: t, url: p.url}).do("POST", "/api/v1/compute/jobs", "application/json", bytes.NewReader(order))
 	if err := json.Unmarshal(answer, &d.id); err != nil || code/100 != 2 {
 		t.Fatalf("%d %s", code, answer)
 	}
