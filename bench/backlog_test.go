@@ -35,7 +35,7 @@ func queued(b *testing.B, n int) (dir string) {
 	for done := 0; done < n; done += chunk {
 		orders := make([]engine.Order, min(chunk, n-done))
 		for i := range orders {
-			orders[i] = engine.Order{Kind: "bench.j8", Priority: 50, Owner: fmt.Sprint("owner", i%10), Spec: payload}
+			orders[i] = engine.Order{Kind: "bench.j8", Owner: fmt.Sprint("owner", i%10), Spec: payload}
 		}
 		if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
 			b.Fatal(err)
@@ -182,7 +182,7 @@ func BenchmarkStart(b *testing.B) {
 	var took []time.Duration
 	for range 1000 {
 		now := time.Now()
-		if _, err := e.Complete(context.Background(), engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload}); err != nil {
+		if _, err := e.Complete(context.Background(), engine.Order{Kind: "bench.j8", Spec: payload}); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, (<-started).Sub(now))

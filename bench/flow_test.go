@@ -79,7 +79,7 @@ func flowsOn(b testing.TB, store job.Store, slots int) (*durable.Flows, *engine.
 }
 
 func benchOrder(shape string, n int) durable.Order {
-	return durable.Order{Factory: "bench", Args: json.RawMessage(fmt.Sprintf(`{"shape": %q, "n": %d}`, shape, n)), Priority: job.DefaultPriority}
+	return durable.Order{Factory: "bench", Args: json.RawMessage(fmt.Sprintf(`{"shape": %q, "n": %d}`, shape, n))}
 }
 
 // finished submits a flow and waits for its SUCCESS.

@@ -60,7 +60,7 @@ func BenchmarkHTTP(b *testing.B) {
 				for done := 0; done < n; done += 1000 {
 					orders := make([]engine.Order, min(1000, n-done))
 					for i := range orders {
-						orders[i] = engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload}
+						orders[i] = engine.Order{Kind: "bench.j8", Spec: payload}
 					}
 					if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
 						b.Fatal(err)
@@ -144,7 +144,7 @@ func BenchmarkHTTPStart(b *testing.B) {
 		<-ready
 		<-time.After(2 * time.Millisecond) // let the poll arrive; what is measured begins after it
 		now := time.Now()
-		if _, err := e.Submit(ctx, engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload}); err != nil {
+		if _, err := e.Submit(ctx, engine.Order{Kind: "bench.j8", Spec: payload}); err != nil {
 			b.Fatal(err)
 		}
 		took = append(took, (<-arrived).Sub(now))

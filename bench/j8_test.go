@@ -95,7 +95,7 @@ func engineJobs(b testing.TB, c, n int) time.Duration {
 	defer stop()
 	ctx := context.Background()
 	return drive(c, n, func(int) {
-		j, err := e.Complete(ctx, engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload})
+		j, err := e.Complete(ctx, engine.Order{Kind: "bench.j8", Spec: payload})
 		if err != nil || j.Outcome != lc.OK {
 			b.Errorf("%s: %v", j.State, err)
 		}
@@ -166,7 +166,7 @@ func BenchmarkBatch(b *testing.B) {
 	took := drive(8, calls, func(int) {
 		orders := make([]engine.Order, size)
 		for i := range orders {
-			orders[i] = engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload}
+			orders[i] = engine.Order{Kind: "bench.j8", Spec: payload}
 		}
 		jobs, err := e.SubmitAll(ctx, orders...)
 		if err != nil {

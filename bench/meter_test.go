@@ -37,7 +37,7 @@ func meteredJobs(b testing.TB, c, n int, metered bool) (rate, cpu float64) {
 	go func() { done <- e.Run(ctx) }()
 	before := processors(b)
 	took := drive(c, n, func(int) {
-		j, err := e.Complete(ctx, engine.Order{Kind: "bench.j8", Priority: 50, Spec: payload})
+		j, err := e.Complete(ctx, engine.Order{Kind: "bench.j8", Spec: payload})
 		if err != nil || j.Outcome != lc.OK {
 			b.Errorf("%s: %v", j.State, err)
 		}

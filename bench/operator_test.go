@@ -28,7 +28,7 @@ func BenchmarkOperator(b *testing.B) {
 		e, url := noop(b, jobs)
 		ctx, stop := context.WithCancel(context.Background())
 		start := time.Now()
-		batch, err := e.Submit(ctx, engine.Order{Kind: ingest.BatchKind, Priority: job.DefaultPriority, Group: "maps"})
+		batch, err := e.Submit(ctx, engine.Order{Kind: ingest.BatchKind, Group: "maps"})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func noop(b *testing.B, jobs int) (*engine.Engine, string) {
 	batch.Steps[ingest.Processing] = func(ctx context.Context, r *engine.Run) error {
 		if r.Job().Children.Created() < jobs {
 			err := r.Spawn(ctx, jobs, func(i int) (engine.Order, error) {
-				return engine.Order{Kind: ingest.JobKind, Priority: 97, Group: "maps", Tags: []string{ingest.QueueTag}, Bytes: 6, Spec: payload}, nil
+				return engine.Order{Kind: ingest.JobKind, Priority: new(97), Group: "maps", Tags: []string{ingest.QueueTag}, Bytes: 6, Spec: payload}, nil
 			})
 			if err != nil {
 				return err

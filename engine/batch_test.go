@@ -30,7 +30,7 @@ func bagOf(n int, kind job.Kind) engine.Work {
 	return engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
 		"Packed": takes(0),
 		"Open": func(ctx context.Context, r *engine.Run) error {
-			err := r.Spawn(ctx, n, func(int) (engine.Order, error) { return engine.Order{Kind: kind, Priority: 50}, nil })
+			err := r.Spawn(ctx, n, func(int) (engine.Order, error) { return engine.Order{Kind: kind}, nil })
 			if err != nil {
 				return err
 			}

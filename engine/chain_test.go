@@ -75,9 +75,9 @@ func TestChainDoesNotOvertake(t *testing.T) {
 					},
 				}))
 				defer w.stop()
-				first := w.end(w.post(engine.Order{Priority: c.priority, Group: "first"}).ID)
+				first := w.end(w.post(engine.Order{Priority: new(c.priority), Group: "first"}).ID)
 				broken = false
-				w.post(engine.Order{Priority: 50, Group: "second"})
+				w.post(engine.Order{Group: "second"})
 				synctest.Wait() // it is in Posted, and has the only slot
 				if _, err := w.Do(t.Context(), engine.Act{Job: first.ID, Event: "retry", By: lc.Owner}); err != nil {
 					t.Fatal(err)

@@ -83,7 +83,7 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 				sender := start(t, store, engine.Options{Name: "sender"}, work())
 				defer sender.stop()
 				for i := range 90 {
-					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Group: fmt.Sprint("group", i/3%2), Priority: i % 7})
+					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Group: fmt.Sprint("group", i/3%2), Priority: new(i % 7)})
 				}
 				settle(t, store)
 				for name, want := range c.most {
@@ -140,7 +140,7 @@ func TestLimitOccupies(t *testing.T) {
 	}
 }
 
-// TestPriorityGoesFirst: with one slot, what came while it was taken goes by priority, then by age.
+// TestPriorityGoesFirst: with one slot, what came while it was taken goes by priority, then by age. An order without one has the default.
 func TestPriorityGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -151,17 +151,17 @@ func TestPriorityGoesFirst(t *testing.T) {
 			},
 		}))
 		defer w.stop()
-		w.post(engine.Order{Group: "first", Priority: 99})
+		w.post(engine.Order{Group: "first", Priority: new(99)})
 		synctest.Wait()
-		for _, o := range []engine.Order{{Group: "d", Priority: 60}, {Group: "b", Priority: 10}, {Group: "a", Priority: 0}, {Group: "c", Priority: 10}} {
+		for _, o := range []engine.Order{{Group: "d", Priority: new(60)}, {Group: "default"}, {Group: "b", Priority: new(10)}, {Group: "a", Priority: new(0)}, {Group: "c", Priority: new(10)}} {
 			w.post(o)
 		}
-		late := w.post(engine.Order{Group: "e", Priority: 70})
+		late := w.post(engine.Order{Group: "e", Priority: new(70)})
 		if _, err := w.SetPriority(t.Context(), late.ID, late.Version, 5, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
 		settle(t, w.store)
-		if got, want := fmt.Sprint(order), "[first a e b c d]"; got != want {
+		if got, want := fmt.Sprint(order), "[first a e b c default d]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})

@@ -85,7 +85,7 @@ func TestSpawnBringsNumbers(t *testing.T) {
 						"Packed": func(context.Context, *engine.Run) error { return nil },
 						"Open": func(ctx context.Context, r *engine.Run) error {
 							if err := r.Spawn(ctx, 3, func(i int) (engine.Order, error) {
-								return engine.Order{Kind: "test.letter", Priority: 50, Number: c.first + int64(i)}, nil
+								return engine.Order{Kind: "test.letter", Number: c.first + int64(i)}, nil
 							}); err != nil {
 								return err
 							}

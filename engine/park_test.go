@@ -225,7 +225,7 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 			return nil
 		}}))
 		defer w.stop()
-		j := w.post(engine.Order{Priority: 50})
+		j := w.post(engine.Order{})
 		<-atWork
 		seen := w.get(j.ID)
 		got, err := w.SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "the bishop waits")

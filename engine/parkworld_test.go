@@ -93,7 +93,7 @@ func (w *holdWorld) come(n int) {
 	for i := range orders {
 		orders[i] = engine.Order{
 			Kind: "test.letter", Group: []string{"maps", "books", "other"}[w.random.IntN(3)], Owner: []string{"ann", "bob"}[w.random.IntN(2)],
-			Priority: w.random.IntN(3), Tags: []string{[]string{"road=north", "road=south"}[w.random.IntN(2)]},
+			Priority: new(w.random.IntN(3)), Tags: []string{[]string{"road=north", "road=south"}[w.random.IntN(2)]},
 		}
 	}
 	made, err := w.SubmitAll(w.t.Context(), orders...)

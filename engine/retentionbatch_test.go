@@ -29,7 +29,7 @@ func sacksOf(keep time.Duration, groups ...string) engine.Work {
 	return engine.Work{Life: sack, Prefix: "sac", Keep: keep, Steps: map[lc.State]engine.Step{
 		"Open": func(ctx context.Context, r *engine.Run) error {
 			err := r.Spawn(ctx, len(groups), func(i int) (engine.Order, error) {
-				return engine.Order{Kind: "test.letter", Priority: 50, Group: groups[i]}, nil
+				return engine.Order{Kind: "test.letter", Group: groups[i]}, nil
 			})
 			if err != nil {
 				return err

@@ -148,7 +148,7 @@ func bags(d *dice) engine.Work {
 				return err
 			}
 			if err := r.Spawn(ctx, spec.N, func(i int) (engine.Order, error) {
-				return engine.Order{Kind: "test.letter", Priority: 50, Owner: fmt.Sprint("owner", i%3)}, nil
+				return engine.Order{Kind: "test.letter", Owner: fmt.Sprint("owner", i%3)}, nil
 			}); err != nil {
 				return err
 			}
@@ -208,7 +208,7 @@ func TestSimulation(t *testing.T) {
 		began := time.Now()
 		sent := 0
 		for time.Since(began) < time.Duration(*hours)*time.Hour {
-			o := engine.Order{Kind: "test.letter", Priority: d.n(100), Owner: fmt.Sprint("owner", d.n(4))}
+			o := engine.Order{Kind: "test.letter", Priority: new(d.n(100)), Owner: fmt.Sprint("owner", d.n(4))}
 			if d.n(10) == 0 {
 				o.Kind, o.Spec = "test.bag", struct{ N int }{1 + d.n(30)}
 			}

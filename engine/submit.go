@@ -17,7 +17,7 @@ import (
 type Order struct {
 	ID       job.ID // empty: made by the engine
 	Kind     job.Kind
-	Priority int // 0..99; nil-like zero is the highest: use job.DefaultPriority when there is no reason
+	Priority *int // 0..99, lower first: new(0) is the highest; nil: job.DefaultPriority
 	Group    string
 	Owner    string
 	Key      string // idempotency key
@@ -84,8 +84,12 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 	if w == nil {
 		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind, e.kinds())
 	}
-	if n.Priority < job.FirstPriority || n.Priority > job.LastPriority {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "priority %d is not within 0..99", n.Priority)
+	priority := job.DefaultPriority
+	if n.Priority != nil {
+		priority = *n.Priority
+	}
+	if priority < job.FirstPriority || priority > job.LastPriority {
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "priority %d is not within 0..99", priority)
 	}
 	spec, err := json.Marshal(n.Spec)
 	if err != nil {
@@ -105,7 +109,7 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 		by = lifecycle.Owner
 	}
 	fresh := job.Job{
-		ID: id, Kind: n.Kind, Position: start, Priority: n.Priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent, Number: n.Number,
+		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent, Number: n.Number,
 		Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
 		Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
 	}

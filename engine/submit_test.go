@@ -77,13 +77,26 @@ func inOneCall(w *world, o engine.Order) {
 	}
 }
 
+// TestPriorityOfOrders: an order without a priority gets the default; an explicit 0 stays 0.
+func TestPriorityOfOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, mem.New(), engine.Options{}, letters(nil))
+		defer w.stop()
+		for want, p := range map[int]*int{job.DefaultPriority: nil, job.FirstPriority: new(0), job.LastPriority: new(99)} {
+			if j := w.get(w.post(engine.Order{Priority: p}).ID); j.Priority != want {
+				t.Errorf("got %d, want %d", j.Priority, want)
+			}
+		}
+	})
+}
+
 // TestSubmitRefuses what makes no sense, and creates nothing of the call.
 func TestSubmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		for i, bad := range []engine.Order{
-			{Kind: "test.parcel"}, {Kind: "test.letter", Priority: 100}, {Kind: "test.letter", Priority: -1},
+			{Kind: "test.parcel"}, {Kind: "test.letter", Priority: new(100)}, {Kind: "test.letter", Priority: new(-1)},
 			{Kind: "test.letter", Spec: func() {}},
 		} {
 			_, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Key: fmt.Sprint(i)}, bad)

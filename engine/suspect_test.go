@@ -119,7 +119,7 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 				sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, works())
 				sender.stop()
 				for i := range c.others {
-					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Priority: i % 2})
+					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Priority: new(i % 2)})
 				}
 				for range c.poisons {
 					sender.post(engine.Order{Group: "poison"})

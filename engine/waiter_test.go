@@ -78,7 +78,7 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 						expect := n
 						n = c.second
 						if err := r.Spawn(ctx, expect, func(int) (engine.Order, error) {
-							return engine.Order{Kind: "test.letter", Priority: 50}, nil
+							return engine.Order{Kind: "test.letter"}, nil
 						}); err != nil {
 							return err
 						}

@@ -91,7 +91,7 @@ func populate(ctx context.Context, t *rapid.T, e *Engine, store job.Store, now t
 	var ids []job.ID
 	for i := range rapid.IntRange(1, 12).Draw(t, "jobs") {
 		o := Order{
-			Kind: "test.errand", Priority: rapid.IntRange(0, 3).Draw(t, "priority"),
+			Kind: "test.errand", Priority: new(rapid.IntRange(0, 3).Draw(t, "priority")),
 			Group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"), Owner: fmt.Sprint("o", rapid.IntRange(0, 2).Draw(t, "owner")),
 		}
 		if rapid.IntRange(0, 4).Draw(t, "later") == 0 {

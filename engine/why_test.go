@@ -186,7 +186,7 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		last, first, second := w.post(engine.Order{Priority: 9}), w.post(engine.Order{Priority: 1}), w.post(engine.Order{Priority: 1})
+		last, first, second := w.post(engine.Order{Priority: new(9)}), w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
 		synctest.Wait()
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)

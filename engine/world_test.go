@@ -194,7 +194,7 @@ func TestBatchReportsOnce(t *testing.T) {
 				"Packed": func(context.Context, *engine.Run) error { return nil },
 				"Open": func(ctx context.Context, r *engine.Run) error {
 					if err := r.Spawn(ctx, n, func(int) (engine.Order, error) {
-						return engine.Order{Kind: "test.letter", Priority: 50}, nil
+						return engine.Order{Kind: "test.letter"}, nil
 					}); err != nil {
 						return err
 					}

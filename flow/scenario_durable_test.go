@@ -96,7 +96,7 @@ func (s stored) engine(item flow.Item, o flow.Options) (engine, error) {
 		}
 	})
 	one := &ordered{host: s.host, item: item, told: told, inject: flow.Values{}, order: durable.Order{
-		Factory: "scenario", Args: json.RawMessage(strconv.Itoa(len(s.items) - 1)), Priority: job.DefaultPriority,
+		Factory: "scenario", Args: json.RawMessage(strconv.Itoa(len(s.items) - 1)),
 		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, Workers: s.workers},
 	}}
 	return one, one.Load(context.Background())

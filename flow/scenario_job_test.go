@@ -185,7 +185,7 @@ func (b *board) post(c *jobCall) error {
 	if !known {
 		return fmt.Errorf("there is no priority %q", c.Priority)
 	}
-	j, err := b.engine.Submit(b.t.Context(), jobengine.Order{Kind: "test.posting", Priority: p})
+	j, err := b.engine.Submit(b.t.Context(), jobengine.Order{Kind: "test.posting", Priority: new(p)})
 	b.ids[c.Job] = j.ID
 	time.Sleep(time.Millisecond) // so that the order of postings is one of time
 	return err

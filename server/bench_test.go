@@ -63,7 +63,7 @@ func benchWorkers(b *testing.B, store job.Store, batch, workers int) {
 	for made := 0; made < jobs; made += 500 {
 		orders := make([]engine.Order, min(500, jobs-made))
 		for i := range orders {
-			orders[i] = engine.Order{Kind: "test.letter", Priority: 50, Spec: map[string]int{"n": made + i}}
+			orders[i] = engine.Order{Kind: "test.letter", Spec: map[string]int{"n": made + i}}
 		}
 		if _, err := e.SubmitAll(b.Context(), orders...); err != nil {
 			b.Fatal(err)

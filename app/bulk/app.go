@@ -68,7 +68,7 @@ func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 		return job.Job{}, job.Errorf(job.Invalid, "bulk", "", "to expect %d jobs is to do nothing", *r.Expect)
 	}
 	return a.engine.Submit(ctx, engine.Order{
-		Kind: Kind, Priority: job.FirstPriority, Spec: r, By: lifecycle.Operator, Actor: r.Actor,
+		Kind: Kind, Priority: new(job.FirstPriority), Spec: r, By: lifecycle.Operator, Actor: r.Actor,
 		Note: fmt.Sprintf("%s %d jobs: %s", r.Event, *r.Expect, r.Note),
 	})
 }

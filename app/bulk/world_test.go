@@ -103,7 +103,7 @@ func shelf(t *testing.T, broken map[string]int, done, waiting int) (job.Store, [
 	w := open(t, store, Options{}, true)
 	var ids []job.ID
 	add := func(fails string) {
-		j, err := w.e.Submit(t.Context(), engine.Order{Kind: "test.parcel", Group: "maps", Owner: "ann", Priority: 50, Bytes: 10, Spec: order{fails}})
+		j, err := w.e.Submit(t.Context(), engine.Order{Kind: "test.parcel", Group: "maps", Owner: "ann", Bytes: 10, Spec: order{fails}})
 		if err != nil {
 			t.Fatal(err)
 		}

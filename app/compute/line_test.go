@@ -256,7 +256,7 @@ func (w *world) line(like *job.Job, n int) []job.ID {
 	}
 	orders := make([]engine.Order, n)
 	for i := range orders {
-		orders[i] = engine.Order{Kind: like.Kind, Priority: like.Priority, Group: like.Group, Owner: fmt.Sprint("user", i%7), Spec: like.Spec}
+		orders[i] = engine.Order{Kind: like.Kind, Priority: new(like.Priority), Group: like.Group, Owner: fmt.Sprint("user", i%7), Spec: like.Spec}
 	}
 	jobs, err := w.eng.SubmitAll(w.t.Context(), orders...)
 	if err != nil {

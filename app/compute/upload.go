@@ -447,11 +447,9 @@ func written(b *bool) string {
 }
 
 func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {
-	n := engine.Order{ID: id, Number: o.Number, Kind: JobKind, Priority: job.DefaultPriority, Group: o.Service, Owner: o.Owner, Key: o.Key, Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note}
-	if o.Priority != nil {
-		n.Priority = *o.Priority
+	return engine.Order{
+		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key, Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	}
-	return n
 }
 
 // settle gives the files their last place, on the disk.

@@ -193,7 +193,7 @@ func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *b
 		}
 		r.Progress(int64(i+1), int64(d.Jobs), "jobs")
 		return engine.Order{
-			Kind: JobKind, Priority: d.Priority, Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
+			Kind: JobKind, Priority: new(d.Priority), Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
 			Tags: tags(p), Bytes: max(one.Size, 0),
 		}, nil
 	})

@@ -49,7 +49,7 @@ func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.
 	}
 	spec := batchSpec{Submission: s, Payload: file, User: byUser, Bound: user}
 	batch, err := a.engine.Submit(ctx, engine.Order{
-		ID: id, Kind: BatchKind, Priority: job.DefaultPriority, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
+		ID: id, Kind: BatchKind, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
 		Tags: []string{QueueTag}, Bytes: file.Size,
 		Spec: spec, Actor: s.Submitter,
 	})

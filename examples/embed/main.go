@@ -56,7 +56,7 @@ func main() {
 	done := make(chan error)
 	go func() { done <- e.Run(ctx) }()
 
-	posted, err := e.Submit(ctx, engine.Order{Kind: "letter", Priority: job.DefaultPriority, Key: "first", Spec: letter{To: "Ada"}})
+	posted, err := e.Submit(ctx, engine.Order{Kind: "letter", Key: "first", Spec: letter{To: "Ada"}})
 	check(err)
 	ended, err := e.Await(ctx, posted.ID, func(j *job.Job) bool { return j.Ended })
 	check(err)

@@ -120,7 +120,7 @@ func main() {
 
 	ctx, stop := context.WithCancel(context.Background())
 	j, err := flows.Submit(ctx, e, durable.Order{
-		Factory: "publish", Priority: job.DefaultPriority,
+		Factory:  "publish",
 		Key:      "lighthouse",                 // the first program makes the flow; the later ones, with the same key, get it as it stands
 		Settings: durable.Settings{Workers: 1}, // one task after another, so that the same is printed each time; without it the sizes are made at once
 	})

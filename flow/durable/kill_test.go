@@ -197,7 +197,7 @@ func orderKilled(t *testing.T, dir string, seed uint64) map[job.ID]uint64 {
 	ids := map[job.ID]uint64{}
 	for i := range *killed {
 		one := seed + uint64(i)
-		j, err := flows.Submit(t.Context(), e, durable.Order{Factory: "random", Args: json.RawMessage(fmt.Sprint(one)), Priority: job.DefaultPriority})
+		j, err := flows.Submit(t.Context(), e, durable.Order{Factory: "random", Args: json.RawMessage(fmt.Sprint(one))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ type Order struct {
 	Inject   flow.Values // values of the flow; they go before every result of an atom
 	Settings Settings
 
-	Priority int // 0..99, lower goes first: use job.DefaultPriority when there is no reason
+	Priority *int // as in [engine.Order]: nil is the default
 	Group    string
 	Owner    string
 	Key      string // idempotency key: the same order with it once more gives the job that the first one made

@@ -274,7 +274,7 @@ func one(make func() flow.Item) durable.Options {
 	return durable.Options{Factories: map[string]durable.Factory{"f": func(json.RawMessage) (flow.Item, error) { return make(), nil }}}
 }
 
-var order = durable.Order{Factory: "f", Priority: job.DefaultPriority}
+var order = durable.Order{Factory: "f"}
 
 func kindOf(t *testing.T, err error, want job.ErrorKind) {
 	t.Helper()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -44,7 +43,7 @@ func (a *App) bury(ctx context.Context, h compute.Handle, note string) error {
 	}
 	// The key is the payload's own: it is found under its ticket as any other.
 	j, err = a.engine.Submit(context.WithoutCancel(ctx), engine.Order{
-		ID: id, Kind: compute.PayloadKind, Key: keyOf(h.Ticket), Priority: job.DefaultPriority, Due: time.Now().Add(buryDelay),
+		ID: id, Kind: compute.PayloadKind, Key: keyOf(h.Ticket), Due: time.Now().Add(buryDelay),
 		By: lifecycle.Engine, Actor: "server", Note: "its parcel has not come, and is not to be run if it comes",
 		Spec: &Spec{Job: h.Job, Attempt: h.Attempt, Secret: hashed(h.Secret), Files: []compute.File{}},
 	})

@@ -202,7 +202,7 @@ func (d *delivery) Commit(ctx context.Context) (wire.Payload, error) {
 	defer free()
 	tag := wireTag + strconv.FormatUint(uint64(n), 10)
 	j, err := a.settle(ctx, engine.Order{
-		ID: id, Kind: compute.PayloadKind, Group: name, Tags: []string{tag}, Priority: job.DefaultPriority, By: lifecycle.Engine, Actor: "original server",
+		ID: id, Kind: compute.PayloadKind, Group: name, Tags: []string{tag}, By: lifecycle.Engine, Actor: "original server",
 	}, s, d.stage)
 	if err != nil {
 		a.dropWire(n)

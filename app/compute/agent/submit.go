@@ -56,7 +56,7 @@ func (a *App) submit(ctx context.Context, p *compute.Parcel, files source) (n co
 		return n, false, refused
 	}
 	j, err := a.receive(ctx, engine.Order{
-		ID: id, Kind: compute.PayloadKind, Key: keyOf(p.Ticket), Owner: p.Owner, Group: p.Service, Priority: job.DefaultPriority,
+		ID: id, Kind: compute.PayloadKind, Key: keyOf(p.Ticket), Owner: p.Owner, Group: p.Service,
 		By: lifecycle.Engine, Actor: "server",
 	}, s, files)
 	if job.IsFull(err) {

@@ -20,7 +20,7 @@ import (
 // TestComputeRoundTrip hands in a form, runs it and looks at all there is to see.
 func TestComputeRoundTrip(t *testing.T) {
 	c := openCompute(t, nil)
-	order := `{"service":"wide","name":"first","env":{"A":"b"},"labels":{"p":"x"},"limits":{"memory":"512MiB","wall":"2h","cpu":90},"owner":"ann","priority":3}`
+	order := `{"service":"wide","name":"first","env":{"A":"b"},"labels":{"p":"x"},"limits":{"memory":"512MiB","wall":"2h","cpu":90},"owner":"ann","priority":0}`
 	r := c.form(nil, part{"order", "", order}, part{"file", "run.sh", "echo hi"}, part{"any", "data.csv", "1,2"})
 	answer, text := c.Ask(r)
 	var j client.ComputeJob
@@ -39,7 +39,7 @@ func TestComputeRoundTrip(t *testing.T) {
 	switch {
 	case done.State != compute.Failed, done.Status != "Failed", done.Cause != "exit-code", done.Ending == nil, done.Ending.ExitCode != 3, done.Ending.Memory != 4096:
 		t.Errorf("it ended as %+v, %+v", done, done.Ending)
-	case done.Owner != "ann", done.Name != "first", done.Labels["p"] != "x", done.Priority != 3, done.Agent != "puppet", done.Place != "node1", done.Number == 0:
+	case done.Owner != "ann", done.Name != "first", done.Labels["p"] != "x", done.Priority != 0, done.Agent != "puppet", done.Place != "node1", done.Number == 0:
 		t.Errorf("it is %+v", done)
 	case done.Results == nil, done.Results.Files != 3, len(done.Results.SHA256) != 64, done.Started.IsZero(), done.Finished.IsZero(), done.Expires.IsZero():
 		t.Errorf("its results are %+v", done.Results)

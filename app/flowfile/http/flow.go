@@ -116,12 +116,9 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 // orderFlow makes the order of a request. What is wrong with a file is told by line and column.
 func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
 	order := durable.Order{
-		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: job.DefaultPriority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
+		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
 		Actor: o.Actor, Note: o.Note,
 		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, RevertErrors: o.RevertErrors, KeepAtDeadline: o.KeepAtDeadline, Workers: o.Workers},
-	}
-	if o.Priority != nil {
-		order.Priority = *o.Priority
 	}
 	inputs := map[string]flow.Value{}
 	for name, text := range o.Inputs {

@@ -66,7 +66,7 @@ func (a *App) Request(ctx context.Context, r Request) (Status, error) {
 		return Status{}, job.Errorf(job.Unavailable, "access", "", "id: %w", err)
 	}
 	j, err := a.engine.Submit(ctx, engine.Order{
-		ID: id, Kind: Kind, Priority: job.DefaultPriority, Group: s.Collection, Owner: r.Requester, Key: r.Key, Spec: s, Actor: r.Requester,
+		ID: id, Kind: Kind, Group: s.Collection, Owner: r.Requester, Key: r.Key, Spec: s, Actor: r.Requester,
 		Tags: []string{a.queue(s.Bytes)}, Bytes: s.Bytes,
 	})
 	if err != nil {
