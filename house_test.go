@@ -31,6 +31,7 @@ var rules = []rule{
 	{"store/internal/ledger", []string{"job", "lifecycle", "store/internal/queue"}, "what stores with a queue in memory share"},
 	{"store/mem", []string{"job", "lifecycle", "store/internal/ledger"}, "stores know no engine and not each other"},
 	{"internal/conn", nil, "SQLite's library"},
+	{"internal/build", nil, "the version of the program"},
 	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},

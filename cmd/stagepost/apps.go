@@ -11,10 +11,8 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -95,6 +93,3 @@ func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQu
 		Objects []ingest.Object `json:"objects"`
 	}{objects})
 }
-
-// lives lists the lifecycles that the program knows without a server.
-func lives() []*lifecycle.Table { return docs.All() }

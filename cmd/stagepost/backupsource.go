@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/backup"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -26,7 +27,7 @@ const (
 // source says how a data directory is backed up, whether a server works on it or not.
 func (k *keeper) source(ctx context.Context) (*backup.Source, error) {
 	s := &backup.Source{
-		Data: k.dir, Entries: durableData(), Installation: k.store.Installation(), Version: version, Elsewhere: map[string]string{},
+		Data: k.dir, Entries: durableData(), Installation: k.store.Installation(), Version: build.Version(), Elsewhere: map[string]string{},
 		Freeze: k.store.Freeze, Open: openCopies,
 		Pin: func(file string) (backup.Pinned, error) { return sqlite.Pin(file) },
 	}

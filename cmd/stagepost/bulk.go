@@ -45,7 +45,7 @@ changes meanwhile and then does not match any more is left alone. The exit code 
 			"  stagepost bulk release --state Held --group maps --note 'storage is back' --expect 40\n" +
 			"  stagepost bulk priority --priority 10 --parent bat_01J9... --note 'exhibition' --expect 200",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: cobra.FixedCompletions(humanEvents(), cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions(c.humanEvents(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -251,21 +251,6 @@ func (c *cli) named(what string, counts []client.BulkCount) [][]string {
 		rows[i] = []string{what, cmp.Or(n.Name, "-"), strconv.Itoa(n.Jobs), c.bytes(n.Bytes)}
 	}
 	return rows
-}
-
-// size writes a number of bytes for people.
-func size(n int64) string {
-	const step = 1024
-	if n < step {
-		return fmt.Sprintf("%d B", n)
-	}
-	x, units := float64(n), "KMGTPE"
-	i := -1
-	for x >= step && i < len(units)-1 {
-		x /= step
-		i++
-	}
-	return fmt.Sprintf("%.1f %ciB", x, units[i])
 }
 
 // printResult prints what a bulk did. In a pipe each line begins with what it is: done, changed, gone, refused.

@@ -26,20 +26,18 @@ func (c *cli) complete(cmd *cobra.Command, flag string, words ...string) {
 // completeNames offers kinds and states, from the program's own tables.
 func (c *cli) completeNames(cmd *cobra.Command) {
 	var kinds []string
-	for _, t := range lives() {
+	for _, t := range c.lives {
 		kinds = append(kinds, t.Name())
 	}
 	for flag, words := range map[string][]string{
-		"kind": kinds, "state": stateNames(), "outcome": {"ok", "failed", "timed-out", "cancelled"}, "as": {"operator", "owner"}, "queue": queues,
-		"tag": {"queue=ingest", "queue=access-small", "queue=access-large", "place="}, "event": humanEvents(),
+		"kind": kinds, "state": c.stateNames(), "outcome": {"ok", "failed", "timed-out", "cancelled"}, "as": {"operator", "owner"}, "event": c.humanEvents(),
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
 			c.complete(cmd, flag, words...)
 		}
 	}
 	for flag, ask := range map[string]cobra.CompletionFunc{
-		"job": c.completeIDs, "parent": c.completeBatches, "group": c.completeGroups, "profile": c.completeProfiles, "place": c.completePlaces,
-		"cause": c.completeCauses,
+		"job": c.completeIDs, "group": c.completeGroups, "cause": c.completeCauses,
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
 			// The error says that the flag does not exist: it does.
@@ -48,17 +46,23 @@ func (c *cli) completeNames(cmd *cobra.Command) {
 	}
 }
 
-// stateNames lists the states of the program's lifecycles, each once.
-func stateNames() []string {
-	var states []string
-	for _, t := range lives() {
-		for _, s := range t.Stages() {
-			if !slices.Contains(states, string(s.State)) {
-				states = append(states, string(s.State))
+// completeParts offers what the applications know of the flags of a command and of those below it.
+func (c *cli) completeParts(cmd *cobra.Command) {
+	for _, p := range c.parts {
+		for flag, words := range p.Words {
+			if cmd.Flags().Lookup(flag) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // a command's own words stay
+			}
+		}
+		for flag, ask := range p.Ask {
+			if cmd.Flags().Lookup(flag) != nil {
+				_ = cmd.RegisterFlagCompletionFunc(flag, ask) // a command's own words stay
 			}
 		}
 	}
-	return states
+	for _, sub := range cmd.Commands() {
+		c.completeParts(sub)
+	}
 }
 
 // ask offers what the server tells that begins as the word does. It waits for half a second at most.
@@ -84,11 +88,6 @@ func (c *cli) ask(cmd *cobra.Command, toComplete string, from func(context.Conte
 // completeIDs offers the newest jobs with what they are.
 func (c *cli) completeIDs(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return c.completeJobs(cmd, toComplete, job.Query{Limit: 200})
-}
-
-// completeBatches offers the newest batches.
-func (c *cli) completeBatches(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	return c.completeJobs(cmd, toComplete, job.Query{Kinds: []job.Kind{"ingest.batch"}, Limit: 200})
 }
 
 func (c *cli) completeJobs(cmd *cobra.Command, toComplete string, q job.Query) ([]string, cobra.ShellCompDirective) {
@@ -129,31 +128,6 @@ func (c *cli) completeCauses(cmd *cobra.Command, _ []string, toComplete string) 
 	})
 }
 
-// completeProfiles offers the server's profiles.
-func (c *cli) completeProfiles(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
-		all, err := api.Profiles(ctx)
-		ids := make([]string, len(all.Profiles))
-		for i, p := range all.Profiles {
-			ids[i] = p.ID + "\t" + p.Description
-		}
-		return ids, err
-	})
-}
-
-// completePlaces offers the storage places of the server's profiles.
-func (c *cli) completePlaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	return c.ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
-		all, err := api.Profiles(ctx)
-		var places []string
-		for _, p := range all.Profiles {
-			places = append(places, p.Storage...)
-		}
-		slices.Sort(places)
-		return places, err
-	})
-}
-
 // completeAfterFirst offers ids for all arguments but the first.
 func (c *cli) completeAfterFirst(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
@@ -167,5 +141,5 @@ func (c *cli) completeEvents(cmd *cobra.Command, args []string, toComplete strin
 	if len(args) > 0 {
 		return c.completeIDs(cmd, args, toComplete)
 	}
-	return humanEvents(), cobra.ShellCompDirectiveNoFileComp
+	return c.humanEvents(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -133,8 +133,8 @@ func changesHelp(id job.ID) string {
 	return fmt.Sprintf("a retry would be refused again: stagepost clone %s with another --service, --limit or --env, or stagepost run with other files", id)
 }
 
-// exitRun tells how a run ended, with where to look, and gives the exit code.
-func (c *cli) exitRun(err error, n int) int {
+// exitRun prints how a run ended, with where to look.
+func (c *cli) exitRun(err error, n int) {
 	var o outsideError
 	var e computeEnded
 	inner := err
@@ -144,14 +144,14 @@ func (c *cli) exitRun(err error, n int) int {
 	if c.out.mode == modeJSON {
 		if p := client.ProblemOf(err); p != nil {
 			c.writeProblem(p, n)
-			return n
+			return
 		}
 		own := ownProblem{Kind: job.KindOf(inner), Detail: err.Error(), Exit: n}
 		if errors.As(err, &e) {
 			own.Kind, own.Job, own.State, own.Cause = job.Refused, e.job.ID, e.job.State, e.job.Cause
 		}
 		c.writeOwn(own)
-		return n
+		return
 	}
 	for _, text := range sentences(err) {
 		c.err.line("stagepost: %s", text)
@@ -168,10 +168,9 @@ func (c *cli) exitRun(err error, n int) int {
 			hint = changesHelp(e.job.ID)
 		}
 	case !errors.Is(err, errAbandoned):
-		hint = c.hint(inner, code(inner))
+		hint = c.hint(inner, c.code(inner))
 	}
 	if hint != "" {
 		fmt.Fprintf(c.err, "  hint: %s\n", hint)
 	}
-	return n
 }

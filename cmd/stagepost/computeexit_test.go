@@ -18,12 +18,13 @@ import (
 func TestRejectedHint(t *testing.T) {
 	for cause, want := range map[string]string{compute.CauseRejected: "stagepost clone cmp_1 with", compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
 		var out bytes.Buffer
-		c := &cli{err: newPrinter(&out), out: &printer{Writer: io.Discard, mode: modePlain}}
+		c := newCLI(nil, newPrinter(io.Discard), newPrinter(&out))
+		c.root()
 		c.exitRun(computeEnded{client.ComputeJob{ID: "cmp_1", State: "Failed", Cause: cause}, 1}, 1)
 		if !strings.Contains(out.String(), want) || cause == compute.CauseRejected && strings.Contains(out.String(), "stagepost retry") {
 			t.Errorf("%s: it says %q", cause, out.String())
 		}
-		if cause == compute.CauseRejected && !strings.Contains(afterFailure(&client.Job{Job: job.Job{ID: "cmp_1", Cause: cause}}), want) {
+		if cause == compute.CauseRejected && !strings.Contains(c.hint(failedJob{client.Job{Job: job.Job{ID: "cmp_1", Cause: cause}}}, exitFailed), want) {
 			t.Error("watch says something else")
 		}
 	}
@@ -31,6 +32,8 @@ func TestRejectedHint(t *testing.T) {
 
 // TestComputeExit holds every way to end against the exit code of run that its help promises.
 func TestComputeExit(t *testing.T) {
+	c := newCLI(nil, newPrinter(io.Discard), newPrinter(io.Discard))
+	c.root()
 	ending := func(exit int, signal string) *client.ComputeEnding {
 		return &client.ComputeEnding{ExitCode: exit, Signal: signal}
 	}
@@ -67,7 +70,7 @@ func TestComputeExit(t *testing.T) {
 		}
 		j := client.ComputeJob{State: test.state, Outcome: outcome, Cause: test.cause, Ending: test.ending}
 		err := outside(endOf(&j, test.interrupted))
-		if got := code(err); got != test.want {
+		if got := c.code(err); got != test.want {
 			t.Errorf("%+v: got %d (%v)", test, got, err)
 		}
 	}
@@ -76,11 +79,11 @@ func TestComputeExit(t *testing.T) {
 	for want, err := range map[int]error{
 		121: lost, 3: errors.Join(lost, failed), 125: job.Errorf(job.NotFound, "x", "", "x"), 130: errAbandoned, 2: usagef("x"), 6: fmt.Errorf("y: %w", errTimeout),
 	} {
-		if got := code(outside(err)); got != want {
+		if got := c.code(outside(err)); got != want {
 			t.Errorf("%v: got %d, want %d", err, got, want)
 		}
 	}
-	if got := code(job.Errorf(job.NotFound, "x", "", "x")); got != exitNotFound {
+	if got := c.code(job.Errorf(job.NotFound, "x", "", "x")); got != exitNotFound {
 		t.Errorf("the control: other commands give %d", got)
 	}
 }

@@ -25,19 +25,6 @@ func isNumber(arg string) bool {
 	return arg != "" && strings.Trim(arg, "0123456789") == ""
 }
 
-// jobID gives the id that an argument means: itself, or of a bare number that of the compute job that has it. Only compute jobs are called by their numbers.
-func jobID(ctx context.Context, api *client.Client, arg string) (job.ID, error) {
-	if !isNumber(arg) {
-		return job.ID(arg), nil
-	}
-	n, err := strconv.ParseInt(arg, 10, 64)
-	if err != nil || n < 1 {
-		return "", usagef("%.40q is no number of a compute job", arg)
-	}
-	j, err := api.ComputeNumber(ctx, n)
-	return j.ID, err
-}
-
 // computeFilter are the flags of jobs.
 type computeFilter struct {
 	client.ComputeQuery

@@ -52,7 +52,7 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 			if err != nil {
 				return err
 			}
-			id, err := jobID(ctx, api, args[0])
+			id, err := c.jobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
@@ -93,21 +93,4 @@ var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, jo
 	"retry": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
 		return api.RetryCompute(ctx, id, client.ComputeRepeat{Confirm: a.Confirm, Note: a.Note, Actor: a.Actor, As: a.As})
 	},
-}
-
-// cause causes an event on a job, by the way that its application has for it.
-func cause(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (client.Job, error) {
-	id, err := jobID(ctx, api, string(id))
-	if err != nil {
-		return client.Job{}, err
-	}
-	do := computeEvents[e]
-	if do == nil || !isCompute(string(id)) {
-		return api.Do(ctx, id, e, *a)
-	}
-	j, err := do(ctx, api, id, a)
-	if err != nil {
-		return client.Job{}, err
-	}
-	return api.Job(ctx, j.ID)
 }

@@ -49,7 +49,7 @@ With --partial it fetches what a job that runs has made so far; --list shows the
 			if err != nil {
 				return err
 			}
-			id, err := jobID(ctx, api, args[0])
+			id, err := c.jobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}

@@ -23,12 +23,13 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/client"
 	example "github.com/stagepost/stagepost/examples/ingest"
+	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 func (c *cli) demo() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Ingest twelve objects before your eyes, two of which need help, and run three users' jobs",
 		Long: `Starts a server on a fresh data directory, serves a small web site to it, and ingests a batch of twelve objects from there: files of several
@@ -36,7 +37,7 @@ kinds, one object of 200 files, one whose file is wrong and one whose file is mi
 files in place, and retries. Then three users hand in jobs for a service that runs two at once for each: one exits with 3, one uses more memory than it may, one is
 cancelled while it runs. It takes some seconds and leaves the data directory for you to look at.
 
-If it is interrupted or killed, stagepost serve --data DIR goes on where it stopped; the site comes back with it.
+If it is interrupted or killed, stagepost serve --data DIR continues where it stopped; stagepost demo site --data DIR serves the web site to it.
 
 The data directory is ./demo-data-1, or the next number that is free, unless --data names one.`,
 		Args: cobra.NoArgs,
@@ -50,10 +51,38 @@ The data directory is ./demo-data-1, or the next number that is free, unless --d
 			d := &demo{cli: c, dir: dir}
 			err = d.run(ctx)
 			if err != nil && ctx.Err() != nil {
-				c.out.line("interrupted; it goes on with: stagepost serve --data %s", dir)
+				c.out.line("interrupted; to continue: stagepost serve --data %s", dir)
+				c.out.line("and in another terminal: stagepost demo site --data %s", dir)
 				return nil
 			}
 			return err
+		},
+	}
+	cmd.AddCommand(c.demoSite())
+	return cmd
+}
+
+// demoSite serves the web site of a demo to a server that continues it.
+func (c *cli) demoSite() *cobra.Command {
+	return &cobra.Command{
+		Use:     "site",
+		Short:   "Serve the web site of a demo",
+		Long:    "Serves the web site of a demo at its address until SIGINT or SIGTERM, so that a server on the data directory can fetch the files.",
+		Example: "  stagepost demo site --data demo-data-1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			site, err := restoreDemo(c.settings.Data)
+			if err != nil {
+				return err
+			}
+			if site == nil {
+				return usagef("%s is not the data directory of a demo: name one with --data DIR", c.settings.Data)
+			}
+			c.out.line("the web site of the demo in %s", c.settings.Data)
+			<-ctx.Done()
+			return site.Close()
 		},
 	}
 }
@@ -66,7 +95,7 @@ func (c *cli) demoDir() (string, error) {
 			return "", err
 		}
 		if len(used) > 0 {
-			return "", usagef("%s is not empty: a demo begins with a fresh directory (stagepost serve --data %s goes on with an old one)", c.settings.Data, c.settings.Data)
+			return "", usagef("%s is not empty: a demo begins with a fresh directory (stagepost serve --data %s continues an old one)", c.settings.Data, c.settings.Data)
 		}
 		return filepath.Abs(c.settings.Data)
 	}
@@ -115,7 +144,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
-	if d.api, err = client.New(server.URL, client.Options{Agent: "stagepost/" + version}); err != nil {
+	if d.api, err = client.New(server.URL, client.Options{Agent: "stagepost/" + build.Version()}); err != nil {
 		return err
 	}
 	defer d.api.Close()
@@ -235,34 +264,6 @@ func (d *demo) report(ctx context.Context) (report.Batch, error) {
 	return r, json.Unmarshal(data, &r)
 }
 
-// cleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
-func cleanLines(text []byte) string {
-	out, rest := "", string(text)
-	for rest != "" {
-		line := rest
-		if i := indexLine(rest); i >= 0 {
-			line, rest = rest[:i], rest[i+1:]
-		} else {
-			rest = ""
-		}
-		indent := 0
-		for indent < len(line) && line[indent] == '\t' {
-			indent++
-		}
-		out += line[:indent] + clean(line[indent:]) + "\n"
-	}
-	return out
-}
-
-func indexLine(s string) int {
-	for i := range len(s) {
-		if s[i] == '\n' {
-			return i
-		}
-	}
-	return -1
-}
-
 // mend puts the right files in place, retries what failed, and asks for a second report.
 func (d *demo) mend(ctx context.Context, failed []job.ID) error {
 	names, err := example.Repair(filepath.Join(d.dir, siteName))
@@ -304,7 +305,7 @@ func (d *demo) where(took time.Duration) {
 	} {
 		d.out.line("  %-60s %s", filepath.Join(d.dir, one[0]), one[1])
 	}
-	d.out.line("To go on: stagepost serve --data %s", d.dir)
+	d.out.line("To continue: stagepost serve --data %s", d.dir)
 }
 
 // Names of a demo below its data directory.
@@ -350,8 +351,7 @@ func makeDemo(dir string) (err error) {
 	return os.Rename(name+".new", name)
 }
 
-// restoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else it gives nil. The
-// command serve calls it before its server starts, so that a demo that was killed can end.
+// restoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else it gives nil.
 func restoreDemo(dir string) (io.Closer, error) {
 	text, err := os.ReadFile(filepath.Join(dir, demoFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -106,6 +106,13 @@ func TestDemoKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait() // says that it was killed
+			site, err := restoreDemo(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if site != nil {
+				defer site.Close()
+			}
 			v := raise(t, dir)
 			defer v.kill(t)
 			c, err := client.New(v.url, client.Options{})

@@ -9,12 +9,8 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
-
-// noStore is the operation of errors about a data directory that has no store.
-const noStore = "open the store"
 
 // withStore asks the server that works on the data directory. If none does, it opens the store there; the store's own lock keeps two
 // from opening it, so a server that starts meanwhile is no danger.
@@ -32,7 +28,7 @@ func withStore[T any](ctx context.Context, c *cli, ask func(context.Context, *cl
 		return answer, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-		return answer, job.Errorf(job.NotFound, noStore, "", "there is no store in %s", dir)
+		return answer, job.Errorf(job.NotFound, NoStore, "", "there is no store in %s", dir)
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
@@ -58,13 +54,4 @@ func (c *cli) served(ctx context.Context) bool {
 	}
 	_, err = api.Health(ctx)
 	return err == nil || client.ProblemOf(err) != nil
-}
-
-// lifeOf finds a table among those of the program.
-func lifeOf(k job.Kind) *lifecycle.Table {
-	t, err := findLife(string(k))
-	if err != nil {
-		return nil
-	}
-	return t
 }

@@ -100,13 +100,3 @@ func (c *cli) resume() *cobra.Command {
 	f.StringVar(&actor, "actor", "", "your name; defaults to the login name")
 	return cmd
 }
-
-// note tells the user something beside the answer.
-func (c *cli) note(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
-
-func plural(n int64, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}

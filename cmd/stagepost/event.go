@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"os/user"
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -32,17 +30,6 @@ func (a *act) bind(cmd *cobra.Command) {
 
 func (a *act) body() client.Act {
 	return client.Act{As: a.as, Actor: whoami(a.actor), Note: a.note, Version: a.version, Confirm: a.confirm}
-}
-
-// whoami gives the name that stands in the history.
-func whoami(given string) string {
-	if given != "" {
-		return given
-	}
-	if u, err := user.Current(); err == nil {
-		return u.Username
-	}
-	return "cli"
 }
 
 // event is for events that have no command of their own.
@@ -89,11 +76,7 @@ func (c *cli) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a cl
 		return err
 	}
 	one := func(id job.ID) (client.Job, error) {
-		j, err := cause(ctx, api, id, e, &a)
-		if err == nil && j.State == compute.Killing && j.Message != "" && c.out.mode != modeJSON {
-			c.err.line("stagepost: %s: %s", j.ID, j.Message)
-		}
-		return j, err
+		return c.cause(ctx, api, id, e, &a)
 	}
 	return c.each(ids, one, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 }

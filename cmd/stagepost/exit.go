@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -36,6 +35,9 @@ var exitOf = map[job.ErrorKind]int{
 	job.Unavailable: exitOther,
 	job.Internal:    exitOther,
 }
+
+// NoStore is the operation of errors about a data directory that has no store.
+const NoStore = "open the store"
 
 var errTimeout = errors.New("the time given by --timeout is up")
 
@@ -70,20 +72,20 @@ func (a ailing) Error() string {
 }
 
 // code gives the exit code of an error.
-func code(err error) int {
+func (c *cli) code(err error) int {
 	var u usageError
 	var f failedJob
 	var e *job.Error
-	ran, ofRun := computeCode(err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return exitOK
+	}
+	switch own, known := c.ownCode(err); {
 	case errors.As(err, &u), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
-	case errors.As(err, &f), errors.As(err, new(damaged)):
+	case errors.As(err, &f):
 		return exitFailed
-	case ofRun:
-		return ran
+	case known:
+		return own
 	case errors.Is(err, errTimeout), errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	case errors.As(err, &e):
@@ -92,14 +94,32 @@ func code(err error) int {
 	return exitOther
 }
 
+// ownCode gives the exit code of an error of an application.
+func (c *cli) ownCode(err error) (n int, known bool) {
+	for _, p := range c.parts {
+		if p.Code != nil {
+			if n, known = p.Code(err); known {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}
+
 // exit tells the error, with what is possible instead, and gives the exit code.
 func (c *cli) exit(err error) int {
-	n := code(err)
+	n := c.code(err)
 	if n == exitOK {
 		return n
 	}
-	if _, ofRun := computeCode(err); ofRun { // its numbers mean something else
-		return c.exitRun(err, n)
+	for _, p := range c.parts {
+		if p.Code == nil || p.Report == nil {
+			continue
+		}
+		if _, known := p.Code(err); known {
+			p.Report(err, n)
+			return n
+		}
 	}
 	if c.out.mode == modeJSON {
 		c.tellJSON(err, n)
@@ -204,27 +224,21 @@ func (c *cli) hint(err error, n int) string {
 	errors.As(err, &e)
 	var u usageError
 	p := client.ProblemOf(err)
+	if hint := c.hintOf(err, n); hint != "" {
+		return hint
+	}
 	switch {
-	case n == exitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
-		return "GET /api/v1/compute/services shows the services and what they allow"
 	case errors.As(err, &u), n == exitUsage:
 		return c.calledPath() + " --help"
 	case n == exitNotFound && e != nil:
 		return c.shows(e)
-	case errors.As(err, new(damaged)):
-		return "restore the files from another location or a backup; stagepost fixity run checks them again"
 	case n == exitFailed:
 		var f failedJob
 		errors.As(err, &f)
-		if f.job.Kind == client.FlowKind {
-			return c.afterFlow(&f.job)
-		}
 		return afterFailure(&f.job)
 	case n == exitRefused && e.Kind == job.Conflict && e.ID != "":
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)
-	case n == exitRefused && c.calledPath() == "stagepost profile reload":
-		return "the profiles of before stay in force; stagepost profile check shows the lines"
-	case n == exitRefused && p != nil && p.Event == "hold" && !isEnd(p.State):
+	case n == exitRefused && p != nil && p.Event == "hold" && !c.isEnd(p.State):
 		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)
 	case n == exitRefused && p != nil && slices.Contains(p.Can, p.Event) && strings.Contains(p.Detail, "confirm"):
 		return fmt.Sprintf("if that is meant: stagepost %s%s %s --confirm --note WHY%s", c.group(), p.Event, p.Job, c.local)
@@ -232,8 +246,6 @@ func (c *cli) hint(err error, n int) string {
 		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
 		return "is the server running? stagepost serve --data DIR starts one"
-	case e != nil && e.Kind == job.Unavailable && e.Op == "open" && c.group() != "" && strings.Contains(err.Error(), " is in use by "):
-		return "if that is a flow with --local, Ctrl-C there lets it pause; then this command works, and stagepost flow resume goes on with it"
 	case n == exitTimeout:
 		return c.goesOn()
 	}
@@ -242,8 +254,8 @@ func (c *cli) hint(err error, n int) string {
 
 // group names the group of commands that the command is in, with a blank, or nothing.
 func (c *cli) group() string {
-	if strings.HasPrefix(c.calledPath(), "stagepost flow ") {
-		return "flow "
+	if path := strings.Fields(c.calledPath()); len(path) > 2 {
+		return path[1] + " "
 	}
 	return ""
 }
@@ -261,50 +273,17 @@ func (c *cli) flagGiven(name string) bool {
 	return c.called != nil && c.called.Flags().Changed(name)
 }
 
-// ofCompute tells whether the command was about compute jobs: it is for nothing else, or was given an id or a number of one.
-func (c *cli) ofCompute() bool {
-	switch c.calledPath() {
-	case "stagepost run", "stagepost jobs", "stagepost results", "stagepost clone", "stagepost clean":
-		return true
-	}
-	return slices.ContainsFunc(c.called.Flags().Args(), func(arg string) bool { return isCompute(arg) || isNumber(arg) })
-}
-
 // shows names the command that lists what was looked for.
 func (c *cli) shows(e *job.Error) string {
 	path := strings.Fields(c.calledPath())
 	if len(path) < 2 {
 		return "stagepost list shows what there is"
 	}
-	switch {
-	case e.Op == noStore:
+	if e.Op == NoStore {
 		return "name the data directory of an existing installation with --data DIR; stagepost restore makes one from a backup"
-	case path[1] == "token" && errors.Is(e, fs.ErrNotExist):
-		return "name the file of tokens; stagepost token new makes one"
-	case path[1] == "token": // digits of a hash are no number of a job
-		return fmt.Sprintf("stagepost token list %s shows what there is", c.called.Flags().Arg(0))
-	case path[1] == "restore":
-		return knownBackups(c.called.Flags().Arg(0))
 	}
-	if c.ofCompute() {
-		return "stagepost jobs shows what there is"
-	}
-	scoped := c.called.Flags().NArg() == 0
-	switch name := path[1]; {
-	case name == "release" && scoped, name == "resume":
-		return "stagepost hold shows what is held"
-	case name == "hooks" && path[len(path)-1] == "ping", name == "profile":
-		return "stagepost profile list shows what there is"
-	case name == "agent":
-		return "GET /api/v1/compute/agents shows the agents and how they stand"
-	case name == "flow":
-		return "stagepost flow list shows what there is"
-	case name == "hooks", name == "outbox", name == "locks", name == "storage":
-		return "stagepost " + name + " shows what there is"
-	case name == "lifecycle":
-		return "stagepost lifecycle list shows what there is"
-	case name == "access", name == "fetch":
-		return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an ingest job the ARK of its object"
+	if text := c.missing(path, e); text != "" {
+		return text
 	}
 	return "stagepost list shows what there is"
 }
@@ -320,19 +299,10 @@ func (c *cli) goesOn() string {
 // afterFailure says where to look after a job that failed.
 func afterFailure(j *client.Job) string {
 	switch {
-	case j.Kind == "bulk":
-		return "stagepost bulk with the same filters and --dry-run shows what it would meet now"
 	case j.Children.Failed > 0:
 		return fmt.Sprintf("stagepost list --parent %s --outcome failed shows which; stagepost why ID tells why", j.ID)
-	case isCompute(string(j.ID)) && j.Cause == compute.CauseRejected:
-		return changesHelp(j.ID)
 	case slices.Contains(j.Can["operator"], "retry"):
 		return fmt.Sprintf("stagepost why %s; stagepost retry %s sends it back to where it failed", j.ID, j.ID)
 	}
 	return fmt.Sprintf("stagepost why %s", j.ID)
-}
-
-// isEnd tells whether the program's lifecycles have the state as an end.
-func isEnd(s lifecycle.State) bool {
-	return slices.ContainsFunc(lives(), func(t *lifecycle.Table) bool { return t.Ended(s) })
 }

@@ -62,17 +62,6 @@ With --status it only tells how far the package is.`,
 	return cmd
 }
 
-// free refuses to write over a file.
-func free(out string) error {
-	if out == "" || out == "-" {
-		return nil
-	}
-	if _, err := os.Lstat(out); err == nil {
-		return usagef("%s is there already", out)
-	}
-	return nil
-}
-
 // settled waits until a package is ready, without a word.
 func (c *cli) settled(ctx context.Context, api *client.Client, a *client.Access) (client.Access, error) {
 	var last client.Job

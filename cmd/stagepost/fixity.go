@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/quantity"
-	"github.com/stagepost/stagepost/server/metrics"
 )
 
 func (c *cli) fixity() *cobra.Command {
@@ -26,16 +26,6 @@ file and digests. A fault stays until a later check finds the version sound.`,
 	}
 	cmd.AddCommand(c.fixityRun(), c.fixityStatus())
 	return cmd
-}
-
-// damaged says that stored files have faults.
-type damaged struct{ n int }
-
-func (d damaged) Error() string {
-	if d.n == 1 {
-		return "1 stored file has a fault"
-	}
-	return fmt.Sprintf("%d stored files have faults", d.n)
 }
 
 func (c *cli) fixityRun() *cobra.Command {
@@ -130,7 +120,7 @@ func (c *cli) printFixity(f client.Fixity) error {
 		return err
 	}
 	if f.Count > 0 {
-		return damaged{f.Count}
+		return ingest.Damaged{Files: f.Count}
 	}
 	for _, l := range f.Locations {
 		why := l.Reason
@@ -179,26 +169,4 @@ func (c *cli) writeFixity(f client.Fixity) error {
 		rows[i] = []string{x.Kind, x.Location, x.ARK, "v" + strconv.Itoa(x.Version), x.Path, x.Since.UTC().Format(time.RFC3339), x.Job, detail}
 	}
 	return c.out.table([]string{"FAULT", "LOCATION", "OBJECT", "VERSION", "FILE", "SINCE", "JOB", "DETAIL"}, rows)
-}
-
-// fixityMetrics gives the metrics what is known of the stored files.
-func (i submissions) fixityMetrics(every time.Duration) func(context.Context) (metrics.Fixity, error) {
-	return func(ctx context.Context) (metrics.Fixity, error) {
-		s, err := i.app.FixitySummary(ctx)
-		return metrics.Fixity{Faults: s.Faults, Unreadable: len(s.Unreadable), Oldest: s.Oldest, Every: every}, err
-	}
-}
-
-// fixityWarnings says for /healthz what is wrong with stored files.
-func (i submissions) fixityWarnings() []string {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	s, err := i.app.FixitySummary(ctx)
-	if err != nil {
-		return []string{fmt.Sprintf("fixity: %v", err)}
-	}
-	if s.Faults > 0 {
-		return []string{damaged{s.Faults}.Error() + ": stagepost fixity status"}
-	}
-	return nil
 }

@@ -106,3 +106,8 @@ func (a *flowApp) Close() error {
 	}
 	return a.box.Close()
 }
+
+// anyFile lets flow files do all that they can, where they are only looked at.
+func anyFile() flowfile.Options {
+	return flowfile.Options{Commands: true, HTTP: fetch.New(fetch.Policy{})}
+}

@@ -134,9 +134,6 @@ func (f *flowFollower) hear(u *client.Update) error {
 	return nil
 }
 
-// message writes one line of JSON.
-func (c *cli) message(v any) error { return c.out.message(v) }
-
 // look fetches the flow and shows what is new.
 func (f *flowFollower) look(ctx context.Context) error {
 	f.next = nil

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/flowfile"
-	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/flow"
 )
 
@@ -143,9 +142,4 @@ func completeInputs(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 		words = append(words, in.Name+"=\t"+in.About)
 	}
 	return words, only
-}
-
-// anyFile lets flow files do all that they can, where they are only looked at.
-func anyFile() flowfile.Options {
-	return flowfile.Options{Commands: true, HTTP: fetch.New(fetch.Policy{})}
 }

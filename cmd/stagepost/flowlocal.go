@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -54,7 +55,7 @@ func (c *cli) openLocal(ctx context.Context, create bool) (*localFlows, error) {
 	}
 	if !create {
 		if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-			return nil, job.Errorf(job.NotFound, noStore, "", "there is no store in %s", dir)
+			return nil, job.Errorf(job.NotFound, NoStore, "", "there is no store in %s", dir)
 		}
 	}
 	c.local = " --local --data " + dir
@@ -95,7 +96,7 @@ func (l *localFlows) open(s *hostSettings, dir string, log *slog.Logger) error {
 		return err
 	}
 	app.Bind(l.engine)
-	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: lives(), Version: version, ReasonsRequired: s.reasonsRequired()}, app)
+	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: lives(), Version: build.Version(), ReasonsRequired: s.reasonsRequired()}, app)
 }
 
 // serve answers the client of this process.
@@ -103,7 +104,7 @@ func (l *localFlows) serve(o server.Options, app *flowApp) error {
 	pipe := newPipeListener()
 	var err error
 	transport := &http.Transport{DialContext: pipe.Dial}
-	l.client, err = client.New("http://localhost", client.Options{HTTP: &http.Client{Transport: transport}, Agent: "stagepost/" + version})
+	l.client, err = client.New("http://localhost", client.Options{HTTP: &http.Client{Transport: transport}, Agent: "stagepost/" + build.Version()})
 	if err != nil {
 		return err
 	}

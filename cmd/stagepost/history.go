@@ -23,7 +23,7 @@ func (c *cli) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := jobID(ctx, api, args[0])
+			id, err := c.jobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}

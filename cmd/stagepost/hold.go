@@ -100,7 +100,7 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 				holds, err := api.Holds(ctx)
 				return c.printHolds(holds, err)
 			}
-			if s.queue != "" && !slices.Contains(queues, s.queue) {
+			if queues := c.words("queue"); s.queue != "" && !slices.Contains(queues, s.queue) {
 				return usagef("there is no queue %q (known: %s)", s.queue, strings.Join(queues, ", "))
 			}
 			h := client.Hold{Scope: of, Everything: s.all, Who: whoami(a.actor), Why: a.note}
@@ -122,9 +122,6 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 	c.completeNames(cmd)
 	return cmd
 }
-
-// queues are those that the applications put their jobs into.
-var queues = []string{"ingest", "access-small", "access-large"}
 
 // tellConcerned says on a terminal how many jobs a new hold keeps, so that one which keeps none is noticed.
 func (c *cli) tellConcerned(ctx context.Context, api *client.Client, of job.Scope) error {

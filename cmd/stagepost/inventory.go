@@ -77,7 +77,7 @@ func (c *cli) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.Rebui
 		return done, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-		return done, job.Errorf(job.NotFound, noStore, "", "there is no store in %s: restore stagepost.db first", dir)
+		return done, job.Errorf(job.NotFound, NoStore, "", "there is no store in %s: restore stagepost.db first", dir)
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {

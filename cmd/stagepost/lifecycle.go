@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/lifecycle/notation"
 )
@@ -27,48 +25,15 @@ func (c *cli) lifecycle() *cobra.Command {
 	return cmd
 }
 
-// humanEvents lists the events that an operator or owner may cause somewhere.
-func humanEvents() []string {
-	var all []string
-	for _, t := range lives() {
-		for _, s := range t.Stages() {
-			for _, a := range s.Arrows {
-				if a.By&(lifecycle.Operator|lifecycle.Owner) != 0 && !slices.Contains(all, string(a.Event)) {
-					all = append(all, string(a.Event))
-				}
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-func lifeNames() []string {
-	var names []string
-	for _, t := range lives() {
-		names = append(names, t.Name())
-	}
-	return names
-}
-
-func findLife(name string) (*lifecycle.Table, error) {
-	for _, t := range lives() {
-		if t.Name() == name {
-			return t, nil
-		}
-	}
-	return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %q (known: %s)", name, strings.Join(lifeNames(), ", "))
-}
-
 func (c *cli) lifecycleList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the lifecycles", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if c.out.mode == modeJSON {
-				return c.out.json(lives())
+				return c.out.json(c.lives)
 			}
 			var rows [][]string
-			for _, t := range lives() {
+			for _, t := range c.lives {
 				rows = append(rows, []string{t.Name(), t.Hash(), strconv.Itoa(len(t.Stages())), string(t.Start().State)})
 			}
 			return c.out.table([]string{"NAME", "DEFINITION", "STATES", "START"}, rows)
@@ -79,9 +44,9 @@ func (c *cli) lifecycleList() *cobra.Command {
 func (c *cli) lifecycleShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
-		Args: cobra.ExactArgs(1), ValidArgs: lifeNames(),
+		Args: cobra.ExactArgs(1), ValidArgs: c.lifeNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			t, err := findLife(args[0])
+			t, err := c.findLife(args[0])
 			if err != nil {
 				return err
 			}
@@ -115,9 +80,9 @@ func (c *cli) lifecycleDraw() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "draw NAME", Short: "Draw a lifecycle as SVG, Mermaid or DOT",
 		Example: "  stagepost lifecycle draw ingest.job > job.svg\n  stagepost lifecycle draw ingest.job -o mermaid",
-		Args:    cobra.ExactArgs(1), ValidArgs: lifeNames(),
+		Args:    cobra.ExactArgs(1), ValidArgs: c.lifeNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			t, err := findLife(args[0])
+			t, err := c.findLife(args[0])
 			if err != nil {
 				return err
 			}

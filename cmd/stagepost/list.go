@@ -51,17 +51,6 @@ func (c *cli) list() *cobra.Command {
 	return cmd
 }
 
-// wantsAll reports whether a list is printed as a whole although nobody asked for all: a program reads it, and no
-// limit was given.
-func (c *cli) wantsAll(cmd *cobra.Command) bool {
-	return c.out.mode != modeTable && !cmd.Flags().Changed("limit")
-}
-
-// shownOf is the last line of a table that does not have all rows.
-func shownOf(n int) string {
-	return strconv.Itoa(n) + " shown, and more exist: --all shows all, --limit N up to 1000"
-}
-
 // listAll prints one page of jobs, or all pages.
 func (c *cli) listAll(ctx context.Context, api *client.Client, q job.Query, all bool) error {
 	jobs := []job.Job{}

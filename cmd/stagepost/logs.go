@@ -13,8 +13,8 @@ import (
 )
 
 func (c *cli) logs() *cobra.Command {
-	var follow, events bool
-	var stream string
+	var follow bool
+	var read []func(context.Context, *client.Client, job.ID, bool) (bool, error)
 	cmd := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Show what the steps of a job logged, or what a compute job's script wrote",
@@ -31,23 +31,26 @@ On a terminal control characters are escaped; a pipe or a file gets the bytes as
 			if err != nil {
 				return err
 			}
-			id, err := jobID(ctx, api, args[0])
+			id, err := c.jobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
-			switch {
-			case isCompute(string(id)) && events:
-				return c.readEvents(ctx, api, id, follow)
-			case isCompute(string(id)):
-				return c.readOutput(ctx, api, id, stream, follow)
+			for _, one := range read {
+				if known, err := one(ctx, api, id, follow); known || err != nil {
+					return err
+				}
 			}
 			return c.readLog(ctx, api, id, follow)
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
-	cmd.Flags().BoolVar(&events, "events", false, "of a compute job: what the server did")
-	cmd.Flags().StringVar(&stream, "stream", client.Both, "of a compute job: stdout, stderr or both")
-	c.complete(cmd, "stream", client.Stdout, client.Stderr, client.Both)
+	c.addLogs = func() {
+		for _, p := range c.parts {
+			if p.Logs != nil {
+				read = append(read, p.Logs(cmd))
+			}
+		}
+	}
 	return cmd
 }
 

@@ -9,9 +9,6 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
-// version is set by the linker (-X main.version=...).
-var version = "devel"
-
 func main() {
 	sandbox.Init() // returns, but in the processes that run commands for the sandbox
 	call := run
@@ -19,4 +16,9 @@ func main() {
 		call = orchestrator
 	}
 	os.Exit(call(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// commandLine lists the parts of the command line.
+func commandLine() []func(*cli) Part {
+	return []func(*cli) Part{jobsPart, hostPart, ingestPart, computePart, agentPart, orchestratorPart, flowPart, bulkPart, demoPart}
 }

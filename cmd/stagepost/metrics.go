@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -18,7 +19,7 @@ import (
 
 // newMetrics makes what counts, before the parts that tell it.
 func newMetrics(r *running, s *hostSettings) *metrics.Metrics {
-	return metrics.New(metrics.Options{Version: version, Groups: s.MetricsGroups, Log: r.log})
+	return metrics.New(metrics.Options{Version: build.Version(), Groups: s.MetricsGroups, Log: r.log})
 }
 
 // bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,16 +13,6 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/client"
 )
-
-// profileDir is where the profiles of a data directory are.
-func (s *hostSettings) profileDir(data string) string {
-	return cmp.Or(s.Profiles, filepath.Join(data, "profiles"))
-}
-
-// openProfiles reads the profiles of a server, which must be valid.
-func openProfiles(s *hostSettings, data string) (*profile.Live, error) {
-	return profile.Open(s.profileDir(data), time.Now)
-}
 
 func (c *cli) profile() *cobra.Command {
 	cmd := &cobra.Command{

@@ -85,14 +85,6 @@ func (c *cli) printQueue(q *client.Queue) error {
 	return c.out.table([]string{"GROUP", "KIND", "STATE", "JOBS", "AT WORK", "BYTES"}, rows)
 }
 
-// bytes writes a size: with a unit on a terminal, exact in a pipe.
-func (c *cli) bytes(n int64) string {
-	if c.out.mode != modeTable {
-		return strconv.FormatInt(n, 10)
-	}
-	return size(n)
-}
-
 // queueBatches prints batches. Columns: level, id, state, group, age, expected, open, ok, failed, deleted, bytes, message.
 func (c *cli) queueBatches(ctx context.Context, api *client.Client, q client.QueueQuery) error {
 	q.Limit = 1000

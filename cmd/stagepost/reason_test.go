@@ -16,7 +16,7 @@ var noteless = map[string][]string{
 		"audit", "profile show", "profile list", "profile check", "profile schema", "hooks", "hooks show", "outbox", "lifecycle", "health", "fixity status", "verify", "config", "version", "docs", "completion", "help",
 		"token list", "flow list", "flow show", "flow lint", "flow draw", "agent doctor",
 	},
-	"they make new work, or a copy":             {"submit", "access", "fetch", "run", "flow run", "import", "demo"},
+	"they make new work, or a copy":             {"submit", "access", "fetch", "run", "flow run", "import", "demo", "demo site"},
 	"they run a program":                        {"serve", "agent"},
 	"a new data directory has no list to enter": {"restore"},
 }

@@ -55,3 +55,31 @@ last report that went out. As text it is the body of the mail; csv-completed and
 	c.complete(cmd, "format", client.ReportFormats()...)
 	return cmd
 }
+
+// cleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
+func cleanLines(text []byte) string {
+	out, rest := "", string(text)
+	for rest != "" {
+		line := rest
+		if i := indexLine(rest); i >= 0 {
+			line, rest = rest[:i], rest[i+1:]
+		} else {
+			rest = ""
+		}
+		indent := 0
+		for indent < len(line) && line[indent] == '\t' {
+			indent++
+		}
+		out += line[:indent] + clean(line[indent:]) + "\n"
+	}
+	return out
+}
+
+func indexLine(s string) int {
+	for i := range len(s) {
+		if s[i] == '\n' {
+			return i
+		}
+	}
+	return -1
+}

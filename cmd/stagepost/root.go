@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // cli is one call of the program.
@@ -26,12 +28,17 @@ type cli struct {
 	server   *client.Client
 	called   *cobra.Command // set when the command has ended
 	local    string         // " --local --data DIR" if flows are worked on in this process
+
+	lives   []*lifecycle.Table
+	makers  []func(*cli) Part
+	parts   []Part
+	addLogs func() // called when all parts are there
 }
 
 // newCLI makes a call with the default settings.
 func newCLI(in io.Reader, out, errs *printer) *cli {
 	s := newSettings()
-	return &cli{in: in, out: out, err: errs, settings: s.settings, host: s}
+	return &cli{in: in, out: out, err: errs, settings: s.settings, host: s, lives: lives(), makers: commandLine()}
 }
 
 // run does one call and gives its exit code.
@@ -75,7 +82,7 @@ func (c *cli) root() *cobra.Command {
 Tables are for terminals; in a pipe the same commands print one line per item with tabs between the fields, and -o json prints what the API gives.
 
 Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or changed meanwhile; 5 the job failed; 6 timeout.`,
-		Version:       version,
+		Version:       build.Version(),
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.settings.load(cmd.Flags(), os.LookupEnv); err != nil {
@@ -100,17 +107,21 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	root.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "act", Title: "Act:"}, &cobra.Group{ID: "run", Title: "Run:"})
 	root.SetHelpCommandGroupID("run")
 	root.SetCompletionCommandGroupID("run")
-	for group, commands := range map[string][]*cobra.Command{
-		"look": {c.list(), c.jobs(), c.results(), c.show(), c.why(), c.history(), c.logs(), c.watch(), c.report(), c.locks(), c.stuck(), c.queue(), c.orphans(), c.storage(), c.files(), c.manifest(), c.metadata(), c.bag(), c.audit(), c.profile(), c.hooks(), c.outbox(), c.lifecycle()},
-		"act":  {c.run(), c.clone(), c.submit(), c.access(), c.fetch(), c.retry(), c.hold(), c.release(), c.cancel(), c.clean(), c.stop(), c.delete(), c.update(), c.priority(), c.bulk(), c.flow(), c.event(), c.drain(), c.resume()},
-		"run":  {c.serve(), c.agent(), c.token(), c.health(), c.admin(), c.demo(), c.fsck(), c.fixity(), c.verify(), c.accept(), c.inventory(), c.backup(), c.restore(), c.importJobs(), c.config(), c.version()},
-	} {
-		for _, cmd := range commands {
-			cmd.GroupID = group
-			root.AddCommand(cmd)
+	c.parts = nil
+	for _, part := range c.makers {
+		p := part(c)
+		c.parts = append(c.parts, p)
+		for group, commands := range map[string][]*cobra.Command{"look": p.Look, "act": p.Act, "run": p.Run, "": p.Hidden} {
+			for _, cmd := range commands {
+				cmd.GroupID = group
+				root.AddCommand(cmd)
+			}
 		}
 	}
-	root.AddCommand(c.docs())
+	if c.addLogs != nil {
+		c.addLogs()
+	}
+	c.completeParts(root)
 	wrapArgs(root)
 	return root
 }
@@ -159,7 +170,7 @@ func (c *cli) api() (*client.Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + version, Token: secret})
+	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret})
 	return c.server, err
 }
 

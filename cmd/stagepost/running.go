@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -219,7 +220,7 @@ func (r *running) assemble(s *hostSettings) (err error) {
 
 // openServer makes the server. It adds to its options the settings, and who looks after the data.
 func (r *running) openServer(s *hostSettings, o *server.Options, routes routes, files *sqlite.Store) error {
-	o.Lives, o.Storage, o.Alive, o.Version, o.Log = lives(), r.space, r.healthy, version, r.log
+	o.Lives, o.Storage, o.Alive, o.Version, o.Log = lives(), r.space, r.healthy, build.Version(), r.log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.reasonsRequired()
 	if r.tokens != nil {

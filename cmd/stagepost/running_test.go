@@ -59,7 +59,7 @@ func TestServerGivesUp(t *testing.T) {
 	if got := healthOf(t, r); got != http.StatusServiceUnavailable {
 		t.Errorf("got %d", got)
 	}
-	if err := r.Stop(); !errors.Is(err, dead) || code(err) != exitOther {
+	if err := r.Stop(); !errors.Is(err, dead) || newCLI(nil, nil, nil).code(err) != exitOther {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/stagepost/stagepost/internal/build"
 )
 
 func (c *cli) serve() *cobra.Command {
@@ -55,16 +55,9 @@ func (c *cli) runServer(cmd *cobra.Command) error {
 	if err != nil {
 		return usage(err)
 	}
-	site, missing := restoreDemo(c.settings.Data)
-	if site != nil {
-		defer site.Close()
-	}
 	r, err := startServer(ctx, c.host, log)
 	if err != nil {
 		return err
-	}
-	if missing != nil { // only now: a second server on the directory is told of the first, not of the site's port
-		return errors.Join(missing, r.Stop())
 	}
 	if c.out.mode == modeJSON {
 		ready := map[string]string{"address": r.URL, "data": r.Data}
@@ -73,7 +66,7 @@ func (c *cli) runServer(cmd *cobra.Command) error {
 		}
 		err = c.out.json(ready)
 	} else {
-		_, err = fmt.Fprintf(c.out, "stagepost %s: %s, data in %s\n", version, r.URL, r.Data)
+		_, err = fmt.Fprintf(c.out, "stagepost %s: %s, data in %s\n", build.Version(), r.URL, r.Data)
 		if r.ComputeURL != "" && err == nil {
 			_, err = fmt.Fprintf(c.out, "users of job-orchestrator: %s\n", r.ComputeURL)
 		}
@@ -105,26 +98,4 @@ func (c *cli) keepTelling(cmd *cobra.Command, m manager, r *running, again <-cha
 		tell("STOPPING=1", "STATUS=running steps get their grace")
 		cancel()
 	}
-}
-
-func setLevel(level *slog.LevelVar, s *hostSettings) error {
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return usagef("log.level must be debug, info, warn or error, not %q", s.LogLevel)
-	}
-	return nil
-}
-
-// newLog makes the server's own log, whose level can change.
-func newLog(w io.Writer, s *hostSettings, level *slog.LevelVar) (*slog.Logger, error) {
-	if err := setLevel(level, s); err != nil {
-		return nil, err
-	}
-	o := &slog.HandlerOptions{Level: level}
-	switch s.LogFormat {
-	case "text":
-		return slog.New(newQuiet(slog.NewTextHandler(w, o))), nil
-	case "json":
-		return slog.New(newQuiet(slog.NewJSONHandler(w, o))), nil
-	}
-	return nil, usagef("log.format must be text or json, not %q", s.LogFormat)
 }

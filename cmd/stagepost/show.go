@@ -27,7 +27,7 @@ func (c *cli) show() *cobra.Command {
 				return err
 			}
 			for i, arg := range args {
-				id, err := jobID(ctx, api, arg)
+				id, err := c.jobID(ctx, api, arg)
 				if err != nil {
 					return err
 				}

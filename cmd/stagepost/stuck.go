@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -117,12 +115,4 @@ func (c *cli) stuckRow(j *client.StuckJob) []string {
 	}
 	return []string{string(j.Job), string(j.State), c.span(j.Seconds), c.span(j.Usual), j.Basis, strings.Join(codes, ","),
 		strings.Join(what, "; "), strings.Join(why, "; "), remedy}
-}
-
-// span writes a number of seconds: with one unit on a terminal, as it is in a pipe.
-func (c *cli) span(seconds int64) string {
-	if c.out.mode == modeTable {
-		return ago(time.Duration(seconds) * time.Second)
-	}
-	return fmt.Sprintf("%ds", seconds)
 }

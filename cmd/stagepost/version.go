@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/stagepost/stagepost/internal/build"
 )
 
 func (c *cli) version() *cobra.Command {
@@ -21,11 +22,11 @@ func (c *cli) version() *cobra.Command {
 			}
 			if c.out.mode == modeJSON {
 				return c.out.json(map[string]string{
-					"version": version, "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+					"version": build.Version(), "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
 			return c.out.sheet([][2]string{
-				{"stagepost", version}, {"revision", revision}, {"go", runtime.Version()}, {"platform", runtime.GOOS + "/" + runtime.GOARCH},
+				{"stagepost", build.Version()}, {"revision", revision}, {"go", runtime.Version()}, {"platform", runtime.GOOS + "/" + runtime.GOARCH},
 			})
 		},
 	}

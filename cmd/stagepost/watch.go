@@ -27,7 +27,7 @@ The exit code is 0 if it ended well or came to the state of --until, 5 if it end
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if until != "" && !slices.ContainsFunc(lives(), func(t *lifecycle.Table) bool { _, ok := t.Stage(lifecycle.State(until)); return ok }) {
+			if until != "" && !slices.ContainsFunc(c.lives, func(t *lifecycle.Table) bool { _, ok := t.Stage(lifecycle.State(until)); return ok }) {
 				return usagef("--until: there is no state %q", until)
 			}
 			ctx, cancel := c.patient(cmd)
@@ -36,7 +36,7 @@ The exit code is 0 if it ended well or came to the state of --until, 5 if it end
 			if err != nil {
 				return err
 			}
-			id, err := jobID(ctx, api, args[0])
+			id, err := c.jobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ The exit code is 0 if it ended well or came to the state of --until, 5 if it end
 		},
 	}
 	cmd.Flags().StringVar(&until, "until", "", "follow it only until it comes to this state")
-	c.complete(cmd, "until", stateNames()...)
+	c.complete(cmd, "until", c.stateNames()...)
 	return cmd
 }
 

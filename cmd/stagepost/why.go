@@ -34,7 +34,7 @@ For a job that has ended it tells how it came to its end. With --at it tells abo
 			if err != nil {
 				return err
 			}
-			id, err := jobID(ctx, api, args[0])
+			id, err := c.jobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}

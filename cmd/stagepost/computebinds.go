@@ -14,24 +14,15 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
-// checkBinds gives all mistakes in what a service shows of a machine to its jobs, each with its place. Only on the machine where they run, here, it has to exist.
-func checkBinds(place string, binds []sandbox.Bind, here bool) error {
-	var wrong []error
-	for _, b := range binds {
-		err := b.Check()
-		if err == nil && here {
-			if _, err = os.Stat(b.From); err != nil {
-				if p, ok := errors.AsType[*fs.PathError](err); ok {
-					err = p.Err
-				}
-				err = fmt.Errorf("the bind of %q cannot be shown on this machine: %w", b.From, err)
-			}
-		}
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", place, err))
-		}
+// serverBinds checks the binds of a server's services: those of the file, and those of the environment, which always name the agents that serve them, so that none of them runs here.
+func serverBinds(s *hostSettings, all *site.Site, env *wire.Config) error {
+	agent := ""
+	if s.ComputeLocal > 0 {
+		agent = site.Local
 	}
-	return errors.Join(wrong...)
+	file := *all
+	file.Services = slices.DeleteFunc(slices.Clone(all.Services), func(o site.Service) bool { _, ok := env.Services[o.Name]; return ok })
+	return errors.Join(fileBinds(&file, s.ComputeServices, agent), shownBinds(env.Services, false))
 }
 
 // fileBinds checks the binds in a file of services for the agent of a name; empty: there is none on this machine. What services show that name other agents only is looked for there.
@@ -58,13 +49,22 @@ func shownBinds(services map[string]wire.Service, here bool) error {
 	return errors.Join(wrong...)
 }
 
-// serverBinds checks the binds of a server's services: those of the file, and those of the environment, which always name the agents that serve them, so that none of them runs here.
-func serverBinds(s *hostSettings, all *site.Site, env *wire.Config) error {
-	agent := ""
-	if s.ComputeLocal > 0 {
-		agent = site.Local
+// checkBinds gives all mistakes in what a service shows of a machine to its jobs, each with its place. Only on the machine where they run, here, it has to exist.
+func checkBinds(place string, binds []sandbox.Bind, here bool) error {
+	var wrong []error
+	for _, b := range binds {
+		err := b.Check()
+		if err == nil && here {
+			if _, err = os.Stat(b.From); err != nil {
+				if p, ok := errors.AsType[*fs.PathError](err); ok {
+					err = p.Err
+				}
+				err = fmt.Errorf("the bind of %q cannot be shown on this machine: %w", b.From, err)
+			}
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", place, err))
+		}
 	}
-	file := *all
-	file.Services = slices.DeleteFunc(slices.Clone(all.Services), func(o site.Service) bool { _, ok := env.Services[o.Name]; return ok })
-	return errors.Join(fileBinds(&file, s.ComputeServices, agent), shownBinds(env.Services, false))
+	return errors.Join(wrong...)
 }
