@@ -6,37 +6,13 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
 
-// Checkup is what a look at all records found.
-type Checkup struct {
-	Jobs     int      `json:"jobs"`     // looked at
-	Entries  int      `json:"entries"`  // of history looked at
-	Faults   []string `json:"faults"`   // what is wrong, one sentence each
-	Repaired int      `json:"repaired"` // faults mended
-	Sound    bool     `json:"sound"`    // nothing is wrong (any more)
-	Objects  int      `json:"objects"`  // of the inventory compared with storage, by fsck
-	Versions int      `json:"versions"` // of these
-}
-
-// Verify is the body that asks for histories to be checked against records.
-type Verify struct {
-	Job job.ID `json:"job,omitempty"` // only this one
-}
-
 // Verify checks chains of hashes and replays.
 func (c *Client) Verify(ctx context.Context, v Verify) (Checkup, error) {
 	return send[Checkup](ctx, c, http.MethodPost, "/api/v1/admin/verify", nil, v)
-}
-
-// Fsck is the body that asks for derived data to be checked against the records.
-type Fsck struct {
-	Repair bool   `json:"repair,omitempty"`
-	Note   string `json:"note,omitempty"` // with Repair: why
-	Actor  string `json:"actor,omitempty"`
 }
 
 // Fsck checks what the store derives from records.
@@ -44,50 +20,9 @@ func (c *Client) Fsck(ctx context.Context, f Fsck) (Checkup, error) {
 	return send[Checkup](ctx, c, http.MethodPost, "/api/v1/admin/fsck", nil, f)
 }
 
-// Backup is the body that asks for a backup.
-type Backup struct {
-	Name    string   `json:"name,omitempty"`    // in the server's backup directory; empty: by the time
-	Without []string `json:"without,omitempty"` // parts to leave out: compute, storage
-	Actor   string   `json:"actor,omitempty"`
-	Note    string   `json:"note,omitempty"`
-}
-
-// Location is a place outside the data directory that a backup refers to and does not have.
-type Location struct {
-	Path string `json:"path"`
-	What string `json:"what"`
-}
-
-// BackedUp is the answer about a backup.
-type BackedUp struct {
-	Dir          string     `json:"dir"` // on the server's machine
-	ID           string     `json:"id"`
-	Installation string     `json:"installation"`
-	Moment       time.Time  `json:"moment"` // whose state it has
-	Frozen       string     `json:"frozen"` // how long commits waited for it
-	Files        int64      `json:"files"`
-	Bytes        int64      `json:"bytes"`
-	Without      []string   `json:"without"` // parts that were left out
-	Unknown      []string   `json:"unknown"` // entries of the data directory that are not Stagepost's: they were left out
-	Outside      []Location `json:"outside"` // what it refers to and does not have
-}
-
 // Backup makes a backup of the data directory while the server works.
 func (c *Client) Backup(ctx context.Context, b Backup) (BackedUp, error) {
 	return send[BackedUp](ctx, c, http.MethodPost, "/api/v1/admin/backup", nil, b)
-}
-
-// Health is the answer about the server itself.
-type Health struct {
-	Status  string   `json:"status"` // "ok", else what is wrong
-	Version string   `json:"version"`
-	Store   string   `json:"store"`
-	Durable bool     `json:"durable"`
-	Engine  string   `json:"engine"`
-	Kinds   []string `json:"kinds"`
-
-	Sandbox  string   `json:"sandbox,omitempty"`  // what confines the users' scripts that the server runs itself: native, bwrap or none
-	Warnings []string `json:"warnings,omitempty"` // what is wrong without keeping it from its work
 }
 
 // Health asks whether the server can work. One that answers but cannot is an error of kind Unavailable beside what it says of itself.

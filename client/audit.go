@@ -9,19 +9,6 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Audit is an entry of the audit list: what a person did.
-type Audit struct {
-	job.Audit
-	By []string `json:"by"`
-}
-
-// Audits is a page of the audit list, oldest first.
-type Audits struct {
-	Entries []Audit `json:"entries"`
-	Next    int64   `json:"next,omitempty"` // with After: where to go on; 0 at the end
-	Cut     bool    `json:"cut,omitempty"`  // the look ended before the list did: filters that fit rarely
-}
-
 // AuditQuery selects entries; empty fields do not restrict.
 type AuditQuery struct {
 	After int64 // number after which to begin, going forward

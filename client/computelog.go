@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,38 +11,6 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 )
-
-// Streams of a compute job's log.
-const (
-	Stdout = "stdout"
-	Stderr = "stderr"
-	Both   = "both"
-)
-
-// ComputePlace is how far a log has been read, in bytes.
-type ComputePlace struct {
-	Stdout int64
-	Stderr int64
-}
-
-// String is the place as the id of a message has it.
-func (p ComputePlace) String() string { return fmt.Sprintf("%d-%d", p.Stdout, p.Stderr) }
-
-// ComputeOutput is a piece of what a job wrote. In JSON it is text, or base64 where it is none.
-type ComputeOutput struct {
-	Stream string `json:"stream"`
-	Offset int64  `json:"offset"` // of its first byte
-	Text   string `json:"text,omitempty"`
-	Base64 []byte `json:"base64,omitempty"`
-}
-
-// Data gives the bytes.
-func (o *ComputeOutput) Data() []byte {
-	if o.Base64 != nil {
-		return o.Base64
-	}
-	return []byte(o.Text)
-}
 
 // ComputeLog opens one stream of what a job has written so far, from a byte on. The caller closes it. NotFound: it has written nothing.
 func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offset int64) (io.ReadCloser, error) {

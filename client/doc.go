@@ -1,4 +1,4 @@
-// Package client is the HTTP API in Go. The command line and workers on other machines use it; package server answers with its types.
+// Package client is the HTTP API in Go. The command line and workers on other machines use it. Its types are those of package api.
 //
 //	c, err := client.New("http://127.0.0.1:7433", client.Options{})
 //	j, err := c.Job(ctx, "ing_01J9...")

@@ -2,63 +2,12 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
-
-// Page is one page of a list of jobs.
-type Page struct {
-	Jobs []job.Job `json:"jobs"`
-	Next string    `json:"next,omitempty"` // cursor; empty on the last page
-}
-
-// Job is a record with what can be done about it.
-type Job struct {
-	job.Job
-	Progress *Progress                    `json:"progress,omitempty"` // of the step that runs now
-	Can      map[string][]lifecycle.Event `json:"can"`                // the legal events of operator and owner
-	Links    map[string]string            `json:"links"`
-
-	Undelivered []job.Message `json:"undelivered,omitempty"` // of one job, for staff: what failed at the last attempt or was given up, without what it says
-}
-
-// Progress tells how far the work of a running step has come.
-type Progress struct {
-	State lifecycle.State `json:"state"`
-	Done  int64           `json:"done"`
-	Total int64           `json:"total,omitempty"` // 0: not known
-	Unit  string          `json:"unit"`
-	At    time.Time       `json:"at"`
-}
-
-// Event is an entry of a job's history.
-type Event struct {
-	job.Event
-	By []string `json:"by"`
-}
-
-// Line is one line of a job's log.
-type Line struct {
-	Time  time.Time       `json:"time"`
-	Level string          `json:"level"`
-	Msg   string          `json:"msg"`
-	Epoch int64           `json:"epoch,omitempty"`
-	State lifecycle.State `json:"state,omitempty"`
-	Attrs json.RawMessage `json:"attrs,omitempty"`
-}
-
-// Log is a part of a job's log.
-type Log struct {
-	Lines []Line `json:"lines"`
-	Next  int64  `json:"next"`
-	More  bool   `json:"more"`
-}
 
 // Values writes a query as the API reads it.
 func Values(q job.Query) url.Values {
@@ -119,20 +68,10 @@ func (c *Client) History(ctx context.Context, id job.ID, seq int64, n int) ([]Ev
 	return a.History, err
 }
 
-// History is the answer about a job's history.
-type History struct {
-	History []Event `json:"history"`
-}
-
 // Tasks gives the tasks of a job.
 func (c *Client) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	a, err := get[Tasks](ctx, c, jobPath(id, "/tasks"), nil)
 	return a.Tasks, err
-}
-
-// Tasks is the answer about a job's tasks.
-type Tasks struct {
-	Tasks []job.Task `json:"tasks"`
 }
 
 // Log gives up to n lines of a job's log from an offset that an earlier Next gave.
@@ -153,11 +92,6 @@ func (c *Client) Diagram(ctx context.Context, id job.ID) ([]byte, error) {
 func (c *Client) Counts(ctx context.Context) ([]job.Tally, error) {
 	a, err := get[Counts](ctx, c, "/api/v1/counts", nil)
 	return a.Counts, err
-}
-
-// Counts is the answer about how many jobs stand where.
-type Counts struct {
-	Counts []job.Tally `json:"counts"`
 }
 
 // number adds a number that is not zero to a query.

@@ -9,12 +9,6 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Outbox is a page of messages that leave the system or have left it, the newest first. Next is 0 on the last one.
-type Outbox struct {
-	Messages []job.Message `json:"messages"` // without their bodies
-	Next     int64         `json:"next,omitempty"`
-}
-
 // OutboxQuery selects messages. Empty fields do not restrict.
 type OutboxQuery struct {
 	Job    job.ID
@@ -38,13 +32,6 @@ func (c *Client) Outbox(ctx context.Context, q OutboxQuery) (Outbox, error) {
 		}
 	}
 	return get[Outbox](ctx, c, "/api/v1/outbox", v)
-}
-
-// Replay is the body that asks for messages to be delivered again.
-type Replay struct {
-	Keys  []string `json:"keys"`
-	Note  string   `json:"note"` // why; stands in the audit list
-	Actor string   `json:"actor,omitempty"`
 }
 
 // ReplayMessages delivers messages again that were delivered or given up, all or none.

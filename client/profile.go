@@ -5,52 +5,11 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"time"
 )
-
-// Profile is an ingest profile in short.
-type Profile struct {
-	ID          string   `json:"id"`
-	Description string   `json:"description,omitempty"`
-	Owner       string   `json:"owner"`
-	Collection  string   `json:"collection"`
-	Storage     []string `json:"storage"`
-	Webhooks    []string `json:"webhooks"`       // names
-	File        string   `json:"file,omitempty"` // on the server's machine; empty for the built-in one
-}
-
-// ProfileStatus tells how the profile directory stands.
-type ProfileStatus struct {
-	Dir    string    `json:"dir"`
-	Loaded time.Time `json:"loaded"`          // since when the profiles are as they are
-	Fault  string    `json:"fault,omitempty"` // why the directory, as it is now, was not taken: one mistake on each line
-	Since  time.Time `json:"since,omitzero"`  // of Fault
-}
-
-// Profiles is the answer about profiles.
-type Profiles struct {
-	Profiles []Profile      `json:"profiles"`
-	Status   *ProfileStatus `json:"status,omitempty"` // where they are read from a directory
-}
 
 // Profiles gives all ingest profiles.
 func (c *Client) Profiles(ctx context.Context) (Profiles, error) {
 	return get[Profiles](ctx, c, "/api/v1/ingest/profiles", nil)
-}
-
-// ProfileValue is one value of a profile as it counts.
-type ProfileValue struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`  // secrets are ***
-	Origin string `json:"origin"` // "maps.yaml:3", "default", or "built in"
-	Doc    string `json:"doc"`
-}
-
-// ProfileValues is the answer about one profile.
-type ProfileValues struct {
-	ID     string         `json:"id"`
-	File   string         `json:"file,omitempty"`
-	Values []ProfileValue `json:"values"`
 }
 
 // Profile gives every value of a profile, and where it came from.
@@ -61,19 +20,6 @@ func (c *Client) Profile(ctx context.Context, id string) (ProfileValues, error) 
 // ProfileSchema gives the JSON Schema of profile files.
 func (c *Client) ProfileSchema(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "/api/v1/ingest/profiles/schema", nil)
-}
-
-// ReloadProfiles is the body that asks for the profile directory to be read again.
-type ReloadProfiles struct {
-	Actor string `json:"actor,omitempty"`
-	Note  string `json:"note,omitempty"` // why
-}
-
-// ProfileChange is what that changed, by id.
-type ProfileChange struct {
-	Added   []string `json:"added"`
-	Changed []string `json:"changed"`
-	Removed []string `json:"removed"`
 }
 
 // ReloadProfiles reads the profile directory again. If it is broken nothing changes, and the error, of kind Refused, names all mistakes.

@@ -4,77 +4,9 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
-
-// BatchReport is what is told about a batch, to its depositor first of all.
-type BatchReport struct {
-	Batch      job.ID          `json:"batch"`
-	State      lifecycle.State `json:"state"`
-	Status     string          `json:"status"`         // COMPLETED, Failed or Pending
-	Message    string          `json:"status_message"` // Success, or that of the first failed job
-	Profile    string          `json:"profile"`
-	Type       string          `json:"type,omitempty"`
-	Filename   string          `json:"filename,omitempty"`
-	Submitter  string          `json:"submitter,omitempty"`
-	Note       string          `json:"note,omitempty"`
-	Submitted  time.Time       `json:"submitted"`
-	Ended      time.Time       `json:"ended,omitzero"` // of its last job
-	Generation int             `json:"generation"`     // 0 for the first report, 1 after the first update
-	Expected   int             `json:"expected"`
-	Pending    int             `json:"pending"`
-	Completed  int             `json:"completed"`
-	Failed     int             `json:"failed"`
-	Deleted    int             `json:"deleted"`
-	Summary    string          `json:"summary"` // what happened, in plain words
-	Next       string          `json:"next"`    // what there is to do, in plain words
-	Changes    *Changes        `json:"changes,omitempty"`
-	Jobs       []JobReport     `json:"jobs"` // in the order of the manifest
-}
-
-// Changes say what is new since the report before.
-type Changes struct {
-	Since     int      `json:"since"`             // generation of the report before
-	Missing   bool     `json:"missing,omitempty"` // that report is no longer there: everything is told anew
-	Succeeded []job.ID `json:"succeeded_since"`
-	Newly     []job.ID `json:"newly_failed"` // or for another reason
-	Failed    []job.ID `json:"still_failed"`
-	Open      []job.ID `json:"still_open"` // tried again, running or held
-	Deleted   []job.ID `json:"deleted_since"`
-	Unchanged int      `json:"unchanged"`
-}
-
-// JobReport says what became of one object.
-type JobReport struct {
-	Job      job.ID            `json:"job"`
-	State    lifecycle.State   `json:"state"`
-	Outcome  lifecycle.Outcome `json:"outcome,omitempty"`
-	Row      int               `json:"row,omitempty"`
-	Filename string            `json:"filename,omitempty"`
-	URL      string            `json:"url,omitempty"`
-	ARK      string            `json:"ark,omitempty"`
-	LocalIDs []string          `json:"local_ids,omitempty"`
-	Title    string            `json:"title,omitempty"`
-	Version  int               `json:"version,omitempty"`
-	Files    int               `json:"files,omitempty"`
-	Bytes    int64             `json:"bytes,omitempty"`
-	FailedIn lifecycle.State   `json:"failed_in,omitempty"`
-	Cause    string            `json:"cause,omitempty"`
-	Message  string            `json:"message,omitempty"`
-	Warnings []string          `json:"warnings,omitempty"` // what was odd in what was handed in, and was stored all the same
-	Retries  int               `json:"retries,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
-	Remedy   string            `json:"remedy,omitempty"` // staff-retry, mend-and-retry or new-submission
-	Next     string            `json:"next,omitempty"`   // the same as a sentence
-}
-
-// ReportFormats are the forms in which a report can be had.
-func ReportFormats() []string {
-	return []string{"text", "html", "json", "csv-completed", "csv-failed"}
-}
 
 // BatchReportAs gives the report about a batch in one of [ReportFormats].
 func (c *Client) BatchReportAs(ctx context.Context, id job.ID, format string) ([]byte, error) {

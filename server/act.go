@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -16,7 +16,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	a, err := Decode[client.Act](r, false)
+	a, err := Decode[api.Act](r, false)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	p, err := Decode[client.Priority](r, true)
+	p, err := Decode[api.Priority](r, true)
 	if err != nil {
 		return err
 	}

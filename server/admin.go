@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -29,7 +29,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v, err := Decode[client.Verify](r, false)
+	v, err := Decode[api.Verify](r, false)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f, err := Decode[client.Fsck](r, false)
+	f, err := Decode[api.Fsck](r, false)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b, err := Decode[client.Backup](r, false)
+	b, err := Decode[api.Backup](r, false)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (q *auditQuery) fits(a *job.Audit) bool {
 	return (q.actor == "" || q.actor == a.Actor) && (q.job == "" || q.job == a.Job) && (q.event == "" || q.event == a.Event)
 }
 
-// audits answers with the shape of client.Audits, whose entries differ from job.Audit only in how their actor is read.
+// audits answers with the shape of api.Audits, whose entries differ from job.Audit only in how their actor is read.
 type audits struct {
 	Entries []job.Audit `json:"entries"`
 	Next    int64       `json:"next,omitempty"`

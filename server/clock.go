@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 )
 
@@ -20,7 +20,7 @@ func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	c, err := Decode[client.ConfirmClock](r, true)
+	c, err := Decode[api.ConfirmClock](r, true)
 	if err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, clockOf(state))
 }
 
-func clockOf(s engine.ClockState) client.Clock {
-	c := client.Clock{Wall: s.Wall, Now: s.Now, Trusted: s.Trusted, Doubt: s.Doubt, Restart: s.Restart}
+func clockOf(s engine.ClockState) api.Clock {
+	c := api.Clock{Wall: s.Wall, Now: s.Now, Trusted: s.Trusted, Doubt: s.Doubt, Restart: s.Restart}
 	if s.Doubt != "" {
 		c.Seconds = int64(s.By.Round(time.Second) / time.Second)
 	}

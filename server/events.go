@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
@@ -154,7 +154,7 @@ func (st *stream) look(ctx context.Context) (ended bool, err error) {
 		return j.Ended, nil
 	}
 	st.version, st.progress = j.Version, p
-	var view client.Job = st.server.View(j)
+	var view api.Job = st.server.View(j)
 	return j.Ended, put(st, "job", view)
 }
 

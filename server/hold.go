@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -24,14 +24,14 @@ func replyHolds(w http.ResponseWriter, holds []job.Hold, err error) error {
 	if holds == nil {
 		holds = []job.Hold{}
 	}
-	return Reply(w, client.Holds{Holds: holds})
+	return Reply(w, api.Holds{Holds: holds})
 }
 
 func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	h, err := Decode[client.Hold](r, true)
+	h, err := Decode[api.Hold](r, true)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
@@ -57,7 +57,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error
 	for i := range page.Jobs {
 		page.Jobs[i] = s.redact(page.Jobs[i])
 	}
-	return Reply(w, client.Page{Jobs: page.Jobs, Next: page.Next})
+	return Reply(w, api.Page{Jobs: page.Jobs, Next: page.Next})
 }
 
 func JobID(r *http.Request) job.ID { return job.ID(r.PathValue("id")) }
@@ -78,9 +78,9 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 }
 
 // View is a record with what can be done about it.
-func (s *Server) View(j job.Job) client.Job {
+func (s *Server) View(j job.Job) api.Job {
 	self := "/api/v1/jobs/" + url.PathEscape(string(j.ID))
-	v := client.Job{Job: s.redact(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
+	v := api.Job{Job: s.redact(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
 		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
 		"diagram": self + "/diagram.svg", "events": self + "/events",
 	}}
@@ -101,12 +101,12 @@ func (s *Server) View(j job.Job) client.Job {
 		v.Links["lifecycle"] = "/api/v1/lifecycles/" + url.PathEscape(string(j.Kind))
 	}
 	if p, ok := s.Engine.Progress(j.ID); ok {
-		v.Progress = (*client.Progress)(&p)
+		v.Progress = (*api.Progress)(&p)
 	}
 	return v
 }
 
-// history answers with the shape of client.History, whose entries differ from job.Event only in how their actor is read.
+// history answers with the shape of api.History, whose entries differ from job.Event only in how their actor is read.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	after, limit := p.Number("after", 0, 1<<62), p.Number("limit", 1, 10_000)
@@ -142,7 +142,7 @@ func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
 	if t == nil {
 		t = []job.Task{}
 	}
-	return Reply(w, client.Tasks{Tasks: t})
+	return Reply(w, api.Tasks{Tasks: t})
 }
 
 func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
@@ -202,5 +202,5 @@ func (s *Server) counts(w http.ResponseWriter, r *http.Request) error {
 	if c == nil {
 		c = []job.Tally{}
 	}
-	return Reply(w, client.Counts{Counts: c})
+	return Reply(w, api.Counts{Counts: c})
 }

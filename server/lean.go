@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// The answers to workers are written without reflection: they are what the API's throughput hangs on. Their shapes are client.Claimed and
-// client.Results; a test compares the texts with what encoding/json makes of those.
+// The answers to workers are written without reflection: they are what the API's throughput hangs on. Their shapes are api.Claimed and
+// api.Results; a test compares the texts with what encoding/json makes of those.
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
 

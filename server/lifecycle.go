@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -41,9 +41,9 @@ func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	a := client.Lifecycles{Lifecycles: []client.Lifecycle{}}
+	a := api.Lifecycles{Lifecycles: []api.Lifecycle{}}
 	for _, t := range s.lives() {
-		l := client.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: s.Engine.Life(job.Kind(t.Name())) != nil}
+		l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: s.Engine.Life(job.Kind(t.Name())) != nil}
 		for _, st := range t.Stages() {
 			l.States = append(l.States, st.State)
 		}

@@ -4,17 +4,17 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
 // Locks are the locks of an application.
 type Locks interface {
 	// Locks gives all locks.
-	Locks(ctx context.Context) ([]client.Lock, error)
+	Locks(ctx context.Context) ([]api.Lock, error)
 
 	// BreakLock takes a lock from its holder for a reason, and gives it as it was.
-	BreakLock(ctx context.Context, kind, name, actor, note string) (client.Lock, error)
+	BreakLock(ctx context.Context, kind, name, actor, note string) (api.Lock, error)
 }
 
 // lockKeeper gives who knows the locks.
@@ -38,9 +38,9 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if all == nil {
-		all = []client.Lock{}
+		all = []api.Lock{}
 	}
-	return Reply(w, client.Locks{Locks: all})
+	return Reply(w, api.Locks{Locks: all})
 }
 
 func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {

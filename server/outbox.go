@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"net/http"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -29,7 +29,7 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.Outbox{Messages: []job.Message{}}
+	answer := api.Outbox{Messages: []job.Message{}}
 	for _, m := range messages {
 		m.Body = nil
 		answer.Messages = append(answer.Messages, m)
@@ -47,7 +47,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	b, err := Decode[client.Replay](r, true)
+	b, err := Decode[api.Replay](r, true)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io/fs"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
@@ -14,7 +14,7 @@ type Part struct {
 	Routes  []Route
 	Redact  func(job.Job) job.Job                            // removes from a record what must not leave the server
 	Explain func(context.Context, *engine.Explanation) error // adds to the answer of why what the engine does not know
-	Health  func(*client.Health)                             // adds warnings and facts to the answer of /healthz
+	Health  func(*api.Health)                                // adds warnings and facts to the answer of /healthz
 	Assets  fs.FS                                            // pages/*.css and pages/*.js are served below /assets/
 	Close   func()                                           // is called once, when the server is closed
 }

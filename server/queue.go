@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -31,26 +31,26 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := client.Queue{At: s.Engine.Clock().Now(), Rows: []client.QueueRow{}, States: []client.QueueTotal{}}
+	q := api.Queue{At: s.Engine.Clock().Now(), Rows: []api.QueueRow{}, States: []api.QueueTotal{}}
 	for _, t := range tallies {
 		if t.Jobs == 0 || kind != "" && t.Kind != kind || group != "" && t.Group != group || open != nil && *open == s.ended(t.Kind, t.State) {
 			continue
 		}
-		row := client.QueueRow{Group: t.Group, QueueTotal: client.QueueTotal{Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes}}
+		row := api.QueueRow{Group: t.Group, QueueTotal: api.QueueTotal{Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes}}
 		q.Rows = append(q.Rows, row)
-		i := slices.IndexFunc(q.States, func(o client.QueueTotal) bool { return o.Kind == t.Kind && o.State == t.State })
+		i := slices.IndexFunc(q.States, func(o api.QueueTotal) bool { return o.Kind == t.Kind && o.State == t.State })
 		if i < 0 {
-			q.States = append(q.States, client.QueueTotal{Kind: t.Kind, State: t.State})
+			q.States = append(q.States, api.QueueTotal{Kind: t.Kind, State: t.State})
 			i = len(q.States) - 1
 		}
-		for _, sum := range []*client.QueueTotal{&q.States[i], &q.Total} {
+		for _, sum := range []*api.QueueTotal{&q.States[i], &q.Total} {
 			sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
 		}
 	}
-	order := func(a, b client.QueueTotal) int {
+	order := func(a, b api.QueueTotal) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), s.rank(a)-s.rank(b), cmp.Compare(a.State, b.State))
 	}
-	slices.SortFunc(q.Rows, func(a, b client.QueueRow) int {
+	slices.SortFunc(q.Rows, func(a, b api.QueueRow) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), order(a.QueueTotal, b.QueueTotal))
 	})
 	slices.SortFunc(q.States, order)
@@ -64,7 +64,7 @@ func (s *Server) ended(k job.Kind, state lifecycle.State) bool {
 }
 
 // rank gives the place of a state in its lifecycle.
-func (s *Server) rank(t client.QueueTotal) int {
+func (s *Server) rank(t api.QueueTotal) int {
 	life := s.life(t.Kind)
 	if life == nil {
 		return 0
@@ -92,7 +92,7 @@ func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	answer := client.QueueBatches{At: s.Engine.Clock().Now(), Batches: []client.QueueBatch{}}
+	answer := api.QueueBatches{At: s.Engine.Clock().Now(), Batches: []api.QueueBatch{}}
 	if len(q.Kinds) == 0 {
 		return Reply(w, answer)
 	}
@@ -107,9 +107,9 @@ func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, answer)
 }
 
-func batchRow(j *job.Job, now time.Time) client.QueueBatch {
+func batchRow(j *job.Job, now time.Time) api.QueueBatch {
 	age := now.Sub(j.Created)
-	b := client.QueueBatch{
+	b := api.QueueBatch{
 		Job: j.ID, Kind: j.Kind, State: j.State, Outcome: j.Outcome, Group: j.Group, Owner: j.Owner, Created: j.Created,
 		Seconds: int64(age / time.Second), Bytes: j.Bytes, Children: j.Children, Message: j.Message,
 	}
@@ -135,9 +135,9 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.QueueHolds{Holds: []client.QueueHold{}, Held: []client.QueueRow{}}
+	answer := api.QueueHolds{Holds: []api.QueueHold{}, Held: []api.QueueRow{}}
 	for _, h := range holds {
-		row := client.QueueHold{Hold: h}
+		row := api.QueueHold{Hold: h}
 		if row.Jobs, row.More, err = s.concerned(r, &h, tallies); err != nil {
 			return err
 		}
@@ -149,12 +149,12 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if st, _ := life.Stage(t.State); st.Kind == lifecycle.Wait {
-			answer.Held = append(answer.Held, client.QueueRow{Group: t.Group, QueueTotal: client.QueueTotal{
+			answer.Held = append(answer.Held, api.QueueRow{Group: t.Group, QueueTotal: api.QueueTotal{
 				Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes,
 			}})
 		}
 	}
-	slices.SortFunc(answer.Held, func(a, b client.QueueRow) int {
+	slices.SortFunc(answer.Held, func(a, b api.QueueRow) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.State, b.State))
 	})
 	return Reply(w, answer)

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
@@ -57,9 +57,9 @@ type Storage interface {
 
 // Keeper looks after the data of a store while the server runs.
 type Keeper interface {
-	Verify(ctx context.Context, id job.ID) (client.Checkup, error)
-	Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error)
-	Backup(ctx context.Context, b client.Backup) (client.BackedUp, error)
+	Verify(ctx context.Context, id job.ID) (api.Checkup, error)
+	Fsck(ctx context.Context, f api.Fsck) (api.Checkup, error)
+	Backup(ctx context.Context, b api.Backup) (api.BackedUp, error)
 }
 
 // Server answers requests. Close it when it is not needed any more.

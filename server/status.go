@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -54,7 +54,7 @@ func Refuse(status int, kind job.ErrorKind, format string, args ...any) error {
 }
 
 // ProblemOf says what an error is to the caller. The text of an internal error stays in the log.
-func ProblemOf(err error) *client.Problem {
+func ProblemOf(err error) *api.Problem {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		err = &job.Error{Op: "request", Kind: job.Unavailable, Err: err}
 	}
@@ -66,7 +66,7 @@ func ProblemOf(err error) *client.Problem {
 	if full && job.KindOf(err) == job.Internal { // as the operating system said it
 		err = &job.Error{Op: "request", Kind: job.Unavailable, Err: err}
 	}
-	p := &client.Problem{Kind: job.KindOf(err)}
+	p := &api.Problem{Kind: job.KindOf(err)}
 	p.Status, p.Title, p.Type = statusOf[p.Kind], titleOf[p.Kind], "urn:stagepost:problem:"+string(p.Kind)
 	if full {
 		p.Status, p.Title = http.StatusInsufficientStorage, "The server's storage is full."

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/token"
@@ -50,7 +50,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and what no hint tells
 // (a due time) is found by looking again every second.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
-	c, err := Decode[client.Claim](r, true)
+	c, err := Decode[api.Claim](r, true)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 }
 
 // poll waits for jobs. An answer that nobody reads any more costs their first lease, nothing else.
-func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *client.Claim) ([]job.Job, error) {
+func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]job.Job, error) {
 	wait := seconds(c.Wait)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
 	free, stop := s.hub.await(c.From)
@@ -116,7 +116,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *client.Claim) (
 }
 
 func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
-	n, err := Decode[client.Renewal](r, true)
+	n, err := Decode[api.Renewal](r, true)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if lost == nil {
 		lost = []job.Lease{}
 	}
-	return Reply(w, client.Renewed{Lost: lost})
+	return Reply(w, api.Renewed{Lost: lost})
 }
 
 // handedIn is the body of a report, in the engine's own words.

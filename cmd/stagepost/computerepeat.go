@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -37,7 +38,7 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 				return err
 			}
 			if len(limits) > 0 {
-				if r.Limits, err = client.ParseComputeLimits(strings.Join(limits, ",")); err != nil {
+				if r.Limits, err = api.ParseComputeLimits(strings.Join(limits, ",")); err != nil {
 					return usagef("--limit: %w", err)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 )
@@ -107,7 +108,7 @@ func (r *computeRun) complete(cmd *cobra.Command, files, words []string) error {
 		return err
 	}
 	if len(r.limits) > 0 {
-		if r.Limits, err = client.ParseComputeLimits(strings.Join(r.limits, ",")); err != nil {
+		if r.Limits, err = api.ParseComputeLimits(strings.Join(r.limits, ",")); err != nil {
 			return usagef("--limit: %w", err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -28,8 +28,8 @@ last report that went out. As text it is the body of the mail; csv-completed and
 					format = "json"
 				}
 			}
-			if !slices.Contains(client.ReportFormats(), format) {
-				return usagef("--format must be one of %s, not %q", strings.Join(client.ReportFormats(), ", "), format)
+			if !slices.Contains(api.ReportFormats(), format) {
+				return usagef("--format must be one of %s, not %q", strings.Join(api.ReportFormats(), ", "), format)
 			}
 			ctx, cancel := c.patient(cmd)
 			defer cancel()
@@ -52,7 +52,7 @@ last report that went out. As text it is the body of the mail; csv-completed and
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "", "text, html, json, csv-completed or csv-failed; defaults to text, with -o json to json")
-	c.complete(cmd, "format", client.ReportFormats()...)
+	c.complete(cmd, "format", api.ReportFormats()...)
 	return cmd
 }
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
-
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/mem"
@@ -171,10 +171,10 @@ func (w *World) Request(method, path, body string) *http.Request {
 }
 
 // Problem does a request that must fail with a status and a kind.
-func (w *World) Problem(r *http.Request, status int, kind job.ErrorKind) client.Problem {
+func (w *World) Problem(r *http.Request, status int, kind job.ErrorKind) api.Problem {
 	w.T.Helper()
 	answer, text := w.Ask(r)
-	var p client.Problem
+	var p api.Problem
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		w.T.Fatalf("%s %s: %s, not a problem: %.200q", r.Method, r.URL, answer.Status, text)
 	}
@@ -188,16 +188,16 @@ func (w *World) Problem(r *http.Request, status int, kind job.ErrorKind) client.
 // Keeper finds nothing wrong.
 type Keeper struct{}
 
-func (Keeper) Verify(context.Context, job.ID) (client.Checkup, error) {
-	return client.Checkup{Jobs: 1, Faults: []string{}, Sound: true}, nil
+func (Keeper) Verify(context.Context, job.ID) (api.Checkup, error) {
+	return api.Checkup{Jobs: 1, Faults: []string{}, Sound: true}, nil
 }
 
-func (Keeper) Fsck(_ context.Context, f client.Fsck) (client.Checkup, error) {
-	return client.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: f.Repair}, nil
+func (Keeper) Fsck(_ context.Context, f api.Fsck) (api.Checkup, error) {
+	return api.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: f.Repair}, nil
 }
 
-func (Keeper) Backup(_ context.Context, b client.Backup) (client.BackedUp, error) {
-	return client.BackedUp{Dir: b.Name, Bytes: 1}, nil
+func (Keeper) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
+	return api.BackedUp{Dir: b.Name, Bytes: 1}, nil
 }
 
 var Discard = slog.New(slog.DiscardHandler)
@@ -229,8 +229,8 @@ func CheckHeaders(t *testing.T, answer *http.Response) {
 // noLocks is an application that has no locks.
 type noLocks struct{}
 
-func (noLocks) Locks(context.Context) ([]client.Lock, error) { return nil, nil }
+func (noLocks) Locks(context.Context) ([]api.Lock, error) { return nil, nil }
 
-func (noLocks) BreakLock(_ context.Context, kind, name, _, _ string) (client.Lock, error) {
-	return client.Lock{}, job.Errorf(job.NotFound, "break", "", "nobody has the lock %s %s", kind, name)
+func (noLocks) BreakLock(_ context.Context, kind, name, _, _ string) (api.Lock, error) {
+	return api.Lock{}, job.Errorf(job.NotFound, "break", "", "nobody has the lock %s %s", kind, name)
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/bulk"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -35,7 +35,7 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	b, err := server.Decode[client.Bulk](r, true)
+	b, err := server.Decode[api.Bulk](r, true)
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@ package computehttp
 import (
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -29,7 +29,7 @@ func (s *Handlers) endCompute(w http.ResponseWriter, r *http.Request, event life
 	if err != nil {
 		return err
 	}
-	a, err := server.Decode[client.Act](r, false)
+	a, err := server.Decode[api.Act](r, false)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (s *Handlers) endCompute(w http.ResponseWriter, r *http.Request, event life
 // and as stand in the query, for not all can send a body with a DELETE.
 func (s *Handlers) deleteCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	a := client.Act{Note: p.Text("note"), Actor: p.Text("actor"), As: p.Text("as"), Version: p.Number("version", 0, 1<<62)}
+	a := api.Act{Note: p.Text("note"), Actor: p.Text("actor"), As: p.Text("as"), Version: p.Number("version", 0, 1<<62)}
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *Handlers) deleteCompute(w http.ResponseWriter, r *http.Request) error {
 }
 
 // dropCompute does what an act on a job asks for: to call it off, or to remove its files.
-func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, a *client.Act, event lifecycle.Event) error {
+func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, a *api.Act, event lifecycle.Event) error {
 	by, actor, err := server.ActorOf(r, a.As, a.Actor)
 	if err != nil {
 		return err

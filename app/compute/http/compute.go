@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -108,16 +108,16 @@ func (s *Handlers) replyCompute(w http.ResponseWriter, r *http.Request, app Comp
 }
 
 // viewCompute makes what a list shows of a job.
-func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
+func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
 	spec, err := compute.SpecOf(j)
 	if err != nil {
-		return client.ComputeJob{}, err
+		return api.ComputeJob{}, err
 	}
 	d, err := compute.DataOf(j)
 	if err != nil {
-		return client.ComputeJob{}, err
+		return api.ComputeJob{}, err
 	}
-	v := client.ComputeJob{
+	v := api.ComputeJob{
 		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, User: spec.User, Name: spec.Name, Labels: spec.Labels, Priority: j.Priority, From: spec.From,
 		State: j.State, Status: compute.Wire(j.State), Outcome: j.Outcome, Ended: j.Ended, Cause: j.Cause, Message: j.Message, Version: j.Version,
 		Agent: d.Agent, Attempt: d.Attempt, Created: j.Created, Changed: j.Changed,
@@ -126,7 +126,7 @@ func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
 		v.Place = n.Place
 		v.Started, v.Finished = d.Times()
 		if e := n.Ending; e != nil {
-			v.Ending = &client.ComputeEnding{
+			v.Ending = &api.ComputeEnding{
 				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Note: e.Note, Sandbox: e.Sandbox,
 				WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
 			}
@@ -144,12 +144,12 @@ func viewCompute(app Compute, j *job.Job) (client.ComputeJob, error) {
 	return v, nil
 }
 
-func viewResults(r *compute.Results) *client.ComputeResults {
-	v := &client.ComputeResults{
+func viewResults(r *compute.Results) *api.ComputeResults {
+	v := &api.ComputeResults{
 		Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Partial: r.Partial, Sentence: r.Sentence, Skipped: r.Skipped, Reasons: r.Reasons, Renamed: r.Renamed,
 	}
 	for _, f := range r.Names {
-		v.Names = append(v.Names, client.ComputeLeftFile(f))
+		v.Names = append(v.Names, api.ComputeLeftFile(f))
 	}
 	if left := r.LeftOut.Sentence(); left != "" {
 		v.Sentence = strings.TrimPrefix(v.Sentence+"; "+left, "; ")
@@ -158,7 +158,7 @@ func viewResults(r *compute.Results) *client.ComputeResults {
 }
 
 // detailCompute adds what only one job is shown with.
-func (s *Handlers) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) error {
+func (s *Handlers) detailCompute(app Compute, j *job.Job, v *api.ComputeJob) error {
 	spec, err := compute.SpecOf(j)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (s *Handlers) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) 
 		return err
 	}
 	for _, f := range slices.Concat(spec.Files, d.Fetched) {
-		v.Files = append(v.Files, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
+		v.Files = append(v.Files, api.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
 	}
 	v.Env, v.Inputs, v.Callback = spec.Env, spec.Inputs, spec.Callback
 	asked := viewLimits(spec.Limits)
@@ -182,7 +182,7 @@ func (s *Handlers) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) 
 		}
 	}
 	for _, a := range d.Attempts {
-		v.Attempts = append(v.Attempts, client.ComputeAttempt(a))
+		v.Attempts = append(v.Attempts, api.ComputeAttempt(a))
 	}
 	if d.Notice != nil && !j.Ended {
 		v.Waits = d.Notice.Reason
@@ -200,14 +200,14 @@ func (s *Handlers) detailCompute(app Compute, j *job.Job, v *client.ComputeJob) 
 	return nil
 }
 
-func viewLimits(l compute.Limits) client.ComputeLimits {
-	return client.ComputeLimits{
-		Wall: client.Seconds(l.Wall), CPU: client.Seconds(l.CPU), Memory: client.Bytes(l.Memory), Disk: client.Bytes(l.Disk), Output: client.Bytes(l.Output),
+func viewLimits(l compute.Limits) api.ComputeLimits {
+	return api.ComputeLimits{
+		Wall: api.Seconds(l.Wall), CPU: api.Seconds(l.CPU), Memory: api.Bytes(l.Memory), Disk: api.Bytes(l.Disk), Output: api.Bytes(l.Output),
 		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
 	}
 }
 
-func limitsOf(l client.ComputeLimits) compute.Limits {
+func limitsOf(l api.ComputeLimits) compute.Limits {
 	return compute.Limits{
 		Wall: time.Duration(l.Wall), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Disk: int64(l.Disk), Output: int64(l.Output),
 		Processes: l.Processes, Cores: l.Cores, Files: l.Files,

@@ -3,8 +3,8 @@ package computehttp
 import (
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -26,7 +26,7 @@ func (s *Handlers) setDrain(w http.ResponseWriter, r *http.Request, on bool) err
 	if err != nil {
 		return err
 	}
-	a, err := server.Decode[client.Act](r, false)
+	a, err := server.Decode[api.Act](r, false)
 	if err != nil {
 		return err
 	}
@@ -45,10 +45,10 @@ func (s *Handlers) setDrain(w http.ResponseWriter, r *http.Request, on bool) err
 }
 
 // viewAgent makes what operators see of an agent.
-func viewAgent(a *compute.Agent) client.ComputeAgent {
-	v := client.ComputeAgent{
+func viewAgent(a *compute.Agent) api.ComputeAgent {
+	v := api.ComputeAgent{
 		Name: a.Name, Kind: a.Kind, Up: a.Up, Since: a.Since, Error: a.Error, Services: a.Services, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Reserved: a.Reserved,
-		Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Detail: a.Detail, Memory: a.Memory, Cores: a.Cores, Drain: (*client.ComputeDrain)(a.Drain), Jobs: a.Jobs,
+		Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Detail: a.Detail, Memory: a.Memory, Cores: a.Cores, Drain: (*api.ComputeDrain)(a.Drain), Jobs: a.Jobs,
 	}
 	if v.Services == nil {
 		v.Services = []string{}

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -53,7 +53,7 @@ func (s *Handlers) filesCompute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.ComputeFiles{Files: []client.ComputeFile{}}
+	answer := api.ComputeFiles{Files: []api.ComputeFile{}}
 	for i := range all {
 		if cursor := all[i].From + "/" + all[i].Name; cursor <= after {
 			continue
@@ -69,7 +69,7 @@ func (s *Handlers) filesCompute(w http.ResponseWriter, r *http.Request) error {
 }
 
 // filesOf gives all files of a job: inputs, then results, each by name.
-func filesOf(app Compute, j *job.Job) ([]client.ComputeFile, error) {
+func filesOf(app Compute, j *job.Job) ([]api.ComputeFile, error) {
 	if j.State == compute.Cleaned {
 		return nil, job.Errorf(job.Gone, "files", j.ID, "its files were removed")
 	}
@@ -77,9 +77,9 @@ func filesOf(app Compute, j *job.Job) ([]client.ComputeFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []client.ComputeFile
+	var all []api.ComputeFile
 	for _, f := range inputs {
-		all = append(all, client.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
+		all = append(all, api.ComputeFile{From: fromInputs, Name: f.Name, Size: f.Size, SHA256: f.SHA256})
 	}
 	z, err := openResults(app, j)
 	if job.KindOf(err) == job.NotFound {
@@ -91,12 +91,12 @@ func filesOf(app Compute, j *job.Job) ([]client.ComputeFile, error) {
 	defer z.file.Close()
 	for _, f := range z.File {
 		if !f.Mode().IsDir() {
-			all = append(all, client.ComputeFile{
+			all = append(all, api.ComputeFile{
 				From: fromResults, Name: f.Name, Size: int64(f.UncompressedSize64), Mode: f.Mode().String(), Modified: f.Modified, Link: f.Mode()&fs.ModeSymlink != 0,
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b client.ComputeFile) int { return strings.Compare(a.From+"/"+a.Name, b.From+"/"+b.Name) })
+	slices.SortFunc(all, func(a, b api.ComputeFile) int { return strings.Compare(a.From+"/"+a.Name, b.From+"/"+b.Name) })
 	return all, nil
 }
 

@@ -1,9 +1,11 @@
 package computehttp
 
-import "github.com/stagepost/stagepost/client"
+import (
+	"github.com/stagepost/stagepost/api"
+)
 
 // computeHealth adds what confines the scripts that the server runs itself.
-func (s *Handlers) computeHealth(h *client.Health) {
+func (s *Handlers) computeHealth(h *api.Health) {
 	if s.Compute == nil {
 		return
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -62,7 +62,7 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page := client.ComputePage{Jobs: make([]client.ComputeJob, len(jobs)), Next: next}
+	page := api.ComputePage{Jobs: make([]api.ComputeJob, len(jobs)), Next: next}
 	for i := range jobs {
 		if page.Jobs[i], err = viewCompute(app, &jobs[i]); err != nil {
 			return err
@@ -129,7 +129,7 @@ func (f *computeFilter) fits(j *job.Job) bool {
 }
 
 // placeAll adds their places to those that wait.
-func (s *Handlers) placeAll(ctx context.Context, jobs []client.ComputeJob) error {
+func (s *Handlers) placeAll(ctx context.Context, jobs []api.ComputeJob) error {
 	places := map[string]map[job.ID]int{}
 	for i := range jobs {
 		j := &jobs[i]
@@ -160,9 +160,9 @@ func (s *Handlers) computeServices(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	answer := client.ComputeServices{Services: []client.ComputeService{}}
+	answer := api.ComputeServices{Services: []api.ComputeService{}}
 	for _, one := range app.Services() {
-		v := client.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: viewLimits(one.Limits), Max: viewLimits(one.Max)}
+		v := api.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: viewLimits(one.Limits), Max: viewLimits(one.Max)}
 		for _, t := range tallies {
 			switch {
 			case t.Kind != compute.JobKind || t.Group != one.Name:
@@ -185,7 +185,7 @@ func (s *Handlers) computeAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.ComputeAgents{Agents: []client.ComputeAgent{}}
+	answer := api.ComputeAgents{Agents: []api.ComputeAgent{}}
 	for _, a := range app.Agents() {
 		answer.Agents = append(answer.Agents, viewAgent(&a))
 	}
@@ -212,7 +212,7 @@ func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 			states = append(states, stage.State)
 		}
 	}
-	owners := map[string]*client.ComputeOwner{}
+	owners := map[string]*api.ComputeOwner{}
 	q := job.Query{Kinds: []job.Kind{compute.JobKind}, States: states, Owner: owner, Limit: 1000}
 	for looked := 0; looked < mostUsage; {
 		page, err := s.Store.List(r.Context(), q)
@@ -229,17 +229,17 @@ func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	answer := client.ComputeUsage{Owners: []client.ComputeOwner{}, More: q.After != ""}
+	answer := api.ComputeUsage{Owners: []api.ComputeOwner{}, More: q.After != ""}
 	for _, name := range slices.Sorted(maps.Keys(owners)) {
 		answer.Owners = append(answer.Owners, *owners[name])
 	}
 	return server.Reply(w, answer)
 }
 
-func addUsage(owners map[string]*client.ComputeOwner, j *job.Job) error {
+func addUsage(owners map[string]*api.ComputeOwner, j *job.Job) error {
 	o := owners[j.Owner]
 	if o == nil {
-		o = &client.ComputeOwner{Owner: j.Owner, Running: map[string]int64{}, Queued: map[string]int64{}}
+		o = &api.ComputeOwner{Owner: j.Owner, Running: map[string]int64{}, Queued: map[string]int64{}}
 		owners[j.Owner] = o
 	}
 	spec, err := compute.SpecOf(j)

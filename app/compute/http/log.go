@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -95,17 +95,17 @@ type outputs struct {
 // place reads which streams are wanted, and from where on.
 func (l *outputs) place(stream string, offset int64, last string) error {
 	switch stream {
-	case "", client.Stdout, client.Stderr:
+	case "", api.Stdout, api.Stderr:
 		if stream == "" {
-			stream = client.Stdout
+			stream = api.Stdout
 			if l.asEvents {
-				l.streams = []string{client.Stdout, client.Stderr}
+				l.streams = []string{api.Stdout, api.Stderr}
 				break
 			}
 		}
 		l.streams = []string{stream}
-	case client.Both:
-		l.streams = []string{client.Stdout, client.Stderr}
+	case api.Both:
+		l.streams = []string{api.Stdout, api.Stderr}
 	default:
 		return job.Errorf(job.Invalid, "logs", l.id, "stream must be stdout, stderr or both, not %.40q", stream)
 	}
@@ -116,11 +116,11 @@ func (l *outputs) place(stream string, offset int64, last string) error {
 	if last == "" || !l.asEvents {
 		return nil
 	}
-	var at client.ComputePlace
+	var at api.ComputePlace
 	if n, err := fmt.Sscanf(last, "%d-%d", &at.Stdout, &at.Stderr); err != nil || n != 2 || at.Stdout < 0 || at.Stderr < 0 || at.String() != last {
 		return job.Errorf(job.Invalid, "logs", l.id, "Last-Event-ID must be two numbers of bytes such as 120-0, not %.40q", last)
 	}
-	l.offsets[client.Stdout], l.offsets[client.Stderr] = at.Stdout, at.Stderr
+	l.offsets[api.Stdout], l.offsets[api.Stderr] = at.Stdout, at.Stderr
 	return nil
 }
 
@@ -150,7 +150,7 @@ func (l *outputs) run(ctx context.Context) error {
 		}
 		go func() { ends <- l.read(ctx, stream, l.offsets[stream], opened, pieces) }()
 	}
-	at := client.ComputePlace{Stdout: l.offsets[client.Stdout], Stderr: l.offsets[client.Stderr]}
+	at := api.ComputePlace{Stdout: l.offsets[api.Stdout], Stderr: l.offsets[api.Stderr]}
 	beat := time.NewTicker(server.StreamBeat)
 	defer beat.Stop()
 	for open := len(l.streams); open > 0; {
@@ -191,16 +191,16 @@ func (l *outputs) end(ctx context.Context) error {
 }
 
 // put writes a piece.
-func (l *outputs) put(at *client.ComputePlace, p *output) error {
+func (l *outputs) put(at *api.ComputePlace, p *output) error {
 	if !l.asEvents {
 		return l.write(p.data)
 	}
 	place := &at.Stdout
-	if p.stream == client.Stderr {
+	if p.stream == api.Stderr {
 		place = &at.Stderr
 	}
 	*place = p.offset + int64(len(p.data))
-	o := client.ComputeOutput{Stream: p.stream, Offset: p.offset}
+	o := api.ComputeOutput{Stream: p.stream, Offset: p.offset}
 	if utf8.Valid(p.data) {
 		o.Text = string(p.data)
 	} else {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -27,7 +27,7 @@ const (
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
 // checkCompute tells what is wrong with an order as it stands.
-func checkCompute(o *client.ComputeOrder) error {
+func checkCompute(o *api.ComputeOrder) error {
 	if o.Service == "" {
 		return job.Errorf(job.Invalid, "compute", "", "service is missing")
 	}
@@ -57,7 +57,7 @@ func checkCompute(o *client.ComputeOrder) error {
 	return notNegative(o.Limits)
 }
 
-func notNegative(l client.ComputeLimits) error {
+func notNegative(l api.ComputeLimits) error {
 	if err := limitsOf(l).Within(compute.Limits{}); err != nil {
 		return job.Errorf(job.Invalid, "compute", "", "limits: %w", err)
 	}
@@ -104,7 +104,7 @@ func checkLabels(labels map[string]string) error {
 }
 
 // mayCall refuses an order whose callback its service does not allow, before its files come. The application judges it again.
-func mayCall(app Compute, o *client.ComputeOrder) error {
+func mayCall(app Compute, o *api.ComputeOrder) error {
 	for _, s := range app.Services() {
 		if s.Name == o.Service {
 			if err := s.CheckCallback(o.Callback); err != nil {

@@ -5,17 +5,17 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
 // retryCompute makes a new job of one that has ended, with nothing changed. The old one stays what it is.
 func (s *Handlers) retryCompute(w http.ResponseWriter, r *http.Request) error {
-	return s.repeatCompute(w, r, func(j *job.Job, asked *client.ComputeRepeat) error {
+	return s.repeatCompute(w, r, func(j *job.Job, asked *api.ComputeRepeat) error {
 		switch {
-		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil || asked.Priority != nil || asked.Callback != nil || asked.Limits != (client.ComputeLimits{}):
+		case asked.Service != "" || asked.Name != "" || asked.Env != nil || asked.Labels != nil || asked.Priority != nil || asked.Callback != nil || asked.Limits != (api.ComputeLimits{}):
 			return job.Errorf(job.Invalid, "retry", j.ID, "a retry changes nothing; clone makes a job with changes")
 		case !j.Ended:
 			return job.Errorf(job.Refused, "retry", j.ID, "it has not ended (%s)", j.State)
@@ -28,10 +28,10 @@ func (s *Handlers) retryCompute(w http.ResponseWriter, r *http.Request) error {
 
 // cloneCompute makes a new job of the files of another one, in whatever state that is, with changes.
 func (s *Handlers) cloneCompute(w http.ResponseWriter, r *http.Request) error {
-	return s.repeatCompute(w, r, func(*job.Job, *client.ComputeRepeat) error { return nil })
+	return s.repeatCompute(w, r, func(*job.Job, *api.ComputeRepeat) error { return nil })
 }
 
-func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may func(*job.Job, *client.ComputeRepeat) error) error {
+func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may func(*job.Job, *api.ComputeRepeat) error) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may fun
 	if err != nil {
 		return err
 	}
-	asked, err := server.Decode[client.ComputeRepeat](r, false)
+	asked, err := server.Decode[api.ComputeRepeat](r, false)
 	if err != nil {
 		return err
 	}
@@ -75,8 +75,8 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may fun
 	return s.replyCompute(w, r, app, &again, http.StatusCreated)
 }
 
-func checkRepeat(asked *client.ComputeRepeat) error {
-	o := client.ComputeOrder{Service: "-", Name: asked.Name, Env: asked.Env, Labels: asked.Labels, Limits: asked.Limits, Priority: asked.Priority, Note: asked.Note}
+func checkRepeat(asked *api.ComputeRepeat) error {
+	o := api.ComputeOrder{Service: "-", Name: asked.Name, Env: asked.Env, Labels: asked.Labels, Limits: asked.Limits, Priority: asked.Priority, Note: asked.Note}
 	if asked.Service != "" {
 		o.Service = asked.Service
 	}
@@ -84,7 +84,7 @@ func checkRepeat(asked *client.ComputeRepeat) error {
 }
 
 // change lays what a clone asks for over what the other job had.
-func change(o *compute.Order, asked *client.ComputeRepeat) {
+func change(o *compute.Order, asked *api.ComputeRepeat) {
 	if asked.Service != "" {
 		o.Service = asked.Service
 	}

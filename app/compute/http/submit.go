@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -46,7 +46,7 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	var o client.ComputeOrder
+	var o api.ComputeOrder
 	var form *multipart.Reader
 	switch {
 	case err == nil && media == "multipart/form-data":
@@ -61,7 +61,7 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 		o, err = firstPart(form)
 	default:
 		r.Body = http.MaxBytesReader(w, r.Body, s.MaxBody)
-		o, err = server.Decode[client.ComputeOrder](r, true)
+		o, err = server.Decode[api.ComputeOrder](r, true)
 	}
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 }
 
 // firstPart reads the order out of a form.
-func firstPart(form *multipart.Reader) (o client.ComputeOrder, err error) {
+func firstPart(form *multipart.Reader) (o api.ComputeOrder, err error) {
 	part, err := form.NextPart()
 	if errors.Is(err, io.EOF) || err == nil && part.FormName() != "order" {
 		return o, job.Errorf(job.Invalid, "compute", "", "the first part of the form must be `order`, which says what is to be done with the files behind it")
@@ -117,7 +117,7 @@ type gathering struct {
 }
 
 // gather checks an order and opens a place for its files.
-func (s *Handlers) gather(r *http.Request, app Compute, o *client.ComputeOrder) (*gathering, error) {
+func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*gathering, error) {
 	if err := checkCompute(o); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *Handlers) keptUnder(ctx context.Context, owner, key string) (*job.Job, 
 }
 
 // all takes the files and makes the job, or gives the one that the key made already.
-func (g *gathering) all(ctx context.Context, o *client.ComputeOrder, form *multipart.Reader) (j job.Job, again bool, err error) {
+func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, form *multipart.Reader) (j job.Job, again bool, err error) {
 	defer func() {
 		for _, id := range g.used {
 			g.server.ComputeUploads.Return(id) // of those that were removed it does nothing
@@ -205,7 +205,7 @@ func (g *gathering) all(ctx context.Context, o *client.ComputeOrder, form *multi
 }
 
 // sameUploads refuses an order whose uploads are not there, unless they are what the first order under its key had.
-func (g *gathering) sameUploads(o *client.ComputeOrder) error {
+func (g *gathering) sameUploads(o *api.ComputeOrder) error {
 	spec, err := compute.SpecOf(g.first)
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (g *gathering) sameUploads(o *client.ComputeOrder) error {
 }
 
 // inline takes the files that stand in the order itself, and makes run.sh of a command.
-func (g *gathering) inline(o *client.ComputeOrder) error {
+func (g *gathering) inline(o *api.ComputeOrder) error {
 	for i := range o.Files {
 		f := &o.Files[i]
 		if f.Text != "" && f.Base64 != nil {

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -56,7 +56,7 @@ func FailUpload(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, s
 	}
 }
 
-func writeProblem(w http.ResponseWriter, p *client.Problem) {
+func writeProblem(w http.ResponseWriter, p *api.Problem) {
 	text, err := json.Marshal(p)
 	if err != nil { // plain fields
 		text = []byte("{}")

@@ -1,8 +1,6 @@
 package flowhttp
 
 import (
-	"github.com/stagepost/stagepost/server"
-
 	"bytes"
 	"cmp"
 	"context"
@@ -13,13 +11,14 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/flowfile"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
 )
 
 // Flows are task graphs that run as jobs. Factory flowfile.FactoryName makes those that are written down in files.
@@ -84,7 +83,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, mostFlow)
-	o, err := server.Decode[client.FlowOrder](r, true)
+	o, err := server.Decode[api.FlowOrder](r, true)
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 }
 
 // orderFlow makes the order of a request. What is wrong with a file is told by line and column.
-func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
+func orderFlow(app Flows, o *api.FlowOrder) (durable.Order, error) {
 	order := durable.Order{
 		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
 		Actor: o.Actor, Note: o.Note,
@@ -150,7 +149,7 @@ func orderFlow(app Flows, o *client.FlowOrder) (durable.Order, error) {
 func flowPath(id job.ID) string { return "/api/v1/flows/" + url.PathEscape(string(id)) }
 
 // checkOrder looks at what can be seen without making the flow.
-func checkOrder(o *client.FlowOrder) error {
+func checkOrder(o *api.FlowOrder) error {
 	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "flow", "", format, args...) }
 	switch {
 	case (o.File == "") == (o.Factory == ""):
@@ -215,7 +214,7 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if _, _, err := s.foundFlow(r); err != nil {
 		return err
 	}
-	sig, err := server.Decode[client.FlowSignal](r, true)
+	sig, err := server.Decode[api.FlowSignal](r, true)
 	if err != nil {
 		return err
 	}
@@ -264,7 +263,7 @@ func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 	if _, _, err := s.foundFlow(r); err != nil {
 		return err
 	}
-	m, err := server.Decode[client.FlowMark](r, true)
+	m, err := server.Decode[api.FlowMark](r, true)
 	if err != nil {
 		return err
 	}
@@ -283,9 +282,9 @@ func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 }
 
 // viewFlow makes the wire's form of a flow.
-func (s *Handlers) viewFlow(f *durable.View, values bool) (client.Flow, error) {
-	v := client.Flow{
-		Job: s.View(f.Job), Name: f.Data.Name, Factory: f.Spec.Factory, Atoms: make([]client.FlowAtom, len(f.Atoms)), Awaits: f.Awaits, Remains: f.Remains,
+func (s *Handlers) viewFlow(f *durable.View, values bool) (api.Flow, error) {
+	v := api.Flow{
+		Job: s.View(f.Job), Name: f.Data.Name, Factory: f.Spec.Factory, Atoms: make([]api.FlowAtom, len(f.Atoms)), Awaits: f.Awaits, Remains: f.Remains,
 	}
 	if v.Awaits == nil {
 		v.Awaits = []string{}
@@ -308,10 +307,10 @@ func (s *Handlers) viewFlow(f *durable.View, values bool) (client.Flow, error) {
 	}
 	for i := range f.Signals {
 		one := &f.Signals[i]
-		v.Signals = append(v.Signals, client.FlowSent{Name: one.Name, Value: *seen(one.Value, one.Large), Actor: one.Actor, At: one.At})
+		v.Signals = append(v.Signals, api.FlowSent{Name: one.Name, Value: *seen(one.Value, one.Large), Actor: one.Actor, At: one.At})
 	}
 	if values {
-		v.Values = map[string]client.Seen{}
+		v.Values = map[string]api.Seen{}
 		for name, value := range f.Spec.Inject {
 			v.Values[name] = *seen(&value, nil)
 		}
@@ -319,8 +318,8 @@ func (s *Handlers) viewFlow(f *durable.View, values bool) (client.Flow, error) {
 	return v, nil
 }
 
-func viewAtom(rec *durable.Atom, values bool) client.FlowAtom {
-	a := client.FlowAtom{
+func viewAtom(rec *durable.Atom, values bool) api.FlowAtom {
+	a := api.FlowAtom{
 		Name: rec.Name, Kind: string(rec.Kind), Version: rec.Version, State: rec.State, Intention: string(rec.Intention), Attempts: rec.Attempts, Tries: rec.Tries,
 		Progress: rec.Progress, Details: part(rec, "details", rec.Details), Began: rec.Began, Ended: rec.Ended, ExecuteBegan: rec.ExecuteBegan, ExecuteEnded: rec.ExecuteEnded, Waits: rec.Waits, Awaits: rec.Awaits, Due: rec.Due,
 		Failure: viewFailure(rec.Failure), RevertFailure: viewFailure(rec.RevertFailure), History: len(rec.History), Removed: rec.Removed,
@@ -332,7 +331,7 @@ func viewAtom(rec *durable.Atom, values bool) client.FlowAtom {
 }
 
 // part shows a value of an atom, which may be a large one that was put away.
-func part(rec *durable.Atom, name string, v *flow.Value) *client.Seen {
+func part(rec *durable.Atom, name string, v *flow.Value) *api.Seen {
 	if large, ok := rec.Large[name]; ok {
 		return seen(nil, &large)
 	}
@@ -342,11 +341,11 @@ func part(rec *durable.Atom, name string, v *flow.Value) *client.Seen {
 	return seen(v, nil)
 }
 
-func viewFailure(f *flow.Failure) *client.FlowFailure {
+func viewFailure(f *flow.Failure) *api.FlowFailure {
 	if f == nil {
 		return nil
 	}
-	v := &client.FlowFailure{Type: f.Type, Message: f.Message, Trace: f.Trace[:min(len(f.Trace), mostTrace)]}
+	v := &api.FlowFailure{Type: f.Type, Message: f.Message, Trace: f.Trace[:min(len(f.Trace), mostTrace)]}
 	for _, c := range f.Causes {
 		v.Causes = append(v.Causes, viewFailure(c))
 	}
@@ -354,17 +353,17 @@ func viewFailure(f *flow.Failure) *client.FlowFailure {
 }
 
 // seen gives a value as far as it is shown: whole if it is small, and of one that was put away only how large it is.
-func seen(v *flow.Value, large *durable.Blob) *client.Seen {
+func seen(v *flow.Value, large *durable.Blob) *api.Seen {
 	if large != nil {
-		return &client.Seen{Bytes: int(large.Size)}
+		return &api.Seen{Bytes: int(large.Size)}
 	}
 	text, err := json.Marshal(v)
 	if err != nil { // nothing that was stored
-		return &client.Seen{Begin: err.Error()}
+		return &api.Seen{Begin: err.Error()}
 	}
 	if len(text) <= mostShown {
-		return &client.Seen{Value: text, Bytes: len(text)}
+		return &api.Seen{Value: text, Bytes: len(text)}
 	}
 	begin := []rune(string(bytes.ToValidUTF8(text[:min(len(text), 4*mostBegin)], nil)))
-	return &client.Seen{Bytes: len(text), Begin: string(begin[:min(len(begin), mostBegin)])}
+	return &api.Seen{Bytes: len(text), Begin: string(begin[:min(len(begin), mostBegin)])}
 }

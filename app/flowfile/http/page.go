@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -31,7 +31,7 @@ const mostFlowRows = 500
 
 // flowView is what the page about a flow shows.
 type flowView struct {
-	client.Flow
+	api.Flow
 	Open    bool // it has not ended
 	Refresh int  // seconds; 0 keeps the page still
 	Tasks   int
@@ -41,7 +41,7 @@ type flowView struct {
 }
 
 type flowRow struct {
-	client.FlowAtom
+	api.FlowAtom
 	Took string
 }
 
@@ -102,7 +102,7 @@ func words(events []lifecycle.Event) string {
 }
 
 // urgency orders atoms: what failed, what is active, the rest.
-func urgency(a *client.FlowAtom) int {
+func urgency(a *api.FlowAtom) int {
 	switch a.State {
 	case flow.FailureState, flow.RevertFailure:
 		return 0
@@ -113,7 +113,7 @@ func urgency(a *client.FlowAtom) int {
 }
 
 // took says how long an atom took, or has taken so far.
-func took(a *client.FlowAtom, now time.Time) string {
+func took(a *api.FlowAtom, now time.Time) string {
 	var d time.Duration
 	switch {
 	case a.Began.IsZero(), a.State == flow.Pending, a.State == flow.Ignore:

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/access"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -35,7 +35,7 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	asked, err := server.Decode[client.AccessRequest](r, true)
+	asked, err := server.Decode[api.AccessRequest](r, true)
 	if err != nil {
 		return err
 	}
@@ -78,9 +78,9 @@ func (s *Handlers) accessStatus(w http.ResponseWriter, r *http.Request) error {
 // retryAfter is when a package that is not ready may be looked for again, in seconds.
 const retryAfter = "5"
 
-func viewAccess(st *access.Status) client.Access {
+func viewAccess(st *access.Status) api.Access {
 	self := "/api/v1/access/" + st.Token
-	return client.Access{
+	return api.Access{
 		Token: st.Token, Job: st.Job, State: st.State, Status: st.Code, Message: st.Message, Cause: st.Cause, Object: st.Object, Version: st.Version,
 		Format: st.Format, File: st.File, Files: st.Files, Bytes: st.Bytes, Size: st.Size, ETag: st.ETag, Queue: st.Queue, Place: st.Place, Done: st.Done,
 		Requested: st.Requested, Ready: st.Ready, Expires: st.Expires, Damaged: st.Damaged,

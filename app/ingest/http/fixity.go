@@ -3,11 +3,11 @@ package ingesthttp
 import (
 	"net/http"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
 )
 
-// fixity answers with the shape of client.Fixity.
+// fixity answers with the shape of api.Fixity.
 func (s *Handlers) fixity(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *Handlers) checkFixity(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	f, err := server.Decode[client.CheckFixity](r, false)
+	f, err := server.Decode[api.CheckFixity](r, false)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -26,7 +26,7 @@ func (s *Handlers) hookKeeper() (Hooks, error) {
 	return s.Options.Hooks, nil
 }
 
-// hooks answers with the shape of client.Hooks.
+// hooks answers with the shape of api.Hooks.
 func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	q := ingest.DeliveryQuery{
@@ -43,9 +43,9 @@ func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.Hooks{Hooks: []client.Hook{}}
+	answer := api.Hooks{Hooks: []api.Hook{}}
 	for i := range all {
-		answer.Hooks = append(answer.Hooks, client.Hook(all[i]))
+		answer.Hooks = append(answer.Hooks, api.Hook(all[i]))
 	}
 	if len(all) == cmp.Or(q.Limit, 50) { // a full page: there may be more
 		answer.Next = all[len(all)-1].Number
@@ -65,14 +65,14 @@ func (s *Handlers) oneHook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, client.Hook(d))
+	return server.Reply(w, api.Hook(d))
 }
 
 func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	b, err := server.Decode[client.ReplayHooks](r, true)
+	b, err := server.Decode[api.ReplayHooks](r, true)
 	if err != nil {
 		return err
 	}
@@ -91,14 +91,14 @@ func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, client.ReplayedHooks{Keys: keys})
+	return server.Reply(w, api.ReplayedHooks{Keys: keys})
 }
 
 func (s *Handlers) pingHooks(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	b, err := server.Decode[client.PingHooks](r, true)
+	b, err := server.Decode[api.PingHooks](r, true)
 	if err != nil {
 		return err
 	}
@@ -118,9 +118,9 @@ func (s *Handlers) pingHooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.PingedHooks{Pings: []client.Ping{}}
+	answer := api.PingedHooks{Pings: []api.Ping{}}
 	for _, one := range all {
-		answer.Pings = append(answer.Pings, client.Ping(one))
+		answer.Pings = append(answer.Pings, api.Ping(one))
 	}
 	return server.Reply(w, answer)
 }

@@ -3,13 +3,13 @@ package ingesthttp
 import (
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
-// orphans answers with the shape of client.Orphans.
+// orphans answers with the shape of api.Orphans.
 func (s *Handlers) orphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -26,12 +26,12 @@ func (s *Handlers) orphans(w http.ResponseWriter, r *http.Request) error {
 	return server.Reply(w, report)
 }
 
-// fixOrphans answers with the shape of client.FixedOrphans.
+// fixOrphans answers with the shape of api.FixedOrphans.
 func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	f, err := server.Decode[client.FixOrphans](r, true)
+	f, err := server.Decode[api.FixOrphans](r, true)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -24,7 +24,7 @@ const mostRows = 500
 
 // batchView is what the page about a batch shows.
 type batchView struct {
-	client.BatchReport
+	api.BatchReport
 	Refresh int // seconds; 0 keeps the page still
 	Still   bool
 	Open    bool
@@ -36,7 +36,7 @@ type batchView struct {
 type batchList struct {
 	Title  string
 	Failed bool
-	Jobs   []client.JobReport
+	Jobs   []api.JobReport
 	All    int
 	File   string // format of the report that has all of them
 }
@@ -95,7 +95,7 @@ func (s *Handlers) viewBatch(r *http.Request) (batchView, error) {
 }
 
 // listJobs sorts the jobs into the tables of the page; what needs attention comes first.
-func listJobs(jobs []client.JobReport) []batchList {
+func listJobs(jobs []api.JobReport) []batchList {
 	all := []batchList{
 		{Title: "Not stored", Failed: true, File: "csv-failed"}, {Title: "Not done yet"}, {Title: "Stored", File: "csv-completed"},
 		{Title: "Taken out of the submission"},
@@ -129,7 +129,7 @@ func (v *batchView) Class() string {
 }
 
 // Name is what a depositor would call the object.
-func (l batchList) Name(j client.JobReport) string {
+func (l batchList) Name(j api.JobReport) string {
 	for _, s := range []string{j.Title, j.Filename, j.URL} {
 		if s != "" {
 			return s

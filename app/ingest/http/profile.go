@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -36,13 +36,13 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.Profiles{Profiles: []client.Profile{}}
+	answer := api.Profiles{Profiles: []api.Profile{}}
 	for _, id := range k.ProfileIDs() {
 		p, err := k.Profile(id)
 		if user := server.UserOf(r.Context()); err != nil || user != "" && !p.Submits(user) {
 			continue
 		}
-		one := client.Profile{
+		one := api.Profile{
 			ID: p.ID, Description: p.Description, Owner: p.Owner, Collection: p.Collection, Storage: p.Storage, File: p.File(), Webhooks: []string{},
 		}
 		for i := range p.Webhooks {
@@ -51,7 +51,7 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 		answer.Profiles = append(answer.Profiles, one)
 	}
 	if status, ok := k.ProfileStatus(); ok {
-		answer.Status = (*client.ProfileStatus)(&status)
+		answer.Status = (*api.ProfileStatus)(&status)
 	}
 	return server.Reply(w, answer)
 }
@@ -69,9 +69,9 @@ func (s *Handlers) profile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := client.ProfileValues{ID: p.ID, File: p.File()}
+	answer := api.ProfileValues{ID: p.ID, File: p.File()}
 	for _, v := range p.Effective() {
-		answer.Values = append(answer.Values, client.ProfileValue(v))
+		answer.Values = append(answer.Values, api.ProfileValue(v))
 	}
 	return server.Reply(w, answer)
 }
@@ -89,7 +89,7 @@ func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error 
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	b, err := server.Decode[client.ReloadProfiles](r, false)
+	b, err := server.Decode[api.ReloadProfiles](r, false)
 	if err != nil {
 		return err
 	}
@@ -108,11 +108,11 @@ func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, client.ProfileChange(c))
+	return server.Reply(w, api.ProfileChange(c))
 }
 
 // profileHealth adds what is wrong without keeping the server from its work.
-func (s *Handlers) profileHealth(h *client.Health) {
+func (s *Handlers) profileHealth(h *api.Health) {
 	if s.Options.Profiles == nil {
 		return
 	}

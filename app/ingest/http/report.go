@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -20,8 +20,8 @@ func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := server.Params(r)
 	format := p.Text("format")
-	if format != "" && !slices.Contains(client.ReportFormats(), format) {
-		p.Wrong("format must be one of %s, not %.40q", strings.Join(client.ReportFormats(), ", "), format)
+	if format != "" && !slices.Contains(api.ReportFormats(), format) {
+		p.Wrong("format must be one of %s, not %.40q", strings.Join(api.ReportFormats(), ", "), format)
 	}
 	if err := p.Err(); err != nil {
 		return err

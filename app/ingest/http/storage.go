@@ -3,13 +3,13 @@ package ingesthttp
 import (
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
-// storageLocations answers with the shape of client.StorageLocations.
+// storageLocations answers with the shape of api.StorageLocations.
 func (s *Handlers) storageLocations(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -27,12 +27,12 @@ func (s *Handlers) storageLocations(w http.ResponseWriter, r *http.Request) erro
 	}{all})
 }
 
-// adoptLocation answers with the shape of client.StorageLocation.
+// adoptLocation answers with the shape of api.StorageLocation.
 func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	a, err := server.Decode[client.Adoption](r, true)
+	a, err := server.Decode[api.Adoption](r, true)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -22,13 +22,13 @@ import (
 type Ingest interface {
 	// Submit reads the payload to its end and gives the batch once both are safe. An error of the reader is a failed submission.
 	// user is the owner of a user token, which may use its own objects only; an empty one may use all.
-	Submit(ctx context.Context, user string, s client.Submission, payload io.Reader) (job.Job, error)
+	Submit(ctx context.Context, user string, s api.Submission, payload io.Reader) (job.Job, error)
 	Report(ctx context.Context, batch job.ID) (Report, error)
 	// Objects lists those that the user may use.
-	Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error)
+	Objects(ctx context.Context, user string, q api.ObjectQuery) (json.RawMessage, error)
 }
 
-// Report is what is told about a batch, in several forms. JSON is a [client.BatchReport]; the functions make the rarer ones, and may be missing.
+// Report is what is told about a batch, in several forms. JSON is a [api.BatchReport]; the functions make the rarer ones, and may be missing.
 type Report struct {
 	JSON json.RawMessage
 	Text string
@@ -102,8 +102,8 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readForm reads the parts before the payload and gives the payload's part, unread.
-func readForm(form *multipart.Reader) (client.Submission, *multipart.Part, error) {
-	var sub client.Submission
+func readForm(form *multipart.Reader) (api.Submission, *multipart.Part, error) {
+	var sub api.Submission
 	seen := map[string]int{}
 	for range maxParts {
 		part, err := form.NextPart()
@@ -151,7 +151,7 @@ func sentName(part *multipart.Part) string {
 }
 
 // setField sets one field of a submission from a part of its name.
-func setField(sub *client.Submission, name, text string) error {
+func setField(sub *api.Submission, name, text string) error {
 	fields := map[string]*string{
 		"type": &sub.Type, "profile": &sub.Profile, "submitter": &sub.Submitter, "title": &sub.Title, "creator": &sub.Creator,
 		"date": &sub.Date, "filename": &sub.Filename, "primary_id": &sub.PrimaryID, "digest_type": &sub.DigestType,
@@ -223,7 +223,7 @@ func (s *Handlers) objects(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := server.Params(r)
-	q := client.ObjectQuery{
+	q := api.ObjectQuery{
 		ARK: p.Text("ark"), LocalID: p.Text("local_id"), Owner: p.Text("owner"), Digest: p.Text("digest"), After: p.Text("after"),
 		Limit: int(p.Number("limit", 1, 1000)),
 	}

@@ -1,4 +1,4 @@
-package client_test
+package api_test
 
 import (
 	"encoding/json"
@@ -7,34 +7,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/api"
 )
 
 func TestParseSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "2h30m": 150 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "300ms": 300 * time.Millisecond, "0": 0,
 	} {
-		if got, err := client.ParseSeconds(text); got != want || err != nil {
+		if got, err := api.ParseSeconds(text); got != want || err != nil {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "-1s", "d", "1d-1h", "x", "NaN", "1e300", "200000d"} {
-		if got, err := client.ParseSeconds(text); err == nil {
+		if got, err := api.ParseSeconds(text); err == nil {
 			t.Errorf("%q: got %s", text, got)
 		}
 	}
 }
 
 func TestComputeLimits(t *testing.T) {
-	got, err := client.ParseComputeLimits("wall=10m, memory=2GiB,cpu=30,processes=64,cores=1.5,files=9,disk=1GiB,output=1MiB")
-	want := client.ComputeLimits{
-		Wall: client.Seconds(10 * time.Minute), CPU: client.Seconds(30 * time.Second), Memory: 2 << 30, Disk: 1 << 30, Output: 1 << 20, Processes: 64, Cores: 1.5, Files: 9,
+	got, err := api.ParseComputeLimits("wall=10m, memory=2GiB,cpu=30,processes=64,cores=1.5,files=9,disk=1GiB,output=1MiB")
+	want := api.ComputeLimits{
+		Wall: api.Seconds(10 * time.Minute), CPU: api.Seconds(30 * time.Second), Memory: 2 << 30, Disk: 1 << 30, Output: 1 << 20, Processes: 64, Cores: 1.5, Files: 9,
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	text, err := json.Marshal(got)
-	var again client.ComputeLimits
+	var again api.ComputeLimits
 	if err == nil {
 		err = json.Unmarshal(text, &again)
 	}
@@ -42,7 +42,7 @@ func TestComputeLimits(t *testing.T) {
 		t.Errorf("%s became %+v, %v", text, again, err)
 	}
 	for _, text := range []string{"", "wall", "wall=", "speed=1", "cores=-1", "cores=NaN", "files=x", "disk=1G", "memory=-1"} {
-		if got, err := client.ParseComputeLimits(text); err == nil {
+		if got, err := api.ParseComputeLimits(text); err == nil {
 			t.Errorf("%q: got %+v", text, got)
 		}
 	}
@@ -50,18 +50,18 @@ func TestComputeLimits(t *testing.T) {
 
 // TestAmountsInJSON: numbers in any form that JSON has, and texts.
 func TestAmountsInJSON(t *testing.T) {
-	for text, want := range map[string]client.ComputeLimits{
+	for text, want := range map[string]api.ComputeLimits{
 		`{"memory":1e9,"disk":1024.0,"output":7}`:         {Memory: 1e9, Disk: 1024, Output: 7},
 		`{"memory":9223372036854775807,"disk":"1.5 GiB"}`: {Memory: 1<<63 - 1, Disk: 3 << 29},
-		`{"wall":1.5,"cpu":"1d12h"}`:                      {Wall: client.Seconds(1500 * time.Millisecond), CPU: client.Seconds(36 * time.Hour)},
+		`{"wall":1.5,"cpu":"1d12h"}`:                      {Wall: api.Seconds(1500 * time.Millisecond), CPU: api.Seconds(36 * time.Hour)},
 	} {
-		var got client.ComputeLimits
+		var got api.ComputeLimits
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{`{"memory":-1}`, `{"memory":1.5}`, `{"memory":"4G"}`, `{"memory":true}`, `{"memory":1e19}`, `{"wall":-1}`, `{"wall":"soon"}`, `{"wall":1e300}`} {
-		var got client.ComputeLimits
+		var got api.ComputeLimits
 		if err := json.Unmarshal([]byte(text), &got); err == nil {
 			t.Errorf("%s: got %+v", text, got)
 		}
@@ -74,7 +74,7 @@ func FuzzComputeScript(f *testing.F) {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		c := client.ComputeCommand{Words: []string{"printf", "%s\n.%s", a, b}}
+		c := api.ComputeCommand{Words: []string{"printf", "%s\n.%s", a, b}}
 		script, err := c.Script()
 		if strings.ContainsRune(a+b, 0) {
 			if err == nil {

@@ -1,0 +1,86 @@
+package api
+
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Bulk asks for one thing to be done to many jobs: to all that match every filter given, of which there must be one.
+type Bulk struct {
+	Kinds    []job.Kind          `json:"kinds,omitempty"`
+	States   []lifecycle.State   `json:"states,omitempty"`
+	Outcomes []lifecycle.Outcome `json:"outcomes,omitempty"`
+	Group    string              `json:"group,omitempty"`
+	Owner    string              `json:"owner,omitempty"`
+	Parent   job.ID              `json:"parent,omitempty"`
+	Tag      string              `json:"tag,omitempty"`
+	Causes   []string            `json:"causes,omitempty"`
+	Before   time.Time           `json:"before,omitzero"` // last changed before
+
+	Event    lifecycle.Event `json:"event"`
+	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other
+	Note     string          `json:"note,omitempty"`     // why; needed for all but a preview
+	Actor    string          `json:"actor,omitempty"`    // who
+	Expect   *int            `json:"expect,omitempty"`   // how many jobs match; needed for all but a preview
+	Confirm  bool            `json:"confirm,omitempty"`  // the operator knows what the event loses
+}
+
+// BulkPreview is what a bulk would meet.
+type BulkPreview struct {
+	Event  lifecycle.Event  `json:"event"`
+	Count  int              `json:"count"`
+	Bytes  int64            `json:"bytes"`
+	Legal  int              `json:"legal"` // of the jobs: their lifecycle has the event where they stand
+	States []BulkStateCount `json:"states"`
+	Groups []BulkCount      `json:"groups"`
+	Causes []BulkCount      `json:"causes"`
+	Sample []BulkSample     `json:"sample"` // the oldest
+}
+
+// BulkStateCount counts the matches in one state of one kind.
+type BulkStateCount struct {
+	Kind  job.Kind          `json:"kind"`
+	State lifecycle.State   `json:"state"`
+	Jobs  int               `json:"jobs"`
+	Bytes int64             `json:"bytes"`
+	Legal int               `json:"legal"`
+	Can   []lifecycle.Event `json:"can"` // what an operator may do to them
+}
+
+// BulkCount counts the matches of one group or cause.
+type BulkCount struct {
+	Name  string `json:"name"`
+	Jobs  int    `json:"jobs"`
+	Bytes int64  `json:"bytes"`
+}
+
+// BulkSample is one of the matches.
+type BulkSample struct {
+	ID      job.ID          `json:"id"`
+	Kind    job.Kind        `json:"kind"`
+	State   lifecycle.State `json:"state"`
+	Group   string          `json:"group,omitempty"`
+	Owner   string          `json:"owner,omitempty"`
+	Cause   string          `json:"cause,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Refused string          `json:"refused,omitempty"` // why it would refuse now
+}
+
+// BulkResult says what a bulk did. While it runs, its numbers are those of the last page that was done.
+type BulkResult struct {
+	Matches  int           `json:"matches"` // as counted at its beginning
+	Done     int           `json:"done"`
+	Refused  int           `json:"refused"`
+	Changed  int           `json:"changed"` // before the bulk came to them, so that they matched no more
+	Skipped  int           `json:"skipped"` // gone altogether
+	Refusals []BulkRefusal `json:"refusals,omitempty"`
+}
+
+// BulkRefusal is why some jobs refused.
+type BulkRefusal struct {
+	Reason string   `json:"reason"`
+	Jobs   int      `json:"jobs"`
+	Sample []job.ID `json:"sample,omitempty"`
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Queue is the answer about what there is to do: by collection and state, with totals. It costs the same with a thousand jobs and a million.
+type Queue struct {
+	At     time.Time    `json:"at"`
+	Rows   []QueueRow   `json:"rows"`   // by group, kind, and state in the order of its lifecycle
+	States []QueueTotal `json:"states"` // totals by kind and state
+	Total  QueueTotal   `json:"total"`
+}
+
+// QueueRow counts jobs of one collection that stand alike.
+type QueueRow struct {
+	Group string `json:"group"`
+	QueueTotal
+}
+
+// QueueTotal counts jobs.
+type QueueTotal struct {
+	Kind    job.Kind        `json:"kind,omitempty"`
+	State   lifecycle.State `json:"state,omitempty"`
+	Jobs    int64           `json:"jobs"`
+	Claimed int64           `json:"claimed"` // of these, held by a worker
+	Bytes   int64           `json:"bytes"`   // of these, as far as it is known
+}
+
+// QueueBatches is a page of batches by age, the oldest first.
+type QueueBatches struct {
+	At      time.Time    `json:"at"`
+	Batches []QueueBatch `json:"batches"`
+	Next    string       `json:"next,omitempty"`
+}
+
+// QueueBatch is a batch with its jobs by outcome.
+type QueueBatch struct {
+	Job      job.ID            `json:"job"`
+	Kind     job.Kind          `json:"kind"`
+	State    lifecycle.State   `json:"state"`
+	Outcome  lifecycle.Outcome `json:"outcome,omitempty"`
+	Group    string            `json:"group,omitempty"`
+	Owner    string            `json:"owner,omitempty"`
+	Created  time.Time         `json:"created"`
+	Seconds  int64             `json:"seconds"` // its age
+	Bytes    int64             `json:"bytes"`
+	Children job.Children      `json:"children"`
+	Level    string            `json:"level,omitempty"` // FAIL: it failed; WARN: open and older than a day
+	Message  string            `json:"message,omitempty"`
+}
+
+// QueueHolds is the answer about what is held.
+type QueueHolds struct {
+	Holds []QueueHold `json:"holds"`
+	Held  []QueueRow  `json:"held"` // jobs in states that wait for somebody to let them go
+}
+
+// QueueHold is a hold with the number of open jobs that it concerns.
+type QueueHold struct {
+	job.Hold
+	Jobs int64 `json:"jobs"`
+	More bool  `json:"more,omitempty"` // there are more than were counted
+}
