@@ -77,7 +77,7 @@ func (e *CommandError) FailureType() string { return TypeCommandFailed }
 // command reads what is to be run.
 func (r *reader) command(a *action, t *tree.Node) bool {
 	if !r.o.Commands && !r.o.any {
-		r.wrong(t.Place, "commands are off: the program that reads the file must allow them (flowfile.Options.Commands)")
+		r.wrong(t.Position, "commands are off: the program that reads the file must allow them (flowfile.Options.Commands)")
 	}
 	switch {
 	case t.Kind == tree.List && len(t.Items) > 0:
@@ -85,16 +85,16 @@ func (r *reader) command(a *action, t *tree.Node) bool {
 			a.argv = append(a.argv, r.text(one, "an argument of run"))
 		}
 		if a.argv[0] == "" {
-			r.wrong(t.Items[0].Place, "the program has no name")
+			r.wrong(t.Items[0].Position, "the program has no name")
 		}
 	case t.Kind == tree.Leaf && t.Value != nil && t.Value != "":
 		a.script = r.text(t, "run")
 	default:
-		r.wrong(t.Place, "run is text for sh, or a list of a program and its arguments, not %s", t.Word())
+		r.wrong(t.Position, "run is text for sh, or a list of a program and its arguments, not %s", t.Describe())
 		return false
 	}
 	if strings.Contains(a.script+strings.Join(a.argv, ""), "\x00") {
-		r.wrong(t.Place, "a command holds no NUL bytes")
+		r.wrong(t.Position, "a command holds no NUL bytes")
 	}
 	return true
 }
@@ -106,9 +106,9 @@ func (r *reader) dir(t *tree.Node) string {
 	case dir == "" || filepath.IsAbs(dir) || r.o.any:
 		return dir
 	case r.o.Dir == "":
-		r.wrong(t.Place, "dir must be absolute here: %.60q begins without a slash", dir)
+		r.wrong(t.Position, "dir must be absolute here: %.60q begins without a slash", dir)
 	case !filepath.IsLocal(dir):
-		r.wrong(t.Place, "dir must not lead out of the directory that it is below: %.60q", dir)
+		r.wrong(t.Position, "dir must not lead out of the directory that it is below: %.60q", dir)
 	}
 	return filepath.Join(r.o.Dir, dir)
 }

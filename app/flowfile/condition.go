@@ -16,7 +16,7 @@ func (r *reader) condition(t *tree.Node) (term, []ref) {
 	c := conditions{reader: r}
 	what := c.term(t)
 	if len(c.froms) == 0 && what != nil {
-		r.wrong(t.Place, "the condition looks at no task")
+		r.wrong(t.Position, "the condition looks at no task")
 	}
 	return what, c.froms
 }
@@ -29,7 +29,7 @@ type conditions struct {
 // term reads {all: [..]}, {any: [..]}, {not: ..} or {TASK: test}; several keys hold together.
 func (c *conditions) term(t *tree.Node) term {
 	if t.Kind != tree.Mapping || len(t.Members) == 0 {
-		c.wrong(t.Place, "a condition is written as task: test, or with all, any, not, not as %s", t.Word())
+		c.wrong(t.Position, "a condition is written as task: test, or with all, any, not, not as %s", t.Describe())
 		return nil
 	}
 	var terms []term
@@ -48,7 +48,7 @@ func (c *conditions) term(t *tree.Node) term {
 				continue
 			}
 			if !slices.ContainsFunc(c.froms, func(f ref) bool { return f.name == m.Name }) {
-				c.froms = append(c.froms, ref{m.Place, m.Name})
+				c.froms = append(c.froms, ref{m.Position, m.Name})
 			}
 			if one := c.test(m.Value); one != nil {
 				name := m.Name
@@ -64,7 +64,7 @@ func (c *conditions) term(t *tree.Node) term {
 
 func (c *conditions) list(m tree.Member) []term {
 	if m.Value.Kind != tree.List || len(m.Value.Items) == 0 {
-		c.wrong(m.Value.Place, "%s is a list of conditions, not %s", m.Name, m.Value.Word())
+		c.wrong(m.Value.Position, "%s is a list of conditions, not %s", m.Name, m.Value.Describe())
 		return nil
 	}
 	var terms []term
@@ -119,7 +119,7 @@ func (c *conditions) test(t *tree.Node) test {
 		path = strings.Split(c.text(field, "field"), ".")
 	}
 	if len(all) == 0 {
-		c.wrong(t.Place, "the test says nothing: add one of equals, in, exists, greater, less, not")
+		c.wrong(t.Position, "the test says nothing: add one of equals, in, exists, greater, less, not")
 	}
 	return func(v any, there bool) bool {
 		for _, name := range path {
@@ -140,7 +140,7 @@ func (c *conditions) single(m tree.Member) test {
 	case "in":
 		words, is := want.([]any)
 		if !is {
-			c.wrong(m.Value.Place, "in is a list of values, not %s", m.Value.Word())
+			c.wrong(m.Value.Position, "in is a list of values, not %s", m.Value.Describe())
 		}
 		return func(v any, there bool) bool {
 			return there && slices.ContainsFunc(words, func(one any) bool { return same(v, one) })
@@ -154,7 +154,7 @@ func (c *conditions) single(m tree.Member) test {
 			sign = -1
 		}
 		if _, ok := order(want, want); !ok {
-			c.wrong(m.Value.Place, "%s is a number or a text, not %s", m.Name, m.Value.Word())
+			c.wrong(m.Value.Position, "%s is a number or a text, not %s", m.Name, m.Value.Describe())
 		}
 		return func(v any, there bool) bool {
 			found, ok := order(v, want)

@@ -16,24 +16,24 @@ func (r *reader) each(t *tree.Node) *each {
 	e := &each{place: t.At("each"), arg: r.name(t.Get("each"), "each")}
 	switch in := t.Get("in"); {
 	case in == nil:
-		r.wrong(t.Place, "each needs in: a list, or the name of an input that is one")
+		r.wrong(t.Position, "each needs in: a list, or the name of an input that is one")
 	case in.Kind == tree.List:
 		e.values = in.Plain().([]any)
 	default:
 		name := r.name(in, "in")
-		e.isInput, e.from = true, ref{in.Place, name}
+		e.isInput, e.from = true, ref{in.Position, name}
 		known := make([]string, len(r.inputs))
 		for i := range r.inputs {
 			known[i] = r.inputs[i].Name
 		}
 		if name != "" && !slices.Contains(known, name) {
-			r.wrong(in.Place, "in names %s, which is no input of the flow%s", name, similar(name, known))
+			r.wrong(in.Position, "in names %s, which is no input of the flow%s", name, similar(name, known))
 		}
 	}
 	if match := t.Get("match"); match != nil {
 		e.match = r.text(match, "match")
 		if _, err := path.Match(e.match, ""); err != nil {
-			r.wrong(match.Place, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one of some", e.match)
+			r.wrong(match.Position, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one of some", e.match)
 		}
 	}
 	e.pattern = flow.Pattern(r.oneOf(t.Get("order"), "order", "unordered", "linear"))

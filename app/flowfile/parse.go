@@ -41,7 +41,7 @@ func read(text []byte, o Options) (*File, *reader) {
 	root, err := grow(text)
 	var broken *tree.Error
 	if errors.As(err, &broken) {
-		r.wrong(broken.Place, "%s", broken.Text)
+		r.wrong(broken.Position, "%s", broken.Text)
 		return f, r
 	}
 	r.file(f, root)
@@ -67,7 +67,7 @@ func (r *reader) file(f *File, t *tree.Node) {
 	if name := t.Get("flow"); name != nil {
 		f.name = r.name(name, "flow")
 	} else {
-		r.wrong(t.Place, "the flow has no name: begin with flow: NAME")
+		r.wrong(t.Position, "the flow has no name: begin with flow: NAME")
 	}
 	if about := t.Get("about"); about != nil {
 		f.about = r.text(about, "about")
@@ -85,13 +85,13 @@ func (r *reader) file(f *File, t *tree.Node) {
 // input reads the inputs.
 func (r *reader) input(t *tree.Node) {
 	if t.Kind != tree.Mapping {
-		r.wrong(t.Place, "inputs are written as keys with values, not as %s", t.Word())
+		r.wrong(t.Position, "inputs are written as keys with values, not as %s", t.Describe())
 		return
 	}
 	for _, m := range t.Members {
-		in := Input{Name: m.Name, place: m.Place}
+		in := Input{Name: m.Name, place: m.Position}
 		if !nameForm.MatchString(m.Name) {
-			r.wrong(m.Place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
+			r.wrong(m.Position, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
 			continue
 		}
 		if m.Value.Kind != tree.Mapping {

@@ -15,7 +15,7 @@ const mostInGraph = 2_000
 
 // part reads a part; its name is known already. It gives nil if there is none.
 func (r *reader) part(t *tree.Node, name string, depth int) *part {
-	p := &part{place: t.Place, name: name}
+	p := &part{place: t.Position, name: name}
 	var items *tree.Node
 	for _, pattern := range patterns {
 		found := t.Get(string(pattern))
@@ -28,17 +28,17 @@ func (r *reader) part(t *tree.Node, name string, depth int) *part {
 		}
 	}
 	if items == nil {
-		r.wrong(t.Place, "nothing is to be done: add linear:, unordered: or graph: with a list of items")
+		r.wrong(t.Position, "nothing is to be done: add linear:, unordered: or graph: with a list of items")
 		return nil
 	}
 	if depth > MaxDepth {
-		r.wrong(t.Place, "parts are nested more than %d deep", MaxDepth)
+		r.wrong(t.Position, "parts are nested more than %d deep", MaxDepth)
 		return nil
 	}
 	p.again = r.again(t, name)
 	if items.Kind != tree.List {
 		if items.Kind != tree.Leaf || items.Value != nil {
-			r.wrong(items.Place, "%s is a list of items, each with a hyphen before it, not %s", p.pattern, items.Word())
+			r.wrong(items.Position, "%s is a list of items, each with a hyphen before it, not %s", p.pattern, items.Describe())
 		}
 		items = &tree.Node{Kind: tree.List}
 	}
@@ -55,7 +55,7 @@ func (r *reader) part(t *tree.Node, name string, depth int) *part {
 		if p.pattern != flow.PatternGraph {
 			r.wrong(t.At("target"), "only a graph has a target")
 		} else if name := r.name(target, "target"); name != "" {
-			p.target = &ref{target.Place, name}
+			p.target = &ref{target.Position, name}
 		}
 	}
 	if p.pattern == flow.PatternGraph {
@@ -74,16 +74,16 @@ func or(text, other string) string {
 // item reads one entry of a part.
 func (r *reader) item(t *tree.Node, auto string, within flow.Pattern, depth int) *item {
 	if t.Kind != tree.Mapping {
-		r.wrong(t.Place, "an item is written as keys with values, such as task: NAME, not as %s", t.Word())
+		r.wrong(t.Position, "an item is written as keys with values, such as task: NAME, not as %s", t.Describe())
 		return nil
 	}
 	if r.items++; r.items > MaxTasks {
 		if r.items == MaxTasks+1 {
-			r.wrong(t.Place, "a flow has at most %d tasks", MaxTasks)
+			r.wrong(t.Position, "a flow has at most %d tasks", MaxTasks)
 		}
 		return nil
 	}
-	i := &item{place: t.Place}
+	i := &item{place: t.Position}
 	switch {
 	case t.Get("each") != nil:
 		if !r.keys(t, "a task for each item", eachTable) {
@@ -97,7 +97,7 @@ func (r *reader) item(t *tree.Node, auto string, within flow.Pattern, depth int)
 		if given := t.Get("name"); given != nil {
 			name = r.name(given, "name")
 		} else if hasAgain(t) {
-			r.wrong(t.Place, "a part that is run again needs a name: its controller is stored under it")
+			r.wrong(t.Position, "a part that is run again needs a name: its controller is stored under it")
 		}
 		i.part = r.part(t, name, depth+1)
 	default:
@@ -131,7 +131,7 @@ func (r *reader) again(t *tree.Node, name string) *again {
 		}
 		return nil
 	}
-	a := &again{place: t.Place, all: r.flag(t.Get("revert_all"), "revert_all", false)}
+	a := &again{place: t.Position, all: r.flag(t.Get("revert_all"), "revert_all", false)}
 	for _, k := range againKeys {
 		v := t.Get(k)
 		if v == nil {
@@ -147,7 +147,7 @@ func (r *reader) again(t *tree.Node, name string) *again {
 			r.retry(a, v)
 		case "for_each":
 			if v.Kind != tree.List || len(v.Items) == 0 {
-				r.wrong(v.Place, "for_each is a list of values; for_each_of names a value that is a list")
+				r.wrong(v.Position, "for_each is a list of values; for_each_of names a value that is a list")
 				continue
 			}
 			a.values = v.Plain().([]any)
@@ -185,7 +185,7 @@ func (r *reader) retry(a *again, t *tree.Node) {
 		return
 	}
 	if t.Get("times") == nil {
-		r.wrong(t.Place, "retry needs times: how often it is run in all")
+		r.wrong(t.Position, "retry needs times: how often it is run in all")
 	}
 	a.times = r.whole(t.Get("times"), "times", 1, 1)
 	a.pause = r.span(t.Get("pause"), "pause")

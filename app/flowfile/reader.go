@@ -30,12 +30,12 @@ func (r *reader) wrong(at place, format string, args ...any) {
 // keys checks that a mapping is one and has no other keys.
 func (r *reader) keys(t *tree.Node, what string, known table) bool {
 	if t.Kind != tree.Mapping {
-		r.wrong(t.Place, "%s is written as keys with values, not as %s", what, t.Word())
+		r.wrong(t.Position, "%s is written as keys with values, not as %s", what, t.Describe())
 		return false
 	}
 	for _, m := range t.Members {
 		if known.named(m.Name) == nil {
-			r.wrong(m.Place, "%s has no key %.60q%s", what, m.Name, similar(m.Name, known.names()))
+			r.wrong(m.Position, "%s has no key %.60q%s", what, m.Name, similar(m.Name, known.names()))
 		}
 	}
 	return true
@@ -45,7 +45,7 @@ func (r *reader) keys(t *tree.Node, what string, known table) bool {
 func (r *reader) text(t *tree.Node, what string) string {
 	switch v := t.Value.(type) {
 	case nil:
-		r.wrong(t.Place, "%s is a text, not %s", what, t.Word())
+		r.wrong(t.Position, "%s is a text, not %s", what, t.Describe())
 		return ""
 	case bool:
 		return strconv.FormatBool(v)
@@ -56,16 +56,16 @@ func (r *reader) text(t *tree.Node, what string) string {
 // name reads a name; empty if it is none.
 func (r *reader) name(t *tree.Node, what string) string {
 	if t.Kind == tree.Leaf && t.Value == nil {
-		r.wrong(t.Place, "%s has no value", what)
+		r.wrong(t.Position, "%s has no value", what)
 		return ""
 	}
 	if t.Kind != tree.Leaf {
-		r.wrong(t.Place, "%s is a name, not %s", what, t.Word())
+		r.wrong(t.Position, "%s is a name, not %s", what, t.Describe())
 		return ""
 	}
 	name := r.text(t, what)
 	if !nameForm.MatchString(name) {
-		r.wrong(t.Place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", name)
+		r.wrong(t.Position, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", name)
 		return ""
 	}
 	return name
@@ -84,9 +84,9 @@ func (r *reader) names(t *tree.Node, what string) []ref {
 	for _, one := range all {
 		if name := r.name(one, what); name != "" {
 			if slices.ContainsFunc(refs, func(x ref) bool { return x.name == name }) {
-				r.wrong(one.Place, "%s names %s twice", what, name)
+				r.wrong(one.Position, "%s names %s twice", what, name)
 			}
-			refs = append(refs, ref{one.Place, name})
+			refs = append(refs, ref{one.Position, name})
 		}
 	}
 	return refs
@@ -99,12 +99,12 @@ func (r *reader) span(t *tree.Node, what string) time.Duration {
 	}
 	text, _ := t.Value.(string)
 	if text == "" {
-		r.wrong(t.Place, "%s is a time such as 10s, 1h30m or 2d, not %s", what, t.Word())
+		r.wrong(t.Position, "%s is a time such as 10s, 1h30m or 2d, not %s", what, t.Describe())
 		return 0
 	}
 	d, err := span(text)
 	if err != nil {
-		r.wrong(t.Place, "%s: %v", what, err)
+		r.wrong(t.Position, "%s: %v", what, err)
 	}
 	return d
 }
@@ -116,11 +116,11 @@ func (r *reader) whole(t *tree.Node, what string, least, def int) int {
 	}
 	n, ok := t.Value.(int)
 	if !ok {
-		r.wrong(t.Place, "%s is a whole number, not %s", what, t.Word())
+		r.wrong(t.Position, "%s is a whole number, not %s", what, t.Describe())
 		return def
 	}
 	if n < least || n > 1_000_000_000 {
-		r.wrong(t.Place, "%s must be from %d to 1000000000", what, least)
+		r.wrong(t.Position, "%s must be from %d to 1000000000", what, least)
 		return def
 	}
 	return n
@@ -133,7 +133,7 @@ func (r *reader) flag(t *tree.Node, what string, def bool) bool {
 	}
 	b, ok := t.Value.(bool)
 	if !ok {
-		r.wrong(t.Place, "%s is true or false, not %s", what, t.Word())
+		r.wrong(t.Position, "%s is true or false, not %s", what, t.Describe())
 		return def
 	}
 	return b
@@ -148,11 +148,11 @@ func (r *reader) oneOf(t *tree.Node, what string, words ...string) string {
 	if !slices.Contains(words, text) {
 		switch at := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, text) || text != "" && distance(w, text) < 3 }); {
 		case text == "":
-			r.wrong(t.Place, "%s is one of %s, not %s", what, strings.Join(words, ", "), t.Word())
+			r.wrong(t.Position, "%s is one of %s, not %s", what, strings.Join(words, ", "), t.Describe())
 		case at >= 0:
-			r.wrong(t.Place, "%s is one of %s, not %.40q; is it %s?", what, strings.Join(words, ", "), t.Text, words[at])
+			r.wrong(t.Position, "%s is one of %s, not %.40q; is it %s?", what, strings.Join(words, ", "), t.Text, words[at])
 		default:
-			r.wrong(t.Place, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), t.Text)
+			r.wrong(t.Position, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), t.Text)
 		}
 		return words[0]
 	}

@@ -61,13 +61,13 @@ func (r *reader) http(a *action, t *tree.Node) {
 		}
 	}
 	if u := t.Get("url"); u == nil {
-		r.wrong(t.Place, "http needs a url")
+		r.wrong(t.Position, "http needs a url")
 	} else if text := r.text(u, "url"); text != "" {
 		var err error
 		if q.url, err = newAddress(text); err != nil {
-			r.wrong(u.Place, "url: %v", err)
+			r.wrong(u.Position, "url: %v", err)
 		}
-		want(u.Place, q.url.template)
+		want(u.Position, q.url.template)
 	}
 	q.headers, q.form = r.fields(t.Get("headers"), "headers", want), r.fields(t.Get("form"), "form", want)
 	r.body(q, t, want)
@@ -76,7 +76,7 @@ func (r *reader) http(a *action, t *tree.Node) {
 			q.expect = append(q.expect, r.whole(one, "expect", 100, 200))
 		}
 		if len(q.expect) == 0 {
-			r.wrong(expect.Place, "expect is a list of statuses, such as [200, 404]")
+			r.wrong(expect.Position, "expect is a list of statuses, such as [200, 404]")
 		}
 	}
 }
@@ -86,20 +86,20 @@ func (r *reader) fields(t *tree.Node, what string, want func(place, template)) [
 		return nil
 	}
 	if t.Kind != tree.Mapping {
-		r.wrong(t.Place, "%s are written as name: value, not as %s", what, t.Word())
+		r.wrong(t.Position, "%s are written as name: value, not as %s", what, t.Describe())
 		return nil
 	}
 	var all []field
 	for _, m := range t.Members {
 		if what == "headers" && (!headerName.MatchString(m.Name) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(m.Name))) {
-			r.wrong(m.Place, "%.60q is no header that a file may set", m.Name)
+			r.wrong(m.Position, "%.60q is no header that a file may set", m.Name)
 			continue
 		}
 		f := field{m.Name, newTemplate(r.text(m.Value, what))}
 		if strings.ContainsAny(strings.Join(f.texts, ""), "\r\n\x00") && what == "headers" {
-			r.wrong(m.Value.Place, "a header is one line")
+			r.wrong(m.Value.Position, "a header is one line")
 		}
-		want(m.Value.Place, f.template)
+		want(m.Value.Position, f.template)
 		all = append(all, f)
 	}
 	return all
@@ -108,7 +108,7 @@ func (r *reader) fields(t *tree.Node, what string, want func(place, template)) [
 func (r *reader) body(q *request, t *tree.Node, want func(place, template)) {
 	body := t.Get("body")
 	if (body != nil || q.form != nil) && (q.method == "GET" || q.method == "HEAD") {
-		r.wrong(t.Place, "a %s has no body: add method: POST", q.method)
+		r.wrong(t.Position, "a %s has no body: add method: POST", q.method)
 	}
 	if body == nil {
 		return
@@ -120,17 +120,17 @@ func (r *reader) body(q *request, t *tree.Node, want func(place, template)) {
 		q.json = body.Plain()
 		for _, one := range body.All() {
 			if text, is := one.Value.(string); is {
-				want(one.Place, newTemplate(text))
+				want(one.Position, newTemplate(text))
 			}
 		}
 		return
 	}
 	d, err := newDocument(r.text(body, "body"))
 	if err != nil {
-		r.wrong(body.Place, "body: %v", err)
+		r.wrong(body.Position, "body: %v", err)
 	}
 	q.text, q.holes = &d, len(d.names) > 0
-	want(body.Place, d.template)
+	want(body.Position, d.template)
 }
 
 // Types of failures of requests.

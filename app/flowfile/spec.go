@@ -9,7 +9,7 @@ import (
 )
 
 // place is where something stands in a file.
-type place = tree.Place
+type place = tree.Position
 
 // ref names something that stands elsewhere.
 type ref struct {

@@ -11,7 +11,7 @@ import (
 
 // task reads a task, or the template of a fan-out.
 func (r *reader) task(t *tree.Node, template bool) *task {
-	k := &task{place: t.Place, version: "1.0"}
+	k := &task{place: t.Position, version: "1.0"}
 	if name := t.Get("task"); name != nil {
 		k.name = r.name(name, "task")
 	}
@@ -20,7 +20,7 @@ func (r *reader) task(t *tree.Node, template bool) *task {
 	k.args = r.args(t)
 	r.revert(k, t.Get("revert"))
 	if k.act == nil && k.revert == nil {
-		r.wrong(t.Place, "%s does nothing: give it one of run, http, go, wait, sleep", or(k.name, "the task"))
+		r.wrong(t.Position, "%s does nothing: give it one of run, http, go, wait, sleep", or(k.name, "the task"))
 	}
 	k.provides = r.provides(t.Get("provides"))
 	r.output(k, t)
@@ -37,7 +37,7 @@ func (r *reader) task(t *tree.Node, template bool) *task {
 		r.template(k, t)
 	}
 	r.complete(k)
-	r.take(k.name, t.Place)
+	r.take(k.name, t.Position)
 	r.tasks = append(r.tasks, k)
 	return k
 }
@@ -57,9 +57,9 @@ func (r *reader) named(k *task, t *tree.Node) {
 		k.name = k.act.fn
 	}
 	if k.name == "" {
-		r.wrong(t.Place, "the task has no name: begin with task: NAME")
+		r.wrong(t.Position, "the task has no name: begin with task: NAME")
 	} else if !nameForm.MatchString(k.name) {
-		r.wrong(t.Place, "the task needs a name of its own: begin with task: NAME")
+		r.wrong(t.Position, "the task needs a name of its own: begin with task: NAME")
 		k.name = ""
 	}
 }
@@ -100,7 +100,7 @@ func (r *reader) action(t *tree.Node, keys []string) *action {
 		case "go":
 			if a.fn = r.name(v, "go"); a.fn != "" && !r.o.any {
 				if _, there := r.o.Go[a.fn]; !there {
-					r.wrong(v.Place, "the program has no function %s%s", a.fn, similar(a.fn, sortedKeys(r.o.Go)))
+					r.wrong(v.Position, "the program has no function %s%s", a.fn, similar(a.fn, sortedKeys(r.o.Go)))
 				}
 			}
 		case "wait":
@@ -121,7 +121,7 @@ func (r *reader) wait(a *action, t *tree.Node) {
 	if signal := t.Get("signal"); signal != nil {
 		a.signal = r.name(signal, "signal")
 	} else {
-		r.wrong(t.Place, "wait needs a signal")
+		r.wrong(t.Position, "wait needs a signal")
 	}
 	a.within = r.span(t.Get("within"), "within")
 	if comes := t.Get("type"); comes != nil {
@@ -135,13 +135,13 @@ func (r *reader) revert(k *task, t *tree.Node) {
 		return
 	}
 	if t.Kind != tree.Mapping {
-		if a := (&action{place: t.Place, kind: "run"}); r.command(a, t) {
+		if a := (&action{place: t.Position, kind: "run"}); r.command(a, t) {
 			k.revert = a
 		}
 	} else {
 		r.keys(t, "revert", revertTable)
 		if k.revert = r.action(t, []string{"run", "http", "go"}); k.revert == nil {
-			r.wrong(t.Place, "revert does nothing: give it one of run, http, go")
+			r.wrong(t.Position, "revert does nothing: give it one of run, http, go")
 			return
 		}
 		if slices.ContainsFunc(argKeys.names(), func(n string) bool { return t.Get(n) != nil }) {
@@ -175,7 +175,7 @@ func (r *reader) args(t *tree.Node) args {
 		return a
 	}
 	if t.Kind != tree.Mapping {
-		r.wrong(t.Place, "rebind is written as argument: value, not as %s", t.Word())
+		r.wrong(t.Position, "rebind is written as argument: value, not as %s", t.Describe())
 		return a
 	}
 	for _, m := range t.Members {
@@ -183,7 +183,7 @@ func (r *reader) args(t *tree.Node) args {
 			a.rebind[m.Name] = name
 		}
 		if !seen[m.Name] {
-			a.requires = append(a.requires, ref{m.Place, m.Name}) // what is bound is meant to be there
+			a.requires = append(a.requires, ref{m.Position, m.Name}) // what is bound is meant to be there
 		}
 	}
 	return a
@@ -194,7 +194,7 @@ func (r *reader) argument(m tree.Member) bool {
 	if nameForm.MatchString(m.Name) {
 		return true
 	}
-	r.wrong(m.Place, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
+	r.wrong(m.Position, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
 	return false
 }
 
@@ -204,13 +204,13 @@ func (r *reader) given(t *tree.Node, what string) []arg {
 		return nil
 	}
 	if t.Kind != tree.Mapping {
-		r.wrong(t.Place, "%s is written as argument: value, not as %s", what, t.Word())
+		r.wrong(t.Position, "%s is written as argument: value, not as %s", what, t.Describe())
 		return nil
 	}
 	var all []arg
 	for _, m := range t.Members {
 		if r.argument(m) {
-			all = append(all, arg{ref{m.Place, m.Name}, m.Value.Plain()})
+			all = append(all, arg{ref{m.Position, m.Name}, m.Value.Plain()})
 		}
 	}
 	return all
@@ -221,7 +221,7 @@ func (r *reader) provides(t *tree.Node) provides {
 	if t == nil {
 		return provides{}
 	}
-	p := provides{place: t.Place}
+	p := provides{place: t.Position}
 	switch t.Kind {
 	case tree.Leaf:
 		p.result = flow.One(r.name(t, "provides"))
@@ -239,17 +239,17 @@ func (r *reader) provides(t *tree.Node) provides {
 			p.result.Keys = append(p.result.Keys, one.name)
 		}
 		if len(p.result.Keys) == 0 {
-			r.wrong(t.Place, "provides needs keys: the entries that are handed on")
+			r.wrong(t.Position, "provides needs keys: the entries that are handed on")
 		}
 	}
 	seen := map[string]bool{}
 	for _, name := range p.names() {
 		if seen[name] {
-			r.wrong(t.Place, "provides names %s twice", name)
+			r.wrong(t.Position, "provides names %s twice", name)
 		}
 		seen[name] = true
 		if i := slices.IndexFunc(r.inputs, func(in Input) bool { return in.Name == name }); i >= 0 {
-			r.wrong(t.Place, "%s is an input of the flow (line %d): a result needs another name", name, r.inputs[i].place.Line)
+			r.wrong(t.Position, "%s is an input of the flow (line %d): a result needs another name", name, r.inputs[i].place.Line)
 		}
 	}
 	return p
@@ -288,7 +288,7 @@ func (r *reader) attempts(t *tree.Node) flow.Attempts {
 	}
 	r.keys(t, "attempts", attemptKeys)
 	if t.Get("max") == nil {
-		r.wrong(t.Place, "attempts needs max: how often it is tried in all")
+		r.wrong(t.Position, "attempts needs max: how often it is tried in all")
 	}
 	a := flow.Attempts{Max: r.whole(t.Get("max"), "max", 1, 1), First: r.span(t.Get("first"), "first"), Longest: r.span(t.Get("longest"), "longest")}
 	if unless := r.names(t.Get("unless"), "unless"); len(unless) > 0 {

@@ -61,7 +61,7 @@ func readEntries(name string) ([]entry, error) {
 // entriesOf gives the values below a part of the file, whose names begin with prefix. The error is a [*tree.Error].
 func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
 	if part.Kind != tree.Mapping {
-		return nil, &tree.Error{Place: part.Place, Text: "settings are names with values (slots: 32)"}
+		return nil, &tree.Error{Position: part.Position, Text: "settings are names with values (slots: 32)"}
 	}
 	var all []entry
 	for _, m := range part.Members {
@@ -97,7 +97,7 @@ func scalar(part *tree.Node) (string, error) {
 		}
 		return strings.Join(texts, ","), nil
 	}
-	return "", &tree.Error{Place: part.Place, Text: "it takes a plain value"}
+	return "", &tree.Error{Position: part.Position, Text: "it takes a plain value"}
 }
 
 // unknown says that there is no setting of a name, and which may have been meant.

@@ -10,7 +10,7 @@ import (
 	"hash"
 )
 
-// Names of checksum algorithms as they stand in the names of manifests (section 2.4). New bags use the first two.
+// Names of checksum algorithms, as in the file names of manifests (RFC 8493 section 2.4). New bags use the first two.
 const (
 	SHA512 = "sha512"
 	SHA256 = "sha256"
@@ -24,14 +24,14 @@ var algorithms = map[string]func() hash.Hash{
 	SHA512: sha512.New, SHA256: sha256.New, SHA384: sha512.New384, SHA224: sha256.New224, SHA1: sha1.New, MD5: md5.New,
 }
 
-// checkDigest tells what is wrong with the text of a checksum.
+// checkDigest returns an error if text is not a checksum of the algorithm.
 func checkDigest(algorithm, text string) error {
 	make, known := algorithms[algorithm]
 	if !known {
 		return nil
 	}
 	if raw, err := hex.DecodeString(text); err != nil || len(raw) != make().Size() {
-		return fmt.Errorf("%.140q is no %s checksum", text, algorithm)
+		return fmt.Errorf("%.140q is not a %s checksum", text, algorithm)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func write(t testing.TB, payload bag) bag {
 	}
 	for _, tag := range tags {
 		if text := b[tag.Name]; int64(len(text)) != tag.Size || tag.Digests[1] != sha256Of(text) || tag.Digests[0] != sha512Of(text) {
-			t.Errorf("%s is not what the writer says: %+v", tag.Name, tag)
+			t.Errorf("%s differs from the writer's tag: %+v", tag.Name, tag)
 		}
 	}
 	return b

@@ -15,14 +15,14 @@ var (
 	encodingLine = regexp.MustCompile(`^Tag-File-Character-Encoding *: *([^ ]+)$`)
 )
 
-// knownVersions are those whose rules this package knows.
+// knownVersions are the versions that this package supports.
 var knownVersions = []string{"0.93", "0.94", "0.95", "0.96", "0.97", "1.0"}
 
-// declaration checks bagit.txt (section 2.1.1).
+// declaration checks bagit.txt (RFC 8493 section 2.1.1).
 func (v *validation) declaration() {
 	text, ok := v.tags["bagit.txt"]
 	if !ok {
-		v.wrong(CodeDeclaration, "bagit.txt", "it is missing: this is no bag")
+		v.wrong(CodeDeclaration, "bagit.txt", "it is missing: this is not a bag")
 		return
 	}
 	if bytes.HasPrefix(text, []byte("\ufeff")) {
@@ -45,11 +45,11 @@ func (v *validation) declaration() {
 	if m := encodingLine.FindStringSubmatch(found[1]); m == nil {
 		v.wrong(CodeDeclaration, "bagit.txt", "its second line is not Tag-File-Character-Encoding: ENCODING")
 	} else if !strings.EqualFold(m[1], "UTF-8") {
-		v.wrong(CodeDeclaration, "bagit.txt", "the encoding %.40q is not known to this program", m[1])
+		v.wrong(CodeDeclaration, "bagit.txt", "the encoding %.40q is not supported", m[1])
 	}
 	v.old = strings.HasPrefix(v.Version, "0.")
 	if v.Version != "" && !slices.Contains(knownVersions, v.Version) {
-		v.odd(CodeDeclaration, "bagit.txt", "version %s is not known: it is checked by the rules of 1.0", v.Version)
+		v.odd(CodeDeclaration, "bagit.txt", "version %s is unknown: the rules of 1.0 are applied", v.Version)
 	}
 	if !v.old && v.Version != "" && (strings.Contains(found[0], " :") || !strings.Contains(found[0], ": "+v.Version)) {
 		v.wrong(CodeDeclaration, "bagit.txt", "its first line is not exactly BagIt-Version: %s", v.Version)
@@ -71,7 +71,7 @@ func (v *validation) manifests() {
 			payload++
 		}
 		if algorithms[algorithm] == nil {
-			v.odd(CodeAlgorithm, name, "the algorithm %q is not known: it was not checked", algorithm)
+			v.odd(CodeAlgorithm, name, "the algorithm %q is unknown: the manifest was not checked", algorithm)
 			continue
 		}
 		if !tag {
@@ -84,7 +84,7 @@ func (v *validation) manifests() {
 	case payload == 0:
 		v.wrong(CodeManifest, "", "there is no payload manifest")
 	case known == 0:
-		v.wrong(CodeAlgorithm, "", "no payload manifest is of an algorithm that is known: nothing could be checked")
+		v.wrong(CodeAlgorithm, "", "no payload manifest uses a supported algorithm: nothing was checked")
 	}
 }
 
@@ -105,16 +105,16 @@ func (v *validation) manifest(name, algorithm string, tag bool) {
 		inPayload := strings.HasPrefix(line.Path, "data/")
 		switch before, twice := seen[line.Path]; {
 		case twice && (!v.old || !strings.EqualFold(before, line.Digest)):
-			v.wrong(CodeDuplicate, line.Path, "%s names it twice", name)
+			v.wrong(CodeDuplicate, line.Path, "%s lists it twice", name)
 			continue
 		case twice:
-			v.odd(CodeDuplicate, line.Path, "%s names it twice", name)
+			v.odd(CodeDuplicate, line.Path, "%s lists it twice", name)
 			continue
 		case !tag && !inPayload:
-			v.wrong(CodeManifest, line.Path, "%s names it, and it is not in the payload", name)
+			v.wrong(CodeManifest, line.Path, "%s lists it, but it is not in the payload", name)
 			continue
 		case tag && (inPayload || tagManifestOf(line.Path) != ""):
-			v.wrong(CodeTagManifest, line.Path, "%s must not name it", name)
+			v.wrong(CodeTagManifest, line.Path, "%s must not list it", name)
 			continue
 		}
 		seen[line.Path] = line.Digest
@@ -128,13 +128,13 @@ func (v *validation) manifest(name, algorithm string, tag bool) {
 	if tag && !v.old {
 		for _, m := range slices.Sorted(maps.Keys(v.tags)) {
 			if manifestOf(m) != "" && seen[m] == "" {
-				v.wrong(CodeTagManifest, m, "%s does not name it", name)
+				v.wrong(CodeTagManifest, m, "%s does not list it", name)
 			}
 		}
 	}
 }
 
-// fetches reads fetch.txt (section 2.2.3). What it names and is not there makes the bag incomplete.
+// fetches reads fetch.txt (RFC 8493 section 2.2.3). A listed file that does not exist makes the bag incomplete.
 func (v *validation) fetches() {
 	for f, err := range fetches(v.text("fetch.txt"), v.old) {
 		if err != nil {
@@ -148,18 +148,18 @@ func (v *validation) fetches() {
 		known := v.files[f.Path]
 		switch {
 		case !strings.HasPrefix(f.Path, "data/"):
-			v.wrong(CodeFetch, f.Path, "fetch.txt names it, and it is not in the payload")
+			v.wrong(CodeFetch, f.Path, "fetch.txt lists it, but it is not in the payload")
 		case known == nil || len(known.want) == 0:
-			v.wrong(CodeFetch, f.Path, "fetch.txt names it, no manifest does")
+			v.wrong(CodeFetch, f.Path, "fetch.txt lists it, but no manifest does")
 		case known.there && f.Size >= 0 && known.size != f.Size:
-			v.wrong(CodeFetch, f.Path, "it has %d bytes, fetch.txt says %d", known.size, f.Size)
+			v.wrong(CodeFetch, f.Path, "it has %d bytes, fetch.txt states %d", known.size, f.Size)
 		default:
 			known.fetch = true
 		}
 	}
 }
 
-// info checks bag-info.txt and the Payload-Oxum in it (section 2.2.2).
+// info checks bag-info.txt and its Payload-Oxum (RFC 8493 section 2.2.2).
 func (v *validation) info() {
 	fields, err := readInfo(v.text("bag-info.txt"))
 	if err != nil {
@@ -171,7 +171,7 @@ func (v *validation) info() {
 			continue
 		}
 		if n++; n > 1 {
-			v.odd(CodeInfo, "bag-info.txt", "%s stands there twice", oxumLabel)
+			v.odd(CodeInfo, "bag-info.txt", "%s occurs twice", oxumLabel)
 		}
 		want, err := parseOxum(f.Value)
 		if err != nil {
@@ -179,14 +179,14 @@ func (v *validation) info() {
 			continue
 		}
 		if got := (oxum{v.Bytes, v.Files}); got != want {
-			v.wrong(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s says %s", got.bytes, got.files, oxumLabel, want)
+			v.wrong(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s states %s", got.bytes, got.files, oxumLabel, want)
 		}
 	}
 }
 
-// complete compares what the manifests name with what is there (section 3).
+// complete compares the files that the manifests list with the files of the bag (RFC 8493 section 3).
 func (v *validation) complete() {
-	normal := map[string]string{} // to tell of a file that is there under another form of its name
+	normal := map[string]string{} // finds a file whose name has another Unicode form
 	for name, f := range v.files {
 		if f.there {
 			normal[norm.NFC.String(name)] = name
@@ -199,9 +199,9 @@ func (v *validation) complete() {
 			v.wrong(CodeFetch, name, "it has not been fetched yet")
 		case !f.there:
 			if other, ok := normal[norm.NFC.String(name)]; ok {
-				v.wrong(CodeMissing, name, "it is there as %q: the same name in another Unicode form", other)
+				v.wrong(CodeMissing, name, "the bag has it as %q: the same name in another Unicode form", other)
 			} else {
-				v.wrong(CodeMissing, name, "%s names it, the bag does not have it", f.want[0].manifest)
+				v.wrong(CodeMissing, name, "%s lists it, but the bag does not have it", f.want[0].manifest)
 			}
 		case strings.HasPrefix(name, "data/"):
 			v.listed(name, f)
@@ -212,10 +212,10 @@ func (v *validation) complete() {
 	}
 }
 
-// listed checks that a payload file stands in every manifest (since 1.0), or in one (before).
+// listed checks that every manifest lists a payload file (since 1.0), or that one manifest does (before 1.0).
 func (v *validation) listed(name string, f *file) {
 	if len(f.want) == 0 && len(v.Algorithms) > 0 {
-		v.wrong(CodeUnlisted, name, "it is in the payload, and no manifest names it")
+		v.wrong(CodeUnlisted, name, "it is in the payload, but no manifest lists it")
 		return
 	}
 	if v.old {
@@ -223,12 +223,12 @@ func (v *validation) listed(name string, f *file) {
 	}
 	for _, a := range v.Algorithms {
 		if !slices.ContainsFunc(f.want, func(s stated) bool { return s.algorithm == a }) {
-			v.wrong(CodeUnlisted, name, "manifest-%s.txt does not name it", a)
+			v.wrong(CodeUnlisted, name, "manifest-%s.txt does not list it", a)
 		}
 	}
 }
 
-// hasPayloadDir looks for data in a bag that is a directory and has no payload.
+// hasPayloadDir reports whether a bag in a directory has a directory data. For archives it returns true.
 func (v *validation) hasPayloadDir() bool {
 	d, ok := v.tree.(directory)
 	if !ok {

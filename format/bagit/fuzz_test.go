@@ -10,7 +10,8 @@ import (
 	"github.com/stagepost/stagepost/format/bagit"
 )
 
-// FuzzManifest: whatever stands in a manifest, each line is read or is an error; what is read can be written and is read again as the same.
+// FuzzManifest checks that each line of a manifest is read or is an error. A line that is read can be written and
+// read again without change.
 func FuzzManifest(f *testing.F) {
 	f.Add(sha256Of("a")+"  data/a.txt\n", false)
 	f.Add(sha256Of("a")+" \t*./data/100%25%0a%0D%zz\r\n"+strings.ToUpper(sha256Of("b"))+"  ~/x\r", true)
@@ -35,7 +36,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzBag: no file makes the validator panic or run for ever.
+// FuzzBag checks that no file makes the validator panic or run indefinitely.
 func FuzzBag(f *testing.F) {
 	for _, form := range []string{"zip", "tar"} {
 		text, err := os.ReadFile(save(f, form, write(f, bag{"a": "alpha"})))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Field is one element of bag-info.txt, such as Source-Organization (section 2.2.2).
+// Field is one element of bag-info.txt, such as Source-Organization (RFC 8493 section 2.2.2).
 type Field struct{ Label, Value string }
 
 const oxumLabel = "Payload-Oxum"
@@ -29,7 +29,7 @@ func writeInfo(w io.Writer, fields []Field) error {
 	return nil
 }
 
-// readInfo reads bag-info.txt; a line that begins with a space goes on with the one before.
+// readInfo reads bag-info.txt. A line that begins with a space continues the line before it.
 func readInfo(r io.Reader) (fields []Field, err error) {
 	for n, text := range lines(r) {
 		label, value, ok := strings.Cut(text, ":")
@@ -37,7 +37,7 @@ func readInfo(r io.Reader) (fields []Field, err error) {
 		case strings.TrimSpace(text) == "" && text != tooLong:
 		case strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\t"):
 			if len(fields) == 0 {
-				return fields, fmt.Errorf("%w %d: it goes on with nothing", ErrLine, n)
+				return fields, fmt.Errorf("%w %d: it continues no line", ErrLine, n)
 			}
 			last := &fields[len(fields)-1]
 			last.Value += " " + strings.TrimSpace(text)
@@ -50,7 +50,7 @@ func readInfo(r io.Reader) (fields []Field, err error) {
 	return fields, nil
 }
 
-// oxum is what Payload-Oxum states: bytes and files of the payload.
+// oxum is the value of Payload-Oxum: bytes and files of the payload.
 type oxum struct{ bytes, files int64 }
 
 func (o oxum) String() string { return fmt.Sprintf("%d.%d", o.bytes, o.files) }

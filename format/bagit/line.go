@@ -14,10 +14,11 @@ import (
 // maxLine bounds a line of a tag file.
 const maxLine = 64 << 10
 
-// ErrLine is a line of a tag file that does not follow its grammar.
+// ErrLine is the error for a line of a tag file that does not follow the grammar.
 var ErrLine = errors.New("malformed line")
 
-// lines gives the lines of a tag file with their numbers from 1; they end with LF, CR or CRLF (section 2.1.3).
+// lines gives the lines of a tag file with their numbers, from 1. Lines end with LF, CR or CRLF (RFC 8493 section
+// 2.1.3).
 func lines(r io.Reader) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		in := bufio.NewScanner(r)
@@ -35,7 +36,7 @@ func lines(r io.Reader) iter.Seq2[int, string] {
 	}
 }
 
-// tooLong stands for a line that could not be read. No line can hold it: a CR ends one.
+// tooLong replaces a line that cannot be read. No line equals it, because a CR ends a line.
 const tooLong = "\r"
 
 func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
@@ -58,13 +59,13 @@ func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
 // Line is a line of a manifest.
 type Line struct {
 	Number int
-	Digest string // hex, as it stands there
+	Digest string // hex, as written
 	Path   string // decoded
-	Star   bool   // an asterisk stood before the path, as md5sum writes it for binary files
+	Star   bool   // an asterisk precedes the path, as md5sum writes it for binary files
 }
 
-// Manifest reads the lines of a manifest; old is for bags before 1.0. A line that cannot be read is an error of kind [ErrLine], after which it goes
-// on.
+// Manifest reads the lines of a manifest. old selects the rules before 1.0. An invalid line gives an error of kind
+// [ErrLine]; the following lines are read.
 func Manifest(r io.Reader, algorithm string, old bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		for n, text := range lines(r) {
@@ -79,7 +80,7 @@ func Manifest(r io.Reader, algorithm string, old bool) iter.Seq2[Line, error] {
 func manifestLine(n int, text, algorithm string, old bool) (Line, error) {
 	l := Line{Number: n}
 	if text == tooLong {
-		return l, fmt.Errorf("%w %d: longer than %d bytes, or it cannot be read", ErrLine, n, maxLine)
+		return l, fmt.Errorf("%w %d: longer than %d bytes, or unreadable", ErrLine, n, maxLine)
 	}
 	end := strings.IndexAny(text, " \t")
 	if end <= 0 {
@@ -89,7 +90,7 @@ func manifestLine(n int, text, algorithm string, old bool) (Line, error) {
 	rest := strings.TrimLeft(text[end:], " \t")
 	rest, l.Star = strings.CutPrefix(rest, "*")
 	if rest == "" {
-		return l, fmt.Errorf("%w %d: there is no path", ErrLine, n)
+		return l, fmt.Errorf("%w %d: it has no path", ErrLine, n)
 	}
 	l.Path = decodePath(strings.TrimPrefix(rest, "./"), old)
 	if err := checkDigest(algorithm, l.Digest); err != nil {
@@ -98,11 +99,11 @@ func manifestLine(n int, text, algorithm string, old bool) (Line, error) {
 	return l, nil
 }
 
-// Fetch is a line of fetch.txt: a payload file that has to be fetched (section 2.2.3).
+// Fetch is a line of fetch.txt: a payload file that is fetched (RFC 8493 section 2.2.3).
 type Fetch struct {
 	Number int
 	URL    string
-	Size   int64 // -1: not known
+	Size   int64 // -1: unknown
 	Path   string
 }
 

@@ -8,10 +8,11 @@ import (
 
 var encoder = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 
-// EncodePath writes a path as it stands in a manifest: CR, LF and % are percent-encoded, and nothing else (section 2.1.3).
+// EncodePath encodes a path for a manifest: it percent-encodes CR, LF and %, and nothing else (RFC 8493 section
+// 2.1.3).
 func EncodePath(p string) string { return encoder.Replace(p) }
 
-// decodePath reads a path of a manifest. Before 1.0 only line ends were encoded, and % stood for itself.
+// decodePath decodes a path of a manifest. Before 1.0 only line ends were encoded, and % was literal.
 func decodePath(text string, old bool) string {
 	if !strings.Contains(text, "%") {
 		return text
@@ -31,7 +32,7 @@ func decodePath(text string, old bool) string {
 	return b.String()
 }
 
-// unsafe says why a path must not be followed (section 5.1), or "".
+// unsafe returns why a path is unsafe to follow (RFC 8493 section 5.1), or "".
 func unsafe(p string) string {
 	switch {
 	case p == "":
@@ -43,9 +44,9 @@ func unsafe(p string) string {
 	case strings.HasPrefix(p, "/"), len(p) > 1 && p[1] == ':':
 		return "it is absolute"
 	case strings.HasPrefix(p, "~"):
-		return "a shell takes ~ for a home directory"
+		return "a shell expands ~ to a home directory"
 	case strings.Contains(p, `\`):
-		return "a backslash separates directories elsewhere"
+		return "a backslash separates directories on some systems"
 	case p != path.Clean(p) || p == ".." || strings.HasPrefix(p, "../"):
 		return "it has an element that is empty, . or .."
 	}

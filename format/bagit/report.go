@@ -7,26 +7,27 @@ type Code string
 
 // The rules.
 const (
-	CodeLayout      Code = "layout"       // an archive without a single directory at its top (section 4)
-	CodeUnsafe      Code = "unsafe-path"  // a name that must not be followed
-	CodeType        Code = "type"         // a link or device where a file should be
+	// an archive that does not have exactly one directory at its top (RFC 8493 section 4)
+	CodeLayout      Code = "layout"
+	CodeUnsafe      Code = "unsafe-path"  // a name that is unsafe to follow
+	CodeType        Code = "type"         // a link or device instead of a file
 	CodeDuplicate   Code = "duplicate"    // a name twice in an archive or in a manifest
 	CodeDeclaration Code = "declaration"  // bagit.txt
-	CodePayload     Code = "payload"      // there is no data/
-	CodeManifest    Code = "manifest"     // there is none, or a line of it is wrong
-	CodeTagManifest Code = "tag-manifest" // it lists what it must not, or lacks what it must
-	CodeAlgorithm   Code = "algorithm"    // a manifest of an algorithm that this program does not know
-	CodeInfo        Code = "bag-info"     // a line of bag-info.txt is wrong
-	CodeOxum        Code = "oxum"         // Payload-Oxum is not what the payload has
-	CodeFetch       Code = "fetch"        // fetch.txt is wrong, or what it names was not fetched
-	CodeMissing     Code = "missing"      // a manifest names it, the bag does not have it
-	CodeUnlisted    Code = "unlisted"     // the payload has it, a manifest does not name it
-	CodeDigest      Code = "digest"       // other bytes than the manifest says
-	CodeRead        Code = "read"         // it cannot be read
-	CodeCollision   Code = "collision"    // two names that some file system cannot tell apart
+	CodePayload     Code = "payload"      // data/ is missing
+	CodeManifest    Code = "manifest"     // a manifest is missing, or a line of it is invalid
+	CodeTagManifest Code = "tag-manifest" // a tag manifest lists a forbidden file, or a required file is not listed
+	CodeAlgorithm   Code = "algorithm"    // a manifest of an unsupported algorithm
+	CodeInfo        Code = "bag-info"     // a line of bag-info.txt is invalid
+	CodeOxum        Code = "oxum"         // Payload-Oxum differs from the payload
+	CodeFetch       Code = "fetch"        // fetch.txt is invalid, or a file was not fetched
+	CodeMissing     Code = "missing"      // a manifest lists a file that the bag does not have
+	CodeUnlisted    Code = "unlisted"     // the payload has a file that a manifest does not list
+	CodeDigest      Code = "digest"       // the checksum of a file differs from the manifest
+	CodeRead        Code = "read"         // a file is unreadable
+	CodeCollision   Code = "collision"    // two names that are equal on some file systems
 )
 
-// Fault is one thing that is wrong with a bag.
+// Fault is one error or warning of a validation.
 type Fault struct {
 	Code Code   `json:"code"`
 	Path string `json:"path,omitempty"`
@@ -40,10 +41,10 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s: %q: %s", f.Code, f.Path, f.Text)
 }
 
-// maxFaults is how many faults of each sort a report keeps.
+// maxFaults bounds the errors and the warnings that a report keeps, each.
 const maxFaults = 1000
 
-// Report is what a validation found.
+// Report is the result of a validation.
 type Report struct {
 	Version    string   `json:"version"` // of BagIt, as the bag declares it
 	Algorithms []string `json:"algorithms"`
@@ -51,10 +52,10 @@ type Report struct {
 	Bytes      int64    `json:"bytes"`
 	Errors     []Fault  `json:"errors"`
 	Warnings   []Fault  `json:"warnings"`
-	More       int      `json:"more,omitempty"` // faults that were left out because there are too many
+	More       int      `json:"more,omitempty"` // number of omitted faults, above the limit
 }
 
-// Valid tells whether the bag is complete and every checksum is right.
+// Valid reports whether the bag is complete and every checksum matches.
 func (r *Report) Valid() bool { return len(r.Errors) == 0 }
 
 func (r *Report) wrong(c Code, path, format string, args ...any) {

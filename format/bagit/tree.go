@@ -13,24 +13,25 @@ import (
 	"strings"
 )
 
-// item is something in a tree: a file, or what should not be there.
+// item is an entry of a tree: a file, or an entry of a type that a bag must not have.
 type item struct {
 	name string // with slashes
 	size int64
-	odd  string // what it is instead of a file; "" for a file
+	odd  string // the type of an entry that is not a file; "" for a file
 	open func() (io.ReadCloser, error)
 }
 
-// tree is what holds a bag. each may be called again and gives the same items.
+// tree is a directory or an archive that has a bag. Each call of each gives the same items.
 type tree interface {
 	each(ctx context.Context, do func(item) error) error
 	io.Closer
 }
 
-// ErrFormat is a file that is neither a ZIP nor a TAR file.
+// ErrFormat is the error for a file that is neither a ZIP nor a TAR file.
 var ErrFormat = errors.New("neither a directory nor a ZIP or TAR file")
 
-// openTree tells a directory, a ZIP and a TAR file apart by what they are, not by their names. packed says that it is a file.
+// openTree opens a directory, a ZIP or a TAR file. It detects the type from the content, not from the name. packed
+// reports that it is a file.
 func openTree(name string) (t tree, packed bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -66,7 +67,7 @@ func openTree(name string) (t tree, packed bool, err error) {
 	return nil, false, errors.Join(ErrFormat, f.Close())
 }
 
-// oldTAR tells whether a block is a header from before the magic: archive/tar checks its sum.
+// oldTAR reports whether a block is a header without a magic number: archive/tar checks its sum.
 func oldTAR(head []byte) bool {
 	h, err := tar.NewReader(bytes.NewReader(append(bytes.Clone(head), make([]byte, 1024)...))).Next()
 	return err == nil && h.Name != "" || errors.Is(err, io.EOF)

@@ -16,29 +16,29 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Options of a validation. The zero Options work.
+// Options of a validation. The zero Options are valid.
 type Options struct {
 	MaxFiles int   // in the bag; defaults to 10 million
 	MaxTag   int64 // bytes of all tag files that are read; defaults to 1 GiB
 }
 
-// stated is what a manifest says of a file.
+// stated is a digest that a manifest states for a file.
 type stated struct {
 	algorithm string
 	digest    string
 	manifest  string
 }
 
-// file is what is known of a file of the bag.
+// file is the state of one file of the bag.
 type file struct {
 	size  int64
 	there bool
-	odd   bool // there, but no regular file
-	fetch bool // named in fetch.txt
+	odd   bool // exists, but is not a regular file
+	fetch bool // listed in fetch.txt
 	want  []stated
 }
 
-// validation is one look at a bag.
+// validation is one validation of a bag.
 type validation struct {
 	Report
 	Options
@@ -51,8 +51,8 @@ type validation struct {
 	old      bool  // before 1.0
 }
 
-// Validate checks a bag: a directory, a ZIP or a TAR file. The error tells why it could not be looked at; what is wrong with the bag stands in the
-// report. Memory grows with the number of files, not with their size.
+// Validate checks a bag: a directory, a ZIP or a TAR file. The error reports that the bag could not be read; the
+// report lists the faults of the bag. Memory grows with the number of files, not with their size.
 func Validate(ctx context.Context, name string, o Options) (*Report, error) {
 	if o.MaxFiles <= 0 {
 		o.MaxFiles = 10_000_000
@@ -63,7 +63,7 @@ func Validate(ctx context.Context, name string, o Options) (*Report, error) {
 	t, packed, err := openTree(name)
 	if err != nil {
 		var file *fs.PathError
-		if errors.As(err, &file) && file.Path == name { // the name stands in front already
+		if errors.As(err, &file) && file.Path == name { // the message already begins with the name
 			err = file.Err
 		}
 		return nil, fmt.Errorf("bag %s: %w", name, err)
@@ -89,7 +89,7 @@ func (v *validation) check(ctx context.Context) error {
 	return v.digests(ctx)
 }
 
-// collect lists the files and reads the tag files that tell what should be there.
+// collect lists the files and reads the tag files.
 func (v *validation) collect(ctx context.Context) error {
 	tops, first := map[string]bool{}, ""
 	n := 0
@@ -105,7 +105,7 @@ func (v *validation) collect(ctx context.Context) error {
 		if v.packed {
 			top, rest, ok := strings.Cut(name, "/")
 			if !ok {
-				v.wrong(CodeLayout, name, "it lies beside the bag's directory")
+				v.wrong(CodeLayout, name, "it is outside the bag's directory")
 				return nil
 			}
 			tops[top], name = true, rest
@@ -116,7 +116,7 @@ func (v *validation) collect(ctx context.Context) error {
 				return nil
 			}
 		}
-		return v.take(name, one)
+		return v.add(name, one)
 	})
 	if err != nil {
 		return err
@@ -130,16 +130,16 @@ func (v *validation) collect(ctx context.Context) error {
 	return nil
 }
 
-// take notes one file.
-func (v *validation) take(name string, one item) error {
+// add records one file.
+func (v *validation) add(name string, one item) error {
 	if v.files[name] != nil {
-		v.wrong(CodeDuplicate, name, "the archive has it twice: which one counts depends on who unpacks it")
+		v.wrong(CodeDuplicate, name, "the archive has it twice: programs differ in which one they unpack")
 		return nil
 	}
 	f := &file{size: one.size, there: true, odd: one.odd != ""}
 	v.files[name] = f
 	if f.odd {
-		v.wrong(CodeType, name, "it is no regular file (%s)", one.odd)
+		v.wrong(CodeType, name, "it is not a regular file (%s)", one.odd)
 		return nil
 	}
 	if strings.HasPrefix(name, "data/") {
@@ -154,13 +154,13 @@ func (v *validation) take(name string, one item) error {
 		return nil
 	}
 	if a := manifestOf(name) + tagManifestOf(name); a != "" && algorithms[a] == nil {
-		v.tags[name] = nil // nothing in it could be checked
+		v.tags[name] = nil // no digest of it can be checked
 		return nil
 	}
 	return v.read(name, one)
 }
 
-// read keeps the text of a tag file, as long as there is room for all of them.
+// read keeps the text of a tag file, up to the limit for all of them.
 func (v *validation) read(name string, one item) error {
 	left := v.MaxTag - v.tagBytes
 	var text bytes.Buffer
@@ -173,7 +173,7 @@ func (v *validation) read(name string, one item) error {
 		}
 		defer in.Close()
 		text.Grow(int(min(one.size, 1<<20)) + bytes.MinRead)
-		if _, err = text.ReadFrom(io.LimitReader(in, left+1)); err != nil { // an archive may say less than it has
+		if _, err = text.ReadFrom(io.LimitReader(in, left+1)); err != nil { // an archive may state less than it has
 			v.wrong(CodeRead, name, "%v", err)
 			return nil
 		}
@@ -188,7 +188,7 @@ func (v *validation) read(name string, one item) error {
 	return nil
 }
 
-// manifestOf gives the algorithm of a payload manifest's name, or "".
+// manifestOf returns the algorithm of a payload manifest's name, or "".
 func manifestOf(name string) string { return between(name, "manifest-", ".txt") }
 
 func tagManifestOf(name string) string { return between(name, "tagmanifest-", ".txt") }
@@ -202,7 +202,7 @@ func between(name, before, after string) string {
 	return strings.ToLower(rest)
 }
 
-// digests reads every file that a manifest names, once, with all its algorithms.
+// digests reads every file that a manifest lists, once, with all its algorithms.
 func (v *validation) digests(ctx context.Context) error {
 	buffer := make([]byte, 256<<10)
 	done := map[string]bool{}
@@ -242,7 +242,7 @@ func (v *validation) digest(ctx context.Context, name string, f *file, in io.Rea
 	}
 	for _, w := range f.want {
 		if got := hex.EncodeToString(sums[w.algorithm].Sum(nil)); !strings.EqualFold(got, w.digest) {
-			v.wrong(CodeDigest, name, "its %s is %s, %s says %s", w.algorithm, got, w.manifest, w.digest)
+			v.wrong(CodeDigest, name, "its %s is %s, %s states %s", w.algorithm, got, w.manifest, w.digest)
 		}
 	}
 	return nil
@@ -261,7 +261,7 @@ func (u *until) Read(b []byte) (int, error) {
 	return u.in.Read(b)
 }
 
-// collisions warns of names that a file system which ignores case or Unicode forms takes for one.
+// collisions warns of names that are equal on a file system which ignores case or Unicode forms.
 func (v *validation) collisions() {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(v.files)) {
@@ -270,11 +270,11 @@ func (v *validation) collisions() {
 		}
 		folded := strings.ToLower(norm.NFC.String(name))
 		if other, ok := seen[folded]; ok {
-			v.odd(CodeCollision, name, "it differs from %q in case or Unicode form alone", other)
+			v.odd(CodeCollision, name, "it differs from %q only in case or Unicode form", other)
 		}
 		seen[folded] = name
 	}
 }
 
-// text gives a tag file as a reader.
+// text returns a tag file as a reader.
 func (v *validation) text(name string) io.Reader { return bytes.NewReader(v.tags[name]) }

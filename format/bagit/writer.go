@@ -16,8 +16,8 @@ type Tag struct {
 	Digests []string // in the order of the writer's algorithms, hex
 }
 
-// Writer writes the tag files of a bag: manifests line by line as payload files become known, the rest at the end. The payload itself is the caller's
-// business. What it writes follows from what it is given alone.
+// Writer writes the tag files of a bag: manifests line by line as payload files are added, and the rest at the end.
+// The caller writes the payload. The output depends only on the input.
 type Writer struct {
 	create     func(name string) (io.WriteCloser, error)
 	algorithms []string
@@ -26,15 +26,15 @@ type Writer struct {
 	tags       []Tag
 }
 
-// NewWriter begins a bag with a manifest of each algorithm. create opens a tag file for writing.
+// NewWriter begins a bag with a manifest for each algorithm. create opens a tag file for writing.
 func NewWriter(create func(name string) (io.WriteCloser, error), by ...string) (*Writer, error) {
 	w := &Writer{create: create, algorithms: by}
 	if len(by) == 0 {
-		return nil, errors.New("bagit: a bag needs a manifest")
+		return nil, errors.New("bagit: no manifest algorithm is given")
 	}
 	for _, a := range by {
 		if algorithms[a] == nil {
-			return nil, fmt.Errorf("bagit: there is no algorithm %q", a)
+			return nil, fmt.Errorf("bagit: unknown algorithm %q", a)
 		}
 		f, err := w.begin("manifest-" + a + ".txt")
 		if err != nil {
@@ -45,7 +45,7 @@ func NewWriter(create func(name string) (io.WriteCloser, error), by ...string) (
 	return w, nil
 }
 
-// Abandon closes the files of a bag that is not to be.
+// Abandon closes the files of an unfinished bag.
 func (w *Writer) Abandon() error {
 	var err error
 	for _, f := range w.manifests {
@@ -55,7 +55,8 @@ func (w *Writer) Abandon() error {
 	return err
 }
 
-// Add enters a payload file, by its path below data/ and its checksums in the order of the algorithms. Each path is to be given once.
+// Add adds a payload file: its path below data/ and its checksums, in the order of the algorithms. Each path is added
+// once.
 func (w *Writer) Add(name string, size int64, digests ...string) error {
 	name = "data/" + name
 	if why := unsafe(name); why != "" {
@@ -77,8 +78,8 @@ func (w *Writer) Add(name string, size int64, digests ...string) error {
 	return nil
 }
 
-// Close writes bag-info.txt, with the Payload-Oxum at its end, bagit.txt and the tag manifests, and gives all tag files in the order in which they
-// were finished.
+// Close writes bag-info.txt (Payload-Oxum is its last element), bagit.txt and the tag manifests. It returns all tag
+// files in the order of their completion.
 func (w *Writer) Close(info ...Field) ([]Tag, error) {
 	for len(w.manifests) > 0 {
 		f := w.manifests[0]
@@ -127,7 +128,7 @@ func (w *Writer) write(name string, write func(io.Writer) error) error {
 	return w.finish(f)
 }
 
-// tagFile knows what it is while it is written.
+// tagFile is a tag file that is being written, with its size and sums so far.
 type tagFile struct {
 	name string
 	to   io.WriteCloser

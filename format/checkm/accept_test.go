@@ -78,7 +78,8 @@ func verdict(t *testing.T, err error, want string) {
 	}
 }
 
-// manifests holds a file for each kind of case that the original parser was probed with, and what both modes say of it.
+// manifests has a file for each kind of case that the parser of the Merritt queue was probed with, and the result in
+// both modes.
 var manifests = []struct {
 	name    string
 	text    string
@@ -190,7 +191,7 @@ var manifests = []struct {
 	{name: "upper-case algorithm", text: objectHeader + strings.Replace(rowA, "md5", "MD5", 1) + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:31: expected md5 or sha256, found "MD5"`},
 	{name: "algorithm with hyphen", text: objectHeader + strings.Replace(rowB, "sha256", "sha-256", 1) + "#%eof\n", rows: 1},
-	{name: "algorithm that only the default mode knows", text: objectHeader + strings.Replace(rowA, "md5", "crc32", 1) + "#%eof\n", rows: 1,
+	{name: "algorithm of the default mode only", text: objectHeader + strings.Replace(rowA, "md5", "crc32", 1) + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:31: expected md5 or sha256, found "crc32"`},
 	{name: "algorithm with underscore", text: objectHeader + strings.Replace(rowB, "sha256", "sha_256", 1) + "#%eof\n",
 		err:    `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), found "sha_256"`,

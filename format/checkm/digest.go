@@ -29,20 +29,20 @@ const (
 	SHA512  Algorithm = "sha512"
 )
 
-// Digest is what a manifest says that the bytes of a file hash to. The zero Digest says nothing.
+// Digest is the digest that a manifest states for a file. The zero Digest states none.
 type Digest struct {
 	Algorithm Algorithm
-	Value     string // hexadecimal, in the case in which it was written
+	Value     string // hexadecimal, in the case of the manifest
 }
 
-// algorithm is how a digest is made.
+// algorithm is an algorithm with its implementation.
 type algorithm struct {
 	name Algorithm
 	size int // bytes
 	make func() hash.Hash
 }
 
-// algorithms has the usual ones first.
+// algorithms lists the common ones first.
 var algorithms = [...]algorithm{
 	{MD5, md5.Size, md5.New},
 	{SHA256, sha256.Size, sha256.New},
@@ -65,8 +65,8 @@ func lookupAlgorithm(name string) (algorithm, bool) {
 	return algorithm{}, false
 }
 
-// ParseAlgorithm reads the name of an algorithm: case does not matter, and a hyphen may stand between the letters and the
-// number ("SHA-256").
+// ParseAlgorithm parses the name of an algorithm. Case does not matter, and a hyphen may separate the letters from
+// the number ("SHA-256").
 func ParseAlgorithm(s string) (Algorithm, error) {
 	if a, ok := lookupAlgorithm(s); ok {
 		return a.name, nil
@@ -81,14 +81,14 @@ func ParseAlgorithm(s string) (Algorithm, error) {
 	return "", fmt.Errorf("unknown digest algorithm %s (known: %s)", quote(s), algorithmList)
 }
 
-// HexLen gives the number of hexadecimal digits of a digest, 0 for an unknown algorithm.
+// HexLen returns the number of hexadecimal digits of a digest, 0 for an unknown algorithm.
 func (a Algorithm) HexLen() int {
 	entry, _ := lookupAlgorithm(string(a))
 	return 2 * entry.size
 }
 
-// NewHash makes the hash of an algorithm, in any spelling that ParseAlgorithm knows. For md2 the error is an
-// errors.ErrUnsupported: manifests may name it, but nothing here computes it.
+// NewHash returns the hash of an algorithm, in any spelling that ParseAlgorithm accepts. For md2 the error is
+// errors.ErrUnsupported: manifests may name it, but this package does not compute it.
 func NewHash(a Algorithm) (hash.Hash, error) {
 	parsed, err := ParseAlgorithm(string(a))
 	if err != nil {
@@ -101,17 +101,17 @@ func NewHash(a Algorithm) (hash.Hash, error) {
 	return entry.make(), nil
 }
 
-// IsZero says that no digest was given.
+// IsZero reports whether no digest was given.
 func (d Digest) IsZero() bool { return d == Digest{} }
 
-// Matches says whether sum, the result of hashing with d.Algorithm, is the digest. Case is ignored.
+// Matches reports whether sum, the result of hashing with d.Algorithm, is the digest. Case is ignored.
 func (d Digest) Matches(sum []byte) bool {
 	return len(sum) > 0 && strings.EqualFold(hex.EncodeToString(sum), d.Value)
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isHex says whether s is made of lower-case hexadecimal digits.
+// isHex reports whether s consists of lower-case hexadecimal digits.
 func isHex(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if !isDigit(s[i]) && (s[i] < 'a' || s[i] > 'f') {

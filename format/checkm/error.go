@@ -7,18 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// Error says where a manifest departs from the grammar and how it should go on. Every error of a [Reader] is one, and
-// so is every refusal of a [Writer], whose position is the one that the field would have had in the file.
+// Error is a violation of the grammar: its position, what was expected and what was found. Every error of a [Reader]
+// is an Error, and so is every refusal of a [Writer]. The position of a refusal is the one that the field would have
+// in the file.
 type Error struct {
 	File     string // name given to NewReader, may be empty
 	Line     int    // from 1
 	Column   int    // from 1, counts characters (an invalid byte is one); 0 = the line as a whole
 	Expected string // noun phrase: "a file size in bytes"
-	Got      string // as it is printed: quoted and shortened text, or a phrase such as "end of file"
-	Err      error  // cause from outside, such as a failed read; nil for a mistake in the text
+	Got      string // as printed: quoted and shortened text, or a phrase such as "end of file"
+	Err      error  // external cause, such as a failed read; nil for a mistake in the text
 }
 
-// Error gives file:line:column: expected ..., found ...
+// Error returns file:line:column: expected ..., found ...
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.File != "" {
@@ -38,12 +39,12 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause from outside, if there is one.
+// Unwrap returns the external cause, if there is one.
 func (e *Error) Unwrap() error { return e.Err }
 
-const quoteRunes = 60 // of a quoted text that are shown
+const quoteRunes = 60 // number of characters of a quoted text that a message shows
 
-// quote shows a piece of a manifest in a message: printable, on one line, of bounded length.
+// quote formats a piece of a manifest for a message: printable, on one line, of bounded length.
 func quote(s string) string {
 	if s == "" {
 		return "nothing"
@@ -58,7 +59,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// quoteURL is quote without the user and password that a URL may carry.
+// quoteURL is quote without the user and password of a URL.
 func quoteURL(s string) string {
 	if start := strings.Index(s, "//"); start >= 0 {
 		start += 2

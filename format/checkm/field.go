@@ -12,7 +12,7 @@ type field struct {
 	at   int // byte where it starts
 }
 
-// split cuts a line at "|" into at most len(into) fields and gives how many fields the line has.
+// split cuts a line at "|" into at most len(into) fields and returns how many fields the line has.
 func split(line string, into []field) int {
 	n, at := 0, 0
 	for {
@@ -42,12 +42,12 @@ func trimmed(line string, from, to int) field {
 	return field{line[from:to], from}
 }
 
-// isBlank says what may stand around a "|"; CR and LF cannot be in a line.
+// isBlank reports whether a character may surround a "|". CR and LF cannot be in a line.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\v' || c == '\f' }
 
 var decoder = strings.NewReplacer("%20", " ", "%7c", "|")
 
-// decode undoes the two escapes that Merritt knows, in lower case only. Other percent signs stand for themselves.
+// decode undoes the two escapes of Merritt, in lower case only. Other percent signs are literal.
 func decode(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -55,7 +55,7 @@ func decode(s string) string {
 	return decoder.Replace(s)
 }
 
-// parseSize reads a file size; a negative one means unknown, as an empty one does.
+// parseSize parses a file size. A negative or empty size means unknown.
 func parseSize(s string) (int64, bool) {
 	if s == "" {
 		return -1, true
@@ -72,7 +72,7 @@ var dateLayouts = [...]string{
 	"2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05",
 }
 
-// parseDate reads the profiles of ISO 8601 that manifests use; a date without a zone is taken as UTC.
+// parseDate parses the profiles of ISO 8601 that manifests use. A date without a zone is UTC.
 func parseDate(s string) (time.Time, bool) {
 	if len(s) < len("2006-01-02") || len(s) > 40 || !isDigit(s[0]) {
 		return time.Time{}, false
@@ -85,8 +85,8 @@ func parseDate(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// urlParts gives the scheme, the authority and the path of a URL as loosely as java.net.URL takes it apart: it checks
-// nothing but the scheme and the port. ok is false for what java.net.URL rejects.
+// urlParts splits a URL like java.net.URL, which checks only the scheme and the port. ok is false if java.net.URL
+// rejects it.
 func urlParts(u string) (authority, path string, ok bool) {
 	scheme, rest, found := strings.Cut(u, ":")
 	if !found || !isScheme(scheme) {
@@ -135,8 +135,8 @@ func portOK(authority string) bool {
 	return err == nil
 }
 
-// nameProblem says what a file name should have been, "" if nothing is wrong with it. A backslash counts as a separator
-// here, so that a name that is harmless on one system does not leave the folder on another.
+// nameProblem returns what was expected instead of an invalid file name, "" for a valid one. A backslash counts as a
+// separator, so that a name which is valid on one system does not leave the folder on another.
 func nameProblem(name string) string {
 	switch {
 	case name == "":

@@ -9,21 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// lines gives the lines of a manifest one at a time from a buffer of fixed size.
+// lines reads the lines of a manifest one at a time through a buffer of fixed size.
 type lines struct {
 	in     *bufio.Reader
 	max    int
-	number int  // of the line given last
-	ended  bool // that line had a line end
+	number int  // of the last line
+	ended  bool // the last line had a line end
 }
 
-// The buffer holds a line of the greatest length and its CRLF.
+// newLines returns lines with a buffer for a line of the greatest length and its CRLF.
 func newLines(r io.Reader, limit int) *lines {
 	return &lines{in: bufio.NewReaderSize(r, limit+2), max: limit}
 }
 
-// next gives a line without its end; the bytes are valid until the next call. At the end of the file it gives io.EOF. No
-// more than the greatest length is read of a line that is too long.
+// next returns a line without its end; the bytes are valid until the next call. At the end of the file it returns
+// io.EOF. Of a line that is too long it reads no more than the greatest length.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
 	if len(line) == 0 && errors.Is(err, io.EOF) {
@@ -49,7 +49,7 @@ func (l *lines) next() ([]byte, error) {
 
 var byteOrderMark = []byte("\uFEFF")
 
-// check refuses the bytes that no line may hold.
+// check refuses bytes that a line must not have.
 func (l *lines) check(line []byte) error {
 	if i := bytes.IndexByte(line, 0); i >= 0 {
 		return l.fault(line, i, "text", "a NUL byte")
@@ -67,7 +67,7 @@ func (l *lines) fault(line []byte, at int, expected, got string) error {
 	return &Error{Line: l.number, Column: utf8.RuneCount(line[:at]) + 1, Expected: expected, Got: got}
 }
 
-// end returns nil if nothing follows the line given last.
+// end returns nil if no line follows the last one.
 func (l *lines) end() error {
 	line, err := l.next()
 	if err == io.EOF {
@@ -83,7 +83,8 @@ func (l *lines) end() error {
 	return &Error{Line: l.number, Column: 1, Expected: "the end of the file after #%eof", Got: got}
 }
 
-// text makes a string of a line. Each byte that is not UTF-8 becomes U+FFFD; bad is the place of the first, -1 if none.
+// text converts a line to a string. Each byte that is not UTF-8 becomes U+FFFD; bad is the position of the first, -1
+// if there is none.
 func text(line []byte) (s string, bad int) {
 	if utf8.Valid(line) {
 		return string(line), -1

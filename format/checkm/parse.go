@@ -2,7 +2,7 @@ package checkm
 
 import "strings"
 
-// parse makes a row of its line.
+// parse parses a line into a row.
 func (r *Reader) parse(line string) (Row, error) {
 	columns := r.profile.columns
 	n := split(line, r.fields[:len(columns)+1])
@@ -42,7 +42,7 @@ func (r *Reader) parse(line string) (Row, error) {
 	return row, nil
 }
 
-// plain takes a field that has to do with no other.
+// plain parses a field that is independent of other fields.
 func (r *Reader) plain(row *Row, line string, c Column, f field) error {
 	value := decode(f.text)
 	switch c {
@@ -77,7 +77,7 @@ func (r *Reader) plain(row *Row, line string, c Column, f field) error {
 	return nil
 }
 
-// digest completes the digest. If only one of its two fields is there, the row has none.
+// digest completes the digest. A row with only one of the two fields has no digest.
 func (r *Reader) digest(row *Row, line string, algorithm field) error {
 	name := decode(algorithm.text)
 	if name == "" || row.Digest.Value == "" {
@@ -92,7 +92,7 @@ func (r *Reader) digest(row *Row, line string, algorithm field) error {
 	return nil
 }
 
-// location checks the URL and the name, and makes the name from the URL if it was left out.
+// location checks the URL and the name. If the name is omitted, it derives the name from the URL.
 func (r *Reader) location(row *Row, line string, url, name field) error {
 	path := ""
 	if row.URL != "" {

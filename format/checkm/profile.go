@@ -2,10 +2,10 @@ package checkm
 
 import "slices"
 
-// Column is what a field of a row means.
+// Column is the meaning of a field of a row.
 type Column uint8
 
-// The columns that Merritt's profiles know.
+// The columns of Merritt's profiles.
 const (
 	FileURL Column = iota
 	HashAlgorithm
@@ -29,7 +29,7 @@ var columnNames = [columnCount]string{
 	Creator: "creator", Title: "title", Date: "date",
 }
 
-// String gives the name of the column in a #%fields line, without its prefix.
+// String returns the name of the column in a #%fields line, without its prefix.
 func (c Column) String() string {
 	if c < columnCount {
 		return columnNames[c]
@@ -37,13 +37,12 @@ func (c Column) String() string {
 	return "unknown"
 }
 
-// Profile is a kind of manifest: what its URL is and what its columns mean. There is one value of each kind, so profiles
-// are compared with ==.
+// Profile is a type of manifest: its URL and its columns. Each type has one value, so profiles are compared with ==.
 type Profile struct {
 	name     string
 	urls     []string
 	columns  []Column
-	fields   []string // as a Writer names them, with prefix
+	fields   []string // as a Writer writes them, with prefix
 	keyword  string   // "fields", or "columns" as Merritt's own programs write it
 	prefixes [][2]string
 	glued    bool // prefix and namespace are written nfo:<namespace>, as Merritt's own programs do
@@ -60,7 +59,7 @@ var (
 
 // The profiles of the Merritt queue.
 var (
-	// Object lists the files of one object that is to be ingested.
+	// Object lists the files of one object.
 	Object = deposited("mrt-ingest-manifest", objectColumns, "mrt/mrt-ingest-manifest")
 	// BatchManifests lists objects, each by the URL of its Object manifest.
 	BatchManifests = deposited("mrt-batch-manifest", batchColumns, "mrt/mrt-batch-manifest")
@@ -70,13 +69,13 @@ var (
 	BatchFiles = deposited("mrt-single-file-batch-manifest", batchColumns)
 	// ContainerObject lists the files inside a container: names, no URLs.
 	ContainerObject = generated("mrt-object-manifest", containerColumns, "mrt/mrt-object-manifest")
-	// Add is what ingest hands to storage: where the files of a finished object can be fetched.
+	// Add is the manifest that ingest sends to storage: the addresses of the files of a finished object.
 	Add = generated("mrt-add-manifest", objectColumns, "mrt/mrt-add-manifest")
 )
 
 var profiles = []*Profile{Object, BatchManifests, BatchContainers, BatchFiles, ContainerObject, Add}
 
-// deposited makes a profile of manifests that depositors write.
+// deposited returns a profile of manifests that depositors write.
 func deposited(name string, columns []Column, aliases ...string) *Profile {
 	p := &Profile{
 		name: name, urls: []string{registry + "ingest/manifest/" + name}, columns: columns, keyword: "fields",
@@ -88,7 +87,7 @@ func deposited(name string, columns []Column, aliases ...string) *Profile {
 	return p.complete("mrt", aliases)
 }
 
-// generated makes a profile of manifests that Merritt's own programs write.
+// generated returns a profile of manifests that Merritt's own programs write.
 func generated(name string, columns []Column, aliases ...string) *Profile {
 	p := &Profile{
 		name: name, urls: []string{registry + "store/manifest/" + name}, columns: columns, keyword: "columns", glued: true,
@@ -118,10 +117,10 @@ func (p *Profile) complete(mimePrefix string, aliases []string) *Profile {
 	return p
 }
 
-// Profiles gives all profiles.
+// Profiles returns all profiles.
 func Profiles() []*Profile { return slices.Clone(profiles) }
 
-// Lookup gives the profile with that URL, which must match letter by letter.
+// Lookup returns the profile with a URL. The comparison is exact.
 func Lookup(url string) (*Profile, bool) {
 	for _, p := range profiles {
 		if slices.Contains(p.urls, url) {
@@ -131,23 +130,23 @@ func Lookup(url string) (*Profile, bool) {
 	return nil, false
 }
 
-// Name gives the last part of the URL: "mrt-batch-manifest".
+// Name returns the last part of the URL: "mrt-batch-manifest".
 func (p *Profile) Name() string { return p.name }
 
-// String gives the name.
+// String returns the name.
 func (p *Profile) String() string { return p.name }
 
-// URL gives the URL that a Writer puts into the header.
+// URL returns the URL that a Writer writes into the header.
 func (p *Profile) URL() string { return p.urls[0] }
 
-// URLs gives all URLs by which manifests name the profile; the first is URL().
+// URLs returns all URLs by which manifests name the profile; the first is URL().
 func (p *Profile) URLs() []string { return slices.Clone(p.urls) }
 
-// Columns gives the meaning of the fields of a row, in order.
+// Columns returns the columns of a row, in order.
 func (p *Profile) Columns() []Column { return slices.Clone(p.columns) }
 
-// Has says whether rows have the column.
+// Has reports whether rows have the column.
 func (p *Profile) Has(c Column) bool { return slices.Contains(p.columns, c) }
 
-// Batch says whether a row stands for an object rather than for a file of one.
+// Batch reports whether a row describes an object rather than a file of one.
 func (p *Profile) Batch() bool { return p.Has(PrimaryIdentifier) }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// DefaultMaxLine is the length in bytes up to which a Reader accepts lines and a Writer makes them.
+// DefaultMaxLine is the greatest length in bytes of a line that a Reader accepts and a Writer writes.
 const DefaultMaxLine = 64 << 10
 
 // warningLimit is the number of warnings that a Reader keeps.
@@ -18,34 +18,35 @@ const warningLimit = 100
 
 // Options of a Reader.
 type Options struct {
-	Strict  bool       // refuse what the validator of the California Digital Library refuses
-	Allow   []*Profile // profiles that the manifest may have. Defaults to all
-	Assume  *Profile   // profile of a manifest that has no header line at all. Defaults to none: a header is needed. Strict mode ignores it
-	MaxLine int        // length of a line in bytes, line end not counted. Defaults to DefaultMaxLine
+	Strict bool       // refuse what the validator of the California Digital Library refuses
+	Allow  []*Profile // profiles that the manifest may have. Defaults to all
+	// profile of a manifest without a header line. Defaults to none: a header is required. Strict mode ignores it
+	Assume  *Profile
+	MaxLine int // length of a line in bytes without line end. Defaults to DefaultMaxLine
 }
 
-// Reader reads a manifest row by row. It is for one goroutine.
+// Reader reads a manifest row by row. It is not safe for concurrent use.
 type Reader struct {
 	name     string
 	options  Options
 	lines    *lines
 	profile  *Profile
-	headed   bool                   // a header line has been seen
-	closed   closing                // what stands since the last #%eof
+	headed   bool                   // a header line was read
+	closed   closing                // what follows the last #%eof
 	tail     *Error                 // the first blank line or comment after #%eof: an error if nothing else follows
-	again    bool                   // in the header of a further manifest
+	again    bool                   // in the header of another manifest
 	named    bool                   // that header has named its profile
-	rows     bool                   // a row has been seen: headers are over
+	rows     bool                   // a row was read: headers have ended
 	late     *Error                 // header after the first row: an error if another row follows
 	first    string                 // line of the first row, read ahead by Profile
-	ahead    bool                   // first is waiting
+	ahead    bool                   // first is pending
 	err      error                  // sticky; io.EOF after a valid end
-	fields   [columnCount + 1]field // of the row; one more than a profile has, to point at it
+	fields   [columnCount + 1]field // of the row; one more than a profile has, for the position of a surplus field
 	strict   *strict                // nil by default
 	warnings []*Error
 }
 
-// NewReader reads a manifest from r; name is for messages. Nothing is read before the first call.
+// NewReader returns a Reader of r; messages contain name. The first call reads, not NewReader.
 func NewReader(name string, r io.Reader, options Options) *Reader {
 	if options.MaxLine <= 0 {
 		options.MaxLine = DefaultMaxLine
@@ -60,8 +61,8 @@ func NewReader(name string, r io.Reader, options Options) *Reader {
 	return reader
 }
 
-// Profile reads the header, if no row has been read yet, and gives the profile. It may be called at any time; rows are not
-// lost. The error is that of the header or of the first line after it; a manifest of no rows is no error here.
+// Profile reads the header, if no row was read yet, and returns the profile. It may be called at any time; no row is
+// lost. The error is that of the header or of the first line after it. A manifest without rows is valid here.
 func (r *Reader) Profile() (*Profile, error) {
 	if !r.rows && r.err == nil {
 		line, err := r.row()
@@ -77,8 +78,8 @@ func (r *Reader) Profile() (*Profile, error) {
 	return nil, r.err
 }
 
-// Read gives the next row. It gives io.EOF after the last one if the manifest ends as it should; any other error is an
-// *Error. Once it has given an error it gives the same one again.
+// Read returns the next row. After the last one it returns io.EOF if the manifest ends correctly; any other error is
+// an *Error. After an error each call returns the same error.
 func (r *Reader) Read() (Row, error) {
 	if r.err != nil {
 		return Row{}, r.err
@@ -98,11 +99,11 @@ func (r *Reader) Read() (Row, error) {
 	return row, nil
 }
 
-// Warnings gives what was odd so far but no reason to refuse the manifest: bytes that are not UTF-8, dates that are none, and
-// in strict mode missing headers. Only the first hundred are kept.
+// Warnings returns what was irregular so far but did not cause a refusal: bytes that are not UTF-8, invalid dates,
+// and in strict mode missing headers. Only the first hundred are kept.
 func (r *Reader) Warnings() []*Error { return slices.Clone(r.warnings) }
 
-// row gives the line of the next row, or io.EOF after a valid end.
+// row returns the line of the next row, or io.EOF after a valid end.
 func (r *Reader) row() (string, error) {
 	for {
 		line, err := r.lines.next()
@@ -127,7 +128,7 @@ func (r *Reader) row() (string, error) {
 	}
 }
 
-// accept takes a line as a row.
+// accept accepts a line as a row.
 func (r *Reader) accept(line []byte) (string, error) {
 	s, bad := text(line)
 	if r.profile == nil && !r.headed && r.strict == nil {
@@ -163,7 +164,7 @@ func (r *Reader) checkUTF8(s string, bad int) error {
 	return nil
 }
 
-// header takes a line that starts with #%. Only #%profile means something, and the first one counts.
+// header processes a line that starts with #%. Only the first #%profile has an effect.
 func (r *Reader) header(line []byte) error {
 	s, bad := text(line)
 	if r.closed != open {
@@ -205,7 +206,7 @@ func (r *Reader) header(line []byte) error {
 	return nil
 }
 
-// nextHeader takes a header line of a further manifest in the same file. Its profile must be that of the first.
+// nextHeader processes a header line of another manifest in the same file. Its profile must be that of the first.
 func (r *Reader) nextHeader(s string) error {
 	if r.named {
 		return nil
@@ -221,8 +222,8 @@ func (r *Reader) nextHeader(s string) error {
 	return nil
 }
 
-// profileURL gives the URL of a #%profile line: behind blanks and bars, of which there may be none ("#%profile URL"). ok is false for other
-// lines.
+// profileURL returns the URL of a #%profile line: the text after blanks and optional bars ("#%profile URL" is valid).
+// ok is false for other lines.
 func (r *Reader) profileURL(s string) (url field, ok bool, err error) {
 	const keyword = "#%profile"
 	if !strings.HasPrefix(s, keyword) || len(s) == len(keyword) || !isBlank(s[len(keyword)]) {
@@ -258,16 +259,17 @@ func isEOF(line []byte) bool {
 	return len(line) >= len(mark) && bytes.EqualFold(line[:len(mark)], []byte(mark))
 }
 
-// closing says what the lines since the last #%eof were.
+// closing is the kind of the lines since the last #%eof.
 type closing uint8
 
 const (
-	open   closing = iota // no #%eof, or the header of a further manifest after it
+	open   closing = iota // no #%eof, or the header of another manifest after it
 	shut                  // #%eof is the last line
 	passed                // blank lines or comments follow it
 )
 
-// finish takes a closing line. In strict mode nothing may follow it; else it must be the last line, unless another manifest follows.
+// finish processes a closing line. In strict mode nothing may follow it; otherwise it must be the last line, unless
+// another manifest follows.
 func (r *Reader) finish(line []byte) error {
 	if err := r.strictEnd(string(line)); err != nil {
 		return err
@@ -287,7 +289,7 @@ func (r *Reader) finish(line []byte) error {
 	return nil
 }
 
-// pass notes a blank line or comment after #%eof.
+// pass records a blank line or comment after #%eof.
 func (r *Reader) pass(line []byte) {
 	if r.closed != shut {
 		return
@@ -300,7 +302,7 @@ func (r *Reader) pass(line []byte) {
 	r.closed, r.tail = passed, r.fault(s, 0, "the end of the file after #%eof", got)
 }
 
-// end is io.EOF if the file ends as it should.
+// end returns io.EOF if the file ends correctly.
 func (r *Reader) end() error {
 	switch {
 	case r.closed == shut:
@@ -319,7 +321,7 @@ func (r *Reader) fault(line string, at int, expected, got string) *Error {
 	return &Error{File: r.name, Line: r.lines.number, Column: column(line, at), Expected: expected, Got: got}
 }
 
-// inFile puts the name of the file into an error of lines.
+// inFile adds the name of the file to an error of lines.
 func (r *Reader) inFile(err error) error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		e.File = r.name

@@ -138,7 +138,7 @@ func TestHostileBytes(t *testing.T) {
 	}
 }
 
-// endless gives the same byte for ever and counts how many were asked for.
+// endless returns the same byte without end and counts the requested bytes.
 type endless struct{ n int }
 
 func (e *endless) Read(p []byte) (int, error) {

@@ -84,7 +84,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 	})
 	if taken == 0 || refused == 0 {
-		t.Errorf("the rows tell nothing: %d taken, %d refused", taken, refused)
+		t.Errorf("the rows prove nothing: %d taken, %d refused", taken, refused)
 	}
 }
 

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// strict is what a Reader remembers in strict mode.
+// strict is the state of a Reader in strict mode.
 type strict struct {
 	stage    stage
 	seen     [stageCount]bool
 	prefixes map[string]bool
-	names    map[[2]uint64]int // hash of a file name to the line where it stands
-	seeds    [2]maphash.Seed   // two make 128 bits: wrong alarms do not happen
+	names    map[[2]uint64]int // hash of a file name to its line
+	seeds    [2]maphash.Seed   // two make 128 bits: no false duplicates
 }
 
-// stage is a place in the order of headers.
+// stage is a position in the order of headers.
 type stage uint8
 
 const (
@@ -40,7 +40,7 @@ func newStrict() *strict {
 	}
 }
 
-// strictHeader checks the order of the headers and what they say.
+// strictHeader checks the order and the content of the headers.
 func (r *Reader) strictHeader(line string) error {
 	s := r.strict
 	keyword := line
@@ -93,7 +93,7 @@ func (r *Reader) strictProfile(line string) error {
 
 var prefixForm = regexp.MustCompile(`^#%prefix \| ([^\s:|]+):(?: \| ([^\s|<>]+)|<([^\s|<>]+)>)$`)
 
-// strictPrefix takes both forms: "nfo: | namespace" and "nfo:<namespace>". Whatever is wrong with one is a warning only.
+// strictPrefix accepts both forms: "nfo: | namespace" and "nfo:<namespace>". Faults of a prefix give a warning only.
 func (r *Reader) strictPrefix(line string) error {
 	m := prefixForm.FindStringSubmatch(line)
 	if m == nil {
@@ -116,7 +116,7 @@ func (r *Reader) strictPrefix(line string) error {
 	return nil
 }
 
-// strictFields wants the columns of the profile in their order; case and prefix of a name do not matter.
+// strictFields requires the columns of the profile in their order; case and prefix of a name do not matter.
 func (r *Reader) strictFields(line string) error {
 	if r.profile == nil {
 		return nil
@@ -142,7 +142,7 @@ func (r *Reader) strictFields(line string) error {
 	return nil
 }
 
-// strictHeaderEnd warns of headers that did not come.
+// strictHeaderEnd warns of missing headers.
 func (r *Reader) strictHeaderEnd() {
 	if r.strict == nil || r.profile == nil {
 		return
@@ -159,7 +159,7 @@ func (r *Reader) strictHeaderEnd() {
 	}
 }
 
-// strictEnd wants the closing line as it is usually written.
+// strictEnd requires the usual form of the closing line.
 func (r *Reader) strictEnd(line string) error {
 	if r.strict == nil {
 		return nil
@@ -192,7 +192,7 @@ func (r *Reader) strictRow(row *Row, line string, n int) error {
 	return r.strictUnique(row, line)
 }
 
-// strictField says what the field should have been, "" if nothing is wrong with it.
+// strictField returns what was expected of an invalid field, "" for a valid one.
 func (r *Reader) strictField(row *Row, c Column, value string) string {
 	d := row.Digest
 	switch {
@@ -230,7 +230,7 @@ func (r *Reader) strictField(row *Row, c Column, value string) string {
 	return ""
 }
 
-// strictURL wants http or https and a full host name.
+// strictURL requires http or https and a full host name.
 func strictURL(s string) string {
 	u, err := url.Parse(s)
 	switch {
@@ -273,7 +273,7 @@ func isContainer(name string) bool {
 	return false
 }
 
-// strictUnique refuses a file name that stood in an earlier row.
+// strictUnique refuses a file name that occurs in an earlier row.
 func (r *Reader) strictUnique(row *Row, line string) error {
 	s := r.strict
 	key := [2]uint64{maphash.String(s.seeds[0], row.FileName), maphash.String(s.seeds[1], row.FileName)}

@@ -10,27 +10,30 @@ import (
 	"unicode/utf8"
 )
 
-// ErrClosed is what a Writer answers after Close.
+// ErrClosed is the error of a Writer after Close.
 var ErrClosed = errors.New("manifest is closed")
 
-// Writer writes a manifest row by row. A row that it refuses is not written, not even in part, and the Writer can go on; after a
-// failed write it can not. Without Close the manifest has no #%eof, so that no reader takes it for a complete one.
+// Writer writes a manifest row by row. A refused row is not written, not even in part, and the Writer accepts further
+// rows; after a failed write it does not. Without Close the manifest has no #%eof, so that no reader accepts it as
+// complete.
 type Writer struct {
 	out     *bufio.Writer
 	profile *Profile
 	line    int    // lines written
-	buffer  []byte // the line that is being made
+	buffer  []byte // the current line
 	err     error  // sticky
 }
 
-// NewWriter writes a manifest of that profile to w. Nothing is written before the first Write or Close, and w is not closed.
+// NewWriter returns a Writer of a manifest of that profile to w. The first Write or Close writes the header. w is not
+// closed.
 func NewWriter(w io.Writer, profile *Profile) *Writer {
 	return &Writer{out: bufio.NewWriterSize(w, 32<<10), profile: profile}
 }
 
-// Write writes a row. It refuses with an *Error what a Reader would not give back: a field that the profile has no column for,
-// line ends and NUL, text that is not UTF-8, and "%20" or "%7c" outside of the URL, since the format cannot escape a percent
-// sign. A Size below 0 is left out, 0 is not. Times are written in UTC, in full seconds. A FileName that equals the path of the URL may be left out.
+// Write writes a row. It returns an *Error for a value that a Reader would not read back: a field without a column in
+// the profile, line ends and NUL, text that is not UTF-8, and "%20" or "%7c" outside of the URL, since the format
+// cannot escape a percent sign. A Size below 0 is omitted, 0 is written. Times are written in UTC, in full seconds. A
+// FileName that equals the path of the URL may be omitted.
 func (w *Writer) Write(row Row) error {
 	if w.err != nil {
 		return w.err
@@ -45,7 +48,7 @@ func (w *Writer) Write(row Row) error {
 	return w.err
 }
 
-// Close writes #%eof, without a line end, and what is still buffered. Closing again does nothing.
+// Close writes #%eof, without a line end, and flushes the buffer. A second Close does nothing.
 func (w *Writer) Close() error {
 	if errors.Is(w.err, ErrClosed) {
 		return nil
@@ -88,10 +91,10 @@ func (w *Writer) start() {
 	w.put("#%" + w.profile.keyword + " | " + strings.Join(w.profile.fields, " | ") + "\n")
 }
 
-// compose makes the line of a row in the buffer. Empty columns at its end are dropped.
+// compose formats the line of a row in the buffer. Empty columns at its end are dropped.
 func (w *Writer) compose(row Row) *Error {
 	w.buffer = w.buffer[:0]
-	if problem := w.homeless(row); problem != nil {
+	if problem := w.surplus(row); problem != nil {
 		return problem
 	}
 	end := 0
@@ -122,8 +125,8 @@ func (w *Writer) compose(row Row) *Error {
 	return nil
 }
 
-// homeless refuses a row with a field that has no column, and one without name and URL.
-func (w *Writer) homeless(row Row) *Error {
+// surplus refuses a row with a field that has no column, and one without name and URL.
+func (w *Writer) surplus(row Row) *Error {
 	given := [columnCount]bool{
 		FileURL: row.URL != "", MIMEType: row.MIMEType != "", PrimaryIdentifier: row.PrimaryID != "",
 		LocalIdentifier: row.LocalID != "", Creator: row.Creator != "", Title: row.Title != "", Date: row.Date != "",
@@ -139,7 +142,7 @@ func (w *Writer) homeless(row Row) *Error {
 	return nil
 }
 
-// fieldText gives the text of a column, or what it should have been.
+// fieldText returns the text of a column, or what was expected instead.
 func fieldText(row Row, c Column) (value, expected string) {
 	switch c {
 	case FileURL:
@@ -208,7 +211,7 @@ func dateText(t time.Time) (value, expected string) {
 	return value, ""
 }
 
-// nameText gives the name of the row; one that is left out must follow from the URL.
+// nameText returns the name of the row; an omitted one must follow from the URL.
 func nameText(row Row) (value, expected string) {
 	name := row.FileName
 	if name == "" {
@@ -218,7 +221,7 @@ func nameText(row Row) (value, expected string) {
 	return row.FileName, nameProblem(name)
 }
 
-// unwritable says what a value should have been that would not come back as it is.
+// unwritable returns what was expected instead of a value that a Reader would not read back.
 func unwritable(value string) string {
 	switch {
 	case control(value):
@@ -235,7 +238,7 @@ func control(s string) bool { return strings.ContainsAny(s, "\n\r\x00") || !utf8
 
 func isTab(c byte) bool { return c != ' ' && isBlank(c) }
 
-// encode escapes bars everywhere, and a blank at either end, which would otherwise be trimmed.
+// encode escapes bars everywhere, and a blank at either end, which a Reader would trim.
 func encode(s string) string {
 	s = strings.ReplaceAll(s, "|", "%7c")
 	if strings.HasPrefix(s, " ") {

@@ -125,13 +125,13 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-type full struct{ room int }
+type full struct{ free int }
 
 var errFull = errors.New("no space left")
 
 func (f *full) Write(p []byte) (int, error) {
-	n := min(f.room, len(p))
-	f.room -= n
+	n := min(f.free, len(p))
+	f.free -= n
 	if n < len(p) {
 		return n, errFull
 	}
@@ -139,7 +139,7 @@ func (f *full) Write(p []byte) (int, error) {
 }
 
 func TestWriteFailure(t *testing.T) {
-	w := checkm.NewWriter(&full{room: 40 << 10}, checkm.Object)
+	w := checkm.NewWriter(&full{free: 40 << 10}, checkm.Object)
 	failed := -1
 	for i := range 4000 {
 		if err := w.Write(checkm.Row{URL: "https://example.org/a.txt"}); err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// DataCite is what this package takes of a DataCite record (kernel 2 to 4): the mandatory properties, dates and other identifiers.
+// DataCite is the supported part of a DataCite record (kernel 2 to 4): the mandatory properties, dates and other
+// identifiers.
 type DataCite struct {
 	Identifier      string
 	IdentifierType  string // DOI, ARK, ...
@@ -18,10 +19,10 @@ type DataCite struct {
 	ResourceType    string    // free text
 	ResourceGeneral string    // one of ResourceTypes
 	Dates           []Element // label: one of DateTypes
-	Alternates      []Element // other identifiers; label: what they are
+	Alternates      []Element // other identifiers; label: their type
 }
 
-// ERC gives who, what, when and where of the record.
+// ERC returns who, what, when and where of the record.
 func (d DataCite) ERC() Record {
 	r := Record{Who: strings.Join(d.Creators, "; "), When: d.PublicationYear, Where: d.Identifier}
 	if len(d.Titles) > 0 {
@@ -30,15 +31,15 @@ func (d DataCite) ERC() Record {
 	return r
 }
 
-// dataciteNamespace begins the namespaces of all kernels.
+// dataciteNamespace is the prefix of the namespaces of all kernels.
 const dataciteNamespace = "http://datacite.org/schema/kernel-"
 
-// ReadDataCite reads a DataCite document; its root element is resource in one of the kernels' namespaces.
+// ReadDataCite reads a DataCite document. Its root element is resource in one of the kernels' namespaces.
 func ReadDataCite(in io.Reader) (DataCite, error) {
 	r := &dataciteReader{}
 	err := eachText(in, r.element)
 	if err == nil && !r.isDataCite {
-		err = fmt.Errorf("%w: the root element is no DataCite resource", ErrFormat)
+		err = fmt.Errorf("%w: the root element is not a DataCite resource", ErrFormat)
 	}
 	if err != nil {
 		return DataCite{}, err
@@ -49,13 +50,13 @@ func ReadDataCite(in io.Reader) (DataCite, error) {
 type dataciteReader struct {
 	record     DataCite
 	isDataCite bool
-	anySpace   bool     // the namespace may be another or missing
-	noSpace    bool     // it was
-	main       []string // titles without a type: the titles proper
+	anySpace   bool     // another or no namespace is accepted
+	noSpace    bool     // the document had another or no namespace
+	main       []string // titles without a type: the main titles
 	other      []string // subtitles, translated titles and so on
 }
 
-// element takes an element of the document.
+// element processes an element of the document.
 func (r *dataciteReader) element(path []xml.Name, attrs []xml.Attr, value string) {
 	right := strings.HasPrefix(path[0].Space, dataciteNamespace)
 	if path[0].Local != "resource" || !right && !r.anySpace {
@@ -65,7 +66,7 @@ func (r *dataciteReader) element(path []xml.Name, attrs []xml.Attr, value string
 	r.take(localPath(path), attrs, value)
 }
 
-// done gives the record.
+// done returns the record.
 func (r *dataciteReader) done() DataCite {
 	r.record.Titles = append(r.main, r.other...)
 	return r.record

@@ -22,10 +22,11 @@ var Elements15 = []string{
 	"format", "identifier", "source", "language", "relation", "coverage", "rights",
 }
 
-// DublinCore is a simple Dublin Core record: elements of Elements15, each as often as wanted. Reading keeps their order.
+// DublinCore is a simple Dublin Core record: elements of Elements15, each any number of times. Reading keeps their
+// order.
 type DublinCore []Element
 
-// All gives the values of an element.
+// All returns the values of an element.
 func (d DublinCore) All(element string) []string {
 	var values []string
 	for _, e := range d {
@@ -36,7 +37,8 @@ func (d DublinCore) All(element string) []string {
 	return values
 }
 
-// ERC gives who, what, when and where of the record: creators (else contributors, else publishers), title, date and identifier.
+// ERC returns who, what, when and where of the record: creators (else contributors, else publishers), title, date and
+// identifier.
 func (d DublinCore) ERC() Record {
 	who := d.All("creator")
 	for _, other := range []string{"contributor", "publisher"} {
@@ -53,8 +55,8 @@ func (d DublinCore) ERC() Record {
 	return Record{Who: strings.Join(who, "; "), What: first("title"), When: first("date"), Where: first("identifier")}
 }
 
-// ReadDublinCore reads Dublin Core elements wherever they stand in an XML document of one record, whatever its root
-// element is called: depositors write oai_dc:dc, metadata, qualifieddc and more. Other elements are passed over. Blank values are left out.
+// ReadDublinCore reads the Dublin Core elements of an XML document of one record, at any depth and below any root
+// element: depositors write oai_dc:dc, metadata, qualifieddc and more. Other elements and blank values are ignored.
 func ReadDublinCore(in io.Reader) (DublinCore, error) {
 	var record DublinCore
 	err := eachText(in, takeDublinCore(&record, func(string) bool { return false }))
@@ -64,7 +66,8 @@ func ReadDublinCore(in io.Reader) (DublinCore, error) {
 	return record, nil
 }
 
-// takeDublinCore gives the function that adds elements to a record. other tells whether elements of another namespace are taken.
+// takeDublinCore returns the function that adds elements to a record. other reports whether elements of another
+// namespace are accepted.
 func takeDublinCore(into *DublinCore, other func(space string) bool) func([]xml.Name, []xml.Attr, string) {
 	return func(path []xml.Name, _ []xml.Attr, value string) {
 		name := path[len(path)-1]
@@ -77,15 +80,15 @@ func takeDublinCore(into *DublinCore, other func(space string) bool) func([]xml.
 	}
 }
 
-// WriteDublinCore writes an oai_dc document, elements in their order. ErrText: an element is none of Elements15, or a value is
-// blank or has characters that XML 1.0 cannot carry.
+// WriteDublinCore writes an oai_dc document, elements in their order. ErrText: an element is not one of Elements15,
+// or a value is blank or has characters that XML 1.0 cannot carry.
 func WriteDublinCore(out io.Writer, record DublinCore) error {
 	var b strings.Builder
 	b.WriteString(xml.Header)
 	b.WriteString(`<oai_dc:dc xmlns:oai_dc="` + oaiNamespace + `" xmlns:dc="` + dcNamespace + `">` + "\n")
 	for _, e := range record {
 		if !slices.Contains(Elements15, e.Label) {
-			return fmt.Errorf("%w: %q is no element of simple Dublin Core", ErrText, e.Label)
+			return fmt.Errorf("%w: %q is not an element of simple Dublin Core", ErrText, e.Label)
 		}
 		if !xmlText(e.Value) || strings.TrimSpace(e.Value) == "" {
 			return fmt.Errorf("%w: value of %s", ErrText, e.Label)
@@ -104,7 +107,7 @@ func WriteDublinCore(out io.Writer, record DublinCore) error {
 	return err
 }
 
-// xmlText: the characters of XML 1.0 section 2.2.
+// xmlText reports whether s has only characters of XML 1.0 section 2.2.
 func xmlText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool {
 		return c < 0x20 && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF
@@ -113,8 +116,8 @@ func xmlText(s string) bool {
 
 const maxXMLDepth = 64
 
-// eachText calls found for every element with its path, attributes and own text, trimmed, at the element's end. It refuses document types
-// (and with them entities), other encodings than UTF-8, deep nesting and more than one root.
+// eachText calls found for every element with its path, attributes and own text, trimmed, at the element's end. It
+// refuses document types (and with them entities), other encodings than UTF-8, deep nesting and several roots.
 func eachText(in io.Reader, found func(path []xml.Name, attrs []xml.Attr, text string)) error {
 	data, err := readAll(in)
 	if err != nil {
@@ -124,7 +127,7 @@ func eachText(in io.Reader, found func(path []xml.Name, attrs []xml.Attr, text s
 	return w.walk(string(data))
 }
 
-// walk goes through a document.
+// walk parses a document.
 func (w *xmlWalk) walk(text string) error {
 	w.path, w.attrs, w.texts, w.roots, w.elements = nil, nil, nil, 0, 0
 	dec := xml.NewDecoder(strings.NewReader(text))
@@ -150,7 +153,7 @@ func (w *xmlWalk) walk(text string) error {
 type xmlWalk struct {
 	found    func(path []xml.Name, attrs []xml.Attr, text string)
 	charset  func(label string, in io.Reader) (io.Reader, error) // for other encodings than UTF-8; nil refuses them
-	doctype  func()                                              // called for a document type, which is passed over; nil refuses it
+	doctype  func()                                              // called for a document type, which is ignored; nil refuses it
 	path     []xml.Name
 	attrs    [][]xml.Attr
 	texts    [][]byte

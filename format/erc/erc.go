@@ -1,6 +1,7 @@
 // Package erc reads and writes the small descriptions that come with deposits: ERC records (electronic resource
-// citation, in ANVL: draft-kunze-erc, draft-kunze-anvl), simple Dublin Core in XML (oai_dc), and as much of DataCite as says who,
-// what and when. Input is hostile: sizes are bounded, document types and entities refused.
+// citation, in ANVL: draft-kunze-erc, draft-kunze-anvl), simple Dublin Core in XML (oai_dc), and the parts of
+// DataCite that state who, what and when. Input is untrusted: sizes are bounded, document types and entities are
+// refused.
 package erc
 
 import (
@@ -20,28 +21,29 @@ const (
 )
 
 var (
-	// ErrFormat: the input is not of the format, or too large.
+	// ErrFormat: the input does not have the format, or is too large.
 	ErrFormat = errors.New("invalid metadata")
 	// ErrText: a value cannot be written in the format.
 	ErrText = errors.New("text cannot be written")
 )
 
-// Record is an ERC: who made it, what it is called, when it was made, where it is found. Further elements keep their order.
+// Record is an ERC: who made it, its title, when it was made, and where it is. Further elements keep their order.
 type Record struct {
 	Who, What, When, Where string
 	More                   []Element
 }
 
-// Element is one label with its value; labels may repeat. Labels of a record read have no blanks at either end.
+// Element is one label with its value; labels may repeat. Labels of a record that was read have no blanks at either
+// end.
 type Element struct{ Label, Value string }
 
-// Unknown is what an ERC says for a value nobody knows (the coded values of section 4 all begin with "(:").
+// Unknown is the coded value of an ERC for an unknown value (the coded values of section 4 all begin with "(:").
 const Unknown = "(:unkn)"
 
-// IsCoded says whether a value is one of the codes that stand for no value, such as (:unkn), (:none) or (:unav).
+// IsCoded reports whether a value is a code for a missing value, such as (:unkn), (:none) or (:unav).
 func IsCoded(value string) bool { return strings.HasPrefix(value, "(:") }
 
-// Get gives the first value of a label, which is not case-sensitive; "" when there is none.
+// Get returns the first value of a label, which is not case-sensitive; "" if there is none.
 func (r Record) Get(label string) string {
 	switch strings.ToLower(label) {
 	case "who":
@@ -61,7 +63,7 @@ func (r Record) Get(label string) string {
 	return ""
 }
 
-// set keeps the first of each of the four; another value of the same label goes to More.
+// set keeps the first value of each of the four; another value of the same label goes to More.
 func (r *Record) set(e Element) {
 	for label, field := range map[string]*string{"who": &r.Who, "what": &r.What, "when": &r.When, "where": &r.Where} {
 		if strings.EqualFold(e.Label, label) && *field == "" {
@@ -96,7 +98,7 @@ func Read(in io.Reader) (Record, error) {
 	return recordOf(elements), nil
 }
 
-// recordOf makes a record of the elements of an ERC, whose first is "erc".
+// recordOf returns the record of the elements of an ERC, whose first is "erc".
 func recordOf(elements []Element) Record {
 	var r Record
 	if short := elements[0].Value; short != "" {
@@ -121,8 +123,8 @@ func readAll(in io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// readElements gives the lines of the first record as they are, unfolded. odd is called for a line that is none of a record, which is passed over
-// if it returns nil.
+// readElements returns the lines of the first record, unfolded. It calls odd for a malformed line, and ignores that
+// line if odd returns nil.
 func readElements(text string, odd func(line int, problem string) error) ([]Element, error) {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	var elements []Element
@@ -138,7 +140,7 @@ func readElements(text string, odd func(line int, problem string) error) ([]Elem
 		case line[0] == '#':
 		case line[0] == ' ' || line[0] == '\t':
 			if len(elements) == 0 {
-				if err := odd(number, "continues nothing"); err != nil {
+				if err := odd(number, "continues no line"); err != nil {
 					return nil, err
 				}
 				continue
@@ -162,7 +164,7 @@ func readElements(text string, odd func(line int, problem string) error) ([]Elem
 	return joined(elements, values), nil
 }
 
-// joined puts the lines of each value together with one blank between them, as ANVL has it.
+// joined joins the lines of each value with one blank, as ANVL requires.
 func joined(elements []Element, values [][]string) []Element {
 	for i, lines := range values {
 		elements[i].Value = strings.TrimSpace(strings.Join(lines, " "))
@@ -170,8 +172,9 @@ func joined(elements []Element, values [][]string) []Element {
 	return elements
 }
 
-// Write writes the record. Of the four, an empty value is written as (:unkn), since an ERC must have them. What would be lost or
-// misread is percent-encoded: line ends, other control characters, %, blanks at the ends or doubled, and | .
+// Write writes the record. An empty value of the four is written as (:unkn), since an ERC must have them. Characters
+// that would be lost or misread are percent-encoded: line ends, other control characters, %, blanks at the ends or
+// doubled, and |.
 func Write(out io.Writer, r Record) error {
 	var b strings.Builder
 	b.WriteString("erc:\n")
@@ -217,7 +220,7 @@ func fold(b *strings.Builder, label, value string) {
 	b.WriteString("\n")
 }
 
-// encode leaves single blanks between words as the only place where a value can be folded.
+// encode leaves single blanks between words, the only positions where a value can be folded.
 func encode(value string) string {
 	var b strings.Builder
 	last := len(value)
@@ -243,8 +246,8 @@ func encodeLabel(label string) string {
 	return label
 }
 
-// decode undoes percent-encoding. A percent sign without two hex digits stays, and so does one that would make the text
-// other than UTF-8: people write records by hand.
+// decode undoes percent-encoding. It keeps a percent sign without two hex digits, and one that would make the text
+// invalid UTF-8: people write records by hand.
 func decode(value string) string {
 	if !strings.Contains(value, "%") {
 		return value

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Loose reads records as people hand them in. What the other readers refuse, it reads as far as it can, or leaves out, and notes as a sentence about
-// the file. Its methods return an error only if the input cannot be read at all. The zero Loose is ready; it is for one file.
+// Loose reads records with tolerance. What the other readers refuse, it reads as far as possible or omits, and notes
+// as a sentence about the file. Its methods return an error only if the input is unreadable. The zero Loose is ready;
+// it is for one file.
 type Loose struct {
 	Notes []string
 }
@@ -26,7 +27,7 @@ func (l *Loose) note(format string, args ...any) {
 	}
 }
 
-// ERC reads an ERC, as Read does. Lines that are not of the form are passed over, and the line "erc:" may be missing.
+// ERC reads an ERC, as Read does. Malformed lines are ignored, and the line "erc:" may be missing.
 func (l *Loose) ERC(in io.Reader) (Record, error) {
 	data, err := readAll(in)
 	if errors.Is(err, ErrFormat) {
@@ -45,7 +46,7 @@ func (l *Loose) ERC(in io.Reader) (Record, error) {
 		return Record{}, nil
 	}
 	elements, err := readElements(text, func(line int, problem string) error {
-		l.note("line %d %s and is passed over", line, problem)
+		l.note("line %d %s and is ignored", line, problem)
 		return nil
 	})
 	if err != nil {
@@ -59,7 +60,7 @@ func (l *Loose) ERC(in io.Reader) (Record, error) {
 	return recordOf(append([]Element{{Label: "erc"}}, elements...)), nil
 }
 
-// DublinCore reads Dublin Core, as ReadDublinCore does. Elements without a namespace are taken as well.
+// DublinCore reads Dublin Core, as ReadDublinCore does. Elements without a namespace are accepted as well.
 func (l *Loose) DublinCore(in io.Reader) (DublinCore, error) {
 	var record DublinCore
 	ok, err := l.xml(in, func() func([]xml.Name, []xml.Attr, string) {
@@ -89,7 +90,7 @@ func (l *Loose) DataCite(in io.Reader) (DataCite, error) {
 	case !ok:
 		return DataCite{}, err
 	case !r.isDataCite:
-		l.note("it is not read: the root element is no DataCite resource")
+		l.note("it is not read: the root element is not a DataCite resource")
 		return DataCite{}, nil
 	case r.noSpace:
 		l.note("it has no DataCite namespace")
@@ -97,8 +98,8 @@ func (l *Loose) DataCite(in io.Reader) (DataCite, error) {
 	return r.done(), nil
 }
 
-// xml walks a document in whatever encoding it is. begin is called before each attempt. A document type is passed over: nothing it declares is used,
-// and nothing is fetched. ok is false if the document could not be read.
+// xml parses a document in any encoding that Text detects. It calls begin before each attempt. A document type is
+// ignored: no declaration of it is used, and nothing is fetched. ok is false if the document is unreadable.
 func (l *Loose) xml(in io.Reader, begin func() func([]xml.Name, []xml.Attr, string)) (ok bool, err error) {
 	data, err := readAll(in)
 	if err != nil {
@@ -121,7 +122,7 @@ func (l *Loose) xml(in io.Reader, begin func() func([]xml.Name, []xml.Attr, stri
 	w.charset = func(label string, in io.Reader) (io.Reader, error) {
 		declared = label
 		if encoding != "" {
-			return in, nil // it is UTF-8 by now
+			return in, nil // converted to UTF-8 already
 		}
 		switch strings.ToLower(label) {
 		case "iso-8859-1", "latin1", "iso8859-1", "us-ascii", "ascii", "windows-1252", "cp1252":
@@ -147,8 +148,9 @@ func (l *Loose) xml(in io.Reader, begin func() func([]xml.Name, []xml.Attr, stri
 	return err == nil, nil
 }
 
-// Text gives a text as UTF-8 without byte order mark, and the encoding in which it was, empty for UTF-8. UTF-16 is known by its byte order mark; what
-// is neither is taken for ISO-8859-1 with the printable characters that Windows adds (Windows-1252).
+// Text returns a text as UTF-8 without byte order mark, and its original encoding, empty for UTF-8. A byte order mark
+// identifies UTF-16; anything else that is not UTF-8 is read as ISO-8859-1 with the printable characters of
+// Windows-1252.
 func Text(data []byte) (text, encoding string) {
 	switch {
 	case len(data) >= 2 && data[0] == 0xff && data[1] == 0xfe:
@@ -169,7 +171,7 @@ func wide(data []byte, high, low int) string {
 	return string(utf16.Decode(units))
 }
 
-// windows1252 has the characters for 0x80 to 0x9f; 0 where there is none.
+// windows1252 has the characters for 0x80 to 0x9f; 0 for an unassigned code.
 var windows1252 = [32]rune{
 	'€', 0, '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', 0, 'Ž', 0,
 	0, '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', 0, 'ž', 'Ÿ',

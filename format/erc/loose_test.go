@@ -58,8 +58,8 @@ func TestLoose(t *testing.T) {
 		{"utf16 big", "erc", utf16Of("erc:\nwhat: Café\n", true), "Café", []string{"it is UTF-16BE, not UTF-8"}},
 		{"empty", "erc", "", "", []string{"it is empty"}},
 		{"blank", "erc", " \n\n", "", []string{"it is empty"}},
-		{"stray", "erc", "erc:\nwhat: Café\nhello\nwho: A\n", "Café", []string{`line 3 is not "label: value" and is passed over`}},
-		{"stray first", "erc", "  hello\nerc:\nwhat: Café\n", "Café", []string{"line 1 continues nothing and is passed over"}},
+		{"stray", "erc", "erc:\nwhat: Café\nhello\nwho: A\n", "Café", []string{`line 3 is not "label: value" and is ignored`}},
+		{"stray first", "erc", "  hello\nerc:\nwhat: Café\n", "Café", []string{"line 1 continues no line and is ignored"}},
 		{"headless", "erc", "what: Café\n", "Café", []string{`it does not begin with "erc:"`}},
 		{"huge", "erc", "erc:\nwhat: " + strings.Repeat("x", 5<<20), "", []string{"it is not read: invalid metadata: more than 4194304 bytes"}},
 		{"many", "erc", strings.Repeat("a: b\n", 10_001), "", []string{"it is not read: invalid metadata: more than 10000 elements"}},
@@ -82,7 +82,7 @@ func TestLoose(t *testing.T) {
 		{"plain", "datacite", `<resource xmlns="http://datacite.org/schema/kernel-4"><titles><title>Café</title></titles></resource>`, "Café", nil},
 		{"no namespace", "datacite", `<resource><titles><title>Café</title></titles></resource>`, "Café", []string{"it has no DataCite namespace"}},
 		{"other namespace", "datacite", `<resource xmlns="x"><titles><title>Café</title></titles></resource>`, "Café", []string{"it has no DataCite namespace"}},
-		{"other root", "datacite", `<record><titles><title>Café</title></titles></record>`, "", []string{"it is not read: the root element is no DataCite resource"}},
+		{"other root", "datacite", `<record><titles><title>Café</title></titles></record>`, "", []string{"it is not read: the root element is not a DataCite resource"}},
 	} {
 		t.Run(c.reader+"/"+c.name, func(t *testing.T) {
 			var l erc.Loose

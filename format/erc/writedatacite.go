@@ -33,7 +33,8 @@ var (
 	yearInDate = regexp.MustCompile(`(?:^|[^0-9])([0-9]{4})(?:[^0-9]|$)|^([0-9]{4})[0-9]{2}(?:[0-9]{2}(?:[0-9]{6})?)?$`)
 )
 
-// Year finds the year of a date as people and ERCs write it: 1974, 1974-05-01, 19740501, "May 1974"; "" if there is none.
+// Year finds the year in a date as people and ERCs write it: 1974, 1974-05-01, 19740501, "May 1974"; "" if there is
+// none.
 func Year(date string) string {
 	m := yearInDate.FindStringSubmatch(strings.TrimSpace(date))
 	if m == nil {
@@ -42,7 +43,7 @@ func Year(date string) string {
 	return m[1] + m[2]
 }
 
-// Enough tells whether the record has all that DataCite 4 makes mandatory, so that WriteDataCite can write it.
+// Enough reports whether the record has all that DataCite 4 makes mandatory, so that WriteDataCite can write it.
 func (d DataCite) Enough() bool { return d.check() == nil }
 
 func (d DataCite) check() error {
@@ -61,9 +62,9 @@ func (d DataCite) check() error {
 	}
 	switch {
 	case !fourDigits.MatchString(d.PublicationYear):
-		return fmt.Errorf("%w: publicationYear %q is no year of four digits", ErrText, d.PublicationYear)
+		return fmt.Errorf("%w: publicationYear %q is not a year of four digits", ErrText, d.PublicationYear)
 	case !slices.Contains(ResourceTypes, d.ResourceGeneral):
-		return fmt.Errorf("%w: %q is no general resource type", ErrText, d.ResourceGeneral)
+		return fmt.Errorf("%w: %q is not a general resource type", ErrText, d.ResourceGeneral)
 	}
 	for _, e := range d.Dates {
 		if !slices.Contains(DateTypes, e.Label) || strings.TrimSpace(e.Value) == "" || !xmlText(e.Value) {
@@ -78,8 +79,9 @@ func (d DataCite) check() error {
 	return nil
 }
 
-// WriteDataCite writes a document of DataCite 4 with the mandatory properties, dates and alternate identifiers. ErrText: something mandatory is missing, a
-// word is none of the controlled lists, or a value is blank or has characters that XML 1.0 cannot carry.
+// WriteDataCite writes a document of DataCite 4 with the mandatory properties, dates and alternate identifiers.
+// ErrText: a mandatory property is missing, a word is not in its controlled list, or a value is blank or has
+// characters that XML 1.0 cannot carry.
 func WriteDataCite(out io.Writer, d DataCite) error {
 	if err := d.check(); err != nil {
 		return err
@@ -115,7 +117,7 @@ func WriteDataCite(out io.Writer, d DataCite) error {
 
 type dataciteWriter struct{ strings.Builder }
 
-// list writes elements within one around them; nothing if there are none.
+// list writes elements within one parent element; nothing if there are none.
 func (w *dataciteWriter) list(around, name, attribute string, all []Element) {
 	if len(all) == 0 {
 		return
@@ -131,7 +133,7 @@ func (w *dataciteWriter) element(indent, name, attribute, label, value string) {
 	w.WriteString(indent + "<" + name)
 	if attribute != "" {
 		w.WriteString(" " + attribute + `="`)
-		_ = xml.EscapeText(w, []byte(label)) // a builder takes all
+		_ = xml.EscapeText(w, []byte(label)) // a strings.Builder returns no error
 		w.WriteString(`"`)
 	}
 	w.WriteString(">")

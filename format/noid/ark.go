@@ -18,9 +18,9 @@ type ARK struct {
 
 const maxARK = 2048
 
-// ParseARK reads an ARK in either form, also behind a resolver's address (https://n2t.net/ark:...), and normalises it:
-// hyphens go, since they mean nothing, as do slashes and full stops at the end and doubled slashes; the hex of
-// percent signs is upper case. Letters keep their case: it means something.
+// ParseARK parses an ARK in either form, also after the address of a resolver (https://n2t.net/ark:...), and
+// normalizes it. It removes hyphens, slashes and full stops at the end, and doubled slashes. The hex digits of
+// percent signs become upper case. Letters keep their case, which is significant.
 func ParseARK(s string) (ARK, error) {
 	if len(s) > maxARK {
 		return ARK{}, fmt.Errorf("%w: %d characters", ErrARK, len(s))
@@ -58,16 +58,16 @@ func normalName(name string) string {
 	return string(b)
 }
 
-// String gives the form with a slash, ark:/99999/fk4abc, by which Merritt and older systems know objects.
+// String returns the form with a slash, ark:/99999/fk4abc, which Merritt and older systems use.
 func (a ARK) String() string { return "ark:/" + a.Path() }
 
-// Modern gives the form without a slash, ark:99999/fk4abc.
+// Modern returns the form without a slash, ark:99999/fk4abc.
 func (a ARK) Modern() string { return "ark:" + a.Path() }
 
-// Path gives NAAN/name, over which check characters are computed.
+// Path returns NAAN/name, over which check characters are computed.
 func (a ARK) Path() string { return a.NAAN + "/" + a.Name }
 
-// Base gives the ARK without qualifiers: what was minted.
+// Base returns the ARK without qualifiers, as it was minted.
 func (a ARK) Base() ARK {
 	if at := strings.IndexAny(a.Name, "/."); at >= 0 {
 		a.Name = a.Name[:at]
@@ -75,5 +75,5 @@ func (a ARK) Base() ARK {
 	return a
 }
 
-// Checked says whether the minted name ends with its check character.
+// Checked reports whether the minted name ends with its check character.
 func (a ARK) Checked() bool { return Check(a.Base().Path()) }

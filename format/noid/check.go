@@ -12,8 +12,8 @@ func CheckChar(id string) byte {
 	return Alphabet[sum%len(Alphabet)]
 }
 
-// Check says whether the last character of id is the check character of the rest. In names of fewer than 29 characters of
-// Alphabet it notices every wrong character and every exchange of two neighbours.
+// Check reports whether the last character of id is the check character of the rest. In names of fewer than 29
+// characters of Alphabet it detects every wrong character and every swap of two neighbors.
 func Check(id string) bool {
 	if len(id) < 2 {
 		return false

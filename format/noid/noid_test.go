@@ -74,7 +74,7 @@ func TestMint(t *testing.T) {
 		{"99999/fk4.zd", 109, "99999/fk499"},
 		{"99999/fk4.zd", 110, "99999/fk4000"},
 		{"x.zedk", 289, "xz9" + string(CheckChar("xz9"))},
-		// Names of a random template are promised for ever.
+		// The names of a random template must never change.
 		{"99999/fk4.reeeeedeeek", 0, "99999/fk4" + golden[0]},
 		{"99999/fk4.reeeeedeeek", 1, "99999/fk4" + golden[1]},
 		{"99999/fk4.rd", 3, "99999/fk4" + golden[2]},

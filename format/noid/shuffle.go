@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// shuffle is a permutation of 0..total-1: a Feistel network over the next even number of bits, walked on until the value lies
-// in range. It is a bijection whatever the round function is. Its outcome decides which names a template gives: it
-// must never change.
+// shuffle is a permutation of 0..total-1: a Feistel network over the next even number of bits, repeated until the
+// value is in range. It is a bijection for any round function. Its result decides the order of a template's names, so
+// it must never change.
 type shuffle struct {
 	total uint64
 	half  int // bits of each half
@@ -22,7 +22,8 @@ func newShuffle(seed string, total uint64) shuffle {
 	return shuffle{total: total, half: half, key: sha256.Sum256([]byte("noid:" + seed))}
 }
 
-// at gives the place of n. On average fewer than four networks are walked, since their range is less than four times total.
+// at returns the image of n. On average it takes fewer than four repetitions, since the range of the network is less
+// than four times total.
 func (s shuffle) at(n uint64) uint64 {
 	for {
 		n = s.network(n)

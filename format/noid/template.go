@@ -1,6 +1,6 @@
-// Package noid makes and checks opaque names for ARKs after templates of NOID (nice opaque identifiers,
-// https://metacpan.org/dist/Noid): which names a template has, in which order, with which check character. It keeps no state:
-// the caller counts, and the n-th name of a template is always the same.
+// Package noid mints and checks opaque names for ARKs by templates of NOID (nice opaque identifiers,
+// https://metacpan.org/dist/Noid). A template defines the names, their order and their check characters. The package
+// keeps no state: the caller counts, and the n-th name of a template is always the same.
 package noid
 
 import (
@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// Alphabet are the extended digits: no vowels, so that no words arise, and no l, which looks like 1.
+// Alphabet are the extended digits: no vowels, so that names contain no words, and no l, which resembles 1.
 const Alphabet = "0123456789bcdfghjkmnpqrstvwxz"
 
 var (
-	// ErrTemplate: the template cannot be understood or has more names than fit in 64 bits.
+	// ErrTemplate: the template is malformed or has more names than fit in 64 bits.
 	ErrTemplate = errors.New("invalid template")
 	// ErrExhausted: the template has no name of that number.
 	ErrExhausted = errors.New("template exhausted")
-	// ErrARK: the text is no ARK.
+	// ErrARK: the text is not an ARK.
 	ErrARK = errors.New("invalid ark")
 )
 
-// Order says how the names of a template follow each other.
+// Order is the order in which a template gives its names.
 type Order byte
 
 const (
-	Random     Order = 'r' // quasi-random: every name once, in an order that shows no count
+	Random     Order = 'r' // quasi-random: every name once, in an order that hides the count
 	Sequential Order = 's' // counting up, until all digits are used
 	Unbounded  Order = 'z' // counting up, with further digits in front when all are used
 )
@@ -96,11 +96,11 @@ func count(digits string) (uint64, bool) {
 	return total, true
 }
 
-// String gives the template as it was parsed.
+// String returns the template as it was parsed.
 func (t *Template) String() string { return t.text }
 
-// Seeded gives the template with its names in an order of its own for each seed, so that two who mint by one template do not begin with the same
-// names. Only the order Random has another one; the others count up. An empty seed changes nothing.
+// Seeded returns the template with another order of names for each seed, so that two minters of one template do not
+// begin with the same names. Only the order Random changes; the others count up. An empty seed changes nothing.
 func (t *Template) Seeded(seed string) *Template {
 	if t.order != Random || seed == "" {
 		return t
@@ -110,7 +110,7 @@ func (t *Template) Seeded(seed string) *Template {
 	return &c
 }
 
-// Total gives the number of names; math.MaxUint64 for an unbounded template.
+// Total returns the number of names; math.MaxUint64 for an unbounded template.
 func (t *Template) Total() uint64 {
 	if t.order == Unbounded {
 		return math.MaxUint64
@@ -118,7 +118,7 @@ func (t *Template) Total() uint64 {
 	return t.total
 }
 
-// Mint gives the n-th name, counted from 0, with prefix and check character. Two numbers never give the same name.
+// Mint returns the n-th name, counted from 0, with prefix and check character. Two numbers never give the same name.
 func (t *Template) Mint(n uint64) (string, error) {
 	if t.order != Unbounded && n >= t.total {
 		return "", fmt.Errorf("%w: %s has %d names", ErrExhausted, t.text, t.total)
@@ -132,7 +132,7 @@ func (t *Template) Mint(n uint64) (string, error) {
 		reversed = append(reversed, Alphabet[n%r])
 		n /= r
 	}
-	for n > 0 { // of an unbounded template only; n-1 so that "00" follows on "z"
+	for n > 0 { // only of an unbounded template; n-1 so that "00" follows "z"
 		n--
 		r := radix(t.digits[0])
 		reversed = append(reversed, Alphabet[n%r])
@@ -149,7 +149,7 @@ func (t *Template) Mint(n uint64) (string, error) {
 	return id.String(), nil
 }
 
-// Valid says whether id is one of the template's names, its check character included.
+// Valid reports whether id is one of the template's names, including its check character.
 func (t *Template) Valid(id string) bool {
 	rest, ok := strings.CutPrefix(id, t.prefix)
 	if !ok || (t.checked && !Check(id)) {

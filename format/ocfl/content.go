@@ -9,17 +9,17 @@ import (
 	"sync"
 )
 
-// intake takes the files of one new version into its stage. Each distinct content is stored once, and not at all when an
-// earlier version has it.
+// intake stores the files of one new version in its stage. It stores each distinct content once, and skips content of
+// an earlier version.
 type intake struct {
 	ops      fileOps
-	inv      *Inventory // grows: manifest and fixity of what is stored
+	inv      *Inventory // grows: manifest and fixity of the stored files
 	version  string
-	home     string            // staged directory that will be the object or hold the version directory
+	home     string            // staged directory that becomes the object or holds the version directory
 	incoming string            // name of the file that is being received
 	lower    map[string]string // lower-case digest -> key of the manifest
 	used     map[string]bool   // content paths of this version
-	dirs     []string          // directories made, parents first
+	dirs     []string          // created directories, parents first
 	made     map[string]bool
 	fixity   []string
 	sync     *syncer
@@ -40,7 +40,8 @@ func newIntake(r *Root, s *stage, home string, inv *Inventory, version string, f
 	return in
 }
 
-// take gives the digest of a file as the manifest writes it. A file whose stated digest is in the manifest is not read.
+// take stores a file and returns its digest as the manifest writes it. It does not read a file whose stated digest is
+// in the manifest.
 func (in *intake) take(ctx context.Context, f File) (string, error) {
 	if key, ok := in.lower[strings.ToLower(f.Digest)]; ok && f.Digest != "" {
 		return key, nil
@@ -57,7 +58,7 @@ func (in *intake) take(ctx context.Context, f File) (string, error) {
 	if key, ok := in.lower[digest]; ok {
 		return key, errors.Join(w.Close(), in.ops.Remove(in.incoming))
 	}
-	content, err := in.place(f.Path, digest)
+	content, err := in.moveToContent(f.Path, digest)
 	if err != nil {
 		return "", errors.Join(err, w.Close())
 	}
@@ -75,7 +76,7 @@ func (in *intake) take(ctx context.Context, f File) (string, error) {
 	return digest, in.sync.file(w)
 }
 
-// receive copies the source and compares it with what the caller said of it.
+// receive copies the source and compares it with the stated size and digest.
 func (in *intake) receive(ctx context.Context, w syncFile, f File) (sums, int64, error) {
 	src, err := f.Open()
 	if err != nil {
@@ -106,8 +107,8 @@ func (t tee) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// place moves the received file to its content path and gives that path, relative to the object.
-func (in *intake) place(logical, digest string) (string, error) {
+// moveToContent moves the received file to its content path and returns that path, relative to the object.
+func (in *intake) moveToContent(logical, digest string) (string, error) {
 	name := contentName(logical, digest)
 	content := path.Join(in.version, in.inv.contentDir(), name)
 	if in.used[content] {
@@ -121,7 +122,7 @@ func (in *intake) place(logical, digest string) (string, error) {
 	return content, in.ops.Rename(in.incoming, to)
 }
 
-// mkdir makes a directory of the stage and its parents, once each. They are synced together at the end.
+// mkdir creates a directory of the stage and its parents, once each. settle syncs them together.
 func (in *intake) mkdir(dir string) error {
 	if dir == in.home || in.made[dir] {
 		return nil
@@ -152,14 +153,14 @@ func (in *intake) settle() error {
 	return dirs.wait()
 }
 
-// syncer syncs many files at a time: a journalling file system joins syncs that wait together in one commit, so that
-// ten thousand small files take seconds and not minutes. With no workers it syncs each file where it is told.
+// syncer syncs many files at a time. A journaling file system combines concurrent syncs into one commit, so that ten
+// thousand small files take seconds and not minutes. Without workers it syncs each file at once.
 type syncer struct {
 	workers int
 	work    chan func() error
 	done    sync.WaitGroup
 	mu      sync.Mutex
-	err     error // the first; guarded by mu
+	err     error // the first error; guarded by mu
 }
 
 func newSyncer(workers int) *syncer {
@@ -191,7 +192,7 @@ func (s *syncer) failed() error {
 	return s.err
 }
 
-// do gives the error of any earlier work, so that a full disk ends the intake early.
+// do returns the error of any earlier work, so that a full disk ends the intake early.
 func (s *syncer) do(work func() error) error {
 	if s.workers == 0 {
 		s.keep(work())

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-var errCrash = errors.New("the process is dead")
+var errCrash = errors.New("the process has crashed")
 
-// crashKind says how an operation meets the end.
+// crashKind is the effect of a crash on an operation.
 type crashKind int
 
 const (
@@ -22,7 +22,7 @@ const (
 	crashTorn                    // a write was half done
 )
 
-// powerLoss says what the disk forgets after the crash, beside the process.
+// powerLoss is what the disk loses in addition to the crash of the process.
 type powerLoss int
 
 const (
@@ -31,11 +31,11 @@ const (
 	losesOldestMove           // the same, but only the oldest such rename did not happen: a disk may reorder them
 )
 
-// world is a fileOps that counts its operations, ends at one of them, and remembers what was not synced.
-type world struct {
+// crashOps is a fileOps that counts its operations, crashes at one of them, and records what was not synced.
+type crashOps struct {
 	disk diskOps
 	dir  string
-	stop int // number of the operation that ends the world; 0: never
+	stop int // number of the operation that crashes; 0: never
 	kind crashKind
 
 	ops   []string
@@ -53,7 +53,7 @@ type move struct {
 	hadFile  bool
 }
 
-func (w *world) op(name string, do func() error) error {
+func (w *crashOps) op(name string, do func() error) error {
 	if w.dead {
 		return errCrash
 	}
@@ -71,11 +71,11 @@ func (w *world) op(name string, do func() error) error {
 	return do()
 }
 
-func (w *world) Mkdir(name string) error {
+func (w *crashOps) Mkdir(name string) error {
 	return w.op("mkdir "+name, func() error { return w.disk.Mkdir(name) })
 }
 
-func (w *world) Create(name string) (syncFile, error) {
+func (w *crashOps) Create(name string) (syncFile, error) {
 	var f syncFile
 	err := w.op("create "+name, func() (err error) { f, err = w.disk.Create(name); return err })
 	if err != nil {
@@ -86,10 +86,10 @@ func (w *world) Create(name string) (syncFile, error) {
 	}
 	synced := new(bool)
 	w.files[name] = synced
-	return &worldFile{w, f, name, synced}, nil
+	return &crashFile{w, f, name, synced}, nil
 }
 
-func (w *world) Rename(from, to string) error {
+func (w *crashOps) Rename(from, to string) error {
 	return w.op("rename "+from+" "+to, func() error {
 		m := move{from: from, to: to}
 		if data, err := os.ReadFile(filepath.Join(w.dir, to)); err == nil {
@@ -116,15 +116,15 @@ func (w *world) Rename(from, to string) error {
 	})
 }
 
-func (w *world) Remove(name string) error {
+func (w *crashOps) Remove(name string) error {
 	return w.op("remove "+name, func() error { return w.disk.Remove(name) })
 }
 
-func (w *world) RemoveAll(name string) error {
+func (w *crashOps) RemoveAll(name string) error {
 	return w.op("removeall "+name, func() error { return w.disk.RemoveAll(name) })
 }
 
-func (w *world) SyncDir(name string) error {
+func (w *crashOps) SyncDir(name string) error {
 	return w.op("syncdir "+name, func() error {
 		if !w.ignoreSyncDir {
 			w.moves = slices.DeleteFunc(w.moves, func(m move) bool { return path.Dir(m.to) == name })
@@ -133,14 +133,14 @@ func (w *world) SyncDir(name string) error {
 	})
 }
 
-type worldFile struct {
-	w      *world
+type crashFile struct {
+	w      *crashOps
 	f      syncFile
 	name   string
 	synced *bool
 }
 
-func (f *worldFile) Write(p []byte) (int, error) {
+func (f *crashFile) Write(p []byte) (int, error) {
 	n := len(p)
 	err := f.w.op("write "+f.name, func() error {
 		part := p
@@ -156,17 +156,17 @@ func (f *worldFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (f *worldFile) Sync() error {
+func (f *crashFile) Sync() error {
 	return f.w.op("sync "+f.name, func() error { *f.synced = !f.w.ignoreSync; return nil })
 }
 
-func (f *worldFile) Close() error {
+func (f *crashFile) Close() error {
 	f.f.Close()
 	return nil
 }
 
-// lose makes the directory look as after a loss of power.
-func (w *world) lose(t *testing.T, loss powerLoss) {
+// lose makes the directory as it is after a power failure.
+func (w *crashOps) lose(t *testing.T, loss powerLoss) {
 	t.Helper()
 	if loss == powerStays {
 		return
@@ -211,8 +211,9 @@ var (
 	crashKey    = Options{Stage: "job7.1", Key: "job7", Fixity: []string{MD5}}
 )
 
-// crash runs AddVersion in a world that ends, loses what loss says, and gives a fresh root on the same directory.
-func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, prepare func(*Root, *world)) (*Root, *world) {
+// crash runs AddVersion on crashOps until the crash, loses what loss defines, and returns a new root on the same
+// directory.
+func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, prepare func(*Root, *crashOps)) (*Root, *crashOps) {
 	t.Helper()
 	dir := memoryDir(t)
 	write(t, dir, "0=ocfl_1.1", "ocfl_1.1\n")
@@ -247,7 +248,7 @@ func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, p
 	return after, w
 }
 
-// memoryDir is in memory where the system has a place for that: these tests bring their own idea of a disk, and a real
+// memoryDir is in memory if the system has such a directory: these tests bring their own idea of a disk, and a real
 // one makes them wait.
 func memoryDir(t *testing.T) string {
 	t.Helper()
@@ -259,9 +260,9 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
-// quiet gives a world that goes on for ever and does not wait for the disk.
-func quiet(r *Root, dir string) *world {
-	return &world{disk: diskOps{r.dir}, dir: dir, files: map[string]*bool{}}
+// quiet returns crashOps that never crash and do not wait for the disk.
+func quiet(r *Root, dir string) *crashOps {
+	return &crashOps{disk: diskOps{r.dir}, dir: dir, files: map[string]*bool{}}
 }
 
 // settle does the same again and gives what is wrong then.
@@ -350,17 +351,17 @@ func TestCrashEverywhere(t *testing.T) {
 // TestCrashControls breaks the code on purpose: the enumeration above must notice.
 func TestCrashControls(t *testing.T) {
 	second := scenarios[1]
-	inventoryFirst := func(r *Root, _ *world) {
+	inventoryFirst := func(r *Root, _ *crashOps) {
 		r.reorder = func(s []step) []step { return []step{s[1], s[0], s[2]} }
 	}
 	for _, test := range []struct {
 		name    string
 		loss    powerLoss
-		prepare func(*Root, *world)
+		prepare func(*Root, *crashOps)
 	}{
 		{"inventory before the version directory", powerStays, inventoryFirst},
-		{"files are not synced", losesUnsynced, func(_ *Root, w *world) { w.ignoreSync = true }},
-		{"directories are not synced", losesOldestMove, func(_ *Root, w *world) { w.ignoreSyncDir = true }},
+		{"files are not synced", losesUnsynced, func(_ *Root, w *crashOps) { w.ignoreSync = true }},
+		{"directories are not synced", losesOldestMove, func(_ *Root, w *crashOps) { w.ignoreSyncDir = true }},
 	} {
 		_, w := crash(t, second, 0, crashBefore, powerStays, test.prepare)
 		stop, noticed := len(w.ops), error(nil)
@@ -381,7 +382,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	for _, s := range scenarios {
 		_, w := crash(t, s, 0, crashBefore, powerStays, nil)
 		for stop := 1; stop <= len(w.ops); stop++ {
-			r, _ := crash(t, s, 0x7fffffff, crashBefore, powerStays, func(r *Root, w *world) { r.ops = &flaky{world: w, at: stop} })
+			r, _ := crash(t, s, 0x7fffffff, crashBefore, powerStays, func(r *Root, w *crashOps) { r.ops = &flaky{crashOps: w, at: stop} })
 			if err := settle(t, r, s, crashKey.Stage); err != nil {
 				t.Errorf("%s, failure at %q: %v", s.name, w.ops[stop-1], err)
 			}
@@ -389,9 +390,9 @@ func TestFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// flaky is a world in which one operation fails and life goes on.
+// flaky is crashOps in which one operation fails and the later ones succeed.
 type flaky struct {
-	*world
+	*crashOps
 	at, n int
 }
 
@@ -403,14 +404,14 @@ func (f *flaky) Mkdir(name string) error {
 	if f.hit() {
 		return errDisk
 	}
-	return f.world.Mkdir(name)
+	return f.crashOps.Mkdir(name)
 }
 
 func (f *flaky) Create(name string) (syncFile, error) {
 	if f.hit() {
 		return nil, errDisk
 	}
-	file, err := f.world.Create(name)
+	file, err := f.crashOps.Create(name)
 	return &flakyFile{f, file}, err
 }
 
@@ -418,14 +419,14 @@ func (f *flaky) Rename(from, to string) error {
 	if f.hit() {
 		return errDisk
 	}
-	return f.world.Rename(from, to)
+	return f.crashOps.Rename(from, to)
 }
 
 func (f *flaky) SyncDir(name string) error {
 	if f.hit() {
 		return errDisk
 	}
-	return f.world.SyncDir(name)
+	return f.crashOps.SyncDir(name)
 }
 
 type flakyFile struct {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// Names of digest algorithms (OCFL 1.1 section 3.4). Content is addressed by SHA512 (or SHA256 in objects
-// written elsewhere); the others serve the fixity block only.
+// Names of digest algorithms (OCFL 1.1 section 3.4). SHA512 addresses content (SHA256 in objects of other programs);
+// the others are for the fixity block only.
 const (
 	SHA512  = "sha512"
 	SHA256  = "sha256"
@@ -23,11 +23,11 @@ const (
 	Blake2b = "blake2b-512"
 )
 
-// extensionDigests are names of the digest algorithm extensions (0001, 0009) that a fixity block may use and
-// that this package does not compute; section 3.4 has clients pass over them.
+// extensionDigests are names of the digest algorithm extensions (0001, 0009) that a fixity block may use and that
+// this package does not compute. By section 3.4 clients ignore them.
 var extensionDigests = []string{"blake2b-160", "blake2b-256", "blake2b-384", "sha512/256", "size", "crc32", "md2"}
 
-// newHash gives nil for an algorithm that this package does not compute.
+// newHash returns nil for an algorithm that this package does not compute.
 func newHash(algorithm string) hash.Hash {
 	switch algorithm {
 	case SHA512:
@@ -48,7 +48,7 @@ func newHash(algorithm string) hash.Hash {
 	return nil
 }
 
-// validDigest says whether s has the form of a digest of algorithm: hex of the right length, either case.
+// validDigest reports whether s has the form of a digest of algorithm: hex of the right length, either case.
 func validDigest(algorithm, s string) bool {
 	h := newHash(algorithm)
 	if h == nil || len(s) != 2*h.Size() {
@@ -82,7 +82,7 @@ func (s sums) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hex is lower case.
+// hex returns lower-case hex.
 func (s sums) hex(algorithm string) string { return hex.EncodeToString(s[algorithm].Sum(nil)) }
 
 func digestOf(algorithm string, data []byte) string {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonKind tells the kinds of JSON value apart.
+// jsonKind is the kind of a JSON value.
 type jsonKind byte
 
 const (
@@ -20,12 +20,12 @@ const (
 	jsonObject
 )
 
-// document is a JSON value that keeps what decoding into a map loses: keys that occur twice.
+// document is a JSON value that keeps duplicate keys, which decoding into a map loses.
 type document struct {
 	kind    jsonKind
 	text    string // of a string
 	items   []document
-	members []member // in their order
+	members []member // in order
 }
 
 type member struct {
@@ -105,7 +105,7 @@ func parseItems(dec *json.Decoder, depth int) (document, error) {
 	return d, err
 }
 
-// get gives the last value of key, as decoding into a map would.
+// get returns the last value of key, like decoding into a map.
 func (d document) get(key string) (document, bool) {
 	for i := len(d.members) - 1; i >= 0; i-- {
 		if d.members[i].key == key {
@@ -115,7 +115,7 @@ func (d document) get(key string) (document, bool) {
 	return document{}, false
 }
 
-// strings gives the items of an array of strings.
+// strings returns the items of an array of strings.
 func (d document) strings() ([]string, bool) {
 	if d.kind != jsonArray {
 		return nil, false

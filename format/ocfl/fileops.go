@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// fileOps are the operations by which a storage root changes. All writing goes through them, so that a test can stop
-// the world before and after each one. Names are relative to the root, with slashes.
+// fileOps are the operations that change a storage root. All writes use them, so that a test can stop before and
+// after each one. Names are relative to the root, with slashes.
 type fileOps interface {
 	Mkdir(name string) error
 	Create(name string) (syncFile, error) // refuses an existing name
@@ -54,7 +54,7 @@ func (d diskOps) SyncDir(name string) error {
 	return f.Sync()
 }
 
-// writeSynced makes a new file whose bytes are on disk afterwards (its directory entry is not, until SyncDir).
+// writeSynced creates a file whose bytes are on disk afterwards (its directory entry is not, until SyncDir).
 func writeSynced(ops fileOps, name string, data []byte) error {
 	f, err := ops.Create(name)
 	if err != nil {
@@ -69,7 +69,7 @@ func writeSynced(ops fileOps, name string, data []byte) error {
 	return f.Close()
 }
 
-// mkdirSynced makes dir and what is missing above it; afterwards all their entries are on disk.
+// mkdirSynced creates dir and its missing parents; afterwards all their entries are on disk.
 func mkdirSynced(ops fileOps, dir string) error {
 	err := ops.Mkdir(dir)
 	switch {
@@ -88,8 +88,8 @@ func mkdirSynced(ops fileOps, dir string) error {
 	return ops.SyncDir(path.Dir(dir))
 }
 
-// openRegular opens a file and refuses everything else before it is opened: a named pipe would wait for ever, and symbolic
-// links have no place in a storage root (E090).
+// openRegular opens a regular file. It refuses other types before opening: a named pipe would block indefinitely, and
+// a storage root must not have symbolic links (E090).
 func openRegular(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err != nil {

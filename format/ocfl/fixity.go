@@ -12,39 +12,40 @@ import (
 	"strings"
 )
 
-// FaultKind says what is wrong with a stored file.
+// FaultKind is the kind of fault of a stored file.
 type FaultKind string
 
 // Kinds of faults.
 const (
-	FaultChanged    FaultKind = "changed"    // it has other bytes
-	FaultMissing    FaultKind = "missing"    // the inventory names it, and it does not exist
-	FaultExtra      FaultKind = "extra"      // it exists, and the inventory does not name it
+	FaultChanged    FaultKind = "changed"    // its bytes differ
+	FaultMissing    FaultKind = "missing"    // the inventory lists it, but it does not exist
+	FaultExtra      FaultKind = "extra"      // it exists, but the inventory does not list it
 	FaultUnreadable FaultKind = "unreadable" // reading it fails
 )
 
-// FileFault is a stored file that is not as its object's inventory says.
+// FileFault is a stored file that differs from its object's inventory.
 type FileFault struct {
 	Kind      FaultKind
 	Path      string // relative to the object
 	Algorithm string // of the digests
 	Expected  string // digest; empty for an extra file
-	Found     string // digest; empty if there is nothing to read
+	Found     string // digest; empty if the file is missing or unreadable
 	Detail    string // of an unreadable file: the error
 }
 
-// Checked counts what CheckVersion read.
+// Checked counts the files and bytes that CheckVersion read.
 type Checked struct {
 	Files int
 	Bytes int64
 }
 
-// Pace is called after n bytes were read. It may wait, and ends the check with an error.
+// Pace is called after n bytes were read. It may wait. Its error ends the check.
 type Pace func(ctx context.Context, n int) error
 
-// CheckVersion reads every file that was stored with a version, each once, and compares it with the digests of the inventory. Unlike VerifyVersion it reads
-// no content that the version shares with an earlier one, and finds files that the inventory does not name: in the version's directory and, for the head, in the
-// object's. found is called for each fault. The error is the context's or that of pace.
+// CheckVersion reads every file that was stored with a version, once, and compares it with the digests of the
+// inventory. Unlike VerifyVersion it does not read content that the version shares with an earlier one. It also finds
+// files that the inventory does not list: in the version's directory and, for the head, in the object's. found is
+// called for each fault. The error is the context's or that of pace.
 func (o *Object) CheckVersion(ctx context.Context, version string, pace Pace, found func(FileFault)) (Checked, error) {
 	if _, err := o.block(version); err != nil {
 		return Checked{}, err
@@ -100,7 +101,8 @@ func (c *fixityCheck) version(ctx context.Context, version string) error {
 	return nil
 }
 
-// walk lists all that lies below a version's directory and is no directory. What cannot be listed is unreadable; a directory that does not exist has nothing.
+// walk lists all entries below a version's directory that are not directories. An entry that cannot be listed is
+// unreadable; a missing directory has no entries.
 func (c *fixityCheck) walk(dir string) map[string]bool {
 	all := map[string]bool{}
 	entries, err := readDir(c.object.root.dir, path.Join(c.object.dir, dir))
@@ -120,8 +122,8 @@ func (c *fixityCheck) walk(dir string) map[string]bool {
 	return all
 }
 
-// versionInventory adds the version's copy of the inventory to what is expected; its digest stands beside it. A version needs none (section 3.1), but has both files or
-// neither.
+// versionInventory adds the version's copy of the inventory to the expected files; its sidecar has the digest. A
+// version may omit the copy (section 3.1), but has both files or neither.
 func (c *fixityCheck) versionInventory(version string, onDisk map[string]bool, want map[string][]stated) {
 	o := c.object
 	inventory := path.Join(version, inventoryFile)
@@ -152,8 +154,8 @@ func (c *fixityCheck) versionInventory(version string, onDisk map[string]bool, w
 	delete(onDisk, inventory)
 }
 
-// strangers lists what an object's directory has beside what belongs there. Directories of versions are left out: a new one appears before the inventory that
-// names it.
+// strangers lists the unexpected entries of an object's directory. It skips directories of versions: a new one
+// appears before the inventory that lists it.
 func (c *fixityCheck) strangers() (all []string) {
 	o := c.object
 	entries, err := readDir(o.root.dir, o.dir)
@@ -173,7 +175,7 @@ func (c *fixityCheck) strangers() (all []string) {
 	return all
 }
 
-// file reads a file and compares it with all that is stated of it.
+// file reads a file and compares it with all its stated digests.
 func (c *fixityCheck) file(ctx context.Context, name string, want []stated) error {
 	fault := FileFault{Kind: FaultChanged, Path: name, Algorithm: want[0].algorithm, Expected: strings.ToLower(want[0].digest)}
 	f, err := openRegular(c.object.root.dir, path.Join(c.object.dir, name))
@@ -217,7 +219,7 @@ func (c *fixityCheck) file(ctx context.Context, name string, want []stated) erro
 	return nil
 }
 
-// pacedReader reports what it read.
+// pacedReader calls a Pace after each read.
 type pacedReader struct {
 	file *os.File
 	pace func(n int) error
@@ -233,7 +235,7 @@ func (r pacedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// String says in one line what is wrong.
+// String describes the fault in one line.
 func (f FileFault) String() string {
 	switch f.Kind {
 	case FaultChanged:

@@ -14,7 +14,7 @@ const (
 	defaultContent = "content"
 	specVersion    = "1.1"
 
-	// maxInventory bounds what is read of an inventory: about a million files.
+	// maxInventory bounds the size of an inventory, which is enough for about a million files.
 	maxInventory = 512 << 20
 )
 
@@ -40,14 +40,14 @@ type VersionBlock struct {
 	State   map[string][]string `json:"state"` // digest -> logical paths
 }
 
-// User is who made a version. Address should be a URI (mailto: or an ORCID).
+// User is the author of a version. Address should be a URI (mailto: or an ORCID).
 type User struct {
 	Name    string `json:"name"`
 	Address string `json:"address,omitempty"`
 }
 
-// keyTrailer begins the last line of a version's message and carries Options.Key: an inventory allows no further
-// keys (E102), the message is free text, and it is committed together with the version.
+// keyTrailer begins the last line of a version's message and carries Options.Key. An inventory allows no further keys
+// (E102), but the message is free text and is committed together with the version.
 const keyTrailer = "Stagepost-Key: "
 
 func messageWithKey(message, key string) string {
@@ -60,7 +60,7 @@ func messageWithKey(message, key string) string {
 	return strings.TrimRight(message, "\n") + "\n\n" + keyTrailer + key
 }
 
-// Key gives the idempotency key the version was made with, or "".
+// Key returns the idempotency key of the version, or "".
 func (v *VersionBlock) Key() string {
 	last := v.Message[strings.LastIndexByte(v.Message, '\n')+1:]
 	key, found := strings.CutPrefix(last, keyTrailer)
@@ -70,7 +70,7 @@ func (v *VersionBlock) Key() string {
 	return key
 }
 
-// Text gives the message without the line of the key.
+// Text returns the message without the line of the key.
 func (v *VersionBlock) Text() string {
 	if v.Key() == "" {
 		return v.Message
@@ -78,7 +78,7 @@ func (v *VersionBlock) Text() string {
 	return strings.TrimRight(v.Message[:strings.LastIndexByte(v.Message, '\n')+1], "\n")
 }
 
-// contentDir is the name of the directory of content within each version directory.
+// contentDir returns the name of the content directory of each version directory.
 func (inv *Inventory) contentDir() string {
 	if inv.ContentDirectory == "" {
 		return defaultContent
@@ -86,7 +86,7 @@ func (inv *Inventory) contentDir() string {
 	return inv.ContentDirectory
 }
 
-// VersionNames gives the names of all versions, oldest first.
+// VersionNames returns the names of all versions, oldest first.
 func (inv *Inventory) VersionNames() []string {
 	names := make([]string, 0, len(inv.Versions))
 	for name := range inv.Versions {
@@ -100,7 +100,7 @@ func (inv *Inventory) VersionNames() []string {
 	return names
 }
 
-// nextVersion names the version after head, in the object's own style of numbering (E013).
+// nextVersion returns the name of the version after head, in the numbering style of the object (E013).
 func (inv *Inventory) nextVersion() (string, error) {
 	n, ok := parseVersionName(inv.Head)
 	if !ok {
@@ -111,12 +111,12 @@ func (inv *Inventory) nextVersion() (string, error) {
 	}
 	name := fmt.Sprintf("v%0*d", len(inv.Head)-1, n+1)
 	if len(name) != len(inv.Head) || name[1] != '0' {
-		return "", fmt.Errorf("%w: the zero-padded numbering after %s is used up", ErrInvalid, inv.Head)
+		return "", fmt.Errorf("%w: the zero-padded numbering ends with %s", ErrInvalid, inv.Head)
 	}
 	return name, nil
 }
 
-// parseVersionName reads v1, v2 ... and the zero-padded v0001.
+// parseVersionName parses v1, v2 ... and the zero-padded v0001.
 func parseVersionName(s string) (int, bool) {
 	if len(s) < 2 || len(s) > 10 || s[0] != 'v' {
 		return 0, false
@@ -131,7 +131,7 @@ func parseVersionName(s string) (int, bool) {
 	return n, n > 0
 }
 
-// findKey gives the newest version that was made with key, or "".
+// findKey returns the newest version with key, or "".
 func (inv *Inventory) findKey(key string) string {
 	if key == "" {
 		return ""
@@ -145,8 +145,8 @@ func (inv *Inventory) findKey(key string) string {
 	return ""
 }
 
-// next gives a copy to which a version can be added; what is shared with inv (digest lists) is not changed by
-// adding further digests.
+// next returns a copy to which a version can be added. Adding digests does not change the digest lists that it shares
+// with inv.
 func (inv *Inventory) next() *Inventory {
 	c := *inv
 	c.Manifest = make(map[string][]string, len(inv.Manifest))
@@ -174,7 +174,7 @@ func newInventory(id string) *Inventory {
 	}
 }
 
-// encode gives the bytes of inventory.json: the same for the same inventory, since the paths are sorted.
+// encode returns the bytes of inventory.json. Equal inventories have equal bytes, since the paths are sorted.
 func (inv *Inventory) encode() ([]byte, error) {
 	for _, block := range inv.Versions {
 		for _, paths := range block.State {
@@ -195,7 +195,7 @@ func sidecarName(algorithm string) string { return inventoryFile + "." + algorit
 
 func sidecarText(digest string) []byte { return []byte(digest + " " + inventoryFile + "\n") }
 
-// parseSidecar gives the digest of "DIGEST inventory.json", or false when the form is another (E061).
+// parseSidecar returns the digest of "DIGEST inventory.json", or false for another form (E061).
 func parseSidecar(data []byte) (string, bool) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 	at := strings.IndexAny(text, " \t")

@@ -53,7 +53,7 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("child says %q, %v", line, err)
+		t.Fatalf("output of the child: %q, %v", line, err)
 	}
 	if _, err := r.AddVersion(t.Context(), testID, version("x"), Options{Stage: "job.1"}); !errors.Is(err, ErrBusy) {
 		t.Errorf("stage of a live process: got %v, want ErrBusy", err)

@@ -6,21 +6,21 @@ import (
 	"path"
 )
 
-// LayoutExtension is the registered storage layout that roots of this package use.
+// LayoutExtension is the registered storage layout of this package's roots.
 const LayoutExtension = "0004-hashed-n-tuple-storage-layout"
 
 const layoutDescription = "Objects lie at the hash of their id, cut into directories."
 
-// Layout holds the parameters of LayoutExtension. The zero value stands for DefaultLayout.
+// Layout has the parameters of LayoutExtension. The zero value means DefaultLayout.
 type Layout struct {
 	ExtensionName   string `json:"extensionName"`
 	DigestAlgorithm string `json:"digestAlgorithm"` // sha256, sha512, sha1, md5 or blake2b-512
 	TupleSize       int    `json:"tupleSize"`       // characters per directory name, 0 to 32
 	NumberOfTuples  int    `json:"numberOfTuples"`  // directories above the object, 0 to 32
-	ShortObjectRoot bool   `json:"shortObjectRoot"` // the object's own name leaves out what the tuples said
+	ShortObjectRoot bool   `json:"shortObjectRoot"` // the object's directory name omits the characters of the tuples
 }
 
-// DefaultLayout is the extension's own default: three directories of three characters below sha256.
+// DefaultLayout is the default of the extension: three directories of three characters below sha256.
 func DefaultLayout() Layout {
 	return Layout{ExtensionName: LayoutExtension, DigestAlgorithm: SHA256, TupleSize: 3, NumberOfTuples: 3}
 }
@@ -45,7 +45,7 @@ func (l Layout) validate() error {
 	return nil
 }
 
-// Path gives the directory of the object id, relative to the storage root, with slashes. Any id is safe: only its
+// Path returns the directory of the object id, relative to the storage root, with slashes. Any id is safe: only its
 // hash reaches the file system.
 func (l Layout) Path(id string) string {
 	sum := digestOf(l.DigestAlgorithm, []byte(id))

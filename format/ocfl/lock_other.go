@@ -4,5 +4,5 @@ package ocfl
 
 import "os"
 
-// tryLock cannot lock here: one process at a time may write to a storage root on such a system.
+// tryLock does not lock on this system: only one process at a time may write to a storage root.
 func tryLock(*os.File) (bool, error) { return true, nil }

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// byDigest is the directory for content whose logical path cannot serve as a file name everywhere.
+// byDigest is the directory for content whose logical path is not portable as a file name.
 const byDigest = "_by-digest"
 
-// pathFault says why a text is no path of elements joined by slashes. The rules of logical and of
-// content paths are the same (OCFL 1.1 sections 3.5.2 and 3.5.3.1).
+// pathFault is the reason why a text is not a path of elements joined by slashes. Logical and content paths have the
+// same rules (OCFL 1.1 sections 3.5.2 and 3.5.3.1).
 type pathFault int
 
 const (
@@ -22,7 +22,7 @@ const (
 	pathLong           // longer than maxPath
 )
 
-// maxPath bounds the work on a hostile inventory; no file system takes a path of this length.
+// maxPath bounds the work on an untrusted inventory; no file system accepts a path of this length.
 const maxPath = 32 << 10
 
 func checkPath(p string) pathFault {
@@ -40,7 +40,7 @@ func checkPath(p string) pathFault {
 	return pathFine
 }
 
-// pathSet finds paths that occur twice or that are the beginning of another.
+// pathSet finds paths that occur twice or that are a parent of another.
 type pathSet struct {
 	files map[string]bool
 	dirs  map[string]bool
@@ -50,7 +50,7 @@ func newPathSet(size int) *pathSet {
 	return &pathSet{files: make(map[string]bool, size), dirs: map[string]bool{}}
 }
 
-// add gives "" or what p conflicts with.
+// add returns the conflict of p with an earlier path, or "".
 func (s *pathSet) add(p string) string {
 	if s.files[p] {
 		return fmt.Sprintf("%q occurs twice", p)
@@ -71,7 +71,7 @@ func (s *pathSet) add(p string) string {
 	return ""
 }
 
-// validLogical accepts what this package stores: the rules of OCFL, and text that JSON and a restore can carry.
+// validLogical accepts the paths that this package stores: those of OCFL in UTF-8 and without NUL.
 func validLogical(p string) error {
 	switch {
 	case len(p) > maxPath:
@@ -86,8 +86,8 @@ func validLogical(p string) error {
 	return nil
 }
 
-// contentName gives the path below the content directory for a file: its logical path where every system can hold
-// that name, else a name made of the digest.
+// contentName returns the path of a file below the content directory: its logical path if every system supports that
+// name, otherwise a name made of the digest.
 func contentName(logical, digest string) string {
 	if portable(logical) {
 		return logical

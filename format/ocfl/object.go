@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Object is a stored object as it was when Root.Object was called; later versions do not show in it.
+// Object is a stored object as of the call of Root.Object; it does not show later versions.
 type Object struct {
 	root *Root
 	dir  string
@@ -21,10 +21,10 @@ type Object struct {
 	home homeState
 
 	mu    sync.Mutex
-	index map[*VersionBlock]map[string]string // guarded by mu; logical path -> digest, made when first asked for
+	index map[*VersionBlock]map[string]string // guarded by mu; logical path -> digest, built on first use
 }
 
-// homeState says what reading an object's root directory brought to light.
+// homeState is the state of an object's root directory.
 type homeState struct {
 	digest       string // of inventory.json, by the object's algorithm
 	staleSidecar bool   // the sidecar is that of another version, and the head's own inventory proves inventory.json
@@ -37,8 +37,8 @@ type StoredFile struct {
 	Content string // content path, relative to the object
 }
 
-// Object opens the object id, or gives ErrNotFound. Its inventory was checked against its sidecar and against the rules
-// of section 3.5; its content files were not read.
+// Object opens the object id, or returns ErrNotFound. It checks the inventory against its sidecar and the rules of
+// section 3.5. It does not read content files.
 func (r *Root) Object(id string) (*Object, error) {
 	if err := validID(id); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (r *Root) Object(id string) (*Object, error) {
 	return o, nil
 }
 
-// Has tells whether there is anything where the object id would lie, be it whole or not.
+// Has reports whether the path of the object id exists, complete or not.
 func (r *Root) Has(id string) (bool, error) {
 	if err := validID(id); err != nil {
 		return false, err
@@ -72,7 +72,7 @@ func (o *Object) checkID(id string) error {
 	return nil
 }
 
-// load reads and proves the inventory in dir.
+// load reads and verifies the inventory in dir.
 func (r *Root) load(dir string) (*Object, error) {
 	raw, err := readLimited(r.dir, path.Join(dir, inventoryFile), maxInventory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +103,7 @@ func (r *Root) load(dir string) (*Object, error) {
 	return o, nil
 }
 
-// sidecarProves says whether the sidecar in dir states digest.
+// sidecarProves reports whether the sidecar in dir states digest.
 func sidecarProves(root *os.Root, dir, algorithm, digest string) bool {
 	data, err := readLimited(root, path.Join(dir, sidecarName(algorithm)), maxSmallFile)
 	if err != nil {
@@ -113,19 +113,19 @@ func sidecarProves(root *os.Root, dir, algorithm, digest string) bool {
 	return ok && sameDigest(stated, digest)
 }
 
-// Inventory gives the object's inventory. The caller must not change it.
+// Inventory returns the object's inventory. The caller must not change it.
 func (o *Object) Inventory() *Inventory { return o.inv }
 
-// Head names the newest version.
+// Head returns the name of the newest version.
 func (o *Object) Head() string { return o.inv.Head }
 
-// Versions names all versions, oldest first.
+// Versions returns the names of all versions, oldest first.
 func (o *Object) Versions() []string { return o.inv.VersionNames() }
 
-// Dir gives the object's directory relative to the storage root.
+// Dir returns the object's directory relative to the storage root.
 func (o *Object) Dir() string { return o.dir }
 
-// Files lists the files of a version, sorted by logical path; "" stands for the head.
+// Files lists the files of a version, sorted by logical path; "" means the head.
 func (o *Object) Files(version string) ([]StoredFile, error) {
 	block, err := o.block(version)
 	if err != nil {
@@ -156,7 +156,7 @@ func (o *Object) block(version string) (*VersionBlock, error) {
 	return block, nil
 }
 
-// Open streams the file that has the given logical path in a version; "" stands for the head. It does not check the digest:
+// Open streams the file with the given logical path of a version; "" means the head. It does not check the digest;
 // VerifyVersion does.
 func (o *Object) Open(version, logical string) (io.ReadCloser, error) {
 	block, err := o.block(version)

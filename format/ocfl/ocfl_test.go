@@ -52,7 +52,7 @@ func add(t testing.TB, r *Root, id string, v Version, o Options) Added {
 	return added
 }
 
-// mustValidate wants no errors, no warnings and no leftovers.
+// mustValidate requires no errors, no warnings and no leftovers.
 func mustValidate(t testing.TB, dir string) *Report {
 	t.Helper()
 	report, err := Validate(context.Background(), dir)
@@ -233,10 +233,10 @@ func TestAddVersions(t *testing.T) {
 		t.Errorf("file that v3 does not have: %v", err)
 	}
 	if _, err := o.Files("v9"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("no such version: %v", err)
+		t.Errorf("an unknown version: %v", err)
 	}
 	if _, err := r.Object("other"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("no such object: %v", err)
+		t.Errorf("an unknown object: %v", err)
 	}
 }
 
@@ -405,7 +405,7 @@ func TestVerifyVersion(t *testing.T) {
 	}
 }
 
-// TestOnlyRegularFilesAreOpened: a named pipe in the place of a file would make a reader wait for ever.
+// TestOnlyRegularFilesAreOpened: a named pipe instead of a file would block a reader indefinitely.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	r, dir := newRoot(t)
 	add(t, r, testID, version("1", text("a", "A")), Options{})

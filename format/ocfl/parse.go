@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// inventoryCheck reads one inventory and holds it against section 3.5 of the specification. It looks at no other file.
+// inventoryCheck parses one inventory and checks it by section 3.5 of OCFL 1.1. It reads no other file.
 type inventoryCheck struct {
 	doc      document
 	inv      *Inventory
 	problems []Problem
 }
 
-// parseInventory gives the inventory and everything that is wrong with it. The inventory is nil when the bytes are no JSON
-// object; with problems of kind E it may lack parts.
+// parseInventory returns the inventory and its problems. The inventory is nil if the bytes are not a JSON object;
+// with problems of kind E it may be incomplete.
 func parseInventory(data []byte) (*Inventory, []Problem) {
 	c := &inventoryCheck{}
 	doc, err := parseDocument(data)
 	if err != nil {
-		c.found("E033", "inventory is no JSON: %v", err)
+		c.found("E033", "inventory is not JSON: %v", err)
 		return nil, c.problems
 	}
 	if doc.kind != jsonObject {
@@ -96,7 +96,7 @@ func (c *inventoryCheck) contentDirectory() {
 		c.found("E021", "contentDirectory is not a string with content")
 	case strings.Contains(v.text, "/"):
 		c.found("E017", "contentDirectory %q has a slash", v.text)
-		c.found("E108", "contentDirectory %q is no direct child of the version directory", v.text)
+		c.found("E108", "contentDirectory %q is not a direct child of the version directory", v.text)
 	case v.text == "." || v.text == "..":
 		c.found("E018", "contentDirectory %q", v.text)
 	default:
@@ -117,7 +117,7 @@ func (c *inventoryCheck) manifest() {
 	seen := make(map[string]bool, len(v.members))
 	for _, m := range v.members {
 		if c.inv.DigestAlgorithm != "" && !validDigest(c.inv.DigestAlgorithm, m.key) {
-			c.found("E025", "manifest key %q is no %s digest", m.key, c.inv.DigestAlgorithm)
+			c.found("E025", "manifest key %q is not a %s digest", m.key, c.inv.DigestAlgorithm)
 		}
 		if lower := strings.ToLower(m.key); seen[lower] {
 			c.found("E096", "manifest has the digest %s more than once", m.key)
@@ -145,7 +145,7 @@ func (c *inventoryCheck) contentPaths() {
 			case pathLong:
 				c.found("E098", "content path of %d bytes", len(p))
 			case pathFine:
-				c.contentPlace(p)
+				c.contentPosition(p)
 				if conflict := set.add(p); conflict != "" {
 					c.found("E101", "content path %s", conflict)
 				}
@@ -154,8 +154,8 @@ func (c *inventoryCheck) contentPaths() {
 	}
 }
 
-// contentPlace checks that a content path lies in the content directory of a version of this inventory.
-func (c *inventoryCheck) contentPlace(p string) {
+// contentPosition checks that a content path is in the content directory of a version of this inventory.
+func (c *inventoryCheck) contentPosition(p string) {
 	version, rest, _ := strings.Cut(p, "/")
 	dir, name, _ := strings.Cut(rest, "/")
 	if _, ok := c.inv.Versions[version]; !ok || dir != c.inv.contentDir() || name == "" {
@@ -252,7 +252,7 @@ func (c *inventoryCheck) version(name string, v document) *VersionBlock {
 	if created, ok := v.get("created"); !ok {
 		c.found("E048", "%s has no created", name)
 	} else if block.Created = created.text; created.kind != jsonString || !validCreated(created.text) {
-		c.found("E049", "%s: created %q is no RFC 3339 time", name, created.text)
+		c.found("E049", "%s: created %q is not an RFC 3339 time", name, created.text)
 	}
 	if message, ok := v.get("message"); !ok {
 		c.found("W007", "%s has no message", name)
@@ -272,7 +272,7 @@ func (c *inventoryCheck) version(name string, v document) *VersionBlock {
 	return block
 }
 
-// validCreated is stricter than time.Parse, which takes a comma before the fraction and one digit for the hour.
+// validCreated is stricter than time.Parse, which accepts a comma before the fraction and one digit for the hour.
 func validCreated(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
 	return err == nil && len(s) >= len("2006-01-02T15:04:05Z") && s[13] == ':' && !strings.Contains(s, ",")
@@ -345,7 +345,7 @@ func (c *inventoryCheck) logicalPath(version, p string, set *pathSet) {
 	}
 }
 
-// usedDigests checks that each digest of the manifest occurs in a state. Section 3.5.2; E107 since 1.1.
+// usedDigests checks that each digest of the manifest occurs in a state (section 3.5.2; E107 since 1.1).
 func (c *inventoryCheck) usedDigests() {
 	used := make(map[string]bool, len(c.inv.Manifest))
 	for _, block := range c.inv.Versions {
@@ -391,7 +391,7 @@ func (c *inventoryCheck) fixityBlock(algorithm string, v document, stored map[st
 	block, seen := make(map[string][]string, len(v.members)), make(map[string]bool, len(v.members))
 	for _, m := range v.members {
 		if newHash(algorithm) != nil && !validDigest(algorithm, m.key) {
-			c.found("E057", "fixity key %q is no %s digest", m.key, algorithm)
+			c.found("E057", "fixity key %q is not a %s digest", m.key, algorithm)
 		}
 		if lower := strings.ToLower(m.key); seen[lower] {
 			c.found("E097", "fixity block of %s has the digest %s more than once", algorithm, m.key)

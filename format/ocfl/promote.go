@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// step is one change of a promotion, with the sync that keeps it before the next.
+// step is one change of a promotion. Its sync orders it before the next step.
 type step struct {
 	name string
 	do   func() error
 }
 
-// promote moves the staged version to its place, in the order that the package's overview gives. It returns the name of
-// a version when another attempt with the same key was faster.
+// promote moves the staged version into the object, in the order of the package overview. It returns the name of a
+// version if another attempt with the same key committed first.
 func (a *addition) promote(ctx context.Context) (string, error) {
 	lock, err := a.root.lockObject(ctx, a.dir)
 	if err != nil {
@@ -42,12 +42,12 @@ func (a *addition) promote(ctx context.Context) (string, error) {
 	return "", run(a.root.order(a.versionSteps()))
 }
 
-// overtaken says what to make of an object that another writer changed while the content was taken in.
+// overtaken decides about an object that another writer changed during the intake.
 func (a *addition) overtaken(now *Object) (string, error) {
-	if made, err := a.judge(now); made != "" || err != nil {
+	if made, err := a.decide(now); made != "" || err != nil {
 		return made, err
 	}
-	return "", fmt.Errorf("%w: another writer made %s in the meantime", ErrConflict, now.inv.Head)
+	return "", fmt.Errorf("%w: another writer created %s concurrently", ErrConflict, now.inv.Head)
 }
 
 func (r *Root) order(steps []step) []step {
@@ -78,7 +78,7 @@ func (a *addition) versionSteps() []step {
 	return []step{move(a.next.Head), move(inventoryFile), move(sidecarName(SHA512))}
 }
 
-// promoteObject commits a new object: one rename, which fails when the object has come to exist.
+// promoteObject commits a new object: one rename, which fails if the object exists by now.
 func (a *addition) promoteObject(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -99,8 +99,7 @@ func (a *addition) promoteObject(ctx context.Context) (string, error) {
 	return a.overtaken(now)
 }
 
-// syncUp brings the names of a directory and of all above it to the disk: another attempt may have brought some of
-// them, and not have synced them yet.
+// syncUp syncs a directory and its parents: another attempt may have created some of them without a sync yet.
 func (a *addition) syncUp(dir string) error {
 	for ; dir != "."; dir = path.Dir(dir) {
 		if err := a.root.ops.SyncDir(dir); err != nil {
@@ -110,9 +109,9 @@ func (a *addition) syncUp(dir string) error {
 	return a.root.ops.SyncDir(".")
 }
 
-// renameObject moves the object in, together with the directories of the layout that are missing above it, so that
-// none of them is ever without an object (E073). Another attempt may bring or remove one of them at the same moment,
-// hence the repetition.
+// renameObject moves the object in, together with the missing directories of the layout above it, so that none of
+// them is ever without an object (E073). Another attempt may create or remove one of them concurrently; then it
+// retries.
 func (a *addition) renameObject() error {
 	var err error
 	for range 20 {
@@ -134,7 +133,7 @@ func (a *addition) renameObject() error {
 	return err
 }
 
-// highestMissing gives the highest directory on the way to the object that does not exist, the object's own if all do.
+// highestMissing returns the highest missing directory above the object, or the object's own if all exist.
 func (a *addition) highestMissing() (string, error) {
 	top := a.dir
 	for dir := path.Dir(a.dir); dir != "."; dir = path.Dir(dir) {
@@ -150,8 +149,8 @@ func (a *addition) highestMissing() (string, error) {
 	return top, nil
 }
 
-// renameWith builds the missing directories with the object in them in the stage, syncs them, and moves them in. After
-// an error the object is in the stage as before.
+// renameWith creates the missing directories with the object in them in the stage, syncs them, and moves them in.
+// After an error the object is in the stage as before.
 func (a *addition) renameWith(top string) error {
 	ops, tree := a.root.ops, a.stage.path("layout")
 	object := path.Join(tree, strings.TrimPrefix(a.dir, top+"/"))

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// Recovery says what Recover put right.
+// Recovery reports what Recover repaired.
 type Recovery struct {
-	Removed []string // version directories that no inventory knew
-	Sidecar bool     // the sidecar was written again
+	Removed []string // version directories that no inventory listed
+	Sidecar bool     // the sidecar was rewritten
 }
 
-// Recover frees an object from what a crash of AddVersion left: version directories of which the inventory knows nothing, and a
-// sidecar that is older than the inventory. AddVersion does so itself; this is for an operator who wants the object
-// clean without adding to it. stage names the attempt as in Options.
+// Recover removes what a crash of AddVersion left: version directories that the inventory does not list, and a
+// sidecar that is older than the inventory. AddVersion does this itself; Recover is for an operator who cleans an
+// object without adding to it. stage names the attempt, as in Options.
 func (r *Root) Recover(ctx context.Context, id, stage string) (Recovery, error) {
 	s, err := r.openStage(stage)
 	if err != nil {
@@ -42,8 +42,8 @@ func (r *Root) recover(ctx context.Context, s *stage, id string) (Recovery, erro
 	return done, err
 }
 
-// recoverLocked gives the object as it is afterwards. It needs the object's lock: without it a directory that another writer
-// is about to commit would look as if it were left over.
+// recoverLocked returns the recovered object. The caller holds the object's lock: without it, a directory that
+// another writer is about to commit would count as a leftover.
 func (r *Root) recoverLocked(s *stage, dir string) (*Object, Recovery, error) {
 	var done Recovery
 	o, err := r.load(dir)
@@ -75,8 +75,8 @@ func (r *Root) recoverLocked(s *stage, dir string) (*Object, Recovery, error) {
 	return o, done, nil
 }
 
-// purge moves a version directory out before it removes it: the object is right again at once, and a removal that ends half
-// way leaves only a stage.
+// purge moves a version directory out before it removes it. The object is valid at once, and an interrupted removal
+// leaves only a stage.
 func (r *Root) purge(s *stage, dir, version string) error {
 	left := s.path("left-" + version)
 	if err := r.ops.Rename(path.Join(dir, version), left); err != nil {
@@ -88,7 +88,7 @@ func (r *Root) purge(s *stage, dir, version string) error {
 	return r.ops.RemoveAll(left)
 }
 
-// rewriteSidecar is called only after load has found the proof that the inventory is whole.
+// rewriteSidecar is called only after load has proved inventory.json.
 func (r *Root) rewriteSidecar(s *stage, o *Object) error {
 	algorithm := o.inv.DigestAlgorithm
 	staged := s.path("sidecar")

@@ -24,12 +24,12 @@ type Report struct {
 	Errors   []Problem `json:"errors"`
 	Warnings []Problem `json:"warnings"`
 	Objects  int       `json:"objects"`
-	Files    int       `json:"files"` // content files read in full
+	Files    int       `json:"files"` // content files that were read in full
 	Bytes    int64     `json:"bytes"`
-	Dropped  int       `json:"dropped,omitempty"` // problems above maxProblems, counted only
+	Dropped  int       `json:"dropped,omitempty"` // problems above maxProblems, only counted
 }
 
-// maxDetail bounds the text of one problem: what it quotes comes from the file that is broken.
+// maxDetail bounds the text of one problem, which quotes the broken file.
 const maxDetail = 400
 
 func detail(format string, args ...any) string {
@@ -40,13 +40,13 @@ func detail(format string, args ...any) string {
 	return text
 }
 
-// maxProblems bounds a report on a root in which everything is broken.
+// maxProblems bounds the report on a broken root.
 const maxProblems = 100_000
 
-// Valid says whether no error was found. Warnings do not count.
+// Valid reports whether no error was found. Warnings do not count.
 func (r *Report) Valid() bool { return len(r.Errors) == 0 }
 
-// Codes gives the codes of errors and warnings, sorted, each once.
+// Codes returns the codes of errors and warnings, sorted, each once.
 func (r *Report) Codes() []string {
 	var codes []string
 	for _, p := range r.Errors {
@@ -59,7 +59,7 @@ func (r *Report) Codes() []string {
 	return slices.Compact(codes)
 }
 
-// Err gives nil for a valid report, else an ErrCorrupt that names the first problem.
+// Err returns nil for a valid report, otherwise an ErrCorrupt that names the first problem.
 func (r *Report) Err() error {
 	if r.Valid() {
 		return nil

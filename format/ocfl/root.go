@@ -22,19 +22,19 @@ const (
 
 var knownSpecs = []string{"1.0", "1.1"}
 
-// Root is an open storage root. It may be used by many goroutines at once.
+// Root is an open storage root. It is safe for concurrent use.
 type Root struct {
 	dir     *os.Root
 	layout  Layout
 	spec    string // OCFL version that the root declares
 	ops     fileOps
-	syncers int                 // how many files are synced at the same time; 0 syncs each where it was written
-	reorder func([]step) []step // a test's way to show that the order of a promotion matters
+	syncers int                 // number of files that are synced concurrently; 0 syncs each file when it is written
+	reorder func([]step) []step // for a test that proves that the order of a promotion matters
 }
 
 const defaultSyncers = 32
 
-// OpenRoot opens the storage root in dir. Roots of OCFL 1.0 can be read; only those of 1.1 take new versions.
+// OpenRoot opens the storage root in dir. It reads roots of OCFL 1.0 and 1.1; only roots of 1.1 accept new versions.
 func OpenRoot(dir string) (*Root, error) {
 	d, err := os.OpenRoot(dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *Root) readDeclaration() error {
 	return err
 }
 
-// readLayout gives an error for a root whose layout this package does not know: it could not find objects there.
+// readLayout returns an error for an unsupported layout, in which objects cannot be found.
 func readLayout(dir *os.Root) (Layout, error) {
 	data, err := readLimited(dir, layoutFile, maxSmallFile)
 	if err != nil {
@@ -94,8 +94,8 @@ func readLayout(dir *os.Root) (Layout, error) {
 	return parseLayout(config)
 }
 
-// InitRoot makes dir a storage root, or opens it when it is one with the same layout. It completes what an earlier
-// call left after a crash, and refuses a directory with other things in it. A directory that it makes is for this user only.
+// InitRoot creates a storage root in dir, or opens one with the same layout. It completes an earlier call that
+// crashed, and refuses a directory with other entries. A directory that it creates is accessible to its user only.
 func InitRoot(dir string, layout Layout) (*Root, error) {
 	if layout == (Layout{}) {
 		layout = DefaultLayout()
@@ -121,8 +121,8 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 	return OpenRoot(dir)
 }
 
-// makeRoot makes the directory and those above it that are missing. Their names are on disk afterwards: what is stored
-// below them later is lost with them.
+// makeRoot creates the directory and its missing parents, and syncs their names: without them, everything stored
+// below would be lost after a power failure.
 func makeRoot(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
@@ -144,7 +144,7 @@ func makeRoot(dir string) error {
 	return errors.Join(above.Sync(), above.Close())
 }
 
-// initRoot writes the declaration last: without it the directory is no storage root yet.
+// initRoot writes the declaration last: without it the directory is not a storage root yet.
 func initRoot(dir string, layout Layout) error {
 	d, err := os.OpenRoot(dir)
 	if err != nil {
@@ -199,13 +199,13 @@ func replaceJSON[T Layout | map[string]string](ops fileOps, name string, v T) er
 	return writeSynced(ops, name, append(data, '\n'))
 }
 
-// Close gives up the directory. Objects that were opened can no longer be read.
+// Close closes the directory. Objects that were opened become unreadable.
 func (r *Root) Close() error { return r.dir.Close() }
 
-// Path gives the directory of an object, relative to the root. It says nothing about whether it exists.
+// Path returns the directory of an object, relative to the root, whether or not the object exists.
 func (r *Root) Path(id string) string { return r.layout.Path(id) }
 
-// Layout gives the parameters by which Path works.
+// Layout returns the parameters of Path.
 func (r *Root) Layout() Layout { return r.layout }
 
 func validID(id string) error {

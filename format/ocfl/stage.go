@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// stagingDir holds the work of attempts. A storage root may have no other directories than objects and extensions
-// (E088), and it must be on the same file system as the objects.
+// stagingDir holds the stages of attempts. A storage root may have no directories besides objects and extensions
+// (E088), and the stages must be on the file system of the objects.
 const stagingDir = extensionsDir + "/stagepost-staging"
 
 var stageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// stage is the directory of one attempt, locked while it lives.
+// stage is the directory of one attempt, locked while the attempt runs.
 type stage struct {
 	ops  fileOps
 	dir  string
 	lock *os.File
 }
 
-// openStage makes the stage empty and takes its lock. ErrBusy: an attempt of the same name is alive.
+// openStage creates an empty stage and takes its lock. ErrBusy: an attempt of the same name is running.
 func (r *Root) openStage(name string) (*stage, error) {
 	if !stageName.MatchString(name) {
 		return nil, fmt.Errorf("%w stage %q: letters, digits, '.', '_' and '-' only, at most 128", ErrInvalid, name)
@@ -36,7 +36,7 @@ func (r *Root) openStage(name string) (*stage, error) {
 			return nil, fmt.Errorf("stage %s: %w", name, err)
 		}
 		if lock == nil {
-			continue // a sweep, or the end of another attempt, took the directory away
+			continue // a sweep, or the end of another attempt, removed the directory
 		}
 		s := &stage{ops: r.ops, dir: dir, lock: lock}
 		if err := s.clear(r.dir); err != nil {
@@ -47,7 +47,7 @@ func (r *Root) openStage(name string) (*stage, error) {
 	return nil, fmt.Errorf("stage %s: %w", name, ErrBusy)
 }
 
-// lockStage gives nil without an error when the directory vanished between its making and its lock.
+// lockStage returns nil without an error if the directory was removed between its creation and its lock.
 func (r *Root) lockStage(dir string) (*os.File, error) {
 	if err := mkdirSynced(r.ops, dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +62,8 @@ func (r *Root) lockStage(dir string) (*os.File, error) {
 	return lock, err
 }
 
-// lockDir opens and locks a directory. held: somebody else has the lock. A nil file without held and error: the directory
-// is not there, or the one that was locked is no longer at this name.
+// lockDir opens and locks a directory. held: another process or goroutine has the lock. A nil file without held and
+// error: the directory does not exist, or the locked directory no longer has this name.
 func lockDir(root *os.Root, dir string) (lock *os.File, held bool, err error) {
 	f, err := root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,7 +87,7 @@ func lockDir(root *os.Root, dir string) (lock *os.File, held bool, err error) {
 	return f, false, nil
 }
 
-// clear removes what a dead attempt of the same name left.
+// clear removes what a crashed attempt of the same name left.
 func (s *stage) clear(root *os.Root) error {
 	entries, err := readDir(root, s.dir)
 	if err != nil {
@@ -105,17 +105,17 @@ func (s *stage) path(elements ...string) string {
 	return path.Join(append([]string{s.dir}, elements...)...)
 }
 
-// close removes the stage, and the directory of stages when it was the last. What cannot be removed stays for Sweep:
-// it has no effect on any object.
+// close removes the stage, and the directory of stages with the last one. Sweep removes what close cannot; it affects
+// no object.
 func (s *stage) close() error {
 	removed := s.ops.RemoveAll(s.dir)
 	if removed == nil {
-		_ = s.ops.Remove(stagingDir) // refused while other stages are there
+		_ = s.ops.Remove(stagingDir) // fails while other stages exist
 	}
 	return errors.Join(removed, s.lock.Close())
 }
 
-// Stages names the stages that exist, of live and of dead attempts.
+// Stages returns the names of the existing stages, of running and of crashed attempts.
 func (r *Root) Stages() ([]string, error) {
 	entries, err := readDir(r.dir, stagingDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,8 +128,8 @@ func (r *Root) Stages() ([]string, error) {
 	return names, err
 }
 
-// Sweep removes the stages of attempts that died, and names them. Stages of live attempts (of any process on this machine)
-// stay. It may be called at any time.
+// Sweep removes the stages of crashed attempts and returns their names. Stages of running attempts (of any process on
+// this machine) remain. It may be called at any time.
 func (r *Root) Sweep() ([]string, error) {
 	names, err := r.Stages()
 	if err != nil {
@@ -152,12 +152,13 @@ func (r *Root) Sweep() ([]string, error) {
 		removed = append(removed, name)
 	}
 	if len(names) == 0 {
-		_ = r.ops.Remove(stagingDir) // an attempt may have died between its stage and this directory
+		// an attempt may have crashed between the removals of its stage and of this directory
+		_ = r.ops.Remove(stagingDir)
 	}
 	return removed, nil
 }
 
-// lockPoll is how often a writer looks whether another has finished with the object.
+// lockPoll is the interval at which a writer polls the lock of an object.
 const lockPoll = 5 * time.Millisecond
 
 // lockObject waits for the lock of an existing object. A nil file: the object does not exist.

@@ -33,7 +33,7 @@ func TestStageOfALiveAttempt(t *testing.T) {
 		t.Errorf("stages %v, %v", got, err)
 	}
 	if got, err := r.Sweep(); err != nil || !slices.Equal(got, []string{"dead"}) {
-		t.Errorf("swept %v, %v; want the dead one only", got, err)
+		t.Errorf("swept %v, %v; want the crashed one only", got, err)
 	}
 	close(release)
 	if err := <-result; err != nil {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// registeredExtensions are the extensions that https://ocfl.github.io/extensions/ lists.
+// registeredExtensions are the extensions of https://ocfl.github.io/extensions/.
 var registeredExtensions = []string{
 	"0001-digest-algorithms", "0002-flat-direct-storage-layout", "0003-hash-and-id-n-tuple-storage-layout",
 	"0004-hashed-n-tuple-storage-layout", "0005-mutable-head", "0006-flat-omit-prefix-storage-layout",
@@ -19,8 +19,8 @@ var registeredExtensions = []string{
 	"0010-differential-n-tuple-omit-prefix-storage-layout", "0011-direct-clean-path-layout", "initial",
 }
 
-// Validate reads a whole storage root, every byte of every object, and reports what breaks OCFL 1.1 (or 1.0 where
-// something declares that). Its error is for what kept it from looking: the context, the directory itself.
+// Validate reads a whole storage root, every byte of every object, and reports violations of OCFL 1.1 (or 1.0 where
+// that is declared). The error reports what stopped the validation: the context, or the directory itself.
 func Validate(ctx context.Context, dir string) (*Report, error) {
 	d, err := os.OpenRoot(dir)
 	if err != nil {
@@ -59,8 +59,8 @@ type rootCheck struct {
 	dir    *os.Root
 	report *Report
 	spec   string
-	layout *Layout           // nil when the root has none that this package knows
-	ids    map[string]string // id -> object directory; only where no layout makes ids unique
+	layout *Layout           // nil if the root has none that this package supports
+	ids    map[string]string // id -> object directory; only if no layout makes ids unique
 	flat   bool              // an object was found directly below the root
 	deep   bool              // an object was found further down
 	buf    []byte
@@ -180,7 +180,7 @@ func (c *rootCheck) extensions() error {
 	return nil
 }
 
-// walk goes down to the objects below dir.
+// walk finds the objects below dir.
 func (c *rootCheck) walk(ctx context.Context, dir string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (c *rootCheck) walk(ctx context.Context, dir string) error {
 		c.found("E072", dir, "cannot be read: %v", err)
 		return nil
 	}
-	if looksLikeObject(entries) {
+	if resemblesObject(entries) {
 		return c.object(ctx, dir)
 	}
 	if len(entries) == 0 {
@@ -225,8 +225,9 @@ func (c *rootCheck) walk(ctx context.Context, dir string) error {
 	return nil
 }
 
-// looksLikeObject takes a directory without a declaration for a broken object when it has what only objects have.
-func looksLikeObject(entries []fs.DirEntry) bool {
+// resemblesObject reports whether a directory without a declaration is a broken object: it has an entry that only
+// objects have.
+func resemblesObject(entries []fs.DirEntry) bool {
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		return strings.Contains(e.Name(), "=ocfl_object") || (e.Name() == inventoryFile && !e.IsDir())
 	})

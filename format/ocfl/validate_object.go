@@ -25,17 +25,17 @@ type objectCheck struct {
 	names []string // version directories on disk
 	want  map[string][]expected
 	seen  map[string]bool // content files on disk
-	last  string          // type of the inventory in the version directory before
+	last  string          // type of the inventory in the previous version directory
 }
 
-// expected is what some inventory says of a content file, and the code to report when it is not so.
+// expected is the statement of an inventory about a content file, and the code to report for a violation.
 type expected struct {
 	stated
 	code string
 	from string // inventory
 }
 
-// checkObject gives the object's id, or "" when it has none. The error is the context's.
+// checkObject returns the object's id, or "" if it has none. The error is the context's.
 func checkObject(ctx context.Context, root *os.Root, dir, rootSpec string, report *Report, buf []byte) (string, error) {
 	c := &objectCheck{root: root, dir: dir, rootSpec: rootSpec, report: report, buf: buf,
 		want: map[string][]expected{}, seen: map[string]bool{}}
@@ -102,7 +102,7 @@ func (c *objectCheck) declaration(entries []fs.DirEntry) {
 	}
 }
 
-// readInventory says whether there is an inventory to hold the rest against.
+// readInventory reports whether the object has an inventory that the other checks can use.
 func (c *objectCheck) readInventory() bool {
 	raw, err := readLimited(c.root, c.path(inventoryFile), maxInventory)
 	if err != nil {
@@ -135,10 +135,10 @@ func (c *objectCheck) addAll(version string, problems []Problem) {
 	}
 }
 
-// sidecar checks the digest file beside the inventory in the object root ("") or in a version directory.
+// sidecar checks the digest file of the inventory in the object root ("") or in a version directory.
 func (c *objectCheck) sidecar(version string, inv *Inventory, raw []byte) {
 	if inv.DigestAlgorithm == "" {
-		return // the name of the sidecar cannot be known; E025 or E036 was reported
+		return // the name of the sidecar is unknown; E025 or E036 was reported
 	}
 	name := path.Join(version, sidecarName(inv.DigestAlgorithm))
 	data, err := readLimited(c.root, c.path(name), maxSmallFile)
@@ -170,8 +170,8 @@ func (c *objectCheck) entries(entries []fs.DirEntry) {
 		case e.IsDir() && isVersion:
 			onDisk[name] = true
 			if _, ok := c.inv.Versions[name]; !ok {
-				c.found("E046", name, "version directory that the inventory does not know")
-				c.found("E001", name, "version directory that the inventory does not know")
+				c.found("E046", name, "version directory that the inventory does not list")
+				c.found("E001", name, "version directory that the inventory does not list")
 			}
 		case e.IsDir():
 			c.found("E001", name, "unexpected directory")
@@ -206,7 +206,7 @@ func (c *objectCheck) extensions() {
 	}
 }
 
-// expect notes what an inventory says of content files; digests looks.
+// expect records what an inventory states about content files; digests checks it.
 func (c *objectCheck) expect(from string, inv *Inventory) {
 	add := func(code, algorithm, digest string, paths []string) {
 		for _, p := range paths {
@@ -234,7 +234,7 @@ func (c *objectCheck) expect(from string, inv *Inventory) {
 	}
 }
 
-// digests reads every content file once and compares it with all that was said of it.
+// digests reads every content file once and compares it with all its stated digests.
 func (c *objectCheck) digests(ctx context.Context) error {
 	paths := make([]string, 0, len(c.want))
 	for p := range c.want {
@@ -281,11 +281,11 @@ func (c *objectCheck) compare(ctx context.Context, p string) error {
 	c.report.Bytes += n
 	for _, e := range c.want[p] {
 		if sum := got.hex(e.algorithm); sum != e.digest {
-			c.found(e.code, p, "%s is %s, but %s says %s", e.algorithm, sum, e.from, e.digest)
+			c.found(e.code, p, "%s is %s, but %s states %s", e.algorithm, sum, e.from, e.digest)
 		}
 	}
 	return nil
 }
 
-// sameInventory says whether a version's inventory is byte by byte that of the object root (E064).
+// sameInventory reports whether a version's inventory equals that of the object root, byte by byte (E064).
 func (c *objectCheck) sameInventory(raw []byte) bool { return bytes.Equal(raw, c.raw) }

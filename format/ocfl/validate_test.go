@@ -41,7 +41,7 @@ var planted = []struct {
 	{"E019", "contentDirectory set in v2 only", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "data" }) }},
 	{"E020", "contentDirectory changed", func(f *fixture) { f.editV1(func(n node) { n["contentDirectory"] = "data" }) }},
 	{"E021", "contentDirectory is a number", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = 1 }) }},
-	{"E023", "file that no manifest knows", func(f *fixture) { f.write("v1/content/extra", "x") }},
+	{"E023", "file that no manifest lists", func(f *fixture) { f.write("v1/content/extra", "x") }},
 	{"E023", "content file is missing", func(f *fixture) { f.remove("v2/content/c.txt") }},
 	{"E023", "old manifest lacks a file", func(f *fixture) { f.editV1(func(n node) { delete(at(n, "manifest"), digestB) }) }},
 	{"E024", "empty directory in content", func(f *fixture) { f.mkdir("v1/content/empty") }},
@@ -195,7 +195,7 @@ var planted = []struct {
 	{"W013", "extension that is not registered", func(f *fixture) { f.mkdir("extensions/mine") }},
 }
 
-// rehome gives the object another id and moves it where the layout wants it.
+// rehome gives the object another id and moves it to the path of the layout.
 func (f *fixture) rehome(id string) {
 	f.t.Helper()
 	f.edit(func(n node) { n["id"] = id })
@@ -240,7 +240,7 @@ func TestValidateStorageRoot(t *testing.T) {
 		{"E078", "declaration begins with 1", func(f *fixture) { write(f.t, f.dir, "1=ocfl_1.1", "ocfl_1.1\n") }},
 		{"E079", "declaration of 7", func(f *fixture) { write(f.t, f.dir, "0=ocfl_7", "ocfl_7\n") }},
 		{"E080", "declaration without newline", func(f *fixture) { write(f.t, f.dir, "0=ocfl_1.1", "ocfl_1.1") }},
-		{"E083", "object at another place", func(f *fixture) { f.check(os.Rename(f.home, f.home[:len(f.home)-1])) }},
+		{"E083", "object at another path", func(f *fixture) { f.check(os.Rename(f.home, f.home[:len(f.home)-1])) }},
 		{"E084", "file above the objects", func(f *fixture) { write(f.t, filepath.Dir(f.home), "file", "x") }},
 		{"E090", "symbolic link", func(f *fixture) { f.check(os.Symlink("/etc", filepath.Join(f.dir, "link"))) }},
 		{"E112", "file in extensions", func(f *fixture) { write(f.t, f.dir, "extensions/file", "x") }},

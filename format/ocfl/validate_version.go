@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// version checks one version directory but for its content.
+// version checks one version directory except its content.
 func (c *objectCheck) version(name string) {
 	if !slices.Contains(c.names, name) {
 		return
@@ -40,7 +40,7 @@ func (c *objectCheck) version(name string) {
 		}
 	}
 	if !hasContent && c.manifestHas(name) {
-		c.found("E016", name, "no content directory, but the manifest has files there")
+		c.found("E016", name, "no content directory, but the manifest lists files in it")
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *objectCheck) manifestHas(version string) bool {
 	return false
 }
 
-// versionInventory checks the inventory in a version directory; nil when there is none that can be read.
+// versionInventory checks the inventory in a version directory; nil if there is no readable one.
 func (c *objectCheck) versionInventory(name string) *Inventory {
 	at := path.Join(name, inventoryFile)
 	raw, err := readLimited(c.root, c.path(at), maxInventory)
@@ -66,7 +66,7 @@ func (c *objectCheck) versionInventory(name string) *Inventory {
 		return nil
 	}
 	if name == c.inv.Head && c.sameInventory(raw) {
-		c.sidecar(name, c.inv, raw) // its content was judged with the root's
+		c.sidecar(name, c.inv, raw) // its content was checked with the root's
 		c.specAt(name, c.inv)
 		return c.inv
 	}
@@ -86,7 +86,8 @@ func (c *objectCheck) versionInventory(name string) *Inventory {
 	return inv
 }
 
-// specAt checks that the version of OCFL never goes back from one version directory to the next, nor beyond the object's.
+// specAt checks that the version of OCFL never decreases from one version directory to the next, and never exceeds
+// the object's.
 func (c *objectCheck) specAt(name string, inv *Inventory) {
 	if inv.Type == "" {
 		return
@@ -100,12 +101,12 @@ func (c *objectCheck) specAt(name string, inv *Inventory) {
 	c.last = inv.Type
 }
 
-// prior holds the inventory of a version directory against that of the object root.
+// prior checks the inventory of a version directory against that of the object root.
 func (c *objectCheck) prior(name string, inv *Inventory) {
 	at := path.Join(name, inventoryFile)
 	if inv.ID != c.inv.ID {
-		c.found("E110", at, "id %q, but the object root says %q", inv.ID, c.inv.ID)
-		c.found("E037", at, "id %q, but the object root says %q", inv.ID, c.inv.ID)
+		c.found("E110", at, "id %q, but the object root states %q", inv.ID, c.inv.ID)
+		c.found("E037", at, "id %q, but the object root states %q", inv.ID, c.inv.ID)
 	}
 	if inv.Head != name {
 		c.found("E040", at, "head %q in version directory %s", inv.Head, name)
@@ -115,7 +116,7 @@ func (c *objectCheck) prior(name string, inv *Inventory) {
 		if inv.ContentDirectory == "" {
 			code = "E019"
 		}
-		c.found(code, at, "contentDirectory %q, but the object root says %q", inv.contentDir(), c.inv.contentDir())
+		c.found(code, at, "contentDirectory %q, but the object root states %q", inv.contentDir(), c.inv.contentDir())
 	}
 	for version, block := range inv.Versions {
 		current, ok := c.inv.Versions[version]
@@ -137,7 +138,7 @@ func sameNote(a, b *VersionBlock) bool {
 		(a.User == nil || *a.User == *b.User)
 }
 
-// sameState compares logical paths and, since the algorithms may differ, the content paths behind them.
+// sameState compares logical paths and, since the algorithms may differ, the content paths of their digests.
 func (c *objectCheck) sameState(inv *Inventory, block, current *VersionBlock) bool {
 	now := map[string]string{}
 	for digest, paths := range current.State {
@@ -169,7 +170,7 @@ func (c *objectCheck) sameState(inv *Inventory, block, current *VersionBlock) bo
 	return count == len(now)
 }
 
-// content walks the content directories and holds their files against the manifests.
+// content walks the content directories and checks their files against the manifests.
 func (c *objectCheck) content() {
 	inRoot := map[string]bool{}
 	for _, paths := range c.inv.Manifest {
@@ -209,13 +210,13 @@ func (c *objectCheck) contentDir(dir string, inRoot map[string]bool) {
 		default:
 			c.seen[at] = true
 			if !inRoot[at] {
-				c.found("E023", at, "file that the manifest does not know")
+				c.found("E023", at, "file that the manifest does not list")
 			}
 		}
 	}
 }
 
-// priorManifest checks that the inventory of a version knows all files that were there at its time.
+// priorManifest checks that the inventory of a version lists all files that existed at its time.
 func (c *objectCheck) priorManifest(name string, inv *Inventory) {
 	known := map[string]bool{}
 	for _, paths := range inv.Manifest {
@@ -226,7 +227,7 @@ func (c *objectCheck) priorManifest(name string, inv *Inventory) {
 	for p := range c.seen {
 		of, _, _ := strings.Cut(p, "/")
 		if _, ok := inv.Versions[of]; ok && !known[p] {
-			c.found("E023", path.Join(name, inventoryFile), "manifest does not know %s", p)
+			c.found("E023", path.Join(name, inventoryFile), "manifest does not list %s", p)
 		}
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"path"
 )
 
-// Verified counts what VerifyVersion read.
+// Verified counts the files and bytes that VerifyVersion read.
 type Verified struct {
 	Files int   // logical files of the version
-	Read  int   // content files, each read once however many logical files it serves
+	Read  int   // content files, each read once for all its logical files
 	Bytes int64 // of the content files
 }
 
-// VerifyVersion reads back all content of a version ("" stands for the head) and compares digests and fixity values.
-// Its error is ErrDigest for other bytes, ErrCorrupt for a missing file; all such faults are joined.
+// VerifyVersion reads all content of a version ("" means the head) and compares digests and fixity values. The error
+// is ErrDigest for other bytes, ErrCorrupt for a missing file; all faults are joined.
 func (r *Root) VerifyVersion(ctx context.Context, id, version string) (Verified, error) {
 	o, err := r.Object(id)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Root) VerifyVersion(ctx context.Context, id, version string) (Verified,
 	return done, errors.Join(faults...)
 }
 
-// stated is a digest that something says of a file.
+// stated is a digest that some source states for a file.
 type stated struct{ algorithm, digest string }
 
 func fixityByPath(inv *Inventory) map[string][]stated {
@@ -93,7 +93,7 @@ func (r *Root) verifyContent(ctx context.Context, name string, want []stated, bu
 
 const copyBuffer = 256 << 10
 
-// copyContext is io.CopyBuffer that ends with the context and uses buf always.
+// copyContext is io.CopyBuffer that ends with the context and always uses buf.
 func copyContext(ctx context.Context, w io.Writer, r io.Reader, buf []byte) (int64, error) {
 	var total int64
 	for {

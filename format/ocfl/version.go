@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Version is what AddVersion stores: the complete list of the version's files, not the changes.
+// Version is the input of AddVersion: the complete list of the version's files, not the changes.
 type Version struct {
 	Created time.Time
-	User    User // left out of the inventory when Name is empty
+	User    User // omitted from the inventory if Name is empty
 	Message string
 	Files   []File
 }
@@ -23,36 +23,37 @@ type Version struct {
 // File is one file of a version.
 type File struct {
 	Path   string // logical path: elements joined by slashes
-	Digest string // sha512 in hex when it is known. If the object has such content, Open is not called
-	Size   int64  // bytes that Open must give; negative when not known
+	Digest string // sha512 in hex, if known. If the object has this content, Open is not called
+	Size   int64  // bytes that Open must return; negative if unknown
 	Open   func() (io.ReadCloser, error)
 }
 
 // Options of AddVersion.
 type Options struct {
-	// Stage names the attempt, such as job and epoch: no two live attempts may share it (the second gets ErrBusy).
+	// Stage names the attempt, such as job and epoch. Two running attempts must not share it (the second gets
+	// ErrBusy).
 	Stage string
 	// Fixity lists further algorithms (md5, sha1, sha256, blake2b-512) to record for content that is new.
 	Fixity []string
-	// ExpectHead, when not nil, is the head that the object must have: "" for an object that must not exist. Another head
+	// ExpectHead, if not nil, is the required head of the object: "" for an object that must not exist. Another head
 	// gives ErrConflict.
 	ExpectHead *string
-	// Key makes the call idempotent: when a version of the object has this key, that version is the result.
-	// It is kept in the last line of the version's message.
+	// Key makes the call idempotent: if a version of the object has this key, that version is the result. The last
+	// line of the version's message stores it.
 	Key string
 }
 
 // Added is the result of AddVersion.
 type Added struct {
 	Version string
-	Created bool  // false when an earlier call with the same key had made the version
-	Stored  int   // files that were written; the others were there already
+	Created bool  // false if an earlier call with the same key created the version
+	Stored  int   // files that were written; the others existed
 	Bytes   int64 // of the files written
 }
 
-// AddVersion stores a new version of object id, and the object when there is none. When it returns without an error, the version
-// is on disk (synced). After any error or crash the object is as before or has the version complete; the same
-// call again ends with one version and nothing left over (see the package's overview).
+// AddVersion stores a new version of object id, and creates the object if it does not exist. When it returns without
+// an error, the version is on disk (synced). After an error or a crash the object is as before or has the complete
+// version. The same call again ends with one version and no leftovers (see the package overview).
 // Errors: ErrInvalid, ErrConflict, ErrBusy, ErrDigest, ErrCorrupt, those of the sources and of the file system.
 func (r *Root) AddVersion(ctx context.Context, id string, v Version, o Options) (Added, error) {
 	if err := r.checkVersion(id, v, o); err != nil {
@@ -68,7 +69,7 @@ func (r *Root) AddVersion(ctx context.Context, id string, v Version, o Options) 
 	if err != nil {
 		return Added{}, fmt.Errorf("add version to %q: %w", id, errors.Join(err, closed))
 	}
-	// The version is committed; a stage that could not be removed is no reason to deny it. Sweep will find it.
+	// The version is committed, so a stage that cannot be removed is not an error. Sweep removes it.
 	return added, nil
 }
 
@@ -113,7 +114,7 @@ func (r *Root) checkVersion(id string, v Version, o Options) error {
 	return nil
 }
 
-// addition is one run of AddVersion.
+// addition is one call of AddVersion.
 type addition struct {
 	root    *Root
 	stage   *stage
@@ -122,7 +123,7 @@ type addition struct {
 	version Version
 	options Options
 
-	base *Object    // as it was when the content was taken in; nil for a new object
+	base *Object    // as of the intake; nil for a new object
 	next *Inventory // with the new version
 }
 
@@ -131,7 +132,7 @@ func (a *addition) run(ctx context.Context) (Added, error) {
 	if err != nil {
 		return Added{}, err
 	}
-	if made, err := a.judge(base); made != "" || err != nil {
+	if made, err := a.decide(base); made != "" || err != nil {
 		return Added{Version: made}, err
 	}
 	if err := a.begin(base); err != nil {
@@ -154,7 +155,7 @@ func (a *addition) run(ctx context.Context) (Added, error) {
 	return Added{Version: a.next.Head, Created: true, Stored: in.stored, Bytes: in.bytes}, nil
 }
 
-// current gives the object after it was freed from what a crash left; nil when there is none.
+// current returns the object after recovery from a crash; nil if it does not exist.
 func (a *addition) current(ctx context.Context) (*Object, error) {
 	lock, err := a.root.lockObject(ctx, a.dir)
 	if err != nil || lock == nil {
@@ -164,7 +165,7 @@ func (a *addition) current(ctx context.Context) (*Object, error) {
 	return a.reload()
 }
 
-// reload needs the object's lock.
+// reload requires the object's lock.
 func (a *addition) reload() (*Object, error) {
 	o, _, err := a.root.recoverLocked(a.stage, a.dir)
 	if err != nil {
@@ -173,8 +174,8 @@ func (a *addition) reload() (*Object, error) {
 	return o, o.checkID(a.id)
 }
 
-// judge decides from the object as it is: the version that an earlier call made, or a refusal, or neither.
-func (a *addition) judge(o *Object) (string, error) {
+// decide returns the version that an earlier call created, or a refusal, or neither.
+func (a *addition) decide(o *Object) (string, error) {
 	head := ""
 	if o != nil {
 		head = o.inv.Head
@@ -188,7 +189,8 @@ func (a *addition) judge(o *Object) (string, error) {
 	return "", nil
 }
 
-// sameFiles refuses a key that was used for other files: paths always, digests where the caller knows them.
+// sameFiles refuses a key that was used for other files: it compares paths always, and digests if the caller states
+// them.
 func (a *addition) sameFiles(o *Object, made string) error {
 	files, err := o.Files(made)
 	if err != nil {
@@ -209,7 +211,7 @@ func (a *addition) sameFiles(o *Object, made string) error {
 	return nil
 }
 
-// begin makes the inventory to which the files are added, and the directory in the stage.
+// begin creates the inventory to which the files are added, and the directory in the stage.
 func (a *addition) begin(base *Object) error {
 	a.base = base
 	if base == nil {
@@ -233,7 +235,7 @@ func (a *addition) begin(base *Object) error {
 	return a.root.ops.Mkdir(path.Join(a.home(), a.next.Head))
 }
 
-// home is the staged directory that stands for the object's directory.
+// home returns the staged directory that corresponds to the object's directory.
 func (a *addition) home() string { return a.stage.path("object") }
 
 func (a *addition) takeFiles(ctx context.Context, in *intake) error {
@@ -262,8 +264,8 @@ func (a *addition) takeFiles(ctx context.Context, in *intake) error {
 	return nil
 }
 
-// writeInventory puts the inventory and its sidecar into the staged version directory and into the staged object
-// directory, from where they replace those of the object.
+// writeInventory writes the inventory and its sidecar into the staged version directory and into the staged object
+// directory, from which they replace those of the object.
 func (a *addition) writeInventory() error {
 	data, err := a.next.encode()
 	if err != nil {

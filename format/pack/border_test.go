@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/format/pack"
 )
 
-// TestBorderOf4GiB has a file just below, at and above the largest number that a ZIP header has room for, and so the entry behind it at offsets around it.
+// TestBorderOf4GiB has a file just below, at and above the largest size that a ZIP header can hold, so that the next
+// entry is at offsets around it.
 func TestBorderOf4GiB(t *testing.T) {
 	const limit = 1<<32 - 1
 	texts := shelf{"behind": "what lies behind"}
@@ -50,7 +51,7 @@ func TestBorderOf4GiB(t *testing.T) {
 	}
 }
 
-// TestBorderOf65536Entries is where the end of a ZIP's directory has no room for their number.
+// TestBorderOf65536Entries has numbers of entries around the largest that the end record of a ZIP can hold.
 func TestBorderOf65536Entries(t *testing.T) {
 	texts := shelf{"x": "text"}
 	for _, n := range []int{65_534, 65_535, 65_536} {

@@ -14,28 +14,28 @@ type Format string
 
 // The formats.
 const (
-	ZIP Format = "zip" // content as it is (method stored), names in UTF-8, zip64 where it is needed (APPNOTE 6.3.10)
-	TAR Format = "tar" // ustar, with PAX records where it is needed (POSIX.1-2001)
+	ZIP Format = "zip" // content as is (method stored), names in UTF-8, zip64 if needed (APPNOTE 6.3.10)
+	TAR Format = "tar" // ustar, with PAX records if needed (POSIX.1-2001)
 )
 
 // Entry is a file of an archive.
 type Entry struct {
-	Name     string // path with slashes, relative; each name is to be given once
+	Name     string // path with slashes, relative; unique in the archive
 	Size     int64
 	CRC32    uint32      // of the content, IEEE
-	Digest   string      // of the content, of any strong algorithm, the same at all times; it goes into the archive's digest and nowhere else
+	Digest   string      // of the content, of any strong algorithm, always the same one; only the archive's digest uses it
 	Mode     fs.FileMode // the permissions
 	Modified time.Time   // to the second
-	Source   string      // what the [Opener] finds the content by; not asked for when Size is 0
+	Source   string      // the argument of the [Opener] for the content; unused if Size is 0
 }
 
-// ErrEntry is an entry that no archive can have.
+// ErrEntry is the error for an entry that an archive cannot have.
 var ErrEntry = errors.New("invalid entry")
 
 func (e *Entry) check() error {
 	switch {
 	case !fs.ValidPath(e.Name) || e.Name == "." || strings.ContainsAny(e.Name, "\\\x00"):
-		return fmt.Errorf("%w: %.200q is no path within an archive", ErrEntry, e.Name)
+		return fmt.Errorf("%w: %.200q is not a path within an archive", ErrEntry, e.Name)
 	case !utf8.ValidString(e.Name), len(e.Name) > 1<<16-1:
 		return fmt.Errorf("%w: the name %.200q", ErrEntry, e.Name)
 	case e.Size < 0:

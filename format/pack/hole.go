@@ -6,12 +6,13 @@ import (
 	"io"
 )
 
-// hole is where the content of one file goes. On disk it is a record of holeBytes bytes, big endian, in the order of the fields.
+// hole is the position of the content of one file. On disk it is a record of holeBytes bytes, big endian, in the
+// order of the fields.
 type hole struct {
 	offset int64 // in the archive
 	size   int64 // more than 0
-	before int64 // bytes of all holes before this one: what lies at x behind the hole is literal byte x-before-size
-	source int64 // where its line in the file of sources begins
+	before int64 // bytes of all earlier holes: position x after the hole is literal byte x-before-size
+	source int64 // offset of its line in the file of sources
 	line   uint32
 	crc    uint32
 }

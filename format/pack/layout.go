@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// layout writes what a format has around the content.
+// layout writes the bytes of a format around the content.
 type layout interface {
-	begin(e *Entry) (content io.Writer, err error) // all that stands before the content
-	drain() error                                  // passes on content that was written
-	end() error                                    // what stands behind the content at once
+	begin(e *Entry) (content io.Writer, err error) // writes all bytes before the content
+	drain() error                                  // flushes written content
+	end() error                                    // writes the bytes that directly follow the content
 	close() error
 }
 
@@ -25,7 +25,7 @@ func newLayout(f Format, w io.Writer) (layout, error) {
 	case TAR:
 		return tarLayout{tar.NewWriter(w)}, nil
 	}
-	return nil, fmt.Errorf("%w: there is no format %q (known: %s, %s)", ErrEntry, f, ZIP, TAR)
+	return nil, fmt.Errorf("%w: unknown format %q (known: %s, %s)", ErrEntry, f, ZIP, TAR)
 }
 
 type zipLayout struct{ w *zip.Writer }
@@ -36,7 +36,7 @@ const (
 	flagUTF8       = 0x800 // the name is UTF-8
 	madeByUnix     = 3 << 8
 	version20      = 20
-	version45      = 45 // has zip64
+	version45      = 45 // supports zip64
 	extraTime      = 0x5455
 	limit32        = 1<<32 - 1
 )
@@ -48,16 +48,17 @@ func (z zipLayout) begin(e *Entry) (io.Writer, error) {
 		CRC32: e.CRC32, CompressedSize64: uint64(e.Size), UncompressedSize64: uint64(e.Size),
 	}
 	h.SetMode(e.Mode.Perm())
-	//lint:ignore SA1019 CreateRaw writes these two and does not make them of Modified
+	//lint:ignore SA1019 CreateRaw writes these two and does not derive them from Modified
 	h.ModifiedDate, h.ModifiedTime = dosTime(at)
-	if e.Size >= limit32 { // a local header has no room for the sizes: they follow the content, and stand in the directory
+	// a local header cannot hold the sizes: they follow the content, and the directory has them
+	if e.Size >= limit32 {
 		h.Flags |= flagDescriptor
 		h.CreatorVersion, h.ReaderVersion = madeByUnix|version45, version45
 	}
 	if unix := at.Unix(); unix >= 0 && unix <= limit32 {
 		h.Extra = binary.LittleEndian.AppendUint16(nil, extraTime)
 		h.Extra = binary.LittleEndian.AppendUint16(h.Extra, 5)
-		h.Extra = append(h.Extra, 1) // the time of modification alone
+		h.Extra = append(h.Extra, 1) // only the time of modification
 		h.Extra = binary.LittleEndian.AppendUint32(h.Extra, uint32(unix))
 	}
 	content, err := z.w.CreateRaw(h)
@@ -70,7 +71,7 @@ func (z zipLayout) end() error { return nil }
 
 func (z zipLayout) close() error { return z.w.Close() }
 
-// dosTime gives date and time as MS-DOS counts them: from 1980 to 2107, in steps of two seconds.
+// dosTime returns date and time in the MS-DOS format: from 1980 to 2107, in steps of two seconds.
 func dosTime(t time.Time) (date, clock uint16) {
 	year := min(max(t.Year(), 1980), 2107)
 	date = uint16(t.Day() + int(t.Month())<<5 + (year-1980)<<9)

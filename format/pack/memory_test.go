@@ -45,7 +45,7 @@ func TestMemoryOfAReader(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// TestMemoryOfALargeFile reads parts of an archive of a file of 2 GiB that takes no room on the disk.
+// TestMemoryOfALargeFile reads parts of an archive of a sparse file of 2 GiB.
 func TestMemoryOfALargeFile(t *testing.T) {
 	const size = 2 << 30
 	name := filepath.Join(t.TempDir(), "vast")

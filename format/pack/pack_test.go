@@ -213,7 +213,7 @@ func byCommand(t *testing.T, f pack.Format, data []byte, want [][2]string) {
 		t.Fatal(err)
 	}
 	if _, err := exec.LookPath(command[0]); err != nil {
-		t.Logf("there is no %s here: the archive was read by the standard library alone", command[0])
+		t.Logf("there is no %s here: the archive was read only by the standard library", command[0])
 		return
 	}
 	cmd := exec.Command(command[0], command[1:]...)

@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// maxPlan bounds what is read of plan.json.
+// maxPlan bounds the size of plan.json.
 const maxPlan = 4096
 
-// File is opened content; *os.File is one.
+// File is an opened content file, such as *os.File.
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -22,8 +22,8 @@ type File interface {
 // Opener opens the content that an entry's Source names.
 type Opener func(source string) (File, error)
 
-// Look tells what a directory has the plan of; fs.ErrNotExist if there is none, or an unfinished one.
-func Look(dir *os.Root) (Summary, error) {
+// ReadSummary reads the summary of the plan in a directory; fs.ErrNotExist if there is none, or an unfinished one.
+func ReadSummary(dir *os.Root) (Summary, error) {
 	f, err := dir.Open(planFile)
 	if err != nil {
 		return Summary{}, err
@@ -40,9 +40,9 @@ func Look(dir *os.Root) (Summary, error) {
 	return s, nil
 }
 
-// Open opens the archive of a plan for reading. The plan may be removed meanwhile.
+// Open opens the archive of a plan for reading. The plan may be removed while it is open.
 func Open(dir *os.Root, open Opener) (*Reader, error) {
-	s, err := Look(dir)
+	s, err := ReadSummary(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -16,18 +16,19 @@ import (
 const (
 	planFile     = "plan.json"
 	indexFile    = "index"    // a record of each hole
-	literalsFile = "literals" // all bytes that are no content
+	literalsFile = "literals" // all bytes that are not content
 	sourcesFile  = "sources"  // a line of JSON for each hole: name and source
 )
 
-// Summary is what is known of an archive once it is planned.
+// Summary describes a planned archive.
 type Summary struct {
-	Format   Format `json:"format"`
-	Size     int64  `json:"size"`     // of the archive, in bytes
-	Digest   string `json:"digest"`   // SHA-256, hex, over all that its bytes follow from: the same entries have the same digest
+	Format Format `json:"format"`
+	Size   int64  `json:"size"` // of the archive, in bytes
+	// SHA-256, hex, over everything that determines the bytes: the same entries have the same digest
+	Digest   string `json:"digest"`
 	Entries  int64  `json:"entries"`  // files
 	Holes    int64  `json:"holes"`    // files that are not empty
-	Literals int64  `json:"literals"` // bytes that are no content
+	Literals int64  `json:"literals"` // bytes that are not content
 }
 
 // source is a line in the file of sources.
@@ -36,7 +37,7 @@ type source struct {
 	Source string `json:"source"`
 }
 
-// Planner works out an archive. It belongs to one goroutine, and is closed or abandoned.
+// Planner computes an archive. It is for one goroutine, and must be closed or abandoned.
 type Planner struct {
 	summary Summary
 	layout  layout
@@ -49,7 +50,7 @@ type Planner struct {
 	dir     *os.Root
 }
 
-// Create begins the plan of an archive in a directory, which is to be empty. The plan is there when Close has returned.
+// Create begins the plan of an archive in an empty directory. The plan is complete when Close has returned.
 func Create(dir *os.Root, f Format) (*Planner, error) {
 	p := &Planner{summary: Summary{Format: f}, digest: sha256.New(), dir: dir}
 	var failed error
@@ -74,7 +75,7 @@ func Create(dir *os.Root, f Format) (*Planner, error) {
 	return p, nil
 }
 
-// Abandon closes the files of a plan that is not to be. What was written stays in the directory.
+// Abandon closes the files of an unfinished plan. The written files remain in the directory.
 func (p *Planner) Abandon() error {
 	var mistakes []error
 	for _, f := range p.files {
@@ -108,7 +109,7 @@ func (p *Planner) Add(e Entry) error {
 	h.line = uint32(len(line))
 	p.line += int64(len(line)) + 1
 	p.summary.Holes++
-	fmt.Fprintf(p.digest, "%d %d %d %s\n", h.offset, h.size, len(e.Digest), e.Digest) // a hash takes all
+	fmt.Fprintf(p.digest, "%d %d %d %s\n", h.offset, h.size, len(e.Digest), e.Digest) // a hash returns no error
 	_, err = p.sources.Write(append(line, '\n'))
 	if err == nil {
 		_, err = p.index.Write(h.append(nil))
@@ -116,10 +117,10 @@ func (p *Planner) Add(e Entry) error {
 	return err
 }
 
-// blank stands for content of any kind; nobody reads it.
+// blank replaces content: only its length is used.
 var blank [1 << 20]byte
 
-// punch lets the writer of the format count n bytes of content.
+// punch makes the writer of the format count n bytes of content.
 func (p *Planner) punch(content io.Writer, n int64) error {
 	p.rec.content = true
 	defer func() { p.rec.content = false }()
@@ -136,7 +137,7 @@ func (p *Planner) punch(content io.Writer, n int64) error {
 	return nil
 }
 
-// Close writes the end of the archive and puts the plan on disk. Only what Close has finished can be opened.
+// Close writes the end of the archive and syncs the plan to disk. Open accepts only a plan that Close has finished.
 func (p *Planner) Close() (Summary, error) {
 	err := p.layout.close()
 	for _, w := range []*bufio.Writer{p.index, p.sources, p.rec.literals} {
@@ -155,7 +156,7 @@ func (p *Planner) Close() (Summary, error) {
 	return p.summary, p.write()
 }
 
-// write makes the plan valid: its last file appears whole.
+// write makes the plan valid: its last file appears atomically.
 func (p *Planner) write() error {
 	text, err := json.Marshal(p.summary)
 	if err != nil {
@@ -179,13 +180,13 @@ func (p *Planner) write() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// recorder takes what the writer of a format writes: it keeps literal bytes and counts content.
+// recorder receives the output of a format's writer: it keeps literal bytes and counts content.
 type recorder struct {
 	literals *bufio.Writer
 	digest   hash.Hash // of the literals
 	total    int64     // bytes of the archive so far
 	holes    int64     // of these, content
-	content  bool      // what comes now is content
+	content  bool      // the next bytes are content
 }
 
 func (r *recorder) Write(b []byte) (int, error) {

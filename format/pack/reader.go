@@ -11,10 +11,11 @@ import (
 	"sync"
 )
 
-// ErrChanged is content that is not what it was when the archive was planned: another size, another CRC-32, or gone.
-var ErrChanged = errors.New("the content is not what was packed")
+// ErrChanged is the error for content that changed since the archive was planned: another size, another CRC-32, or no
+// file.
+var ErrChanged = errors.New("the content has changed since it was packed")
 
-// ContentError says which file of an archive cannot be read.
+// ContentError is the error for a file of an archive that cannot be read.
 type ContentError struct {
 	Name string // in the archive
 	Err  error
@@ -22,10 +23,11 @@ type ContentError struct {
 
 func (e *ContentError) Error() string { return e.Name + ": " + e.Err.Error() }
 
-// Unwrap gives the cause, [ErrChanged] among others.
+// Unwrap returns the cause, [ErrChanged] among others.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Reader reads an archive. It is an io.ReadSeekCloser and an io.ReaderAt, safe for concurrent use, though reads wait for each other.
+// Reader reads an archive. It is an io.ReadSeekCloser and an io.ReaderAt, safe for concurrent use. Reads are
+// serialized.
 type Reader struct {
 	Summary
 	open                     Opener
@@ -33,7 +35,7 @@ type Reader struct {
 
 	mu     sync.Mutex // guards the rest
 	pos    int64
-	number int64 // of the last hole that begins at or before where was read last; -1: before the first
+	number int64 // of the last hole that begins at or before the last read position; -1: before the first
 	here   hole  // that hole; the zero hole before the first
 	next   hole  // the one after it; offset Size if there is none
 	opened int64 // number of the hole whose content is open; -1: none
@@ -42,14 +44,14 @@ type Reader struct {
 	sum    checked
 }
 
-// checked follows a file that is read from its beginning.
+// checked is the state of a file that is read from its beginning.
 type checked struct {
 	number int64
 	upto   int64
 	crc    uint32
 }
 
-// Close closes what is open.
+// Close closes the files of the plan and the open content.
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +64,7 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// Read reads on from where the last Read or Seek left off.
+// Read continues at the position of the last Read or Seek.
 func (r *Reader) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,14 +76,15 @@ func (r *Reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// ReadAt reads len(b) bytes from offset off of the archive, fewer only at its end or with an error.
+// ReadAt reads len(b) bytes at offset off of the archive, and fewer only at its end or with an error.
 func (r *Reader) ReadAt(b []byte, off int64) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.readAt(b, off)
 }
 
-// Seek sets where Read goes on. It opens the content there, so that what is gone or changed is noticed before anything is read.
+// Seek sets the position of the next Read. It opens the content at that position, so that missing or changed content
+// is detected before a read.
 func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +106,7 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// ahead opens the first content at or behind an offset.
+// ahead opens the first content at or after an offset.
 func (r *Reader) ahead(offset int64) error {
 	if err := r.find(offset); err != nil {
 		return err
@@ -153,8 +156,8 @@ func (r *Reader) piece(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// content reads content of the hole that was found. The last bytes of a file that was read from its beginning are given only if the whole file has
-// the CRC-32 that it had.
+// content reads content of the current hole. It returns the last bytes of a file that was read from its beginning
+// only if the whole file has the planned CRC-32.
 func (r *Reader) content(b []byte, at int64) (int, error) {
 	if err := r.use(); err != nil {
 		return 0, err
@@ -180,7 +183,7 @@ func (r *Reader) content(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// use opens the content of the hole that was found, if it is not open.
+// use opens the content of the current hole, if it is not open.
 func (r *Reader) use() error {
 	if r.opened == r.number {
 		return nil
@@ -211,7 +214,7 @@ func (r *Reader) use() error {
 	return nil
 }
 
-// shut closes the content that is open.
+// shut closes the open content.
 func (r *Reader) shut() error {
 	r.opened = -1
 	if r.file == nil {
@@ -222,7 +225,8 @@ func (r *Reader) shut() error {
 	return f.Close()
 }
 
-// find finds the last hole that begins at or before an offset. Reading on costs one look at the index for each file, a jump a binary search.
+// find finds the last hole that begins at or before an offset. A sequential read costs one index access for each
+// file, a seek costs a binary search.
 func (r *Reader) find(off int64) error {
 	if r.next.offset > 0 && r.number+1 < r.Holes && off >= r.next.offset { // perhaps the next one
 		if err := r.set(r.number + 1); err != nil {
@@ -244,7 +248,7 @@ func (r *Reader) find(off int64) error {
 	return r.set(int64(k) - 1)
 }
 
-// set makes the k-th hole the one that was found.
+// set makes the k-th hole the current one.
 func (r *Reader) set(k int64) error {
 	here, next := hole{}, hole{offset: r.Size}
 	var err error

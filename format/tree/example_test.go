@@ -7,7 +7,7 @@ import (
 )
 
 func ExampleRead() {
-	root, err := tree.Read([]byte("name: maps\nplaces:\n  - main\n  - copy\n"), tree.Options{})
+	root, err := tree.Read([]byte("name: maps\nstores:\n  - main\n  - copy\n"), tree.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -21,7 +21,7 @@ func ExampleRead() {
 	fmt.Println(err)
 	// Output:
 	// 1:7: name is maps
-	// 3:5: places.0 is main
-	// 4:5: places.1 is copy
-	// 2:1: the key "name" stands there twice
+	// 3:5: stores.0 is main
+	// 4:5: stores.1 is copy
+	// 2:1: the key "name" occurs twice
 }

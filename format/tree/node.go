@@ -6,13 +6,13 @@ import (
 	"strconv"
 )
 
-// Place is where something stands in a file.
-type Place struct {
+// Position is a position in a file.
+type Position struct {
 	Line   int // from 1
 	Column int // from 1, in characters
 }
 
-// Kind says which of a node's fields are set.
+// Kind determines which fields of a node are set.
 type Kind int
 
 // The kinds of nodes.
@@ -22,24 +22,24 @@ const (
 	List                // Items
 )
 
-// Node is one part of a file. Nobody changes a node: what an alias names is there once, and shared.
+// Node is one part of a file. A node is immutable: all aliases of an anchor share it.
 type Node struct {
-	Place   // of an alias: where the alias stands
-	Kind    Kind
-	Value   any      // nil, bool, string, or what [Options] make of a number
-	Text    string   // a text itself; a number, true and false as they are written; empty for nothing
-	Members []Member // in the order of the file, each name once
-	Items   []*Node
+	Position // of an alias: the position of the alias
+	Kind     Kind
+	Value    any      // nil, bool, string, or the result of [Options].Number
+	Text     string   // a text itself; a number, true and false as written; empty for null
+	Members  []Member // in the order of the file, names are unique
+	Items    []*Node
 }
 
 // Member is a key with its value.
 type Member struct {
-	Name  string
-	Place // of the key
-	Value *Node
+	Name     string
+	Position // of the key
+	Value    *Node
 }
 
-// Get gives the value of a key, or nil.
+// Get returns the value of a key, or nil.
 func (n *Node) Get(name string) *Node {
 	if m := n.member(name); m != nil {
 		return m.Value
@@ -47,12 +47,12 @@ func (n *Node) Get(name string) *Node {
 	return nil
 }
 
-// At gives the place of a key, or that of the mapping if it is not there.
-func (n *Node) At(name string) Place {
+// At returns the position of a key, or that of the mapping if the key does not exist.
+func (n *Node) At(name string) Position {
 	if m := n.member(name); m != nil {
-		return m.Place
+		return m.Position
 	}
-	return n.Place
+	return n.Position
 }
 
 func (n *Node) member(name string) *Member {
@@ -64,14 +64,14 @@ func (n *Node) member(name string) *Member {
 	return nil
 }
 
-// Find follows a path of keys and of positions in lists. It gives the part that the path names, and where its key stands; if that is not there, the last part on the way that is,
-// and ok is false.
-func (n *Node) Find(path []string) (part *Node, key Place, ok bool) {
-	part, key = n, n.Place
+// Find follows a path of keys and of positions in lists. It returns the part and the position of its key. If the part
+// does not exist, it returns the last existing part of the path, and ok is false.
+func (n *Node) Find(path []string) (part *Node, key Position, ok bool) {
+	part, key = n, n.Position
 	for _, name := range path {
 		next, at := part.Get(name), part.At(name)
 		if i, err := strconv.Atoi(name); err == nil && part.Kind == List && i >= 0 && i < len(part.Items) {
-			next, at = part.Items[i], part.Items[i].Place
+			next, at = part.Items[i], part.Items[i].Position
 		}
 		if next == nil {
 			return part, key, false
@@ -81,7 +81,7 @@ func (n *Node) Find(path []string) (part *Node, key Place, ok bool) {
 	return part, key, true
 }
 
-// All gives every part with its key, such as webhooks.0.url: the root first, whose key is empty.
+// All yields every part with its key, such as webhooks.0.url: the root first, with an empty key.
 func (n *Node) All() iter.Seq2[string, *Node] {
 	return func(yield func(string, *Node) bool) { n.all("", yield) }
 }
@@ -106,7 +106,7 @@ func (n *Node) all(key string, yield func(string, *Node) bool) bool {
 	return true
 }
 
-// Plain gives the Go value that a part stands for: its Value, a map[string]any or a []any.
+// Plain returns the Go value of a part: its Value, a map[string]any or a []any.
 func (n *Node) Plain() any {
 	switch n.Kind {
 	case Mapping:
@@ -125,8 +125,8 @@ func (n *Node) Plain() any {
 	return n.Value
 }
 
-// Word says what a part is, for messages: "it is a text, not a list".
-func (n *Node) Word() string {
+// Describe names the kind of a part for messages: "it is a text, not a list".
+func (n *Node) Describe() string {
 	switch n.Kind {
 	case Mapping:
 		return "keys with values"
@@ -144,15 +144,15 @@ func (n *Node) Word() string {
 	return "a number"
 }
 
-// Error says why a file cannot be read, and where.
+// Error is a mistake in a file, with its position.
 type Error struct {
-	Place
+	Position
 	Text string
 }
 
-// Error gives "line:column: text".
+// Error returns "line:column: text".
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Text) }
 
-func wrong(at Place, format string, args ...any) *Error {
+func wrong(at Position, format string, args ...any) *Error {
 	return &Error{at, fmt.Sprintf(format, args...)}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Options say what files of one sort may have. The zero Options allow the least.
+// Options define what files of one kind may have. The zero Options allow the least.
 type Options struct {
-	Nodes   int  // parts of a file, those that aliases bring counted each time. Defaults to 20,000
-	Levels  int  // of parts within parts, the root being level 0. Defaults to 32
-	Aliases bool // anchors and aliases may be used
+	Nodes   int  // parts of a file, each use of an alias counted. Defaults to 20,000
+	Levels  int  // of nested parts, the root being level 0. Defaults to 32
+	Aliases bool // anchors and aliases are allowed
 
-	Omit  bool // a key without a value is one that was left out
-	Empty bool // a file that says nothing is one without keys
+	Omit  bool // a key without a value counts as omitted
+	Empty bool // a file without content counts as one without keys
 
-	Number func(json.Number) any // makes the Value of a number. Defaults to the json.Number itself, which loses nothing
+	Number func(json.Number) any // makes the Value of a number. Defaults to the json.Number itself, without loss
 
-	Quote  bool   // messages name keys and anchors: nothing in these files is secret
-	Noun   string // what a file is: "flow" makes "a flow has no tag". Defaults to "file"
-	Second string // said of a second document. Defaults to "it has more than one document"
-	Merge  string // said of a merge key (<<). Defaults to "a merge key is not for this file"
+	Quote  bool   // messages name keys and anchors: these files have no secrets
+	Noun   string // the kind of file: "flow" gives "a flow has no tag". Defaults to "file"
+	Second string // message for a second document. Defaults to "it has more than one document"
+	Merge  string // message for a merge key (<<). Defaults to "a merge key is not for this file"
 }
 
 func (o Options) withDefaults() Options {
@@ -39,7 +39,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Read reads a file. The error is an [*Error]: the first thing that is wrong with it. What the file says is in no message, but for names that [Options] let be quoted.
+// Read reads a file. The error is an [*Error]: the first mistake. Messages contain no content of the file, except
+// names that [Options].Quote allows.
 func Read(text []byte, o Options) (root *Node, err error) {
 	if e := weigh(text); e != nil {
 		return nil, e
@@ -49,7 +50,8 @@ func Read(text []byte, o Options) (root *Node, err error) {
 			root, err = nil, unreadable()
 		}
 	}()
-	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey()) // we tell of those ourselves: the library may quote a secret
+	// this package reports duplicates itself: the library may quote a secret
+	file, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, syntax(err)
 	}
@@ -59,7 +61,7 @@ func Read(text []byte, o Options) (root *Node, err error) {
 			continue
 		}
 		if root != nil {
-			return nil, wrong(placeOf(doc.Body), "%s", r.Second)
+			return nil, wrong(positionOf(doc.Body), "%s", r.Second)
 		}
 		if root, err = r.node(doc.Body, 0); err != nil {
 			return nil, err
@@ -67,33 +69,33 @@ func Read(text []byte, o Options) (root *Node, err error) {
 	}
 	switch {
 	case root == nil && o.Empty:
-		return &Node{Place: Place{1, 1}, Kind: Mapping}, nil
+		return &Node{Position: Position{1, 1}, Kind: Mapping}, nil
 	case root == nil:
-		return nil, wrong(Place{1, 1}, "the file is empty")
+		return nil, wrong(Position{1, 1}, "the file is empty")
 	}
 	return root, nil
 }
 
-func unreadable() *Error { return wrong(Place{1, 1}, "the file cannot be read as YAML") }
+func unreadable() *Error { return wrong(Position{1, 1}, "the file cannot be read as YAML") }
 
-// syntax brings the place of an error of the library to its front, and drops what it quotes.
+// syntax moves the position of a library error to its front, and drops quoted text.
 func syntax(err error) *Error {
 	e := unreadable()
 	var its yaml.Error
 	if errors.As(err, &its) {
 		e.Text = "not YAML: " + inWords(unquote(its.GetMessage()))
 		if token := its.GetToken(); token != nil && token.Position != nil {
-			e.Place = Place{max(token.Position.Line, 1), max(token.Position.Column, 1)}
+			e.Position = Position{max(token.Position.Line, 1), max(token.Position.Column, 1)}
 		}
 	}
 	return e
 }
 
-// inWords says what people get wrong most often in their words.
+// inWords rewords the most frequent errors of the library.
 func inWords(text string) string {
 	switch {
 	case strings.Contains(text, "found character '\t'"):
-		return "a tab stands where YAML takes spaces only; indent with spaces"
+		return "YAML does not allow a tab here; indent with spaces"
 	case strings.Contains(text, "could not find end character of"):
 		return "the quote that begins here is not closed"
 	case strings.HasPrefix(text, "value is not allowed in this context"):
@@ -102,7 +104,8 @@ func inWords(text string) string {
 	return text
 }
 
-// unquote takes away all from the first quote to the last, and all lines but the first. What is quoted may hold quotes itself.
+// unquote removes everything from the first quote to the last, and all lines but the first. Quoted text may contain
+// quotes itself.
 func unquote(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	const quotes = "\"`"
@@ -110,21 +113,21 @@ func unquote(text string) string {
 	switch {
 	case from < 0:
 		return text
-	case from == to: // the other is missing
+	case from == to: // the closing quote is missing
 		return text[:from] + "..."
 	}
 	return text[:from] + "..." + text[to+1:]
 }
 
-// reader makes nodes of those of the library.
+// reader converts the nodes of the library.
 type reader struct {
 	Options
 	anchors map[string]*Node
 	nodes   int
 }
 
-// count takes note of one part more.
-func (r *reader) count(at Place, level int) error {
+// count counts one more part.
+func (r *reader) count(at Position, level int) error {
 	if r.nodes++; r.nodes > r.Nodes {
 		return wrong(at, "there is more in this file than %d values, aliases counted as often as they are used", r.Nodes)
 	}
@@ -134,27 +137,27 @@ func (r *reader) count(at Place, level int) error {
 	return nil
 }
 
-func placeOf(n ast.Node) Place {
+func positionOf(n ast.Node) Position {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		if !n.IsFlowStyle && len(n.Values) > 0 {
-			return placeOf(n.Values[0].Key)
+			return positionOf(n.Values[0].Key)
 		}
 	case *ast.MappingValueNode:
-		return placeOf(n.Key)
+		return positionOf(n.Key)
 	}
 	if token := n.GetToken(); token != nil && token.Position != nil {
-		return Place{max(token.Position.Line, 1), max(token.Position.Column, 1)}
+		return Position{max(token.Position.Line, 1), max(token.Position.Column, 1)}
 	}
-	return Place{1, 1}
+	return Position{1, 1}
 }
 
-// node makes a node of one of the library. Whatever that has no business handing over is a mistake in the file.
+// node converts a node of the library. A node of an unexpected type is a mistake in the file.
 func (r *reader) node(n ast.Node, level int) (*Node, error) {
 	if n == nil {
-		return &Node{Place: Place{1, 1}}, nil
+		return &Node{Position: Position{1, 1}}, nil
 	}
-	at := placeOf(n)
+	at := positionOf(n)
 	switch n := n.(type) {
 	case *ast.AnchorNode:
 		return r.anchor(at, n, level)
@@ -166,21 +169,21 @@ func (r *reader) node(n ast.Node, level int) (*Node, error) {
 	}
 	switch n := n.(type) {
 	case *ast.NullNode:
-		return &Node{Place: at}, nil
+		return &Node{Position: at}, nil
 	case *ast.BoolNode:
-		return &Node{Place: at, Value: n.Value, Text: written(n)}, nil
+		return &Node{Position: at, Value: n.Value, Text: written(n)}, nil
 	case *ast.IntegerNode:
-		return &Node{Place: at, Value: r.Number(json.Number(fmt.Sprint(n.Value))), Text: written(n)}, nil
+		return &Node{Position: at, Value: r.Number(json.Number(fmt.Sprint(n.Value))), Text: written(n)}, nil
 	case *ast.FloatNode:
 		number, err := json.Marshal(n.Value)
 		if err != nil {
-			return nil, wrong(at, "it is no number that JSON has")
+			return nil, wrong(at, "it is not a JSON number")
 		}
-		return &Node{Place: at, Value: r.Number(json.Number(number)), Text: written(n)}, nil
+		return &Node{Position: at, Value: r.Number(json.Number(number)), Text: written(n)}, nil
 	case *ast.StringNode:
-		return &Node{Place: at, Value: n.Value, Text: n.Value}, nil
+		return &Node{Position: at, Value: n.Value, Text: n.Value}, nil
 	case *ast.LiteralNode:
-		return &Node{Place: at, Value: n.Value.Value, Text: n.Value.Value}, nil
+		return &Node{Position: at, Value: n.Value.Value, Text: n.Value.Value}, nil
 	case *ast.MappingNode:
 		return r.mapping(at, n.Values, level)
 	case *ast.MappingValueNode:
@@ -191,11 +194,11 @@ func (r *reader) node(n ast.Node, level int) (*Node, error) {
 	return nil, wrong(at, "a %s has no %s", r.Noun, strings.ToLower(n.Type().String()))
 }
 
-// written gives a value as it stands in the file.
+// written returns a value as it is written in the file.
 func written(n ast.Node) string { return strings.TrimSpace(n.GetToken().Value) }
 
-func (r *reader) list(at Place, values []ast.Node, level int) (*Node, error) {
-	list := &Node{Place: at, Kind: List}
+func (r *reader) list(at Position, values []ast.Node, level int) (*Node, error) {
+	list := &Node{Position: at, Kind: List}
 	for _, v := range values {
 		item, err := r.node(v, level+1)
 		if err != nil {
@@ -206,17 +209,17 @@ func (r *reader) list(at Place, values []ast.Node, level int) (*Node, error) {
 	return list, nil
 }
 
-func (r *reader) mapping(at Place, values []*ast.MappingValueNode, level int) (*Node, error) {
-	mapping := &Node{Place: at, Kind: Mapping}
+func (r *reader) mapping(at Position, values []*ast.MappingValueNode, level int) (*Node, error) {
+	mapping := &Node{Position: at, Kind: Mapping}
 	seen := map[string]bool{}
 	for _, v := range values {
 		name, err := r.key(v.Key)
 		if err != nil {
 			return nil, err
 		}
-		key := placeOf(v.Key)
+		key := positionOf(v.Key)
 		if seen[name] {
-			return nil, wrong(key, "the key%s stands there twice", r.quoted(name))
+			return nil, wrong(key, "the key%s occurs twice", r.quoted(name))
 		}
 		seen[name] = true
 		value, err := r.node(v.Value, level+1)
@@ -231,7 +234,7 @@ func (r *reader) mapping(at Place, values []*ast.MappingValueNode, level int) (*
 	return mapping, nil
 }
 
-// key gives the name of a key; of a number, true or false as it is written.
+// key returns the name of a key; of a number, true or false as written.
 func (r *reader) key(n ast.MapKeyNode) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -239,13 +242,13 @@ func (r *reader) key(n ast.MapKeyNode) (string, error) {
 	case *ast.IntegerNode, *ast.BoolNode, *ast.FloatNode:
 		return written(n), nil
 	case *ast.MergeKeyNode:
-		return "", wrong(placeOf(n), "%s", r.Merge)
+		return "", wrong(positionOf(n), "%s", r.Merge)
 	}
-	return "", wrong(placeOf(n), "a key is a plain word")
+	return "", wrong(positionOf(n), "a key is a plain word")
 }
 
-// anchor reads a value that aliases may name from its end on: it cannot hold itself.
-func (r *reader) anchor(at Place, n *ast.AnchorNode, level int) (*Node, error) {
+// anchor reads a value that later aliases may name. It cannot contain itself.
+func (r *reader) anchor(at Position, n *ast.AnchorNode, level int) (*Node, error) {
 	if !r.Aliases {
 		return nil, wrong(at, "it takes a plain value: a %s has no anchors", r.Noun)
 	}
@@ -254,7 +257,7 @@ func (r *reader) anchor(at Place, n *ast.AnchorNode, level int) (*Node, error) {
 	return value, err
 }
 
-func (r *reader) alias(at Place, n *ast.AliasNode, level int) (*Node, error) {
+func (r *reader) alias(at Position, n *ast.AliasNode, level int) (*Node, error) {
 	if !r.Aliases {
 		return nil, wrong(at, "it takes a plain value: a %s has no aliases", r.Noun)
 	}
@@ -267,12 +270,12 @@ func (r *reader) alias(at Place, n *ast.AliasNode, level int) (*Node, error) {
 		return nil, err
 	}
 	here := *value
-	here.Place = at
+	here.Position = at
 	return &here, nil
 }
 
-// again counts a part that an alias brings once more.
-func (r *reader) again(at Place, n *Node, level int) error {
+// again counts a part that an alias repeats.
+func (r *reader) again(at Position, n *Node, level int) error {
 	if err := r.count(at, level); err != nil {
 		return err
 	}
@@ -289,7 +292,7 @@ func (r *reader) again(at Place, n *Node, level int) error {
 	return nil
 }
 
-// quoted gives a name as messages show it, which is not at all where it may be a secret.
+// quoted returns a name for a message, or "" if it may be a secret.
 func (r *reader) quoted(name string) string {
 	if !r.Quote {
 		return ""

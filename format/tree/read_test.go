@@ -32,31 +32,31 @@ true: >
 		t.Fatal(err)
 	}
 	type part struct {
-		Key   string
-		Place tree.Place
-		Word  string
-		Text  string
-		Value any
+		Key      string
+		Position tree.Position
+		Word     string
+		Text     string
+		Value    any
 	}
 	var got []part
 	for key, n := range root.All() {
-		got = append(got, part{key, n.Place, n.Word(), n.Text, n.Value})
+		got = append(got, part{key, n.Position, n.Describe(), n.Text, n.Value})
 	}
 	want := []part{
-		{"", tree.Place{Line: 1, Column: 1}, "keys with values", "", nil},
-		{"name", tree.Place{Line: 1, Column: 7}, "a text", "maps", "maps"},
-		{"size", tree.Place{Line: 2, Column: 7}, "a number", "0x1F", json.Number("31")},
-		{"rate", tree.Place{Line: 3, Column: 7}, "a number", "1.50", json.Number("1.5")},
-		{"on", tree.Place{Line: 4, Column: 7}, "true or false", "True", true},
-		{"off", tree.Place{Line: 5, Column: 6}, "nothing", "", nil},
-		{"list", tree.Place{Line: 7, Column: 3}, "a list", "", nil},
-		{"list.0", tree.Place{Line: 7, Column: 5}, "a text", "one", "one"},
-		{"list.1", tree.Place{Line: 8, Column: 5}, "keys with values", "", nil},
-		{"list.1.two", tree.Place{Line: 8, Column: 11}, "a number", "2", json.Number("2")},
-		{"list.1.three", tree.Place{Line: 8, Column: 23}, "a list", "", nil},
-		{"list.1.three.0", tree.Place{Line: 8, Column: 24}, "a number", "3", json.Number("3")},
-		{"true", tree.Place{Line: 9, Column: 7}, "a text", "folded text\n", "folded text\n"},
-		{"2024", tree.Place{Line: 12, Column: 7}, "a text", "a block\n", "a block\n"},
+		{"", tree.Position{Line: 1, Column: 1}, "keys with values", "", nil},
+		{"name", tree.Position{Line: 1, Column: 7}, "a text", "maps", "maps"},
+		{"size", tree.Position{Line: 2, Column: 7}, "a number", "0x1F", json.Number("31")},
+		{"rate", tree.Position{Line: 3, Column: 7}, "a number", "1.50", json.Number("1.5")},
+		{"on", tree.Position{Line: 4, Column: 7}, "true or false", "True", true},
+		{"off", tree.Position{Line: 5, Column: 6}, "nothing", "", nil},
+		{"list", tree.Position{Line: 7, Column: 3}, "a list", "", nil},
+		{"list.0", tree.Position{Line: 7, Column: 5}, "a text", "one", "one"},
+		{"list.1", tree.Position{Line: 8, Column: 5}, "keys with values", "", nil},
+		{"list.1.two", tree.Position{Line: 8, Column: 11}, "a number", "2", json.Number("2")},
+		{"list.1.three", tree.Position{Line: 8, Column: 23}, "a list", "", nil},
+		{"list.1.three.0", tree.Position{Line: 8, Column: 24}, "a number", "3", json.Number("3")},
+		{"true", tree.Position{Line: 9, Column: 7}, "a text", "folded text\n", "folded text\n"},
+		{"2024", tree.Position{Line: 12, Column: 7}, "a text", "a block\n", "a block\n"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -70,7 +70,7 @@ true: >
 	}
 }
 
-// TestFind looks for what is there and for what is not, whose place is that of the nearest key above.
+// TestFind finds existing parts. For a missing part it returns the position of the nearest key above.
 func TestFind(t *testing.T) {
 	root, err := tree.Read([]byte("a:\n  b: [x, {c: y}]\n"), tree.Options{})
 	if err != nil {
@@ -93,22 +93,23 @@ func TestFind(t *testing.T) {
 		{"a b 0 x", 2, 7, false, "a text"},
 	} {
 		part, key, ok := root.Find(strings.Fields(c.path))
-		if key != (tree.Place{Line: c.line, Column: c.column}) || ok != c.ok || part.Word() != c.word {
-			t.Errorf("%s: got %s at %v, %v", c.path, part.Word(), key, ok)
+		if key != (tree.Position{Line: c.line, Column: c.column}) || ok != c.ok || part.Describe() != c.word {
+			t.Errorf("%s: got %s at %v, %v", c.path, part.Describe(), key, ok)
 		}
 	}
-	if part, key, ok := root.Find(nil); part != root || key != root.Place || !ok {
+	if part, key, ok := root.Find(nil); part != root || key != root.Position || !ok {
 		t.Errorf("the root: got %v at %v, %v", part, key, ok)
 	}
-	if root.Get("b") != nil || root.Get("a").At("x") != root.Get("a").Place || root.Get("a").At("b") != (tree.Place{Line: 2, Column: 3}) {
+	if root.Get("b") != nil || root.Get("a").At("x") != root.Get("a").Position || root.Get("a").At("b") != (tree.Position{Line: 2, Column: 3}) {
 		t.Errorf("got %v", root.Get("a"))
 	}
 	for range root.All() {
-		break // the rest is not looked at: a range that went on would panic
+		break // a range that continued would panic
 	}
 }
 
-// TestRefused wants the exact text for what no file may have; the same files with what allows it are the control.
+// TestRefused compares the exact messages for what files must not have. The same files with options that allow it are
+// the control.
 func TestRefused(t *testing.T) {
 	most := tree.Options{Aliases: true, Quote: true, Noun: "flow", Second: "one is enough", Merge: "not here"}
 	for _, c := range []struct {
@@ -131,9 +132,9 @@ func TestRefused(t *testing.T) {
 		{"a: {[b]: c}\n", most, "1:8: not YAML: found an invalid key for this map"},
 		{"? a\n: b\n", most, "1:1: a key is a plain word"},
 		{"~: b\n", most, "1:1: a key is a plain word"},
-		{"a: 1\nb: 2\na: 3\n", tree.Options{}, "3:1: the key stands there twice"},
-		{"a: 1\nb: 2\n\"a\": 3\n", most, `3:1: the key "a" stands there twice`},
-		{"a: {1: x, '1': y}\n", most, `1:11: the key "1" stands there twice`},
+		{"a: 1\nb: 2\na: 3\n", tree.Options{}, "3:1: the key occurs twice"},
+		{"a: 1\nb: 2\n\"a\": 3\n", most, `3:1: the key "a" occurs twice`},
+		{"a: {1: x, '1': y}\n", most, `1:11: the key "1" occurs twice`},
 		{"a: &x 1\n", tree.Options{}, "1:4: it takes a plain value: a file has no anchors"},
 		{"a: *x\n", tree.Options{}, "1:4: it takes a plain value: a file has no aliases"},
 		{"a: &x 1\nb: *x\n", most, ""},
@@ -200,7 +201,8 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// TestAliases brings what an anchor names, at the place of the alias; anchors may be given anew.
+// TestAliases checks that an alias brings the value of its anchor at the position of the alias. Anchors may be
+// redefined.
 func TestAliases(t *testing.T) {
 	root, err := tree.Read([]byte("a: &x {b: 1}\nc: *x\nd: &x [*x]\ne: *x\n"), tree.Options{Aliases: true})
 	if err != nil {
@@ -210,7 +212,7 @@ func TestAliases(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"a": one, "c": one, "d": []any{one}, "e": []any{one}}, root.Plain()); diff != "" {
 		t.Error(diff)
 	}
-	if got := root.Get("c"); got.Place != (tree.Place{Line: 2, Column: 4}) || got.At("b") != (tree.Place{Line: 1, Column: 8}) || root.Get("a").Line != 1 {
+	if got := root.Get("c"); got.Position != (tree.Position{Line: 2, Column: 4}) || got.At("b") != (tree.Position{Line: 1, Column: 8}) || root.Get("a").Line != 1 {
 		t.Errorf("got %v", got)
 	}
 }

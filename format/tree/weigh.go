@@ -5,28 +5,30 @@ import (
 	"strings"
 )
 
-// MaxFile is how many bytes a file may have.
+// MaxFile is the greatest size of a file in bytes.
 const MaxFile = 1 << 20
 
-// What of one sort a text may have. Without these bounds the YAML library takes quadratic time, or memory far beyond the size of the text; what people write is far below them.
+// Bounds of a text. Beyond them the YAML library takes quadratic time, or memory far larger than the text. Files that
+// people write are far below them.
 const (
 	maxKeys     = 1_000  // of one mapping
 	maxBrackets = 10_000 // [ and { in all
 	maxEmpty    = 20_000 // keys and items without a value
-	maxMarks    = 500    // of one sort in one line, or anchors and tags in all
+	maxMarks    = 500    // of one kind in one line, or anchors and tags in all
 )
 
 var anchorOrTag = regexp.MustCompile(`(^|[\s,\[{:-])[&!][A-Za-z0-9!]`)
 
-// weigh refuses texts for which the YAML library would need more than a few seconds or much memory, before it sees them. It counts rather too much than too little.
+// weigh refuses texts for which the YAML library would need more than a few seconds or much memory, before that
+// library reads them. It overestimates rather than underestimates.
 func weigh(text []byte) *Error {
 	if len(text) > MaxFile {
-		return wrong(Place{1, 1}, "the file has more than %d bytes", MaxFile)
+		return wrong(Position{1, 1}, "the file has more than %d bytes", MaxFile)
 	}
 	brackets, anchors, empty := 0, 0, 0
-	keys := map[int]int{} // by indentation: lines in a row that may be keys of one mapping
+	keys := map[int]int{} // by indentation: consecutive lines that may be keys of one mapping
 	for i, line := range strings.Split(string(text), "\n") {
-		say := func(format string, args ...any) *Error { return wrong(Place{i + 1, 1}, format, args...) }
+		say := func(format string, args ...any) *Error { return wrong(Position{i + 1, 1}, format, args...) }
 		body := strings.TrimLeft(line, " ")
 		indent := len(line) - len(body)
 		if body != "" && body[0] != '#' {
@@ -59,7 +61,8 @@ func weigh(text []byte) *Error {
 	return nil
 }
 
-// valueless counts what in a line the library may have to give an empty value: "key:" and "-" at its end, "?", and entries between commas that have no colon, or none for certain.
+// valueless counts the parts of a line to which the library may give an empty value: "key:" and "-" at its end, "?",
+// and entries between commas without a certain colon.
 func valueless(line string) int {
 	line, _, _ = strings.Cut(line, " #")
 	line = strings.TrimSpace(line)

@@ -41,7 +41,7 @@ type spelling struct {
 func (l *linter) warn(p *Profile, key, format string, args ...any) {
 	at, ok := p.given[key]
 	if !ok {
-		at = tree.Place{Line: 1, Column: 1}
+		at = tree.Position{Line: 1, Column: 1}
 	}
 	l.found = append(l.found, &Mistake{File: p.file, Line: at.Line, Column: at.Column, Key: key, Text: fmt.Sprintf(format, args...)})
 }

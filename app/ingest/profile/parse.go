@@ -36,7 +36,7 @@ func parse(file string, text []byte) (*Profile, error) {
 	}
 	spellOut(root, profileType)
 	mistakes := check(root)
-	p := &Profile{file: file, given: map[string]tree.Place{}}
+	p := &Profile{file: file, given: map[string]tree.Position{}}
 	if len(mistakes) == 0 {
 		mistakes = p.fill(root)
 	}
@@ -60,8 +60,8 @@ func spellOut(root *tree.Node, t reflect.Type) {
 			if _, text := m.Value.Value.(string); f.short == "" || m.Name != f.name || m.Value.Kind != tree.Leaf || !text {
 				continue
 			}
-			m.Value = &tree.Node{Place: m.Value.Place, Kind: tree.Mapping, Members: []tree.Member{
-				{Name: f.short, Place: m.Value.Place, Value: m.Value},
+			m.Value = &tree.Node{Position: m.Value.Position, Kind: tree.Mapping, Members: []tree.Member{
+				{Name: f.short, Position: m.Value.Position, Value: m.Value},
 			}}
 		}
 	}
@@ -72,7 +72,7 @@ func located(root *tree.Node, f fault) *Mistake {
 	part, key, ok := root.Find(strings.Split(f.key, "."))
 	at := key
 	if ok && part.Kind == tree.Leaf {
-		at = part.Place
+		at = part.Position
 	}
 	return &Mistake{Line: at.Line, Column: at.Column, Key: f.key, Text: f.text}
 }

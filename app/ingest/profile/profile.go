@@ -49,7 +49,7 @@ type Profile struct {
 
 	networks []netip.Prefix
 	file     string                // that it was read from
-	given    map[string]tree.Place // by key: where a value stands in the file
+	given    map[string]tree.Position // by key: where a value stands in the file
 }
 
 // Minter makes the identifiers of new objects: our own from a NOID template, or a service.
