@@ -44,7 +44,8 @@ func sha512Of(text string) string {
 func md5Of(text string) string { sum := md5.Sum([]byte(text)); return hex.EncodeToString(sum[:]) }
 
 // payload has names that need care.
-var payload = bag{"a.txt": "alpha", "dir/b.bin": "beta", "größe %41.txt": "100 %", "line\nend\r.txt": "odd", "empty": ""}
+var payload = bag{"a.txt": "alpha", "dir/b.bin": "beta", "größe %41.txt": "100 %", "line\nend\r.txt": "odd",
+	"empty": ""}
 
 // write makes a bag of a payload with the package's own writer.
 func write(t testing.TB, payload bag) bag {
@@ -63,12 +64,14 @@ func write(t testing.TB, payload bag) bag {
 			t.Fatal(err)
 		}
 	}
-	tags, err := w.Close(bagit.Field{Label: "Source-Organization", Value: "A\nlibrary: ours"}, bagit.Field{Label: "Empty"})
+	tags, err := w.Close(bagit.Field{Label: "Source-Organization", Value: "A\nlibrary: ours"},
+		bagit.Field{Label: "Empty"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tag := range tags {
-		if text := b[tag.Name]; int64(len(text)) != tag.Size || tag.Digests[1] != sha256Of(text) || tag.Digests[0] != sha512Of(text) {
+		if text := b[tag.Name]; int64(len(text)) != tag.Size || tag.Digests[1] != sha256Of(text) ||
+			tag.Digests[0] != sha512Of(text) {
 			t.Errorf("%s differs from the writer's tag: %+v", tag.Name, tag)
 		}
 	}
@@ -173,11 +176,14 @@ func TestWrittenBagIsValid(t *testing.T) {
 	}
 }
 
-// TestManifestsByCommand lets the checksum commands of the system read the manifests: they know nothing of this package.
+// TestManifestsByCommand lets the checksum commands of the system read the manifests: they do not depend on this
+// package.
 func TestManifestsByCommand(t *testing.T) {
 	dir := save(t, "dir", write(t, bag{"a.txt": "alpha", "dir/größe.txt": "beta"}))
 	for _, c := range [][2]string{
-		{"sha256sum", "manifest-sha256.txt"}, {"sha512sum", "manifest-sha512.txt"}, {"sha256sum", "tagmanifest-sha256.txt"}, {"sha512sum", "tagmanifest-sha512.txt"},
+		{"sha256sum", "manifest-sha256.txt"},
+		{"sha512sum", "manifest-sha512.txt"}, {"sha256sum", "tagmanifest-sha256.txt"},
+		{"sha512sum", "tagmanifest-sha512.txt"},
 	} {
 		if _, err := exec.LookPath(c[0]); err != nil {
 			t.Logf("there is no %s here: %s was checked by this package alone", c[0], c[1])
@@ -227,54 +233,86 @@ func TestPlantedFaults(t *testing.T) {
 		code   bagit.Code
 		warns  bool
 	}{
-		"control":                        {bag{}, "", false},
-		"no declaration":                 {bag{"bagit.txt": ""}, bagit.CodeDeclaration, false},
-		"declaration with three lines":   {add("bagit.txt", "More: 1"), bagit.CodeDeclaration, false},
-		"declaration with a mark":        {bag{"bagit.txt": "\ufeff" + good["bagit.txt"]}, bagit.CodeDeclaration, false},
-		"declaration without a version":  {bag{"bagit.txt": "BagIt: 1.0\nTag-File-Character-Encoding: UTF-8\n"}, bagit.CodeDeclaration, false},
-		"declaration with a space":       {bag{"bagit.txt": "BagIt-Version : 1.0\nTag-File-Character-Encoding: UTF-8\n"}, bagit.CodeDeclaration, false},
-		"another encoding":               {bag{"bagit.txt": "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-16\n"}, bagit.CodeDeclaration, false},
-		"a version to come":              {bag{"bagit.txt": "BagIt-Version: 7.3\nTag-File-Character-Encoding: UTF-8\n"}, bagit.CodeDeclaration, true},
-		"line ends of Windows":           {bag{"bagit.txt": strings.ReplaceAll(good["bagit.txt"], "\n", "\r\n"), "manifest-sha256.txt": strings.ReplaceAll(m256, "\n", "\r")}, "", false},
-		"no manifest":                    {bag{"manifest-sha256.txt": "", "manifest-sha512.txt": ""}, bagit.CodeManifest, false},
-		"an unknown algorithm besides":   {bag{"manifest-whirlpool.txt": "00 data/a.txt\n"}, bagit.CodeAlgorithm, true},
-		"unknown algorithms alone":       {bag{"manifest-sha256.txt": "", "manifest-sha512.txt": "", "manifest-whirlpool.txt": "00 data/a.txt\n"}, bagit.CodeAlgorithm, false},
-		"a file is missing":              {bag{"data/a.txt": ""}, bagit.CodeMissing, false},
-		"a file is not listed":           {bag{"data/c.txt": "gamma"}, bagit.CodeUnlisted, false},
-		"a file is listed in one only":   {bag{"manifest-sha512.txt": m512[strings.IndexByte(m512, '\n')+1:]}, bagit.CodeUnlisted, false},
-		"other bytes":                    {bag{"data/a.txt": "ALPHA"}, bagit.CodeDigest, false},
-		"other bytes in a tag file":      {add("bag-info.txt", "Note: later"), bagit.CodeDigest, false},
-		"a longer file":                  {bag{"data/a.txt": "alphaa"}, bagit.CodeOxum, false},
-		"oxum":                           {bag{"bag-info.txt": strings.Replace(info, "9.2", "9.3", 1)}, bagit.CodeOxum, false},
-		"oxum that is none":              {bag{"bag-info.txt": strings.Replace(info, "9.2", "many", 1)}, bagit.CodeOxum, false},
-		"oxum twice":                     {add("bag-info.txt", "payload-oxum: 9.2"), bagit.CodeInfo, true},
-		"no label":                       {add("bag-info.txt", "just words"), bagit.CodeInfo, false},
-		"a line goes on":                 {add("bag-info.txt", "Note: one\n\ttwo"), "", false},
-		"a path twice":                   {add("manifest-sha256.txt", sha256Of("alpha")+"  data/a.txt"), bagit.CodeDuplicate, false},
-		"a path up":                      {add("manifest-sha256.txt", sha256Of("alpha")+"  data/../../a.txt"), bagit.CodeUnsafe, false},
-		"an absolute path":               {add("manifest-sha256.txt", sha256Of("alpha")+"  /etc/passwd"), bagit.CodeUnsafe, false},
-		"a drive":                        {add("manifest-sha256.txt", sha256Of("alpha")+"  C:/a.txt"), bagit.CodeUnsafe, false},
-		"a home":                         {add("tagmanifest-sha256.txt", sha256Of("alpha")+"  ~/.profile"), bagit.CodeUnsafe, false},
-		"a backslash":                    {add("manifest-sha256.txt", sha256Of("alpha")+`  data\a.txt`), bagit.CodeUnsafe, false},
-		"a tag file in a manifest":       {add("manifest-sha256.txt", sha256Of(good["bagit.txt"])+"  bagit.txt"), bagit.CodeManifest, false},
-		"payload in a tag manifest":      {add("tagmanifest-sha256.txt", sha256Of("alpha")+"  data/a.txt"), bagit.CodeTagManifest, false},
-		"a tag manifest in another":      {add("tagmanifest-sha256.txt", sha256Of("x")+"  tagmanifest-sha512.txt"), bagit.CodeTagManifest, false},
-		"a tag manifest lacks one":       {bag{"tagmanifest-sha256.txt": sha256Of(good["bagit.txt"]) + "  bagit.txt\n"}, bagit.CodeTagManifest, false},
-		"a line without a path":          {add("manifest-sha256.txt", sha256Of("alpha")), bagit.CodeManifest, false},
-		"a checksum that is none":        {add("manifest-sha256.txt", "xyz  data/a.txt"), bagit.CodeManifest, false},
-		"a checksum of another length":   {add("manifest-sha256.txt", md5Of("alpha")+"  data/a.txt"), bagit.CodeManifest, false},
-		"a line without end":             {add("manifest-sha256.txt", strings.Repeat("0", 100_000)), bagit.CodeManifest, false},
-		"upper case":                     {bag{"manifest-sha256.txt": strings.ToUpper(m256[:64]) + m256[64:]}, "", false},
-		"tabs":                           {bag{"manifest-sha256.txt": strings.ReplaceAll(m256, "  ", " \t ")}, "", false},
-		"an asterisk":                    {bag{"manifest-sha256.txt": strings.ReplaceAll(m256, "  ", " *")}, bagit.CodeManifest, true},
-		"not fetched":                    {bag{"data/a.txt": "", "fetch.txt": "http://example.org/a 5 data/a.txt\n"}, bagit.CodeFetch, false},
-		"fetched":                        {bag{"fetch.txt": "http://example.org/a 5 data/a.txt\n"}, "", false},
-		"fetched with another size":      {bag{"fetch.txt": "http://example.org/a 6 data/a.txt\n"}, bagit.CodeFetch, false},
-		"to be fetched, and not listed":  {bag{"fetch.txt": "http://example.org/z - data/z.txt\n"}, bagit.CodeFetch, false},
-		"to be fetched to outside":       {bag{"fetch.txt": "http://example.org/a - ../a.txt\n"}, bagit.CodeUnsafe, false},
-		"to be fetched over a tag file":  {bag{"fetch.txt": "http://example.org/a - bagit.txt\n"}, bagit.CodeFetch, false},
-		"fetch with a length of nothing": {bag{"fetch.txt": "http://example.org/a many data/a.txt\n"}, bagit.CodeFetch, false},
-		"fetch without a path":           {bag{"fetch.txt": "http://example.org/a 5\n"}, bagit.CodeFetch, false},
+		"control":                      {bag{}, "", false},
+		"no declaration":               {bag{"bagit.txt": ""}, bagit.CodeDeclaration, false},
+		"declaration with three lines": {add("bagit.txt", "More: 1"), bagit.CodeDeclaration, false},
+		"declaration with a mark": {bag{"bagit.txt": "\ufeff" + good["bagit.txt"]}, bagit.CodeDeclaration,
+			false},
+		"declaration without a version": {bag{"bagit.txt": "BagIt: 1.0\nTag-File-Character-Encoding: UTF-8\n"},
+			bagit.CodeDeclaration, false},
+		"declaration with a space": {bag{"bagit.txt": "BagIt-Version : 1.0\nTag-File-Character-Encoding: UTF-8\n"},
+			bagit.CodeDeclaration, false},
+		"another encoding": {bag{"bagit.txt": "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-16\n"},
+			bagit.CodeDeclaration, false},
+		"a version to come": {bag{"bagit.txt": "BagIt-Version: 7.3\nTag-File-Character-Encoding: UTF-8\n"},
+			bagit.CodeDeclaration, true},
+		"line ends of Windows": {bag{"bagit.txt": strings.ReplaceAll(good["bagit.txt"], "\n", "\r\n"),
+			"manifest-sha256.txt": strings.ReplaceAll(m256, "\n", "\r")}, "", false},
+		"no manifest": {bag{"manifest-sha256.txt": "", "manifest-sha512.txt": ""},
+			bagit.CodeManifest, false},
+		"an unknown algorithm besides": {bag{"manifest-whirlpool.txt": "00 data/a.txt\n"}, bagit.CodeAlgorithm, true},
+		"unknown algorithms alone": {bag{"manifest-sha256.txt": "", "manifest-sha512.txt": "",
+			"manifest-whirlpool.txt": "00 data/a.txt\n"}, bagit.CodeAlgorithm, false},
+		"a file is missing":    {bag{"data/a.txt": ""}, bagit.CodeMissing, false},
+		"a file is not listed": {bag{"data/c.txt": "gamma"}, bagit.CodeUnlisted, false},
+		"a file is listed in one only": {bag{"manifest-sha512.txt": m512[strings.IndexByte(m512, '\n')+1:]},
+			bagit.CodeUnlisted, false},
+		"other bytes":               {bag{"data/a.txt": "ALPHA"}, bagit.CodeDigest, false},
+		"other bytes in a tag file": {add("bag-info.txt", "Note: later"), bagit.CodeDigest, false},
+		"a longer file":             {bag{"data/a.txt": "alphaa"}, bagit.CodeOxum, false},
+		"oxum": {bag{"bag-info.txt": strings.Replace(info, "9.2", "9.3", 1)}, bagit.CodeOxum,
+			false},
+		"oxum that is none": {bag{"bag-info.txt": strings.Replace(info, "9.2", "many", 1)}, bagit.CodeOxum,
+			false},
+		"oxum twice":     {add("bag-info.txt", "payload-oxum: 9.2"), bagit.CodeInfo, true},
+		"no label":       {add("bag-info.txt", "just words"), bagit.CodeInfo, false},
+		"a line goes on": {add("bag-info.txt", "Note: one\n\ttwo"), "", false},
+		"a path twice": {add("manifest-sha256.txt", sha256Of("alpha")+"  data/a.txt"),
+			bagit.CodeDuplicate, false},
+		"a path up": {add("manifest-sha256.txt", sha256Of("alpha")+"  data/../../a.txt"),
+			bagit.CodeUnsafe, false},
+		"an absolute path": {add("manifest-sha256.txt", sha256Of("alpha")+"  /etc/passwd"),
+			bagit.CodeUnsafe, false},
+		"a drive": {add("manifest-sha256.txt", sha256Of("alpha")+"  C:/a.txt"), bagit.CodeUnsafe,
+			false},
+		"a home": {add("tagmanifest-sha256.txt", sha256Of("alpha")+"  ~/.profile"),
+			bagit.CodeUnsafe, false},
+		"a backslash": {add("manifest-sha256.txt", sha256Of("alpha")+`  data\a.txt`),
+			bagit.CodeUnsafe, false},
+		"a tag file in a manifest": {add("manifest-sha256.txt", sha256Of(good["bagit.txt"])+"  bagit.txt"),
+			bagit.CodeManifest, false},
+		"payload in a tag manifest": {add("tagmanifest-sha256.txt", sha256Of("alpha")+"  data/a.txt"),
+			bagit.CodeTagManifest, false},
+		"a tag manifest in another": {add("tagmanifest-sha256.txt", sha256Of("x")+"  tagmanifest-sha512.txt"),
+			bagit.CodeTagManifest, false},
+		"a tag manifest lacks one": {bag{"tagmanifest-sha256.txt": sha256Of(good["bagit.txt"]) + "  bagit.txt\n"},
+			bagit.CodeTagManifest, false},
+		"a line without a path":   {add("manifest-sha256.txt", sha256Of("alpha")), bagit.CodeManifest, false},
+		"a checksum that is none": {add("manifest-sha256.txt", "xyz  data/a.txt"), bagit.CodeManifest, false},
+		"a checksum of another length": {add("manifest-sha256.txt", md5Of("alpha")+"  data/a.txt"),
+			bagit.CodeManifest, false},
+		"a line without end": {add("manifest-sha256.txt", strings.Repeat("0", 100_000)), bagit.CodeManifest,
+			false},
+		"upper case": {bag{"manifest-sha256.txt": strings.ToUpper(m256[:64]) + m256[64:]},
+			"", false},
+		"tabs": {bag{"manifest-sha256.txt": strings.ReplaceAll(m256, "  ", " \t ")},
+			"", false},
+		"an asterisk": {bag{"manifest-sha256.txt": strings.ReplaceAll(m256, "  ", " *")},
+			bagit.CodeManifest, true},
+		"not fetched": {bag{"data/a.txt": "", "fetch.txt": "http://example.org/a 5 data/a.txt\n"},
+			bagit.CodeFetch, false},
+		"fetched": {bag{"fetch.txt": "http://example.org/a 5 data/a.txt\n"}, "", false},
+		"fetched with another size": {bag{"fetch.txt": "http://example.org/a 6 data/a.txt\n"}, bagit.CodeFetch,
+			false},
+		"to be fetched, and not listed": {bag{"fetch.txt": "http://example.org/z - data/z.txt\n"}, bagit.CodeFetch,
+			false},
+		"to be fetched to outside": {bag{"fetch.txt": "http://example.org/a - ../a.txt\n"}, bagit.CodeUnsafe,
+			false},
+		"to be fetched over a tag file": {bag{"fetch.txt": "http://example.org/a - bagit.txt\n"}, bagit.CodeFetch,
+			false},
+		"fetch with a length of nothing": {bag{"fetch.txt": "http://example.org/a many data/a.txt\n"}, bagit.CodeFetch,
+			false},
+		"fetch without a path": {bag{"fetch.txt": "http://example.org/a 5\n"}, bagit.CodeFetch, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := good.edit(c.change)
@@ -296,7 +334,8 @@ func TestPlantedFaults(t *testing.T) {
 	}
 }
 
-// TestOldBags are read by the rules of their time: a percent sign is itself, and one manifest that names a file is enough.
+// TestOldBags are read by the rules of their time: a percent sign is itself, and one manifest that names a file is
+// enough.
 func TestOldBags(t *testing.T) {
 	b := bag{
 		"bagit.txt": "BagIt-Version: 0.97\nTag-File-Character-Encoding: UTF-8\n", "data/100%25": "x", "data/b": "y",
@@ -348,8 +387,9 @@ func TestArchives(t *testing.T) {
 		entries [][2]string
 		code    bagit.Code
 	}{
-		"control":         {good, ""},
-		"twice":           {append(good[:len(good):len(good)], [2]string{"bag/data/a.txt", "other"}), bagit.CodeDuplicate},
+		"control": {good, ""},
+		"twice": {append(good[:len(good):len(good)], [2]string{"bag/data/a.txt", "other"}),
+			bagit.CodeDuplicate},
 		"up":              {append(good[:len(good):len(good)], [2]string{"bag/../../evil", "x"}), bagit.CodeUnsafe},
 		"absolute":        {append(good[:len(good):len(good)], [2]string{"/evil", "x"}), bagit.CodeUnsafe},
 		"two directories": {append(good[:len(good):len(good)], [2]string{"other/file", "x"}), bagit.CodeLayout},
@@ -385,7 +425,8 @@ func TestWhatIsNoFile(t *testing.T) {
 	if _, err := bagit.Validate(t.Context(), text, bagit.Options{}); !errors.Is(err, bagit.ErrFormat) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := bagit.Validate(t.Context(), filepath.Join(dir, "nothing"), bagit.Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := bagit.Validate(t.Context(), filepath.Join(dir, "nothing"), bagit.Options{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := bagit.Validate(t.Context(), dir, bagit.Options{MaxFiles: 3}); err == nil {
@@ -407,12 +448,14 @@ func TestWhatIsNoFile(t *testing.T) {
 		}
 	}
 	unknown := filepath.Join(good, "manifest-new.txt")
-	for name, read := range map[string]bool{unknown: false, filepath.Join(good, "manifest-md5.txt"): true} { // the second is the control
+	// the second is the control
+	for name, read := range map[string]bool{unknown: false, filepath.Join(good, "manifest-md5.txt"): true} {
 		if err := os.WriteFile(name, make([]byte, 2*all), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r, err := bagit.Validate(t.Context(), good, bagit.Options{MaxTag: all})
-		if err != nil || read != slices.ContainsFunc(r.Errors, func(f bagit.Fault) bool { return f.Code == bagit.CodeRead }) {
+		if err != nil || read != slices.ContainsFunc(r.Errors,
+			func(f bagit.Fault) bool { return f.Code == bagit.CodeRead }) {
 			t.Errorf("%s: got %+v, %v", name, r, err)
 		}
 		if err := os.Remove(name); err != nil {
@@ -437,7 +480,8 @@ func TestWriterRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		w.Add("../a", 1, sha256Of("a")), w.Add("", 1, sha256Of("a")), w.Add("a", 1), w.Add("a", 1, "xyz"), w.Add(`a\b`, 1, sha256Of("a")),
+		w.Add("../a", 1, sha256Of("a")), w.Add("", 1, sha256Of("a")), w.Add("a", 1), w.Add("a", 1, "xyz"),
+		w.Add(`a\b`, 1, sha256Of("a")),
 	} {
 		if err == nil {
 			t.Error("it was taken")

@@ -96,7 +96,8 @@ func (v *validation) manifest(name, algorithm string, tag bool) {
 			continue
 		}
 		if line.Star {
-			v.odd(CodeManifest, line.Path, "line %d of %s has an asterisk before the path, as md5sum writes it", line.Number, name)
+			v.odd(CodeManifest, line.Path, "line %d of %s has an asterisk before the path, as md5sum writes it",
+				line.Number, name)
 		}
 		if why := unsafe(line.Path); why != "" {
 			v.wrong(CodeUnsafe, line.Path, "line %d of %s: %s", line.Number, name, why)
@@ -179,7 +180,8 @@ func (v *validation) info() {
 			continue
 		}
 		if got := (oxum{v.Bytes, v.Files}); got != want {
-			v.wrong(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s states %s", got.bytes, got.files, oxumLabel, want)
+			v.wrong(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s states %s", got.bytes,
+				got.files, oxumLabel, want)
 		}
 	}
 }

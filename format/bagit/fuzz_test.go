@@ -27,7 +27,8 @@ func FuzzManifest(f *testing.F) {
 			if old || strings.HasPrefix(line.Path, "*") || strings.HasPrefix(line.Path, "./") {
 				continue
 			}
-			for again, err := range bagit.Manifest(strings.NewReader(line.Digest+"  "+bagit.EncodePath(line.Path)+"\n"), bagit.SHA256, false) {
+			for again, err := range bagit.Manifest(strings.NewReader(line.Digest+"  "+bagit.EncodePath(line.Path)+"\n"),
+				bagit.SHA256, false) {
 				if err != nil || again.Path != line.Path || again.Digest != line.Digest {
 					t.Errorf("%q is read as %q again, %v", line.Path, again.Path, err)
 				}

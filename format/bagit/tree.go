@@ -144,7 +144,8 @@ func (t tarFile) each(ctx context.Context, do func(item) error) error {
 		if h.Typeflag == tar.TypeDir || h.Typeflag == tar.TypeXGlobalHeader {
 			continue
 		}
-		one := item{name: strings.TrimPrefix(h.Name, "./"), size: h.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
+		one := item{name: strings.TrimPrefix(h.Name, "./"), size: h.Size,
+			open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }}
 		if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse {
 			one.odd = fmt.Sprintf("type %q", h.Typeflag)
 		}

@@ -150,7 +150,8 @@ func (v *validation) add(name string, one item) error {
 	if strings.Contains(name, "/") || !strings.HasSuffix(name, ".txt") {
 		return nil
 	}
-	if name != "bagit.txt" && name != "bag-info.txt" && name != "fetch.txt" && manifestOf(name) == "" && tagManifestOf(name) == "" {
+	if name != "bagit.txt" && name != "bag-info.txt" && name != "fetch.txt" && manifestOf(name) == "" &&
+		tagManifestOf(name) == "" {
 		return nil
 	}
 	if a := manifestOf(name) + tagManifestOf(name); a != "" && algorithms[a] == nil {

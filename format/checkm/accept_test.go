@@ -16,8 +16,9 @@ const (
 #%prefix | nfo: | http://www.semanticdesktop.org/ontologies/2007/03/22/nfo#
 #%fields | nfo:fileUrl | nfo:hashAlgorithm | nfo:hashValue | nfo:fileSize | nfo:fileLastModified | nfo:fileName | mrt:mimeType
 `
-	rowA      = "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4d2611184 | 6 |  | a.txt\n"
-	rowB      = "https://example.org/s/b.txt | sha256 | 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 6 |  | b.txt | text/plain\n"
+	rowA = "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4d2611184 | 6 |  | a.txt\n"
+	rowB = "https://example.org/s/b.txt | sha256 | " +
+		"5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 6 |  | b.txt | text/plain\n"
 	objectURL = "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest"
 	batchRow  = "https://example.org/s/%s |  |  |  |  | %s | %s | loc1;loc2 | A. Person | A title | 2009-09-01\n"
 )
@@ -95,13 +96,18 @@ var manifests = []struct {
 		err:    "m.checkm:8:1: expected the end of the file after #%eof, found an empty line",
 		strict: "m.checkm:8:1: expected the end of the file after #%eof, found an empty line"},
 	{name: "no eof", text: objectHeader + rowA, rows: 1,
-		err: "m.checkm:7:1: expected #%eof, found end of file", strict: "m.checkm:7:1: expected #%eof, found end of file"},
+		err:    "m.checkm:7:1: expected #%eof, found end of file",
+		strict: "m.checkm:7:1: expected #%eof, found end of file"},
 	{name: "no eof, cut in a row", text: objectHeader + rowA + "https://example.org/", rows: 1,
-		err:    `m.checkm:7:1: expected a file name, as the path of the URL where no name is given, found "https://example.org/"`,
-		strict: `m.checkm:7:1: expected a file name, as the path of the URL where no name is given, found "https://example.org/"`},
+		err: `m.checkm:7:1: expected a file name, as the path of the URL where no name is given, found ` +
+			`"https://example.org/"`,
+		strict: `m.checkm:7:1: expected a file name, as the path of the URL where no name is given, found ` +
+			`"https://example.org/"`},
 	{name: "row after eof", text: objectHeader + "#%eof\n" + rowA + "#%eof\n",
-		err:    `m.checkm:7:1: expected the end of the file after #%eof, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`,
-		strict: `m.checkm:7:1: expected the end of the file after #%eof, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
+		err: `m.checkm:7:1: expected the end of the file after #%eof, found "https://example.org/s/a.txt | md5 | ` +
+			`b1946ac92492d2347c6235b4…"`,
+		strict: `m.checkm:7:1: expected the end of the file after #%eof, found "https://example.org/s/a.txt | md5 | ` +
+			`b1946ac92492d2347c6235b4…"`},
 	{name: "upper-case eof", text: objectHeader + rowA + "#%EOF\n", rows: 1,
 		strict: `m.checkm:7:1: expected #%eof, found "#%EOF"`},
 	{name: "text after eof", text: objectHeader + rowA + "#%eof: 1 row\n", rows: 1,
@@ -109,27 +115,46 @@ var manifests = []struct {
 	{name: "no rows", text: objectHeader + "#%eof\n"},
 	{name: "no declaration", text: without(objectHeader, "#%checkm") + rowA + "#%eof\n", rows: 1, warned: 1},
 	{name: "no prefixes", text: without(objectHeader, "#%prefix") + rowA + "#%eof\n", rows: 1, warned: 2},
-	{name: "other prefixes", text: strings.Replace(objectHeader, "terms#", "other#", 1) + rowA + "#%eof\n", rows: 1, warned: 1},
-	{name: "prefix in brackets", text: strings.Replace(objectHeader, "mrt: | http://merritt.cdlib.org/terms#", "mrt:<http://merritt.cdlib.org/terms#>", 1) + rowA + "#%eof\n", rows: 1},
-	{name: "odd prefix line", text: strings.Replace(objectHeader, "mrt: |", "mrt |", 1) + rowA + "#%eof\n", rows: 1, warned: 2},
+	{name: "other prefixes", text: strings.Replace(objectHeader, "terms#", "other#", 1) + rowA + "#%eof\n", rows: 1,
+		warned: 1},
+	{name: "prefix in brackets",
+		text: strings.Replace(objectHeader,
+			"mrt: | http://merritt.cdlib.org/terms#", "mrt:<http://merritt.cdlib.org/terms#>", 1) + rowA + "#%eof\n",
+		rows: 1},
+	{name: "odd prefix line", text: strings.Replace(objectHeader, "mrt: |", "mrt |", 1) + rowA + "#%eof\n", rows: 1,
+		warned: 2},
 	{name: "no fields", text: without(objectHeader, "#%fields") + rowA + "#%eof\n", rows: 1, warned: 1},
-	{name: "columns for fields", text: strings.Replace(objectHeader, "#%fields", "#%columns", 1) + rowA + "#%eof\n", rows: 1},
+	{name: "columns for fields", text: strings.Replace(objectHeader, "#%fields", "#%columns", 1) + rowA + "#%eof\n",
+		rows: 1},
 	{name: "no profile", text: without(objectHeader, "#%profile") + rowA + "#%eof\n",
-		err:    `m.checkm:5:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`,
-		strict: `m.checkm:5:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
+		err: `m.checkm:5:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
+			`md5 | b1946ac92492d2347c6235b4…"`,
+		strict: `m.checkm:5:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
+			`md5 | b1946ac92492d2347c6235b4…"`},
 	{name: "no profile and no rows", text: "#%checkm_0.7\n#%eof\n",
-		err: "m.checkm:2:1: expected #%profile | URL before #%eof, found no profile", strict: "m.checkm:2:1: expected #%profile | URL before #%eof, found no profile"},
+		err:    "m.checkm:2:1: expected #%profile | URL before #%eof, found no profile",
+		strict: "m.checkm:2:1: expected #%profile | URL before #%eof, found no profile"},
 	{name: "upper-case profile", text: strings.Replace(objectHeader, "#%profile", "#%PROFILE", 1) + "#%eof\n",
-		err: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile", strict: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile"},
+		err:    "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile",
+		strict: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile"},
 	{name: "profile without blank", text: strings.Replace(objectHeader, "#%profile |", "#%profile|", 1) + "#%eof\n",
-		err: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile", strict: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile"},
-	{name: "profile without bar", text: strings.Replace(objectHeader, "#%profile |", "#%profile", 1) + rowA + "#%eof\n", rows: 1, warned: 1},
-	{name: "profile behind two bars", text: strings.Replace(objectHeader, "#%profile |", "#%profile | |", 1) + rowA + "#%eof\n", rows: 1},
+		err:    "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile",
+		strict: "m.checkm:6:1: expected #%profile | URL before #%eof, found no profile"},
+	{name: "profile without bar", text: strings.Replace(objectHeader, "#%profile |", "#%profile", 1) + rowA + "#%eof\n",
+		rows: 1, warned: 1},
+	{name: "profile behind two bars",
+		text: strings.Replace(objectHeader, "#%profile |", "#%profile | |", 1) + rowA + "#%eof\n", rows: 1},
 	{name: "profile without URL", text: "#%profile |\n" + rowA + "#%eof\n",
-		err: "m.checkm:1:10: expected the URL of a profile, found nothing", strict: "m.checkm:1:10: expected the URL of a profile, found nothing"},
-	{name: "unknown profile without bar", text: strings.Replace(objectHeader, "#%profile | http://uc3", "#%profile http://uc4", 1) + rowA + "#%eof\n",
-		err:    `m.checkm:2:11: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc4.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`,
-		strict: `m.checkm:2:11: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc4.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`},
+		err:    "m.checkm:1:10: expected the URL of a profile, found nothing",
+		strict: "m.checkm:1:10: expected the URL of a profile, found nothing"},
+	{name: "unknown profile without bar",
+		text: strings.Replace(objectHeader, "#%profile | http://uc3", "#%profile http://uc4", 1) + rowA + "#%eof\n",
+		err: `m.checkm:2:11: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, ` +
+			`mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, ` +
+			`found "http://uc4.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`,
+		strict: `m.checkm:2:11: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, ` +
+			`mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, ` +
+			`found "http://uc4.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`},
 	{name: "two ends", text: objectHeader + rowA + "#%eof\n#%eof\n", rows: 1,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%eof"`},
 	{name: "two ends with a blank line between", text: objectHeader + rowA + "#%eof\n\n#%eof\n", rows: 1,
@@ -137,9 +162,11 @@ var manifests = []struct {
 	{name: "comment after eof", text: objectHeader + rowA + "#%eof\n# done\n", rows: 1,
 		err:    `m.checkm:8:1: expected the end of the file after #%eof, found "# done"`,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "# done"`},
-	{name: "two manifests in one file", text: objectHeader + rowA + "#%eof\n" + objectHeader + rowB + "#%eof\n", rows: 2,
+	{name: "two manifests in one file", text: objectHeader + rowA + "#%eof\n" + objectHeader + rowB + "#%eof\n",
+		rows:   2,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
-	{name: "two manifests with a blank line between", text: objectHeader + rowA + "#%eof\n\n" + objectHeader + rowB + "#%eof\n", rows: 2,
+	{name: "two manifests with a blank line between",
+		text: objectHeader + rowA + "#%eof\n\n" + objectHeader + rowB + "#%eof\n", rows: 2,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found an empty line`},
 	{name: "second manifest cut in its rows", text: objectHeader + rowA + "#%eof\n" + objectHeader + rowB, rows: 2,
 		err:    "m.checkm:14:1: expected #%eof, found end of file",
@@ -147,37 +174,61 @@ var manifests = []struct {
 	{name: "second manifest cut in its header", text: objectHeader + rowA + "#%eof\n#%checkm_0.7\n", rows: 1,
 		err:    "m.checkm:9:1: expected #%eof, found end of file",
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
-	{name: "second manifest of another profile", text: objectHeader + rowA + "#%eof\n" + batch("mrt-batch-manifest", "first.checkm", ""), rows: 1,
-		err:    `m.checkm:9:13: expected the URL of mrt-ingest-manifest, as in the manifest before, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-batch-mani…"`,
+	{name: "second manifest of another profile",
+		text: objectHeader + rowA + "#%eof\n" + batch("mrt-batch-manifest", "first.checkm", ""), rows: 1,
+		err: `m.checkm:9:13: expected the URL of mrt-ingest-manifest, as in the manifest before, found ` +
+			`"http://uc3.cdlib.org/registry/ingest/manifest/mrt-batch-mani…"`,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
-	{name: "second manifest without a profile", text: objectHeader + rowA + "#%eof\n#%checkm_0.7\n" + rowB + "#%eof\n", rows: 1,
-		err:    `m.checkm:9:1: expected #%profile | URL before the first row, found "https://example.org/s/b.txt | sha256 | 5891b5b522d5df086d0ff…"`,
+	{name: "second manifest without a profile", text: objectHeader + rowA + "#%eof\n#%checkm_0.7\n" + rowB + "#%eof\n",
+		rows: 1,
+		err: `m.checkm:9:1: expected #%profile | URL before the first row, found "https://example.org/s/b.txt | ` +
+			`sha256 | 5891b5b522d5df086d0ff…"`,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
-	{name: "second manifest, the first without its end", text: objectHeader + rowA + objectHeader + rowB + "#%eof\n", rows: 1,
+	{name: "second manifest, the first without its end", text: objectHeader + rowA + objectHeader + rowB + "#%eof\n",
+		rows:   1,
 		err:    `m.checkm:7:1: expected headers only before the first row, found "#%checkm_0.7"`,
 		strict: `m.checkm:7:1: expected headers only before the first row, found "#%checkm_0.7"`},
 	{name: "no header at all", text: rowA + "#%eof\n",
-		err:    `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`,
-		strict: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
-	{name: "unknown profile", text: strings.Replace(objectHeader, "mrt-ingest-manifest", "mrt-other", 1) + rowA + "#%eof\n",
-		err:    `m.checkm:2:13: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-other"`,
-		strict: `m.checkm:2:13: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-other"`},
-	{name: "older profile URL", text: strings.Replace(objectHeader, "ingest/manifest", "mrt", 1) + rowA + "#%eof\n", rows: 1,
-		strict: `m.checkm:2:13: expected "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-man…", found "http://uc3.cdlib.org/registry/mrt/mrt-ingest-manifest"`},
+		err: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
+			`md5 | b1946ac92492d2347c6235b4…"`,
+		strict: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
+			`md5 | b1946ac92492d2347c6235b4…"`},
+	{name: "unknown profile", text: strings.Replace(objectHeader, "mrt-ingest-manifest", "mrt-other", 1) + rowA +
+		"#%eof\n",
+		err: `m.checkm:2:13: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, ` +
+			`mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, ` +
+			`found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-other"`,
+		strict: `m.checkm:2:13: expected the URL of mrt-ingest-manifest, mrt-batch-manifest, ` +
+			`mrt-container-batch-manifest, mrt-single-file-batch-manifest, mrt-object-manifest or mrt-add-manifest, ` +
+			`found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-other"`},
+	{name: "older profile URL", text: strings.Replace(objectHeader, "ingest/manifest", "mrt", 1) + rowA + "#%eof\n",
+		rows: 1,
+		strict: `m.checkm:2:13: expected "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-man…", found ` +
+			`"http://uc3.cdlib.org/registry/mrt/mrt-ingest-manifest"`},
 	{name: "second profile", text: objectHeader + "#%profile | http://example.org/other\n" + rowA + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:1: expected no #%profile after #%fields, found "#%profile | http://example.org/other"`},
-	{name: "headers in another order", text: "#%profile | " + objectURL + "\n#%checkm_0.7\n" + rowA + "#%eof\n", rows: 1,
+	{name: "headers in another order", text: "#%profile | " + objectURL + "\n#%checkm_0.7\n" + rowA + "#%eof\n",
+		rows:   1,
 		strict: `m.checkm:2:1: expected no #%checkm_0.7 after #%profile, found "#%checkm_0.7"`},
-	{name: "unknown header", text: strings.Replace(objectHeader, "#%prefix | mrt", "#%note | x\n#%prefix | mrt", 1) + rowA + "#%eof\n", rows: 1, warned: 1},
-	{name: "fields and rows reordered", text: strings.Replace(objectHeader, "nfo:fileUrl | nfo:hashAlgorithm", "nfo:hashAlgorithm | nfo:fileUrl", 1) +
-		"md5 | https://example.org/s/a.txt | b1946ac92492d2347c6235b4d2611184 | 6 |  | a.txt\n#%eof\n",
-		err:    `m.checkm:6:7: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), found "https://example.org/s/a.txt"`,
+	{name: "unknown header",
+		text: strings.Replace(objectHeader, "#%prefix | mrt", "#%note | x\n#%prefix | mrt", 1) + rowA + "#%eof\n",
+		rows: 1, warned: 1},
+	{name: "fields and rows reordered",
+		text: strings.Replace(objectHeader, "nfo:fileUrl | nfo:hashAlgorithm", "nfo:hashAlgorithm | nfo:fileUrl", 1) +
+			"md5 | https://example.org/s/a.txt | b1946ac92492d2347c6235b4d2611184 | 6 |  | a.txt\n#%eof\n",
+		err: `m.checkm:6:7: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), ` +
+			`found "https://example.org/s/a.txt"`,
 		strict: `m.checkm:5:12: expected the field nfo:fileUrl, found "nfo:hashAlgorithm"`},
-	{name: "fields reordered, rows not", text: strings.Replace(objectHeader, "nfo:fileUrl | nfo:hashAlgorithm", "nfo:hashAlgorithm | nfo:fileUrl", 1) + rowA + "#%eof\n", rows: 1,
+	{name: "fields reordered, rows not",
+		text: strings.Replace(objectHeader, "nfo:fileUrl | nfo:hashAlgorithm", "nfo:hashAlgorithm | nfo:fileUrl", 1) +
+			rowA + "#%eof\n", rows: 1,
 		strict: `m.checkm:5:12: expected the field nfo:fileUrl, found "nfo:hashAlgorithm"`},
-	{name: "one field too many in the header", text: strings.Replace(objectHeader, "mrt:mimeType", "mrt:mimeType | x:y", 1) + rowA + "#%eof\n", rows: 1,
+	{name: "one field too many in the header",
+		text: strings.Replace(objectHeader, "mrt:mimeType", "mrt:mimeType | x:y", 1) + rowA + "#%eof\n", rows: 1,
 		strict: "m.checkm:5:130: expected 7 fields, found 8"},
-	{name: "fields in other spelling", text: strings.Replace(objectHeader, "nfo:fileUrl | nfo:hashAlgorithm", "FILEURL | NFO:HASHALGORITHM", 1) + rowA + "#%eof\n", rows: 1},
+	{name: "fields in other spelling",
+		text: strings.Replace(objectHeader, "nfo:fileUrl | nfo:hashAlgorithm", "FILEURL | NFO:HASHALGORITHM", 1) +
+			rowA + "#%eof\n", rows: 1},
 	{name: "header between rows", text: objectHeader + rowA + "#%fields | x\n" + rowB + "#%eof\n", rows: 1,
 		err:    `m.checkm:7:1: expected headers only before the first row, found "#%fields | x"`,
 		strict: `m.checkm:7:1: expected headers only before the first row, found "#%fields | x"`},
@@ -190,49 +241,74 @@ var manifests = []struct {
 	{name: "CRLF", text: strings.ReplaceAll(objectHeader+rowA+rowB+"#%eof\n", "\n", "\r\n"), rows: 2},
 	{name: "upper-case algorithm", text: objectHeader + strings.Replace(rowA, "md5", "MD5", 1) + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:31: expected md5 or sha256, found "MD5"`},
-	{name: "algorithm with hyphen", text: objectHeader + strings.Replace(rowB, "sha256", "sha-256", 1) + "#%eof\n", rows: 1},
-	{name: "algorithm of the default mode only", text: objectHeader + strings.Replace(rowA, "md5", "crc32", 1) + "#%eof\n", rows: 1,
+	{name: "algorithm with hyphen", text: objectHeader + strings.Replace(rowB, "sha256", "sha-256", 1) + "#%eof\n",
+		rows: 1},
+	{name: "algorithm of the default mode only",
+		text: objectHeader + strings.Replace(rowA, "md5", "crc32", 1) + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:31: expected md5 or sha256, found "crc32"`},
 	{name: "algorithm with underscore", text: objectHeader + strings.Replace(rowB, "sha256", "sha_256", 1) + "#%eof\n",
-		err:    `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), found "sha_256"`,
-		strict: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), found "sha_256"`},
-	{name: "algorithm of another family", text: objectHeader + strings.Replace(rowB, "sha256", "sha3-256", 1) + "#%eof\n",
-		err:    `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), found "sha3-256"`,
-		strict: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, sha512), found "sha3-256"`},
+		err: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
+			`sha512), found "sha_256"`,
+		strict: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
+			`sha512), found "sha_256"`},
+	{name: "algorithm of another family",
+		text: objectHeader + strings.Replace(rowB, "sha256", "sha3-256", 1) + "#%eof\n",
+		err: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
+			`sha512), found "sha3-256"`,
+		strict: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
+			`sha512), found "sha3-256"`},
 	{name: "algorithm without value", text: objectHeader + "https://example.org/a | sha_256 |  | 6\n#%eof\n", rows: 1,
 		strict: `m.checkm:6:25: expected md5 or sha256, found "sha_256"`},
 	{name: "known algorithm without value", text: objectHeader + "https://example.org/a | md5 |  | 6\n#%eof\n", rows: 1,
 		strict: "m.checkm:6:25: expected an algorithm with a value, found \"md5\""},
-	{name: "value without algorithm", text: objectHeader + "https://example.org/a |  | b1946ac92492d2347c6235b4d2611184\n#%eof\n", rows: 1,
+	{name: "value without algorithm",
+		text: objectHeader + "https://example.org/a |  | b1946ac92492d2347c6235b4d2611184\n#%eof\n", rows: 1,
 		strict: "m.checkm:6:28: expected a value with an algorithm, found \"b1946ac92492d2347c6235b4d2611184\""},
 	{name: "md5 of wrong length", text: objectHeader + strings.Replace(rowA, "b1946", "1946", 1) + "#%eof\n", rows: 1,
-		strict: `m.checkm:6:37: expected 32 lower-case hexadecimal digits of md5, found "1946ac92492d2347c6235b4d2611184"`},
-	{name: "sha256 with a letter that is no digit", text: objectHeader + strings.Replace(rowB, "5891b", "x891b", 1) + "#%eof\n", rows: 1,
-		strict: `m.checkm:6:40: expected 64 lower-case hexadecimal digits of sha256, found "x891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6…"`},
+		strict: `m.checkm:6:37: expected 32 lower-case hexadecimal digits of md5, found ` +
+			`"1946ac92492d2347c6235b4d2611184"`},
+	{name: "sha256 with a letter that is no digit",
+		text: objectHeader + strings.Replace(rowB, "5891b", "x891b", 1) + "#%eof\n", rows: 1,
+		strict: `m.checkm:6:40: expected 64 lower-case hexadecimal digits of sha256, found ` +
+			`"x891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6…"`},
 	{name: "bad file size", text: objectHeader + strings.Replace(rowA, "| 6 |", "| 12x |", 1) + "#%eof\n",
-		err: `m.checkm:6:72: expected a file size in bytes, found "12x"`, strict: `m.checkm:6:72: expected a file size in bytes, found "12x"`},
-	{name: "file size beyond 64 bits", text: objectHeader + strings.Replace(rowA, "| 6 |", "| 9223372036854775808 |", 1) + "#%eof\n",
-		err: `m.checkm:6:72: expected a file size in bytes, found "9223372036854775808"`, strict: `m.checkm:6:72: expected a file size in bytes, found "9223372036854775808"`},
+		err:    `m.checkm:6:72: expected a file size in bytes, found "12x"`,
+		strict: `m.checkm:6:72: expected a file size in bytes, found "12x"`},
+	{name: "file size beyond 64 bits",
+		text:   objectHeader + strings.Replace(rowA, "| 6 |", "| 9223372036854775808 |", 1) + "#%eof\n",
+		err:    `m.checkm:6:72: expected a file size in bytes, found "9223372036854775808"`,
+		strict: `m.checkm:6:72: expected a file size in bytes, found "9223372036854775808"`},
 	{name: "negative file size", text: objectHeader + strings.Replace(rowA, "| 6 |", "| -6 |", 1) + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:72: expected a file size without sign, found "-6"`},
-	{name: "dates", text: objectHeader + strings.Replace(rowA, "6 |  |", "6 | 2020-01-02T11:04:05+00:00 |", 1) + "#%eof\n", rows: 1},
-	{name: "bad date", text: objectHeader + strings.Replace(rowA, "6 |  |", "6 | last week |", 1) + "#%eof\n", rows: 1, warned: 1, oddness: 1},
-	{name: "URL with other protocol", text: objectHeader + rowB + strings.Replace(rowA, "https", "htps", 1) + "#%eof\n", rows: 1,
-		err: `m.checkm:7:1: expected an http, https, ftp or file URL, found "htps://example.org/s/a.txt"`, strict: `m.checkm:7:1: expected an http, https, ftp or file URL, found "htps://example.org/s/a.txt"`},
+	{name: "dates", text: objectHeader + strings.Replace(rowA, "6 |  |", "6 | 2020-01-02T11:04:05+00:00 |", 1) +
+		"#%eof\n", rows: 1},
+	{name: "bad date", text: objectHeader + strings.Replace(rowA, "6 |  |", "6 | last week |", 1) + "#%eof\n",
+		rows: 1, warned: 1, oddness: 1},
+	{name: "URL with other protocol", text: objectHeader + rowB + strings.Replace(rowA, "https", "htps", 1) + "#%eof\n",
+		rows:   1,
+		err:    `m.checkm:7:1: expected an http, https, ftp or file URL, found "htps://example.org/s/a.txt"`,
+		strict: `m.checkm:7:1: expected an http, https, ftp or file URL, found "htps://example.org/s/a.txt"`},
 	{name: "ftp URL", text: objectHeader + strings.Replace(rowA, "https", "FTP", 1) + "#%eof\n", rows: 1,
 		strict: `m.checkm:6:1: expected an http or https URL, found "FTP://example.org/s/a.txt"`},
-	{name: "URL with bad port", text: objectHeader + strings.Replace(rowA, "example.org", "example.org:x", 1) + "#%eof\n",
-		err: `m.checkm:6:1: expected an http, https, ftp or file URL, found "https://example.org:x/s/a.txt"`, strict: `m.checkm:6:1: expected an http, https, ftp or file URL, found "https://example.org:x/s/a.txt"`},
-	{name: "URL with short host", text: objectHeader + strings.Replace(rowA, "example.org", "example", 1) + "#%eof\n", rows: 1,
+	{name: "URL with bad port",
+		text:   objectHeader + strings.Replace(rowA, "example.org", "example.org:x", 1) + "#%eof\n",
+		err:    `m.checkm:6:1: expected an http, https, ftp or file URL, found "https://example.org:x/s/a.txt"`,
+		strict: `m.checkm:6:1: expected an http, https, ftp or file URL, found "https://example.org:x/s/a.txt"`},
+	{name: "URL with short host", text: objectHeader + strings.Replace(rowA, "example.org", "example", 1) + "#%eof\n",
+		rows:   1,
 		strict: `m.checkm:6:1: expected a URL with a full host name, found "https://example/s/a.txt"`},
 	{name: "URL of an inclusion", text: objectHeader + "@" + rowA + "#%eof\n",
-		err: `m.checkm:6:1: expected an http, https, ftp or file URL, found "@https://example.org/s/a.txt"`, strict: `m.checkm:6:1: expected an http, https, ftp or file URL, found "@https://example.org/s/a.txt"`},
-	{name: "URL with percent signs", text: objectHeader + strings.Replace(rowA, "s/a.txt", "s/a%20%7cb.txt?q=%7C", 1) + "#%eof\n", rows: 1},
+		err:    `m.checkm:6:1: expected an http, https, ftp or file URL, found "@https://example.org/s/a.txt"`,
+		strict: `m.checkm:6:1: expected an http, https, ftp or file URL, found "@https://example.org/s/a.txt"`},
+	{name: "URL with percent signs",
+		text: objectHeader + strings.Replace(rowA, "s/a.txt", "s/a%20%7cb.txt?q=%7C", 1) + "#%eof\n", rows: 1},
 	{name: "no URL", text: objectHeader + strings.TrimPrefix(rowA, "https://example.org/s/a.txt") + "#%eof\n", rows: 1,
 		strict: "m.checkm:6:2: expected a URL, found nothing"},
-	{name: "no name", text: objectHeader + "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4d2611184 | 6\n#%eof\n", rows: 1},
+	{name: "no name", text: objectHeader +
+		"https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4d2611184 | 6\n#%eof\n", rows: 1},
 	{name: "neither URL nor name", text: objectHeader + " | md5 | b1946ac92492d2347c6235b4d2611184 | 6\n#%eof\n",
-		err: "m.checkm:6:46: expected a URL or a file name, found nothing", strict: "m.checkm:6:46: expected a URL or a file name, found nothing"},
+		err:    "m.checkm:6:46: expected a URL or a file name, found nothing",
+		strict: "m.checkm:6:46: expected a URL or a file name, found nothing"},
 	{name: "a field too many", text: objectHeader + strings.TrimSuffix(rowB, "\n") + " | x\n#%eof\n", rows: 1,
 		strict: "m.checkm:6:135: expected at most 7 fields, found 8"},
 	{name: "a bar too many", text: objectHeader + strings.TrimSuffix(rowB, "\n") + " |\n#%eof\n", rows: 1,
@@ -241,19 +317,25 @@ var manifests = []struct {
 		strict: `m.checkm:7:79: expected a file name that is not in line 6, found "a.txt"`},
 	{name: "name twice, once from the URL", text: objectHeader + rowA + "https://example.org/a.txt\n#%eof\n", rows: 2,
 		strict: `m.checkm:7:1: expected a file name that is not in line 6, found "a.txt"`},
-	{name: "name twice in other case", text: objectHeader + rowA + strings.Replace(rowA, "| a.txt", "| A.TXT", 1) + "#%eof\n", rows: 2},
-	{name: "name twice in two folders", text: objectHeader + rowA + strings.Replace(rowA, "| a.txt", "| sub/a.txt", 1) + "#%eof\n", rows: 2},
-	{name: "bytes that are not UTF-8", text: objectHeader + strings.Replace(rowA, "| a.txt", "| \xe9.txt", 1) + "#%eof\n", rows: 1, oddness: 1,
+	{name: "name twice in other case",
+		text: objectHeader + rowA + strings.Replace(rowA, "| a.txt", "| A.TXT", 1) + "#%eof\n", rows: 2},
+	{name: "name twice in two folders",
+		text: objectHeader + rowA + strings.Replace(rowA, "| a.txt", "| sub/a.txt", 1) + "#%eof\n", rows: 2},
+	{name: "bytes that are not UTF-8",
+		text: objectHeader + strings.Replace(rowA, "| a.txt", "| \xe9.txt", 1) + "#%eof\n", rows: 1, oddness: 1,
 		strict: "m.checkm:6:79: expected UTF-8, found a byte that is not UTF-8"},
-	{name: "bytes that are not UTF-8 in a header", text: "#%checkm_0.7 \xe9\n" + without(objectHeader, "#%checkm") + rowA + "#%eof\n", rows: 1, oddness: 1,
+	{name: "bytes that are not UTF-8 in a header",
+		text: "#%checkm_0.7 \xe9\n" + without(objectHeader, "#%checkm") + rowA + "#%eof\n", rows: 1, oddness: 1,
 		strict: "m.checkm:1:14: expected UTF-8, found a byte that is not UTF-8"},
-	{name: "replacement character", text: objectHeader + strings.Replace(rowA, "| a.txt", "| \ufffd.txt", 1) + "#%eof\n", rows: 1,
+	{name: "replacement character",
+		text: objectHeader + strings.Replace(rowA, "| a.txt", "| \ufffd.txt", 1) + "#%eof\n", rows: 1,
 		strict: "m.checkm:6:79: expected text, found the replacement character U+FFFD"},
 	{name: "batch of manifests", text: batch("mrt-batch-manifest", "first.checkm", "ark:/99999/fk4000000a"), rows: 1},
 	{name: "batch of manifests with another file", text: batch("mrt-batch-manifest", "first.txt", ""), rows: 1,
 		strict: `m.checkm:6:47: expected the name of a manifest (.checkm), found "first.txt"`},
 	{name: "batch of containers", text: batch("mrt-container-batch-manifest", "first.tar.gz", ""), rows: 1},
-	{name: "batch of containers with another file", text: batch("mrt-container-batch-manifest", "first.txt", ""), rows: 1,
+	{name: "batch of containers with another file", text: batch("mrt-container-batch-manifest", "first.txt", ""),
+		rows:   1,
 		strict: `m.checkm:6:47: expected the name of a container (.tar, .zip, .tar.gz, .bz2), found "first.txt"`},
 	{name: "batch of files", text: batch("mrt-single-file-batch-manifest", "first.txt", ""), rows: 1},
 	{name: "batch of files with a container", text: batch("mrt-single-file-batch-manifest", "first.zip", ""), rows: 1},
@@ -270,7 +352,8 @@ func TestManifests(t *testing.T) {
 			rows, err := readAll(r)
 			verdict(t, err, m.err)
 			if len(rows) != m.rows || len(r.Warnings()) != m.oddness {
-				t.Errorf("got %d rows, warnings %v; want %d rows, %d warnings", len(rows), r.Warnings(), m.rows, m.oddness)
+				t.Errorf("got %d rows, warnings %v; want %d rows, %d warnings", len(rows), r.Warnings(), m.rows,
+					m.oddness)
 			}
 		})
 	}
@@ -283,13 +366,15 @@ func TestManifestsStrict(t *testing.T) {
 			rows, err := readAll(r)
 			verdict(t, err, m.strict)
 			if m.strict == "" && (len(rows) != m.rows || len(r.Warnings()) != m.warned) {
-				t.Errorf("got %d rows, warnings %v; want %d rows, %d warnings", len(rows), r.Warnings(), m.rows, m.warned)
+				t.Errorf("got %d rows, warnings %v; want %d rows, %d warnings", len(rows), r.Warnings(), m.rows,
+					m.warned)
 			}
 		})
 	}
 }
 
-// A manifest without any header line is read when its profile is known from elsewhere; a header that lacks the profile is not.
+// A manifest without any header line is read when its profile is known from elsewhere; a header that lacks the
+// profile is not.
 func TestAssumedProfile(t *testing.T) {
 	for _, m := range []struct {
 		name, text string
@@ -303,14 +388,18 @@ func TestAssumedProfile(t *testing.T) {
 		{name: "cut", text: rowA + rowB, rows: 2, err: "m.checkm:3:1: expected #%eof, found end of file"},
 		{name: "empty", text: "", err: "m.checkm:1:1: expected #%profile | URL, found end of file"},
 		{name: "a header without profile", text: "#%checkm_0.7\n" + rowA + "#%eof\n",
-			err: `m.checkm:2:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
+			err: `m.checkm:2:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
+				`md5 | b1946ac92492d2347c6235b4…"`},
 		{name: "rows after the end", text: rowA + "#%eof\n" + rowB + "#%eof\n", rows: 1,
-			err: `m.checkm:3:1: expected the end of the file after #%eof, found "https://example.org/s/b.txt | sha256 | 5891b5b522d5df086d0ff…"`},
+			err: `m.checkm:3:1: expected the end of the file after #%eof, found "https://example.org/s/b.txt | ` +
+				`sha256 | 5891b5b522d5df086d0ff…"`},
 		{name: "strict", text: rowA + "#%eof\n", strict: true,
-			err: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4…"`},
+			err: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
+				`md5 | b1946ac92492d2347c6235b4…"`},
 	} {
 		t.Run(m.name, func(t *testing.T) {
-			r := checkm.NewReader("m.checkm", strings.NewReader(m.text), checkm.Options{Assume: checkm.Object, Strict: m.strict})
+			r := checkm.NewReader("m.checkm", strings.NewReader(m.text),
+				checkm.Options{Assume: checkm.Object, Strict: m.strict})
 			rows, err := readAll(r)
 			verdict(t, err, m.err)
 			if len(rows) != m.rows {

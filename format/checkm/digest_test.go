@@ -10,9 +10,11 @@ import (
 
 func TestParseAlgorithm(t *testing.T) {
 	for s, want := range map[string]checkm.Algorithm{
-		"md5": checkm.MD5, "MD-5": checkm.MD5, "Sha-256": checkm.SHA256, "sha1": checkm.SHA1, "SHA384": checkm.SHA384, "sha-512": checkm.SHA512,
-		"crc-32": checkm.CRC32, "Adler32": checkm.Adler32, "md2": checkm.MD2,
-		"sha_256": "", "sha3-256": "", "sha256-": "", "-sha256": "", "sha--256": "", "sha25-6": "", "": "", "sha": "", "md5 ": "", "sha224": "",
+		"md5": checkm.MD5, "MD-5": checkm.MD5, "Sha-256": checkm.SHA256, "sha1": checkm.SHA1, "SHA384": checkm.SHA384,
+		"sha-512": checkm.SHA512,
+		"crc-32":  checkm.CRC32, "Adler32": checkm.Adler32, "md2": checkm.MD2,
+		"sha_256": "", "sha3-256": "", "sha256-": "", "-sha256": "", "sha--256": "", "sha25-6": "", "": "", "sha": "",
+		"md5 ": "", "sha224": "",
 	} {
 		got, err := checkm.ParseAlgorithm(s)
 		if got != want || (err == nil) != (want != "") {
@@ -25,7 +27,8 @@ func TestParseAlgorithm(t *testing.T) {
 func TestNewHash(t *testing.T) {
 	for a, want := range map[checkm.Algorithm]string{
 		checkm.Adler32: "024d0127", checkm.CRC32: "352441c2", checkm.MD5: "900150983cd24fb0d6963f7d28e17f72",
-		checkm.SHA1: "a9993e364706816aba3e25717850c26c9cd0d89d", "SHA-256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+		checkm.SHA1:   "a9993e364706816aba3e25717850c26c9cd0d89d",
+		"SHA-256":     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
 		checkm.SHA384: "cb00753f45a35e8bb5a03d699ac65007272c32ab0eded1631a8b605a43ff5bed8086072ba1e7cc2358baeca134c825a7",
 		checkm.SHA512: "ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f",
 	} {

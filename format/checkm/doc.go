@@ -9,11 +9,14 @@
 // Columns are positional: the profile defines them. #%fields and #%prefix only inform the reader. A [Reader] accepts
 // what the parser of the Merritt queue accepts, with these exceptions:
 //
-//   - It refuses a file name that could leave the folder of its object: an absolute name, a drive letter, or a ".." between
+//   - It refuses a file name that could leave the folder of its object: an absolute name, a drive letter, or a ".."
+//     between
 //     slashes or backslashes. It also refuses a name that is not that of a file ("", ".", "dir/").
-//   - It refuses NUL, and a carriage return that is not part of a CRLF. After a lone CR, one program reads a new line and
+//   - It refuses NUL, and a carriage return that is not part of a CRLF. After a lone CR, one program reads a new
+//     line and
 //     another one reads the rest of a comment.
-//   - The last line must be #%eof. Another manifest with its own header and the same profile may follow, so that manifests
+//   - The last line must be #%eof. Another manifest with its own header and the same profile may follow, so that
+//     manifests
 //     can be concatenated. Rows without a header, blank lines and comments must not end the file. A header between rows
 //     needs #%eof before it, because otherwise the first manifest was cut off. Strict mode accepts one manifest only.
 //   - It reads "#%profile URL", without the bar, as well.

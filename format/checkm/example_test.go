@@ -70,7 +70,8 @@ https://example.org/a | sha-512 | 00 |  |  | a.txt
 
 func ExampleWriter() {
 	w := checkm.NewWriter(os.Stdout, checkm.ContainerObject)
-	row := checkm.Row{FileName: "producer/a|b.txt", Size: 6, Digest: checkm.Digest{Algorithm: checkm.MD5, Value: "b1946ac92492d2347c6235b4d2611184"}}
+	row := checkm.Row{FileName: "producer/a|b.txt", Size: 6,
+		Digest: checkm.Digest{Algorithm: checkm.MD5, Value: "b1946ac92492d2347c6235b4d2611184"}}
 	if err := w.Write(row); err != nil {
 		fmt.Println(err)
 		return

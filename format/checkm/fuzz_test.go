@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/format/checkm"
 )
 
-// FuzzRead holds for any input: no panic; an error is an *Error inside the file and stays; a name never leaves its folder;
-// strict accepts no more than the default; and rows come back from a Writer if it takes them.
+// FuzzRead holds for any input: no panic; an error is an *Error inside the file and stays; a name never leaves its
+// folder; strict accepts no more than the default; and rows come back from a Writer if it takes them.
 func FuzzRead(f *testing.F) {
 	for _, m := range manifests {
 		f.Add([]byte(m.text))
@@ -26,7 +26,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("first %v, then %v", err, again)
 		}
 		for _, row := range rows {
-			if !filepath.IsLocal(row.FileName) || row.Size < -1 || (row.Digest.Algorithm == "") != (row.Digest.Value == "") {
+			if !filepath.IsLocal(row.FileName) || row.Size < -1 ||
+				(row.Digest.Algorithm == "") != (row.Digest.Value == "") {
 				t.Errorf("row %+v", row)
 			}
 		}
@@ -50,7 +51,8 @@ func checkFault(t *testing.T, err error, data []byte) {
 	if !errors.As(err, &e) {
 		t.Fatalf("%T is no *checkm.Error: %v", err, err)
 	}
-	if e.Line < 1 || e.Line > bytes.Count(data, []byte("\n"))+2 || e.Column < 1 || e.Column > len(data)+1 || strings.ContainsAny(err.Error(), "\n\r\x00") {
+	if e.Line < 1 || e.Line > bytes.Count(data, []byte("\n"))+2 || e.Column < 1 || e.Column > len(data)+1 ||
+		strings.ContainsAny(err.Error(), "\n\r\x00") {
 		t.Errorf("position or text of %v", err)
 	}
 }

@@ -29,7 +29,9 @@ func (s *stream) Read(p []byte) (int, error) {
 		default:
 			number := strconv.Itoa(s.row)
 			b := append(s.buffer[:0], "https://example.org/storage/collection/"...)
-			b = append(append(b, number...), "/file.tif | sha256 | 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 123456 |  | producer/"...)
+			b = append(append(b, number...),
+				"/file.tif | sha256 | 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 123456 |  | "+
+					"producer/"...)
 			b = append(append(b, number...), "/file.tif | image/tiff\n"...)
 			s.buffer, s.rest = b, b
 		}
@@ -77,7 +79,8 @@ func TestMillionRowsInConstantMemory(t *testing.T) {
 	if growth > memoryLimit {
 		t.Errorf("the heap grew by %d MiB", growth>>20)
 	}
-	t.Logf("a million rows in %v, heap grew by at most %.1f MiB", time.Since(start).Round(time.Millisecond), float64(growth)/(1<<20))
+	t.Logf("a million rows in %v, heap grew by at most %.1f MiB", time.Since(start).Round(time.Millisecond),
+		float64(growth)/(1<<20))
 	strict := heapGrowth(t, 100_000, checkm.Options{Strict: true}, func(checkm.Row) {})
 	if strict > memoryLimit {
 		t.Errorf("in strict mode the heap grew by %d MiB for 100,000 rows", strict>>20)
@@ -85,7 +88,8 @@ func TestMillionRowsInConstantMemory(t *testing.T) {
 	t.Logf("100,000 rows in strict mode: %d bytes for each", strict/100_000)
 	// Control: the measure sees rows that are kept.
 	var kept []checkm.Row
-	if growth := heapGrowth(t, 200_000, checkm.Options{}, func(row checkm.Row) { kept = append(kept, row) }); growth < memoryLimit {
+	if growth := heapGrowth(t, 200_000, checkm.Options{},
+		func(row checkm.Row) { kept = append(kept, row) }); growth < memoryLimit {
 		t.Errorf("%d kept rows make a growth of %d MiB only: the measure is blind", len(kept), growth>>20)
 	}
 	runtime.KeepAlive(kept)
@@ -110,8 +114,11 @@ func BenchmarkRead(b *testing.B) {
 func BenchmarkWrite(b *testing.B) {
 	b.ReportAllocs()
 	w := checkm.NewWriter(io.Discard, checkm.Add)
-	row := checkm.Row{URL: "https://example.org/storage/collection/1/file.tif", Size: 123456, FileName: "producer/1/file.tif", MIMEType: "image/tiff",
-		Digest: checkm.Digest{Algorithm: checkm.SHA256, Value: "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"}, Modified: time.Unix(1577962000, 0)}
+	row := checkm.Row{URL: "https://example.org/storage/collection/1/file.tif", Size: 123456,
+		FileName: "producer/1/file.tif", MIMEType: "image/tiff",
+		Digest: checkm.Digest{Algorithm: checkm.SHA256,
+			Value: "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"},
+		Modified: time.Unix(1577962000, 0)}
 	for range b.N {
 		if err := w.Write(row); err != nil {
 			b.Fatal(err)

@@ -90,7 +90,8 @@ func deposited(name string, columns []Column, aliases ...string) *Profile {
 // generated returns a profile of manifests that Merritt's own programs write.
 func generated(name string, columns []Column, aliases ...string) *Profile {
 	p := &Profile{
-		name: name, urls: []string{registry + "store/manifest/" + name}, columns: columns, keyword: "columns", glued: true,
+		name: name, urls: []string{registry + "store/manifest/" + name}, columns: columns, keyword: "columns",
+		glued: true,
 		prefixes: [][2]string{
 			{"nfo", "http://www.semanticdesktop.org/ontologies/2007/03/22/nfo#"},
 			{"nie", "http://www.semanticdesktop.org/ontologies/2007/01/19/nie/#"},

@@ -45,8 +45,11 @@ func TestColumns(t *testing.T) {
 	object := []string{"fileUrl", "hashAlgorithm", "hashValue", "fileSize", "fileLastModified", "fileName", "mimeType"}
 	batch := append(object[:6:6], "primaryIdentifier", "localIdentifier", "creator", "title", "date")
 	want := map[string][]string{
-		"mrt-ingest-manifest": object, "mrt-add-manifest": object, "mrt-batch-manifest": batch, "mrt-container-batch-manifest": batch,
-		"mrt-single-file-batch-manifest": batch, "mrt-object-manifest": {"fileName", "hashAlgorithm", "hashValue", "fileSize", "fileLastModified", "mimeType"},
+		"mrt-ingest-manifest": object, "mrt-add-manifest": object, "mrt-batch-manifest": batch,
+		"mrt-container-batch-manifest":   batch,
+		"mrt-single-file-batch-manifest": batch,
+		"mrt-object-manifest": {"fileName", "hashAlgorithm", "hashValue", "fileSize", "fileLastModified",
+			"mimeType"},
 	}
 	got := map[string][]string{}
 	for _, p := range checkm.Profiles() {

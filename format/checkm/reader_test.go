@@ -15,7 +15,8 @@ import (
 
 func TestReadFields(t *testing.T) {
 	text := batchHeader("mrt-batch-manifest") +
-		"  https://example.org/a%20b%7c.checkm?x=1 |SHA-256\t| ABC |\v7|2020-01-02T11:04:05+01:00 | %20a%7cb%20.checkm | ark:/1/a | x; y;x ;; z | Ä%7C%2f | T |  2009 | extra  \n" +
+		"  https://example.org/a%20b%7c.checkm?x=1 |SHA-256\t| ABC |\v7|2020-01-02T11:04:05+01:00 | " +
+		"%20a%7cb%20.checkm | ark:/1/a | x; y;x ;; z | Ä%7C%2f | T |  2009 | extra  \n" +
 		"http://h | md2 | ff | +8 | 2020-01-02 | d/e.checkm \n" +
 		"http://h/p/q.checkm#frag | md5\n#%eof"
 	got, err := readAll(checkm.NewReader("m", strings.NewReader(text), checkm.Options{}))
@@ -23,8 +24,10 @@ func TestReadFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []checkm.Row{
-		{Line: 6, URL: "https://example.org/a%20b%7c.checkm?x=1", Digest: checkm.Digest{Algorithm: checkm.SHA256, Value: "ABC"}, Size: 7,
-			Modified: time.Date(2020, 1, 2, 10, 4, 5, 0, time.UTC), FileName: " a|b .checkm", PrimaryID: "ark:/1/a", LocalID: "x; y;x ;; z",
+		{Line: 6, URL: "https://example.org/a%20b%7c.checkm?x=1",
+			Digest: checkm.Digest{Algorithm: checkm.SHA256, Value: "ABC"}, Size: 7,
+			Modified: time.Date(2020, 1, 2, 10, 4, 5, 0, time.UTC), FileName: " a|b .checkm", PrimaryID: "ark:/1/a",
+			LocalID: "x; y;x ;; z",
 			Creator: "Ä%7C%2f", Title: "T", Date: "2009"},
 		{Line: 7, URL: "http://h", Digest: checkm.Digest{Algorithm: checkm.MD2, Value: "ff"}, Size: 8,
 			Modified: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC), FileName: "d/e.checkm"},
@@ -51,18 +54,22 @@ func TestReadContainer(t *testing.T) {
 producer/a.txt | md5 | b1946ac92492d2347c6235b4d2611184 | 11 | 2020-01-02T11:04:05+00:00 | text/plain
 #%eof`
 	for _, strict := range []bool{false, true} {
-		r := checkm.NewReader("m", strings.NewReader(text), checkm.Options{Strict: strict, Allow: []*checkm.Profile{checkm.ContainerObject}})
+		r := checkm.NewReader("m", strings.NewReader(text),
+			checkm.Options{Strict: strict, Allow: []*checkm.Profile{checkm.ContainerObject}})
 		got, err := readAll(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []checkm.Row{{Line: 7, FileName: "producer/a.txt", Size: 11, MIMEType: "text/plain", Modified: time.Date(2020, 1, 2, 11, 4, 5, 0, time.UTC),
-			Digest: checkm.Digest{Algorithm: checkm.MD5, Value: "b1946ac92492d2347c6235b4d2611184"}}}
+		want := []checkm.Row{{Line: 7,
+			FileName: "producer/a.txt", Size: 11, MIMEType: "text/plain",
+			Modified: time.Date(2020, 1, 2, 11, 4, 5, 0, time.UTC),
+			Digest:   checkm.Digest{Algorithm: checkm.MD5, Value: "b1946ac92492d2347c6235b4d2611184"}}}
 		if diff := cmp.Diff(want, got); diff != "" || r.Warnings() != nil {
 			t.Error(diff, r.Warnings())
 		}
 	}
-	_, err := readAll(checkm.NewReader("m", strings.NewReader(strings.Replace(text, "producer/a.txt", "", 1)), checkm.Options{}))
+	_, err := readAll(checkm.NewReader("m", strings.NewReader(strings.Replace(text, "producer/a.txt", "", 1)),
+		checkm.Options{}))
 	verdict(t, err, "m:7:2: expected a file name, found nothing")
 }
 
@@ -95,11 +102,14 @@ func TestProfileReadsAhead(t *testing.T) {
 
 func TestAllow(t *testing.T) {
 	open := func(allow ...*checkm.Profile) error {
-		_, err := readAll(checkm.NewReader("m", strings.NewReader(objectHeader+rowA+"#%eof"), checkm.Options{Allow: allow}))
+		_, err := readAll(checkm.NewReader("m", strings.NewReader(objectHeader+rowA+"#%eof"),
+			checkm.Options{Allow: allow}))
 		return err
 	}
 	verdict(t, open(checkm.Object, checkm.Add), "")
-	verdict(t, open(checkm.Add), `m:2:13: expected the URL of mrt-add-manifest, found "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`)
+	verdict(t, open(checkm.Add),
+		`m:2:13: expected the URL of mrt-add-manifest, found `+
+			`"http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-man…"`)
 }
 
 func TestErrorIsSticky(t *testing.T) {
@@ -115,22 +125,32 @@ func TestErrorIsSticky(t *testing.T) {
 func TestHostileBytes(t *testing.T) {
 	tests := []struct{ name, text, err string }{
 		{"empty", "", "m:1:1: expected #%profile | URL, found end of file"},
-		{"byte order mark", "\ufeff" + objectHeader + "#%eof", "m:1:1: expected UTF-8 without byte order mark, found a byte order mark"},
+		{"byte order mark", "\ufeff" + objectHeader + "#%eof",
+			"m:1:1: expected UTF-8 without byte order mark, found a byte order mark"},
 		{"UTF-16", "#\x00%\x00c\x00", "m:1:2: expected text, found a NUL byte"},
-		{"NUL in a row", objectHeader + strings.Replace(rowA, "a.txt\n", "ä\x00.txt\n", 1), "m:6:80: expected text, found a NUL byte"},
+		{"NUL in a row", objectHeader + strings.Replace(rowA, "a.txt\n", "ä\x00.txt\n", 1),
+			"m:6:80: expected text, found a NUL byte"},
 		{"NUL in a comment", "# \x00\n" + objectHeader + "#%eof", "m:1:3: expected text, found a NUL byte"},
-		{"lone CR", objectHeader + "# note\r" + rowA + "#%eof", "m:6:7: expected LF or CRLF as line end, found a lone CR"},
+		{"lone CR", objectHeader + "# note\r" + rowA + "#%eof",
+			"m:6:7: expected LF or CRLF as line end, found a lone CR"},
 		{"CR after eof", objectHeader + "#%eof\r", "m:6:6: expected LF or CRLF as line end, found a lone CR"},
-		{"CR on a line after eof", objectHeader + "#%eof\n\r", "m:7:1: expected LF or CRLF as line end, found a lone CR"},
+		{"CR on a line after eof", objectHeader + "#%eof\n\r",
+			"m:7:1: expected LF or CRLF as line end, found a lone CR"},
 		{"blank after eof", objectHeader + "#%eof\n ", `m:7:1: expected the end of the file after #%eof, found " "`},
-		{"row in a BOM", objectHeader + "\ufeff" + rowA + "#%eof", `m:6:1: expected an http, https, ftp or file URL, found "\ufeffhttps://example.org/s/a.txt"`},
-		{"password in a message", objectHeader + "xhttp://user:secret@h/a\n", `m:6:1: expected an http, https, ftp or file URL, found "xhttp://***@h/a"`},
-		{"password before the profile", "http://user:secret@h/a\n", `m:1:1: expected #%profile | URL before the first row, found "http://***@h/a"`},
+		{"row in a BOM", objectHeader + "\ufeff" +
+			rowA + "#%eof", `m:6:1: expected an http, https, ftp or file URL, found ` +
+			`"\ufeffhttps://example.org/s/a.txt"`},
+		{"password in a message",
+			objectHeader + "xhttp://user:secret@h/a\n",
+			`m:6:1: expected an http, https, ftp or file URL, found "xhttp://***@h/a"`},
+		{"password before the profile", "http://user:secret@h/a\n",
+			`m:1:1: expected #%profile | URL before the first row, found "http://***@h/a"`},
 		{"random", "\x89PNG\r\n\x1a\n", "m:1:1: expected #%profile | URL before the first row, found \"\ufffdPNG\""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			for _, in := range []io.Reader{strings.NewReader(test.text), iotest.OneByteReader(strings.NewReader(test.text))} {
+			for _, in := range []io.Reader{strings.NewReader(test.text),
+				iotest.OneByteReader(strings.NewReader(test.text))} {
 				_, err := readAll(checkm.NewReader("m", in, checkm.Options{}))
 				verdict(t, err, test.err)
 			}
@@ -168,7 +188,8 @@ func TestMaxLine(t *testing.T) {
 	for _, end := range []string{"\n", "\r\n"} {
 		for n, want := range map[int]string{
 			100: "", 101: "m:1:101: expected a line end, found a line of more than 100 bytes",
-			102: "m:1:101: expected a line end, found a line of more than 100 bytes", 103: "m:1:101: expected a line end, found a line of more than 100 bytes",
+			102: "m:1:101: expected a line end, found a line of more than 100 bytes",
+			103: "m:1:101: expected a line end, found a line of more than 100 bytes",
 		} {
 			text := line(n) + end + "#%profile | http://uc3.cdlib.org/registry/mrt/mrt-add-manifest\n#%eof" + end
 			_, err := readAll(checkm.NewReader("m", strings.NewReader(text), checkm.Options{MaxLine: 100}))
@@ -176,8 +197,10 @@ func TestMaxLine(t *testing.T) {
 		}
 	}
 	text := "#%profile | http://uc3.cdlib.org/registry/mrt/mrt-add-manifest\n#%eof"
-	for n, want := range map[int]string{100: "", 101: "m:2:101: expected a line end, found a line of more than 100 bytes"} {
-		_, err := readAll(checkm.NewReader("m", strings.NewReader(text+strings.Repeat(".", n-5)), checkm.Options{MaxLine: 100}))
+	for n, want := range map[int]string{100: "",
+		101: "m:2:101: expected a line end, found a line of more than 100 bytes"} {
+		_, err := readAll(checkm.NewReader("m", strings.NewReader(text+strings.Repeat(".", n-5)),
+			checkm.Options{MaxLine: 100}))
 		verdict(t, err, want)
 	}
 }
@@ -185,26 +208,34 @@ func TestMaxLine(t *testing.T) {
 func TestReadFailure(t *testing.T) {
 	broken := errors.New("connection reset")
 	for _, text := range []string{objectHeader + rowA, objectHeader + rowA + "https://exa"} {
-		_, err := readAll(checkm.NewReader("m", io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)), checkm.Options{}))
+		_, err := readAll(checkm.NewReader("m", io.MultiReader(strings.NewReader(text), iotest.ErrReader(broken)),
+			checkm.Options{}))
 		verdict(t, err, "m:7: connection reset")
 		if !errors.Is(err, broken) {
 			t.Errorf("%v does not hold its cause", err)
 		}
 	}
-	_, err := readAll(checkm.NewReader("m", io.MultiReader(strings.NewReader(objectHeader+"#%eof\n"), iotest.ErrReader(broken)), checkm.Options{}))
+	_, err := readAll(checkm.NewReader("m",
+		io.MultiReader(strings.NewReader(objectHeader+"#%eof\n"), iotest.ErrReader(broken)), checkm.Options{}))
 	verdict(t, err, "m:7: connection reset")
 }
 
 func TestFileNames(t *testing.T) {
 	const below = "a file name below the object's folder "
 	tests := []struct{ name, problem, strict string }{
-		{"a", "", ""}, {"a/b.txt", "", ""}, {"a..b/..c/d..", "", ""}, {"...", "", ""}, {".hidden", "", ""}, {"a b", "", ""},
-		{"..", below + `(no "..")`, ""}, {"../a", below + `(no "..")`, ""}, {"a/../b", below + `(no "..")`, ""}, {"a/..", below + `(no "..")`, ""},
+		{"a", "", ""}, {"a/b.txt", "", ""}, {"a..b/..c/d..", "", ""}, {"...", "", ""}, {".hidden", "", ""},
+		{"a b", "", ""},
+		{"..", below + `(no "..")`, ""}, {"../a", below + `(no "..")`, ""}, {"a/../b", below + `(no "..")`, ""},
+		{"a/..", below + `(no "..")`, ""},
 		{`a\..\b`, below + `(no "..")`, ""}, {`..\b`, below + `(no "..")`, ""},
-		{"/etc/passwd", below + "(not absolute)", ""}, {"//h/x", below + "(not absolute)", ""}, {`\x`, below + "(not absolute)", ""},
+		{"/etc/passwd", below + "(not absolute)", ""}, {"//h/x", below + "(not absolute)", ""},
+		{`\x`, below + "(not absolute)", ""},
 		{`C:\x`, below + "(no drive letter)", ""}, {"c:/x", below + "(no drive letter)", ""},
-		{"a/", "the name of a file, not of a folder", ""}, {`a\`, "the name of a file, not of a folder", ""}, {".", "the name of a file, not of a folder", ""}, {"a/.", "the name of a file, not of a folder", ""},
-		{`a\b`, "", `a file name without "\"`}, {"a//b", "", `the file name "a/b"`}, {"./a", "", `the file name "a"`}, {"a/./b", "", `the file name "a/b"`},
+		{"a/", "the name of a file, not of a folder", ""},
+		{`a\`, "the name of a file, not of a folder", ""}, {".", "the name of a file, not of a folder", ""},
+		{"a/.", "the name of a file, not of a folder", ""},
+		{`a\b`, "", `a file name without "\"`}, {"a//b", "", `the file name "a/b"`}, {"./a", "", `the file name "a"`},
+		{"a/./b", "", `the file name "a/b"`},
 	}
 	for _, test := range tests {
 		for _, strict := range []bool{false, true} {
@@ -226,7 +257,9 @@ func TestFileNames(t *testing.T) {
 func TestNamesFromURLs(t *testing.T) {
 	const fault = "m:6:1: expected %s, as the path of the URL where no name is given, found %q"
 	tests := []struct{ url, name, problem string }{
-		{"https://h/a/b.txt?x#y", "a/b.txt", ""}, {"HTTP://h:80/a%20b", "a%20b", ""}, {"file:///a", "a", ""}, {"file:/a/b", "a/b", ""}, {"http://h:/a", "a", ""}, {"http://u:p@h/a", "a", ""}, {"ftp://u:p@[::1]:21/a", "a", ""},
+		{"https://h/a/b.txt?x#y", "a/b.txt", ""}, {"HTTP://h:80/a%20b", "a%20b", ""}, {"file:///a", "a", ""},
+		{"file:/a/b", "a/b", ""}, {"http://h:/a", "a", ""}, {"http://u:p@h/a", "a", ""},
+		{"ftp://u:p@[::1]:21/a", "a", ""},
 		{"https://h/", "", "a file name"}, {"https://h", "", "a file name"}, {"https://h?a/b", "", "a file name"},
 		{"https://h//etc/passwd", "", "a file name below the object's folder (not absolute)"},
 		{"https://h/../a", "", `a file name below the object's folder (no "..")`},
@@ -249,11 +282,15 @@ func TestDates(t *testing.T) {
 	day := time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)
 	for s, want := range map[string]time.Time{
 		"2020-01-02": day, "2020-01-02T03:04:05Z": day.Add(3*time.Hour + 4*time.Minute + 5*time.Second),
-		"2020-01-02T03:04:05.25-02:00": day.Add(5*time.Hour + 4*time.Minute + 5250*time.Millisecond), "2020-01-02T03:00:00+0100": day.Add(2 * time.Hour),
-		"2020-01-02T03:04": day.Add(3*time.Hour + 4*time.Minute), "2020-01-02 00:00:01": day.Add(time.Second),
-		"2020-13-02": {}, "02.01.2020": {}, "2020": {}, "foo": {}, "2020-01-02T03:04:05Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz": {},
+		"2020-01-02T03:04:05.25-02:00": day.Add(5*time.Hour + 4*time.Minute + 5250*time.Millisecond),
+		"2020-01-02T03:00:00+0100":     day.Add(2 * time.Hour),
+		"2020-01-02T03:04":             day.Add(3*time.Hour + 4*time.Minute),
+		"2020-01-02 00:00:01":          day.Add(time.Second),
+		"2020-13-02":                   {}, "02.01.2020": {}, "2020": {}, "foo": {},
+		"2020-01-02T03:04:05Zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz": {},
 	} {
-		r := checkm.NewReader("m", strings.NewReader(objectHeader+"https://h/a |  |  |  | "+s+"\n#%eof"), checkm.Options{})
+		r := checkm.NewReader("m", strings.NewReader(objectHeader+"https://h/a |  |  |  | "+s+"\n#%eof"),
+			checkm.Options{})
 		row, err := r.Read()
 		if err != nil || !row.Modified.Equal(want) || (len(r.Warnings()) == 1) != want.IsZero() {
 			t.Errorf("%s: got %v, %v, warnings %v; want %v", s, row.Modified, err, r.Warnings(), want)

@@ -22,10 +22,12 @@ var value = rapid.OneOf(
 func draw(t *rapid.T, p *checkm.Profile) checkm.Row {
 	row := checkm.Row{Size: rapid.Int64Min(-1).Draw(t, "size"), FileName: value.Draw(t, "name")}
 	if p.Has(checkm.FileURL) {
-		row.URL = rapid.SampledFrom([]string{"", "https://example.org/a%20b/c", "http://h", "FILE:///x#y", "ftp://u:p@h:21/p?q= |"}).Draw(t, "URL")
+		row.URL = rapid.SampledFrom([]string{"", "https://example.org/a%20b/c", "http://h", "FILE:///x#y",
+			"ftp://u:p@h:21/p?q= |"}).Draw(t, "URL")
 	}
 	if rapid.Bool().Draw(t, "digest") {
-		row.Digest.Algorithm = rapid.SampledFrom([]checkm.Algorithm{checkm.Adler32, checkm.MD2, checkm.MD5, checkm.SHA512}).Draw(t, "algorithm")
+		row.Digest.Algorithm = rapid.SampledFrom([]checkm.Algorithm{checkm.Adler32, checkm.MD2, checkm.MD5,
+			checkm.SHA512}).Draw(t, "algorithm")
 		row.Digest.Value = value.Draw(t, "digest value")
 	}
 	if rapid.Bool().Draw(t, "date") {
@@ -36,12 +38,14 @@ func draw(t *rapid.T, p *checkm.Profile) checkm.Row {
 	}
 	if p.Batch() {
 		row.PrimaryID, row.LocalID = value.Draw(t, "primary"), value.Draw(t, "local")
-		row.Creator, row.Title, row.Date = value.Draw(t, "creator"), value.Draw(t, "title"), value.Draw(t, "of the object")
+		row.Creator, row.Title, row.Date = value.Draw(t, "creator"), value.Draw(t, "title"),
+			value.Draw(t, "of the object")
 	}
 	return row
 }
 
-// TestRoundTrip holds that a row which the Writer takes comes back as it was, and that one which it refuses leaves no trace.
+// TestRoundTrip holds that a row which the Writer takes comes back as it was, and that one which it refuses leaves no
+// trace.
 func TestRoundTrip(t *testing.T) {
 	taken, refused := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -137,7 +137,8 @@ func (r *Reader) strictFields(line string) error {
 		}
 	}
 	if n > len(r.profile.columns) {
-		return r.fault(line, parts[len(r.profile.columns)+1].at, countOf(len(r.profile.columns), "field"), strconv.Itoa(n))
+		return r.fault(line, parts[len(r.profile.columns)+1].at, countOf(len(r.profile.columns), "field"),
+			strconv.Itoa(n))
 	}
 	return nil
 }
@@ -178,7 +179,8 @@ var ark = regexp.MustCompile(`^ark:/\d+/[a-z][a-z0-9]+$`)
 // strictRow checks a row that the default mode accepts. n is the number of fields of the line.
 func (r *Reader) strictRow(row *Row, line string, n int) error {
 	if n > len(r.profile.columns) {
-		return r.fault(line, r.fields[len(r.profile.columns)].at, "at most "+countOf(len(r.profile.columns), "field"), strconv.Itoa(n))
+		return r.fault(line, r.fields[len(r.profile.columns)].at, "at most "+countOf(len(r.profile.columns), "field"),
+			strconv.Itoa(n))
 	}
 	if i := strings.IndexRune(line, '\uFFFD'); i >= 0 {
 		return r.fault(line, i, "text", "the replacement character U+FFFD")

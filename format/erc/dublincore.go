@@ -151,9 +151,10 @@ func (w *xmlWalk) walk(text string) error {
 }
 
 type xmlWalk struct {
-	found    func(path []xml.Name, attrs []xml.Attr, text string)
-	charset  func(label string, in io.Reader) (io.Reader, error) // for other encodings than UTF-8; nil refuses them
-	doctype  func()                                              // called for a document type, which is ignored; nil refuses it
+	found   func(path []xml.Name, attrs []xml.Attr, text string)
+	charset func(label string, in io.Reader) (io.Reader, error) // for other encodings than UTF-8; nil refuses them
+	// called for a document type, which is ignored; nil refuses it
+	doctype  func()
 	path     []xml.Name
 	attrs    [][]xml.Attr
 	texts    [][]byte
@@ -174,7 +175,8 @@ func (w *xmlWalk) token(token xml.Token) error {
 			w.roots++
 		}
 		if w.elements++; len(w.path) == maxXMLDepth || w.elements > maxElements {
-			return fmt.Errorf("%w: more than %d elements, or nested deeper than %d", ErrFormat, maxElements, maxXMLDepth)
+			return fmt.Errorf("%w: more than %d elements, or nested deeper than %d", ErrFormat, maxElements,
+				maxXMLDepth)
 		}
 		w.path = append(w.path, t.Name)
 		w.attrs = append(w.attrs, slices.Clone(t.Attr))

@@ -74,9 +74,9 @@ func (r *Record) set(e Element) {
 	r.More = append(r.More, e)
 }
 
-// Read reads one ERC: a line "erc:" and lines "label: value" until an empty line or the end. A line that begins with a blank continues
-// the value before it; a line that begins with # is a comment. The short form "erc: who | what | when | where"
-// is read as well. Values are percent-decoded.
+// Read reads one ERC: a line "erc:" and lines "label: value" until an empty line or the end. A line that begins with
+// a blank continues the value before it; a line that begins with # is a comment. The short form "erc: who | what |
+// when | where" is read as well. Values are percent-decoded.
 func Read(in io.Reader) (Record, error) {
 	data, err := readAll(in)
 	if err != nil {

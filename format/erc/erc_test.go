@@ -19,11 +19,19 @@ func TestRead(t *testing.T) {
 		name, text string
 		want       Record
 	}{
-		{"plain", "erc:\nwho: Lederberg, Joshua\nwhat: Studies of Human Families for Genetic Linkage\nwhen: 1974\nwhere: http://profiles.nlm.nih.gov/BB/AA/TT/tt.pdf\n",
-			Record{Who: "Lederberg, Joshua", What: "Studies of Human Families for Genetic Linkage", When: "1974", Where: "http://profiles.nlm.nih.gov/BB/AA/TT/tt.pdf"}},
-		{"short form", "erc: Kunze, John A. | A Metadata Kernel for Electronic Permanence\n     | 20011106 | http://journals.tdl.org/jodi/article/view/43",
-			Record{Who: "Kunze, John A.", What: "A Metadata Kernel for Electronic Permanence", When: "20011106", Where: "http://journals.tdl.org/jodi/article/view/43"}},
-		{"comments, case, line ends and folding", "\n# first\r\nERC:\r\nWho: A\r\n# draft\r\nwhat: one\r\n  two\r\n\tthree\r\nwhen:2001\rwhere:x\r\n\r\nwho: next record\r\n",
+		{"plain", "erc:\nwho: Lederberg, Joshua\nwhat: Studies of Human Families for Genetic Linkage\nwhen: " +
+			"1974\nwhere: http://profiles.nlm.nih.gov/BB/AA/TT/tt.pdf\n",
+			Record{Who: "Lederberg, Joshua",
+				What: "Studies of Human Families for Genetic Linkage", When: "1974",
+				Where: "http://profiles.nlm.nih.gov/BB/AA/TT/tt.pdf"}},
+		{"short form", "erc: Kunze, John A. | A Metadata Kernel for Electronic Permanence\n     | 20011106 | " +
+			"http://journals.tdl.org/jodi/article/view/43",
+			Record{Who: "Kunze, John A.",
+				What: "A Metadata Kernel for Electronic Permanence", When: "20011106",
+				Where: "http://journals.tdl.org/jodi/article/view/43"}},
+		{"comments, case, line ends and folding",
+			"\n# first\r\nERC:\r\nWho: A\r\n# draft\r\nwhat: one\r\n  " +
+				"two\r\n\tthree\r\nwhen:2001\rwhere:x\r\n\r\nwho: next record\r\n",
 			Record{Who: "A", What: "one two three", When: "2001", Where: "x"}},
 		{"more elements", "erc:\nwho: a\nwho: b\nnote: n\nabout-who: c\n",
 			Record{Who: "a", More: []Element{{"who", "b"}, {"note", "n"}, {"about-who", "c"}}}},
@@ -67,17 +75,21 @@ func TestReadRefuses(t *testing.T) {
 
 func TestWrite(t *testing.T) {
 	var out bytes.Buffer
-	r := Record{Who: "A | B", What: strings.Repeat("word ", 20) + "end", Where: "line\none", More: []Element{{"a:b", " 100%"}, {"#c", ""}}}
+	r := Record{Who: "A | B", What: strings.Repeat("word ", 20) + "end", Where: "line\none",
+		More: []Element{{"a:b", " 100%"}, {"#c", ""}}}
 	if err := Write(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	want := "erc:\nwho: A %7C B\n" +
-		"what: word word word word word word word word word word word word word\n\tword word word word word word word end\n" +
+		"what: word word word word word word word word word word word word word\n\tword word word word word word " +
+		"word end\n" +
 		"when: (:unkn)\nwhere: line%0Aone\na%3Ab: %20100%25\n%23c:\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, r := range []Record{{Who: "\xff"}, {More: []Element{{"", "x"}}}, {More: []Element{{" a", "x"}}}, {More: []Element{{"\xff", "x"}}}, {Who: strings.Repeat("a", maxInput)}} {
+	for _, r := range []Record{{Who: "\xff"},
+		{More: []Element{{"", "x"}}}, {More: []Element{{" a", "x"}}}, {More: []Element{{"\xff", "x"}}},
+		{Who: strings.Repeat("a", maxInput)}} {
 		if err := Write(&out, r); !errors.Is(err, ErrText) {
 			t.Errorf("got %v, want ErrText", err)
 		}
@@ -87,13 +99,15 @@ func TestWrite(t *testing.T) {
 // value draws text with all that folding and escaping must survive.
 func value() *rapid.Generator[string] {
 	return rapid.StringOf(rapid.OneOf(
-		rapid.SampledFrom([]rune(" \n\r\t%|:#\u00a0\u2028\u0085\ufeff\x00")), rapid.RuneFrom([]rune("abcdefgh äé漢🐎")), rapid.Rune()))
+		rapid.SampledFrom([]rune(" \n\r\t%|:#\u00a0\u2028\u0085\ufeff\x00")), rapid.RuneFrom([]rune("abcdefgh äé漢🐎")),
+		rapid.Rune()))
 }
 
 func TestRecordRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		known := value().Filter(func(s string) bool { return s != "" })
-		want := Record{Who: known.Draw(t, "who"), What: known.Draw(t, "what"), When: known.Draw(t, "when"), Where: known.Draw(t, "where")}
+		want := Record{Who: known.Draw(t, "who"), What: known.Draw(t, "what"), When: known.Draw(t, "when"),
+			Where: known.Draw(t, "where")}
 		label := value().Filter(func(s string) bool { return s != "" && strings.TrimSpace(s) == s })
 		for range rapid.IntRange(0, 4).Draw(t, "more") {
 			want.More = append(want.More, Element{label.Draw(t, "label"), value().Draw(t, "value")})
@@ -126,7 +140,8 @@ func TestReadDublinCore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := DublinCore{{"title", "Grapes & <wine>"}, {"creator", "One"}, {"creator", "Two"}, {"date", "1999"}, {"identifier", "ark:/99999/fk4abc"}}
+	want := DublinCore{{"title", "Grapes & <wine>"}, {"creator", "One"}, {"creator", "Two"}, {"date", "1999"},
+		{"identifier", "ark:/99999/fk4abc"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -162,7 +177,8 @@ func TestXMLRefused(t *testing.T) {
 		}
 	}
 	// Control: nested as deep as allowed.
-	if _, err := ReadDublinCore(strings.NewReader(strings.Repeat("<a>", maxXMLDepth) + strings.Repeat("</a>", maxXMLDepth))); err != nil {
+	if _, err := ReadDublinCore(strings.NewReader(strings.Repeat("<a>", maxXMLDepth) +
+		strings.Repeat("</a>", maxXMLDepth))); err != nil {
 		t.Errorf("nested as deep as allowed: %v", err)
 	}
 }
@@ -189,7 +205,9 @@ func TestDublinCoreRoundTrip(t *testing.T) {
 }
 
 func TestWriteDublinCoreRefuses(t *testing.T) {
-	for _, record := range []DublinCore{{{"name", "x"}}, {{"title", ""}}, {{"title", " "}}, {{"title", "\x01"}}, {{"title", "\xff"}}, {{"title", strings.Repeat("x", maxInput)}}} {
+	for _, record := range []DublinCore{{{"name", "x"}},
+		{{"title", ""}}, {{"title", " "}}, {{"title", "\x01"}}, {{"title", "\xff"}},
+		{{"title", strings.Repeat("x", maxInput)}}} {
 		if err := WriteDublinCore(&bytes.Buffer{}, record); !errors.Is(err, ErrText) {
 			t.Errorf("%.20q: got %v, want ErrText", record, err)
 		}
@@ -210,13 +228,15 @@ func TestReadDataCite(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := DataCite{
-			Identifier: "10.5072/x", IdentifierType: "DOI", Creators: []string{"Lee, A.", "Ray, B."}, Titles: []string{"Main", "Second", "sub"},
+			Identifier:     "10.5072/x",
+			IdentifierType: "DOI", Creators: []string{"Lee, A.", "Ray, B."}, Titles: []string{"Main", "Second", "sub"},
 			PublicationYear: "2020",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("kernel %s (-want +got):\n%s", kernel, diff)
 		}
-		if diff := cmp.Diff(Record{Who: "Lee, A.; Ray, B.", What: "Main", When: "2020", Where: "10.5072/x"}, got.ERC()); diff != "" {
+		if diff := cmp.Diff(Record{Who: "Lee, A.; Ray, B.", What: "Main", When: "2020", Where: "10.5072/x"},
+			got.ERC()); diff != "" {
 			t.Errorf("ERC (-want +got):\n%s", diff)
 		}
 	}

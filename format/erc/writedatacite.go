@@ -18,14 +18,17 @@ const (
 
 // ResourceTypes are the general resource types of DataCite 4.
 var ResourceTypes = []string{
-	"Audiovisual", "Book", "BookChapter", "Collection", "ComputationalNotebook", "ConferencePaper", "ConferenceProceeding", "DataPaper", "Dataset",
-	"Dissertation", "Event", "Image", "InteractiveResource", "Journal", "JournalArticle", "Model", "OutputManagementPlan", "PeerReview",
+	"Audiovisual", "Book", "BookChapter", "Collection", "ComputationalNotebook", "ConferencePaper",
+	"ConferenceProceeding", "DataPaper", "Dataset",
+	"Dissertation", "Event", "Image", "InteractiveResource", "Journal", "JournalArticle", "Model",
+	"OutputManagementPlan", "PeerReview",
 	"PhysicalObject", "Preprint", "Report", "Service", "Software", "Sound", "Standard", "Text", "Workflow", "Other",
 }
 
 // DateTypes are the types of date of DataCite 4.
 var DateTypes = []string{
-	"Accepted", "Available", "Collected", "Copyrighted", "Created", "Issued", "Other", "Submitted", "Updated", "Valid", "Withdrawn",
+	"Accepted", "Available", "Collected", "Copyrighted", "Created", "Issued", "Other", "Submitted", "Updated",
+	"Valid", "Withdrawn",
 }
 
 var (
@@ -48,7 +51,8 @@ func (d DataCite) Enough() bool { return d.check() == nil }
 
 func (d DataCite) check() error {
 	for name, values := range map[string][]string{
-		"identifier": {d.Identifier}, "identifierType": {d.IdentifierType}, "creatorName": d.Creators, "title": d.Titles,
+		"identifier": {d.Identifier}, "identifierType": {d.IdentifierType}, "creatorName": d.Creators,
+		"title":     d.Titles,
 		"publisher": {d.Publisher}, "resourceType": {d.ResourceType},
 	} {
 		if len(values) == 0 {
@@ -72,7 +76,8 @@ func (d DataCite) check() error {
 		}
 	}
 	for _, e := range d.Alternates {
-		if strings.TrimSpace(e.Label) == "" || !xmlText(e.Label) || strings.TrimSpace(e.Value) == "" || !xmlText(e.Value) {
+		if strings.TrimSpace(e.Label) == "" || !xmlText(e.Label) || strings.TrimSpace(e.Value) == "" ||
+			!xmlText(e.Value) {
 			return fmt.Errorf("%w: alternate identifier %q of type %q", ErrText, e.Value, e.Label)
 		}
 	}
@@ -88,7 +93,9 @@ func WriteDataCite(out io.Writer, d DataCite) error {
 	}
 	w := &dataciteWriter{}
 	w.WriteString(xml.Header)
-	w.WriteString(`<resource xmlns="` + dataciteKernel4 + `" xmlns:xsi="` + xsiNamespace + `" xsi:schemaLocation="` + dataciteKernel4 + " " + dataciteSchema + `">` + "\n")
+	w.WriteString(`<resource xmlns="` + dataciteKernel4 +
+		`" xmlns:xsi="` + xsiNamespace + `" xsi:schemaLocation="` + dataciteKernel4 + " " + dataciteSchema + `">` +
+		"\n")
 	w.element("  ", "identifier", "identifierType", d.IdentifierType, d.Identifier)
 	w.WriteString("  <creators>\n")
 	for _, name := range d.Creators {
@@ -108,7 +115,8 @@ func WriteDataCite(out io.Writer, d DataCite) error {
 	w.list("dates", "date", "dateType", d.Dates)
 	w.list("alternateIdentifiers", "alternateIdentifier", "alternateIdentifierType", d.Alternates)
 	w.WriteString("</resource>\n")
-	if n := len(d.Titles) + 2*len(d.Creators) + len(d.Dates) + len(d.Alternates) + 10; w.Len() > maxInput || n > maxElements {
+	if n := len(d.Titles) + 2*len(d.Creators) + len(d.Dates) + len(d.Alternates) + 10; w.Len() > maxInput ||
+		n > maxElements {
 		return fmt.Errorf("%w: more than %d bytes or %d elements", ErrText, maxInput, maxElements)
 	}
 	_, err := io.WriteString(out, w.String())

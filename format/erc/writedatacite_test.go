@@ -15,13 +15,15 @@ import (
 
 func sample() DataCite {
 	return DataCite{
-		Identifier: "ark:/99999/fk4abc", IdentifierType: "ARK", Creators: []string{"Lee, A."}, Titles: []string{"Grapes & <wine>"}, Publisher: "Library",
+		Identifier:     "ark:/99999/fk4abc",
+		IdentifierType: "ARK", Creators: []string{"Lee, A."}, Titles: []string{"Grapes & <wine>"}, Publisher: "Library",
 		PublicationYear: "2009", ResourceType: "digital object", ResourceGeneral: "Other",
 		Dates: []Element{{"Created", "2009-05-01"}}, Alternates: []Element{{"local", "l1"}},
 	}
 }
 
-// mandatory is DataCite 4 as a reader with the schema in hand sees it: what must be there, once or at least once, and where.
+// mandatory is DataCite 4 as a reader with the schema in hand sees it: what must be there, once or at least once, and
+// where.
 type mandatory struct {
 	XMLName    xml.Name `xml:"http://datacite.org/schema/kernel-4 resource"`
 	Schema     string   `xml:"http://www.w3.org/2001/XMLSchema-instance schemaLocation,attr"`
@@ -48,7 +50,8 @@ func TestWriteDataCiteHasWhatIsMandatory(t *testing.T) {
 	if err := xml.Unmarshal(out.Bytes(), &m); err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Identifier) != 1 || m.Identifier[0].Type != "ARK" || len(m.Creators) != 1 || len(m.Titles) != 1 || len(m.Publisher) != 1 ||
+	if len(m.Identifier) != 1 || m.Identifier[0].Type != "ARK" || len(m.Creators) != 1 || len(m.Titles) != 1 ||
+		len(m.Publisher) != 1 ||
 		len(m.Year) != 1 || len(m.Resource) != 1 || m.Resource[0].General != "Other" || m.Resource[0].Text == "" ||
 		!strings.HasPrefix(m.Schema, "http://datacite.org/schema/kernel-4 https://") {
 		t.Errorf("got %+v of\n%s", m, out.String())
@@ -98,10 +101,12 @@ func TestDataCiteRoundTrip(t *testing.T) {
 			return all
 		}
 		want := DataCite{
-			Identifier: text.Draw(t, "identifier"), IdentifierType: text.Draw(t, "type"), Creators: some("creators"), Titles: some("titles"),
+			Identifier: text.Draw(t, "identifier"), IdentifierType: text.Draw(t, "type"), Creators: some("creators"),
+			Titles:    some("titles"),
 			Publisher: text.Draw(t, "publisher"), PublicationYear: rapid.StringMatching("[0-9]{4}").Draw(t, "year"),
-			ResourceType: text.Draw(t, "resource"), ResourceGeneral: rapid.SampledFrom(ResourceTypes).Draw(t, "general"),
-			Dates: elements("dates", rapid.SampledFrom(DateTypes)), Alternates: elements("alternates", text),
+			ResourceType:    text.Draw(t, "resource"),
+			ResourceGeneral: rapid.SampledFrom(ResourceTypes).Draw(t, "general"),
+			Dates:           elements("dates", rapid.SampledFrom(DateTypes)), Alternates: elements("alternates", text),
 		}
 		var out bytes.Buffer
 		if err := WriteDataCite(&out, want); err != nil {
@@ -119,8 +124,10 @@ func TestDataCiteRoundTrip(t *testing.T) {
 
 func TestYear(t *testing.T) {
 	for date, want := range map[string]string{
-		"1974": "1974", " 1974 ": "1974", "1974-05-01": "1974", "19740501": "1974", "197405": "1974", "20011106120000": "2001", "May 1974": "1974",
-		"c. 1850": "1850", "1850-1900": "1850", "01/02/2003": "2003", "": "", "(:unkn)": "", "in spring": "", "12345": "", "123": "", "74": "",
+		"1974": "1974", " 1974 ": "1974", "1974-05-01": "1974", "19740501": "1974", "197405": "1974",
+		"20011106120000": "2001", "May 1974": "1974",
+		"c. 1850": "1850", "1850-1900": "1850", "01/02/2003": "2003", "": "", "(:unkn)": "", "in spring": "",
+		"12345": "", "123": "", "74": "",
 	} {
 		if got := Year(date); got != want {
 			t.Errorf("%q: got %q, want %q", date, got, want)
@@ -134,7 +141,8 @@ func FuzzDataCite(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(out.String())
-	f.Add(`<resource xmlns="http://datacite.org/schema/kernel-3"><dates><date dateType="Created">x</date></dates></resource>`)
+	f.Add(`<resource xmlns="http://datacite.org/schema/kernel-3"><dates><date ` +
+		`dateType="Created">x</date></dates></resource>`)
 	f.Fuzz(func(t *testing.T, text string) {
 		record, err := ReadDataCite(strings.NewReader(text))
 		if err != nil || !record.Enough() {

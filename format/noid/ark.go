@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// Pattern matches an ARK (draft-kunze-ark, section 2) in its old form ark:/NAAN/name and its new form ark:NAAN/name. A NAAN has
-// five or more digits of Alphabet.
-var Pattern = regexp.MustCompile(`^(?i:ark):/?([0-9bcdfghjkmnpqrstvwxz]{5,16})/((?:[0-9A-Za-z=~*+@_$./-]|%[0-9A-Fa-f]{2})+)$`)
+// Pattern matches an ARK (draft-kunze-ark, section 2) in its old form ark:/NAAN/name and its new form ark:NAAN/name.
+// A NAAN has five or more digits of Alphabet.
+var Pattern = regexp.MustCompile(
+	`^(?i:ark):/?([0-9bcdfghjkmnpqrstvwxz]{5,16})/((?:[0-9A-Za-z=~*+@_$./-]|%[0-9A-Fa-f]{2})+)$`)
 
 // ARK is an archival resource key in normal form.
 type ARK struct {

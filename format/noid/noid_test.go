@@ -106,7 +106,8 @@ func TestNamesAreABijection(t *testing.T) {
 	}
 }
 
-// A seed changes the order of a random template and nothing else: not the names, and not those of a template without seed or of another order.
+// A seed changes the order of a random template and nothing else: not the names, and not those of a template without
+// seed or of another order.
 func TestSeeded(t *testing.T) {
 	template := parse(t, "a.rddk")
 	orders := map[string]string{}
@@ -174,7 +175,8 @@ func TestRandomShowsNoCount(t *testing.T) {
 
 func TestTotal(t *testing.T) {
 	for text, want := range map[string]uint64{
-		"x.rd": 10, "x.sed": 290, "99999/fk4.reeeeedeeek": 29 * 29 * 29 * 29 * 29 * 10 * 29 * 29 * 29, "x.zd": math.MaxUint64,
+		"x.rd": 10, "x.sed": 290, "99999/fk4.reeeeedeeek": 29 * 29 * 29 * 29 * 29 * 10 * 29 * 29 * 29,
+		"x.zd":                    math.MaxUint64,
 		"x.zeeeeeeeeeeeeeeeeeeee": math.MaxUint64,
 	} {
 		if got := parse(t, text).Total(); got != want {
@@ -184,7 +186,9 @@ func TestTotal(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, text := range []string{"", "x", "x.", "x.r", "x.rk", "x.rkd", "x.qd", "x.rdx", "x.rd.d", "a b.rd", "x.rekd", "x.reeeeeeeeeeeeee", "ark:/99999/fk4.rd"} {
+	for _, text := range []string{"", "x", "x.",
+		"x.r", "x.rk", "x.rkd", "x.qd", "x.rdx", "x.rd.d", "a b.rd", "x.rekd", "x.reeeeeeeeeeeeee",
+		"ark:/99999/fk4.rd"} {
 		if template, err := Parse(text); !errors.Is(err, ErrTemplate) {
 			t.Errorf("%q: %v, %v; want ErrTemplate", text, template, err)
 		}
@@ -197,7 +201,9 @@ func TestValidRefuses(t *testing.T) {
 	if err != nil || !template.Valid(id) {
 		t.Fatalf("control: %q, %v", id, err)
 	}
-	for _, wrong := range []string{"", "99999/fk4", id[:len(id)-1], id + "0", "99999/fk5" + id[9:], checked("99999/fk4bb"), checked("99999/fk41"), checked("99999/fk4111")} {
+	for _, wrong := range []string{"", "99999/fk4",
+		id[:len(id)-1], id + "0", "99999/fk5" + id[9:], checked("99999/fk4bb"), checked("99999/fk41"),
+		checked("99999/fk4111")} {
 		if template.Valid(wrong) {
 			t.Errorf("%q accepted", wrong)
 		}
@@ -227,8 +233,10 @@ func TestARK(t *testing.T) {
 		}
 	}
 	for _, s := range []string{
-		"", "ark:", "ark:/99999", "ark:/99999/", "ark:/9999/x", "ark:/abcde/x", "doi:10.1/x", "ark:/99999/a b", "ark:/99999/-", "ark:/99999/...",
-		"ark:/99999/a%2", "ark:/99999/a\nb", "ark://99999/x", "https://n2t.net/", "ark:/99999/ä", "ark:/99999/" + strings.Repeat("x", 3000),
+		"", "ark:", "ark:/99999", "ark:/99999/", "ark:/9999/x", "ark:/abcde/x", "doi:10.1/x", "ark:/99999/a b",
+		"ark:/99999/-", "ark:/99999/...",
+		"ark:/99999/a%2", "ark:/99999/a\nb", "ark://99999/x", "https://n2t.net/", "ark:/99999/ä", "ark:/99999/" +
+			strings.Repeat("x", 3000),
 		"ark:/99999/../etc",
 	} {
 		if a, err := ParseARK(s); !errors.Is(err, ErrARK) {

@@ -32,8 +32,8 @@ const (
 	Unbounded  Order = 'z' // counting up, with further digits in front when all are used
 )
 
-// Template is a parsed template such as 99999/fk4.reeeeedeeek: prefix, full stop, order, digits (e: Alphabet, d: 0 to 9) and
-// perhaps k for a check character. It does not change and may be shared.
+// Template is a parsed template such as 99999/fk4.reeeeedeeek: prefix, full stop, order, digits (e: Alphabet, d: 0 to
+// 9) and perhaps k for a check character. It does not change and may be shared.
 type Template struct {
 	text    string
 	prefix  string
@@ -50,8 +50,10 @@ func Parse(text string) (*Template, error) {
 	if !found || len(mask) < 2 {
 		return nil, fmt.Errorf("%w %q: want prefix.mask, such as 99999/fk4.reeeeedeeek", ErrTemplate, text)
 	}
-	if strings.ContainsFunc(prefix, func(c rune) bool { return c != '/' && !nameChar(c) }) || strings.HasSuffix(prefix, "//") {
-		return nil, fmt.Errorf("%w %q: prefix has other characters than letters, digits, '/' and =~*+@_$", ErrTemplate, text)
+	if strings.ContainsFunc(prefix, func(c rune) bool { return c != '/' && !nameChar(c) }) ||
+		strings.HasSuffix(prefix, "//") {
+		return nil, fmt.Errorf("%w %q: prefix has other characters than letters, digits, '/' and =~*+@_$", ErrTemplate,
+			text)
 	}
 	t := &Template{text: text, prefix: prefix, order: Order(mask[0])}
 	if t.order != Random && t.order != Sequential && t.order != Unbounded {

@@ -26,9 +26,10 @@ const (
 type powerLoss int
 
 const (
-	powerStays      powerLoss = iota
-	losesUnsynced             // files that were not synced are empty; renames whose directory was not synced did not happen
-	losesOldestMove           // the same, but only the oldest such rename did not happen: a disk may reorder them
+	powerStays powerLoss = iota
+	// files that were not synced are empty; renames whose directory was not synced did not happen
+	losesUnsynced
+	losesOldestMove // the same, but only the oldest such rename did not happen: a disk may reorder them
 )
 
 // crashOps is a fileOps that counts its operations, crashes at one of them, and records what was not synced.
@@ -213,7 +214,8 @@ var (
 
 // crash runs AddVersion on crashOps until the crash, loses what loss defines, and returns a new root on the same
 // directory.
-func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, prepare func(*Root, *crashOps)) (*Root, *crashOps) {
+func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, prepare func(*Root, *crashOps)) (*Root,
+	*crashOps) {
 	t.Helper()
 	dir := memoryDir(t)
 	write(t, dir, "0=ocfl_1.1", "ocfl_1.1\n")
@@ -382,7 +384,8 @@ func TestFailureLeavesNothing(t *testing.T) {
 	for _, s := range scenarios {
 		_, w := crash(t, s, 0, crashBefore, powerStays, nil)
 		for stop := 1; stop <= len(w.ops); stop++ {
-			r, _ := crash(t, s, 0x7fffffff, crashBefore, powerStays, func(r *Root, w *crashOps) { r.ops = &flaky{crashOps: w, at: stop} })
+			r, _ := crash(t, s, 0x7fffffff, crashBefore, powerStays,
+				func(r *Root, w *crashOps) { r.ops = &flaky{crashOps: w, at: stop} })
 			if err := settle(t, r, s, crashKey.Stage); err != nil {
 				t.Errorf("%s, failure at %q: %v", s.name, w.ops[stop-1], err)
 			}

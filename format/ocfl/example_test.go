@@ -36,7 +36,8 @@ func Example() {
 		Files:   []ocfl.File{letter},
 	}
 	for attempt := range 2 { // the second finds what the first has made
-		added, err := root.AddVersion(context.Background(), id, deposit, ocfl.Options{Stage: fmt.Sprint("job7.", attempt), Key: "job7"})
+		added, err := root.AddVersion(context.Background(), id, deposit,
+			ocfl.Options{Stage: fmt.Sprint("job7.", attempt), Key: "job7"})
 		fmt.Println(added.Version, added.Created, err)
 	}
 	verified, err := root.VerifyVersion(context.Background(), id, "")

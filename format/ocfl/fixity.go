@@ -167,7 +167,9 @@ func (c *fixityCheck) strangers() (all []string) {
 		_, version := parseVersionName(name)
 		switch {
 		case e.IsDir() && (version || name == extensionsDir || name == "logs"):
-		case e.Type().IsRegular() && (name == inventoryFile || name == sidecarName(o.inv.DigestAlgorithm) || strings.HasPrefix(name, objectDeclaration)):
+		case e.Type().IsRegular() &&
+			(name == inventoryFile || name == sidecarName(o.inv.DigestAlgorithm) ||
+				strings.HasPrefix(name, objectDeclaration)):
 		default:
 			all = append(all, name)
 		}
@@ -177,7 +179,8 @@ func (c *fixityCheck) strangers() (all []string) {
 
 // file reads a file and compares it with all its stated digests.
 func (c *fixityCheck) file(ctx context.Context, name string, want []stated) error {
-	fault := FileFault{Kind: FaultChanged, Path: name, Algorithm: want[0].algorithm, Expected: strings.ToLower(want[0].digest)}
+	fault := FileFault{Kind: FaultChanged, Path: name, Algorithm: want[0].algorithm,
+		Expected: strings.ToLower(want[0].digest)}
 	f, err := openRegular(c.object.root.dir, path.Join(c.object.dir, name))
 	if err != nil {
 		if fault.Kind, fault.Detail = FaultUnreadable, err.Error(); errors.Is(err, fs.ErrNotExist) {

@@ -127,7 +127,8 @@ func at(n node, keys ...string) node {
 	return n
 }
 
-var digestA, digestB, digestC = digestOf(SHA512, []byte("A")), digestOf(SHA512, []byte("B")), digestOf(SHA512, []byte("C"))
+var digestA, digestB, digestC = digestOf(SHA512, []byte("A")), digestOf(SHA512, []byte("B")),
+	digestOf(SHA512, []byte("C"))
 
 func (f *fixture) codes() []string {
 	f.t.Helper()

@@ -27,7 +27,8 @@ func TestChild(t *testing.T) {
 		fmt.Println("ready")
 		return os.Stdin, nil // which stays open until the parent kills this process
 	}}
-	_, err = r.AddVersion(t.Context(), testID, version("child", text("a", "A"), stuck), Options{Stage: "job.1", Key: "job"})
+	_, err = r.AddVersion(t.Context(), testID, version("child", text("a", "A"), stuck),
+		Options{Stage: "job.1", Key: "job"})
 	t.Fatalf("still alive: %v", err)
 }
 

@@ -26,7 +26,8 @@ func (p *pattern) Read(b []byte) (int, error) {
 }
 
 func bigFile(path string, size int64) File {
-	return File{Path: path, Size: size, Open: func() (io.ReadCloser, error) { return io.NopCloser(&pattern{size}), nil }}
+	return File{Path: path, Size: size,
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(&pattern{size}), nil }}
 }
 
 // peakHeap runs f and gives the most heap that was in use meanwhile, above what was in use before.
@@ -121,8 +122,8 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// TestManyWriters lets writers race: with one key they make one version, with different keys one each, and nobody
-// breaks the object.
+// TestManyWriters runs concurrent writers: with one key they create one version, with different keys one each. The
+// object stays valid.
 func TestManyWriters(t *testing.T) {
 	r, dir := newRoot(t)
 	other, err := OpenRoot(dir) // as another process would have it

@@ -33,7 +33,8 @@ func (l Layout) validate() error {
 	case h == nil:
 		return fmt.Errorf("%w layout: digest algorithm %q", ErrInvalid, l.DigestAlgorithm)
 	case l.TupleSize < 0 || l.TupleSize > 32 || l.NumberOfTuples < 0 || l.NumberOfTuples > 32:
-		return fmt.Errorf("%w layout: tupleSize %d and numberOfTuples %d must be 0 to 32", ErrInvalid, l.TupleSize, l.NumberOfTuples)
+		return fmt.Errorf("%w layout: tupleSize %d and numberOfTuples %d must be 0 to 32", ErrInvalid, l.TupleSize,
+			l.NumberOfTuples)
 	case (l.TupleSize == 0) != (l.NumberOfTuples == 0):
 		return fmt.Errorf("%w layout: tupleSize and numberOfTuples must be 0 together", ErrInvalid)
 	}

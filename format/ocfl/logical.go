@@ -77,7 +77,8 @@ func validLogical(p string) error {
 	case len(p) > maxPath:
 		return fmt.Errorf("%w logical path of %d bytes: at most %d", ErrInvalid, len(p), maxPath)
 	case checkPath(p) != pathFine:
-		return fmt.Errorf("%w logical path %q: no elements that are empty, \".\" or \"..\", no slash at either end", ErrInvalid, p)
+		return fmt.Errorf("%w logical path %q: no elements that are empty, \".\" or \"..\", no slash at either end",
+			ErrInvalid, p)
 	case !utf8.ValidString(p):
 		return fmt.Errorf("%w logical path %q: not UTF-8", ErrInvalid, p)
 	case strings.ContainsRune(p, 0):

@@ -98,7 +98,8 @@ func (r *Root) load(dir string) (*Object, error) {
 	head := path.Join(dir, inv.Head)
 	kept, err := readLimited(r.dir, path.Join(head, inventoryFile), maxInventory)
 	if err != nil || !bytes.Equal(kept, raw) || !sidecarProves(r.dir, head, inv.DigestAlgorithm, o.home.digest) {
-		return nil, fmt.Errorf("%w: E060 the sidecar of %s/%s does not match, and %s has no proof", ErrCorrupt, dir, inventoryFile, inv.Head)
+		return nil, fmt.Errorf("%w: E060 the sidecar of %s/%s does not match, and %s has no proof", ErrCorrupt,
+			dir, inventoryFile, inv.Head)
 	}
 	return o, nil
 }

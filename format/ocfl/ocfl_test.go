@@ -26,7 +26,8 @@ func text(path, content string) File {
 }
 
 func version(message string, files ...File) Version {
-	return Version{Created: testTime, User: User{Name: "Ingest", Address: "mailto:ingest@example.org"}, Message: message, Files: files}
+	return Version{Created: testTime, User: User{Name: "Ingest", Address: "mailto:ingest@example.org"},
+		Message: message, Files: files}
 }
 
 func newRoot(t testing.TB) (*Root, string) {
@@ -91,7 +92,8 @@ func TestLayoutPath(t *testing.T) {
 		id, want string
 	}{
 		{DefaultLayout(), "object-01", "3c0/ff4/240/3c0ff4240c1e116dba14c7627f2319b58aa3d77606d0d90dfc6161608ac987d4"},
-		{DefaultLayout(), "..hor/rib:le-$id", "487/326/d8c/487326d8c2a3c0b885e23da1469b4d6671fd4e76978924b4443e9e3c316cda6d"},
+		{DefaultLayout(), "..hor/rib:le-$id",
+			"487/326/d8c/487326d8c2a3c0b885e23da1469b4d6671fd4e76978924b4443e9e3c316cda6d"},
 		{short, "object-01", "ff/75/53/44/92/48/5e/ab/b3/9f/86/35/67/28/88"},
 		{flat, "object-01", "3c0ff4240c1e116dba14c7627f2319b58aa3d77606d0d90dfc6161608ac987d4"},
 	} {
@@ -128,7 +130,8 @@ func TestInitRoot(t *testing.T) {
 		t.Fatalf("InitRoot of a root: %v", err)
 	}
 	again.Close()
-	if _, err := InitRoot(dir, Layout{DigestAlgorithm: SHA512, TupleSize: 2, NumberOfTuples: 2}); !errors.Is(err, ErrConflict) {
+	if _, err := InitRoot(dir, Layout{DigestAlgorithm: SHA512, TupleSize: 2, NumberOfTuples: 2}); !errors.Is(err,
+		ErrConflict) {
 		t.Errorf("another layout: got %v, want ErrConflict", err)
 	}
 	if got := r.Layout(); got != DefaultLayout() {
@@ -157,8 +160,11 @@ func TestOpenRootRefuses(t *testing.T) {
 	for name, change := range map[string]func(dir string){
 		"no declaration":    func(dir string) { os.Remove(filepath.Join(dir, "0=ocfl_1.1")) },
 		"wrong declaration": func(dir string) { write(t, dir, "0=ocfl_1.1", "ocfl_1.1") },
-		"other layout":      func(dir string) { write(t, dir, layoutFile, `{"extension":"0002-flat-direct-storage-layout"}`) },
-		"no layout":         func(dir string) { os.Remove(filepath.Join(dir, layoutFile)) },
+		"other layout": func(dir string) {
+			write(t, dir, layoutFile,
+				`{"extension":"0002-flat-direct-storage-layout"}`)
+		},
+		"no layout": func(dir string) { os.Remove(filepath.Join(dir, layoutFile)) },
 		"bad config": func(dir string) {
 			write(t, dir, "extensions/"+LayoutExtension+"/config.json", `{"tupleSize":99}`)
 		},
@@ -193,7 +199,8 @@ func TestAddVersions(t *testing.T) {
 	}
 	mustValidate(t, dir)
 
-	got = add(t, r, testID, version("second", text("renamed.txt", "A"), text("c.txt", "C")), Options{Fixity: []string{MD5}})
+	got = add(t, r, testID, version("second", text("renamed.txt", "A"), text("c.txt", "C")),
+		Options{Fixity: []string{MD5}})
 	want = Added{Version: "v2", Created: true, Stored: 1, Bytes: 1}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("second (-want +got):\n%s", diff)
@@ -211,7 +218,8 @@ func TestAddVersions(t *testing.T) {
 	if diff := cmp.Diff([]string{"v1", "v2", "v3"}, o.Versions()); diff != "" {
 		t.Error(diff)
 	}
-	if got := read(t, o, "v2", "renamed.txt") + read(t, o, "v1", "sub/b.txt") + read(t, o, "v1", "copy/of/a.txt"); got != "ABA" {
+	if got := read(t, o, "v2", "renamed.txt") + read(t, o, "v1", "sub/b.txt") +
+		read(t, o, "v1", "copy/of/a.txt"); got != "ABA" {
 		t.Errorf("contents %q", got)
 	}
 	files, err := o.Files("v2")
@@ -243,9 +251,10 @@ func TestAddVersions(t *testing.T) {
 func TestStatedDigestSkipsReading(t *testing.T) {
 	r, dir := newRoot(t)
 	add(t, r, testID, version("1", text("a", "A")), Options{})
-	known := File{Path: "b", Digest: strings.ToUpper(digestOf(SHA512, []byte("A"))), Open: func() (io.ReadCloser, error) {
-		return nil, errors.New("was opened")
-	}}
+	known := File{Path: "b", Digest: strings.ToUpper(digestOf(SHA512, []byte("A"))),
+		Open: func() (io.ReadCloser, error) {
+			return nil, errors.New("was opened")
+		}}
 	got := add(t, r, testID, version("2", known), Options{})
 	if got.Stored != 0 {
 		t.Errorf("stored %d", got.Stored)
@@ -253,7 +262,8 @@ func TestStatedDigestSkipsReading(t *testing.T) {
 	mustValidate(t, dir)
 	// Control: content the object does not have is opened.
 	known.Digest = digestOf(SHA512, []byte("Z"))
-	if _, err := r.AddVersion(t.Context(), testID, version("3", known), Options{Stage: "s"}); err == nil || !strings.Contains(err.Error(), "was opened") {
+	if _, err := r.AddVersion(t.Context(), testID, version("3", known), Options{Stage: "s"}); err == nil ||
+		!strings.Contains(err.Error(), "was opened") {
 		t.Errorf("got %v, want the error of Open", err)
 	}
 	mustValidate(t, dir)
@@ -306,7 +316,8 @@ func TestAddVersionRefuses(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.AddVersion(cancelled, "new", version("", text("x", "y")), Options{Stage: "s"}); !errors.Is(err, context.Canceled) {
+	if _, err := r.AddVersion(cancelled, "new", version("", text("x", "y")), Options{Stage: "s"}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	mustValidate(t, dir)
@@ -316,7 +327,8 @@ func TestExpectHead(t *testing.T) {
 	r, _ := newRoot(t)
 	none, v1 := "", "v1"
 	add(t, r, testID, version("1", text("a", "A")), Options{ExpectHead: &none})
-	if _, err := r.AddVersion(t.Context(), testID, version("1", text("a", "A")), Options{Stage: "s", ExpectHead: &none}); !errors.Is(err, ErrConflict) {
+	if _, err := r.AddVersion(t.Context(), testID, version("1", text("a", "A")),
+		Options{Stage: "s", ExpectHead: &none}); !errors.Is(err, ErrConflict) {
 		t.Errorf("object exists: got %v, want ErrConflict", err)
 	}
 	if got := add(t, r, testID, version("2", text("a", "B")), Options{ExpectHead: &v1}); got.Version != "v2" {
@@ -364,7 +376,8 @@ func TestKeyMakesIdempotent(t *testing.T) {
 func TestAwkwardPaths(t *testing.T) {
 	r, dir := newRoot(t)
 	long := strings.Repeat("x", 250)
-	names := []string{"100% Ä/ö ü.txt", "new\nline", "dot.", "con:trol", `back\slash`, long, "_by-digest/x", "~tilde", "a/-rf", "🐎"}
+	names := []string{"100% Ä/ö ü.txt", "new\nline", "dot.", "con:trol", `back\slash`, long, "_by-digest/x", "~tilde",
+		"a/-rf", "🐎"}
 	var files []File
 	for i, name := range names {
 		files = append(files, text(name, fmt.Sprint("content", i)))
@@ -387,7 +400,8 @@ func TestAwkwardPaths(t *testing.T) {
 
 func TestVerifyVersion(t *testing.T) {
 	r, dir := newRoot(t)
-	add(t, r, testID, version("1", text("a", "AAAA"), text("b", "BBBB"), text("c", "AAAA")), Options{Fixity: []string{MD5}})
+	add(t, r, testID, version("1", text("a", "AAAA"), text("b", "BBBB"), text("c", "AAAA")),
+		Options{Fixity: []string{MD5}})
 	got, err := r.VerifyVersion(t.Context(), testID, "")
 	if want := (Verified{Files: 3, Read: 2, Bytes: 8}); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
@@ -436,7 +450,8 @@ func TestSourceError(t *testing.T) {
 	files := []File{text("a", "A"), {Path: "b", Size: -1, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(bytes.NewReader(make([]byte, 1<<20)), errReader{broken})), nil
 	}}}
-	if _, err := r.AddVersion(t.Context(), testID, version("", files...), Options{Stage: "s"}); !errors.Is(err, broken) {
+	if _, err := r.AddVersion(t.Context(), testID, version("", files...), Options{Stage: "s"}); !errors.Is(err,
+		broken) {
 		t.Errorf("got %v", err)
 	}
 	report := mustValidate(t, dir)

@@ -28,7 +28,8 @@ func parseInventory(data []byte) (*Inventory, []Problem) {
 		return nil, c.problems
 	}
 	c.doc, c.inv = doc, newInventory("")
-	c.keys(doc, "inventory", "id", "type", "digestAlgorithm", "head", "contentDirectory", "manifest", "versions", "fixity")
+	c.keys(doc, "inventory", "id", "type", "digestAlgorithm", "head", "contentDirectory", "manifest", "versions",
+		"fixity")
 	c.header()
 	c.contentDirectory()
 	c.manifest()
@@ -70,7 +71,8 @@ func (c *inventoryCheck) header() {
 	c.inv.Type = ""
 	if v, ok := c.doc.get("type"); !ok {
 		c.found("E036", "no type")
-	} else if c.inv.Type = v.text; !slices.ContainsFunc(knownSpecs, func(s string) bool { return inventoryType(s) == v.text }) {
+	} else if c.inv.Type = v.text; !slices.ContainsFunc(knownSpecs,
+		func(s string) bool { return inventoryType(s) == v.text }) {
 		c.found("E038", "type %q", v.text)
 	}
 	c.inv.DigestAlgorithm = ""

@@ -30,10 +30,14 @@ func TestPowerCut(t *testing.T) {
 	}
 	object := DefaultLayout().Path(testID)
 	for i, control := range []struct{ what, ignore string }{
-		{"inventories", "inventory.json"}, {"files", "[abcd]"}, {"directories of versions", "v2"}, {"new objects", "object"},
-		{"new versions in objects", path.Base(object)}, {"names of objects", path.Base(path.Dir(object))}, {"the root", "storage"},
-		{"sidecars", "inventory.json.sha512"}, {"declarations of objects", "0=ocfl_object_1.1"}, {"the layout", layoutFile},
-		{"the declaration of the root", "ocfl_1.1.part"}, {"the layout's parameters", "config.json"}, {"directories of content", "dir"},
+		{"inventories", "inventory.json"}, {"files", "[abcd]"}, {"directories of versions", "v2"},
+		{"new objects", "object"},
+		{"new versions in objects", path.Base(object)}, {"names of objects", path.Base(path.Dir(object))},
+		{"the root", "storage"},
+		{"sidecars", "inventory.json.sha512"}, {"declarations of objects", "0=ocfl_object_1.1"},
+		{"the layout", layoutFile},
+		{"the declaration of the root", "ocfl_1.1.part"}, {"the layout's parameters", "config.json"},
+		{"directories of content", "dir"},
 		{"the directory above the root", "above"},
 	} {
 		if i >= 7 && !*everyControl {
@@ -105,7 +109,7 @@ func cutEverywhere(t *testing.T, names bool, ignore ...string) (cuts int, wrong 
 	return len(images), wrong
 }
 
-// afterCut says what is wrong after a power cut that came when so many of the three steps were confirmed: the root, the
+// afterCut returns the fault after a power cut that came when so many of the three steps were confirmed: the root, the
 // first version, the second.
 func afterCut(t *testing.T, image string, steps int) error {
 	t.Helper()
@@ -147,7 +151,7 @@ func afterCut(t *testing.T, image string, steps int) error {
 	return clean(t, r, dir)
 }
 
-// clean says what the validator finds once the stages of dead attempts are gone.
+// clean returns the findings of the validator after the stages of crashed attempts are removed.
 func clean(t *testing.T, r *Root, dir string) error {
 	if _, err := r.Sweep(); err != nil {
 		return err

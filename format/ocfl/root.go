@@ -82,7 +82,8 @@ func readLayout(dir *os.Root) (Layout, error) {
 		return Layout{}, fmt.Errorf("%w layout: %w", ErrInvalid, err)
 	}
 	if described.Extension != LayoutExtension {
-		return Layout{}, fmt.Errorf("%w layout: extension %q (known: %s)", ErrInvalid, described.Extension, LayoutExtension)
+		return Layout{}, fmt.Errorf("%w layout: extension %q (known: %s)", ErrInvalid, described.Extension,
+			LayoutExtension)
 	}
 	config, err := readLimited(dir, path.Join(extensionsDir, LayoutExtension, "config.json"), maxSmallFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +110,8 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 	}
 	if r, err := OpenRoot(dir); err == nil {
 		if r.layout != layout {
-			return nil, errors.Join(fmt.Errorf("%w: %s is a storage root with another layout", ErrConflict, dir), r.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s is a storage root with another layout", ErrConflict, dir),
+				r.Close())
 		}
 		return r, nil
 	} else if !errors.Is(err, ErrNotFound) {

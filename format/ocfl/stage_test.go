@@ -26,10 +26,12 @@ func TestStageOfALiveAttempt(t *testing.T) {
 		result <- err
 	}()
 	<-reached
-	if _, err := r.AddVersion(t.Context(), testID, version("", text("a", "A")), Options{Stage: "live"}); !errors.Is(err, ErrBusy) {
+	if _, err := r.AddVersion(t.Context(), testID, version("", text("a", "A")), Options{Stage: "live"}); !errors.Is(err,
+		ErrBusy) {
 		t.Errorf("stage of a live attempt: got %v, want ErrBusy", err)
 	}
-	if got, err := r.Stages(); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"dead", "live"}) {
+	if got, err := r.Stages(); err != nil ||
+		!slices.Equal(slices.Sorted(slices.Values(got)), []string{"dead", "live"}) {
 		t.Errorf("stages %v, %v", got, err)
 	}
 	if got, err := r.Sweep(); err != nil || !slices.Equal(got, []string{"dead"}) {

@@ -89,7 +89,8 @@ func (c *objectCheck) declaration(entries []fs.DirEntry) {
 			c.found("E006", name, "declaration names no known version of OCFL")
 		default:
 			c.spec = max(c.spec, spec)
-			if data, err := readLimited(c.root, c.path(name), maxSmallFile); err != nil || string(data) != "ocfl_object_"+spec+"\n" {
+			if data, err := readLimited(c.root, c.path(name), maxSmallFile); err != nil ||
+				string(data) != "ocfl_object_"+spec+"\n" {
 				c.found("E007", name, "content is not ocfl_object_%s and a newline", spec)
 			}
 		}

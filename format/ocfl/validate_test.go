@@ -36,14 +36,18 @@ var planted = []struct {
 	}},
 	{"E015", "file in a version directory", func(f *fixture) { f.write("v1/notes.txt", "x") }},
 	{"E016", "content directory is missing", func(f *fixture) { f.remove("v1/content") }},
-	{"E017", "contentDirectory with a slash", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "a/b" }) }},
+	{"E017", "contentDirectory with a slash",
+		func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "a/b" }) }},
 	{"E018", "contentDirectory is dots", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = ".." }) }},
-	{"E019", "contentDirectory set in v2 only", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "data" }) }},
-	{"E020", "contentDirectory changed", func(f *fixture) { f.editV1(func(n node) { n["contentDirectory"] = "data" }) }},
+	{"E019", "contentDirectory set in v2 only",
+		func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "data" }) }},
+	{"E020", "contentDirectory changed",
+		func(f *fixture) { f.editV1(func(n node) { n["contentDirectory"] = "data" }) }},
 	{"E021", "contentDirectory is a number", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = 1 }) }},
 	{"E023", "file that no manifest lists", func(f *fixture) { f.write("v1/content/extra", "x") }},
 	{"E023", "content file is missing", func(f *fixture) { f.remove("v2/content/c.txt") }},
-	{"E023", "old manifest lacks a file", func(f *fixture) { f.editV1(func(n node) { delete(at(n, "manifest"), digestB) }) }},
+	{"E023", "old manifest lacks a file",
+		func(f *fixture) { f.editV1(func(n node) { delete(at(n, "manifest"), digestB) }) }},
 	{"E024", "empty directory in content", func(f *fixture) { f.mkdir("v1/content/empty") }},
 	{"E025", "digestAlgorithm md5", func(f *fixture) { f.edit(func(n node) { n["digestAlgorithm"] = "md5" }) }},
 	{"E025", "manifest key is no digest", func(f *fixture) {
@@ -61,7 +65,8 @@ var planted = []struct {
 	{"E037", "id is empty", func(f *fixture) { f.edit(func(n node) { n["id"] = "" }) }},
 	{"E037", "id differs in v1", func(f *fixture) { f.editV1(func(n node) { n["id"] = "urn:other" }) }},
 	{"E038", "type is another URI", func(f *fixture) { f.edit(func(n node) { n["type"] = "https://example.org/" }) }},
-	{"E038", "type of 1.0 in an object of 1.1", func(f *fixture) { f.edit(func(n node) { n["type"] = inventoryType("1.0") }) }},
+	{"E038", "type of 1.0 in an object of 1.1",
+		func(f *fixture) { f.edit(func(n node) { n["type"] = inventoryType("1.0") }) }},
 	{"E040", "head is not the newest", func(f *fixture) { f.edit(func(n node) { n["head"] = "v1" }) }},
 	{"E040", "head does not exist", func(f *fixture) { f.edit(func(n node) { n["head"] = "v3" }) }},
 	{"E040", "head is a number", func(f *fixture) { f.edit(func(n node) { n["head"] = 2 }) }},
@@ -92,7 +97,8 @@ var planted = []struct {
 			delete(s, digestC)
 		})
 	}},
-	{"E050", "state is an array", func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["state"] = []string{} }) }},
+	{"E050", "state is an array",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["state"] = []string{} }) }},
 	{"E051", "logical paths are a string", func(f *fixture) {
 		f.edit(func(n node) { at(n, "versions", "v2", "state")[digestC] = "c.txt" })
 	}},
@@ -102,10 +108,12 @@ var planted = []struct {
 	{"E053", "logical path with a slash in front", func(f *fixture) {
 		f.edit(func(n node) { at(n, "versions", "v2", "state")[digestC] = []string{"/c.txt"} })
 	}},
-	{"E054", "user without a name", func(f *fixture) { f.edit(func(n node) { delete(at(n, "versions", "v2", "user"), "name") }) }},
+	{"E054", "user without a name",
+		func(f *fixture) { f.edit(func(n node) { delete(at(n, "versions", "v2", "user"), "name") }) }},
 	{"E054", "user is a string", func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["user"] = "me" }) }},
 	{"E056", "unknown fixity algorithm", func(f *fixture) { f.edit(func(n node) { at(n, "fixity")["sum"] = node{} }) }},
-	{"E057", "fixity block is an array", func(f *fixture) { f.edit(func(n node) { at(n, "fixity")["md5"] = []string{} }) }},
+	{"E057", "fixity block is an array",
+		func(f *fixture) { f.edit(func(n node) { at(n, "fixity")["md5"] = []string{} }) }},
 	{"E057", "fixity key is no digest", func(f *fixture) {
 		f.edit(func(n node) { at(n, "fixity", "md5")["abc"] = []string{"v1/content/a.txt"} })
 	}},
@@ -114,11 +122,14 @@ var planted = []struct {
 	}},
 	{"E058", "no sidecar", func(f *fixture) { f.remove("inventory.json.sha512") }},
 	{"E058", "no sidecar in v1", func(f *fixture) { f.remove("v1/inventory.json.sha512") }},
-	{"E060", "sidecar of another inventory", func(f *fixture) { f.write("inventory.json.sha512", f.read("v1/inventory.json.sha512")) }},
-	{"E060", "sidecar of v1", func(f *fixture) { f.write("v1/inventory.json.sha512", f.read("inventory.json.sha512")) }},
+	{"E060", "sidecar of another inventory",
+		func(f *fixture) { f.write("inventory.json.sha512", f.read("v1/inventory.json.sha512")) }},
+	{"E060", "sidecar of v1",
+		func(f *fixture) { f.write("v1/inventory.json.sha512", f.read("inventory.json.sha512")) }},
 	{"E061", "form of the sidecar", func(f *fixture) { f.write("inventory.json.sha512", digestA+"\n") }},
 	{"E063", "no inventory", func(f *fixture) { f.remove("inventory.json") }},
-	{"E064", "inventory of v2 differs", func(f *fixture) { f.write("v2/inventory.json", f.read("inventory.json")+"\n"); f.seal("v2") }},
+	{"E064", "inventory of v2 differs",
+		func(f *fixture) { f.write("v2/inventory.json", f.read("inventory.json")+"\n"); f.seal("v2") }},
 	{"E066", "state of v1 was changed", func(f *fixture) {
 		f.edit(func(n node) { at(n, "versions", "v1", "state")[digestB] = []string{"dir/other.txt"} })
 	}},
@@ -142,7 +153,8 @@ var planted = []struct {
 	{"E093", "fixity value of other bytes", func(f *fixture) {
 		f.edit(func(n node) { at(n, "fixity")["md5"] = node{digestOf(MD5, []byte("Z")): []string{"v1/content/a.txt"}} })
 	}},
-	{"E094", "message is a number", func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["message"] = 1 }) }},
+	{"E094", "message is a number",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["message"] = 1 }) }},
 	{"E095", "logical path twice", func(f *fixture) {
 		f.edit(func(n node) { at(n, "versions", "v2", "state")[digestC] = []string{"a.txt"} })
 	}},
@@ -161,7 +173,10 @@ var planted = []struct {
 		f.edit(func(n node) { at(n, "versions", "v2", "state")[digestC] = []string{strings.Repeat("a/", 1<<19) + "c"} })
 	}},
 	{"E098", "content path of a megabyte", func(f *fixture) {
-		f.edit(func(n node) { at(n, "manifest")[digestA] = []string{"v1/content/" + strings.Repeat("a/", 1<<19) + "c"} })
+		f.edit(func(n node) {
+			at(n,
+				"manifest")[digestA] = []string{"v1/content/" + strings.Repeat("a/", 1<<19) + "c"}
+		})
 	}},
 	{"E099", "content path with dots", func(f *fixture) {
 		f.edit(func(n node) { at(n, "manifest")[digestA] = []string{"v1/content/../../a.txt"} })
@@ -173,25 +188,37 @@ var planted = []struct {
 		f.edit(func(n node) { at(n, "manifest")[digestB] = []string{"v1/content/a.txt"} })
 	}},
 	{"E102", "unknown key", func(f *fixture) { f.edit(func(n node) { n["comment"] = "x" }) }},
-	{"E102", "unknown key in a version", func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["key"] = "x" }) }},
+	{"E102", "unknown key in a version",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2")["key"] = "x" }) }},
 	{"E103", "1.1 before 1.0", func(f *fixture) { f.edit(func(n node) { n["type"] = inventoryType("1.0") }) }},
-	{"E104", "version name without v", func(f *fixture) { f.edit(func(n node) { at(n, "versions")["3"] = at(n, "versions", "v2") }) }},
-	{"E105", "version name v0", func(f *fixture) { f.edit(func(n node) { at(n, "versions")["v0"] = at(n, "versions", "v2") }) }},
+	{"E104", "version name without v",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions")["3"] = at(n, "versions", "v2") }) }},
+	{"E105", "version name v0",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions")["v0"] = at(n, "versions", "v2") }) }},
 	{"E106", "manifest is an array", func(f *fixture) { f.edit(func(n node) { n["manifest"] = []string{} }) }},
 	{"E107", "manifest digest in no state", func(f *fixture) {
 		f.edit(func(n node) { delete(at(n, "versions", "v2", "state"), digestC) })
 	}},
-	{"E108", "contentDirectory further down", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "a/b" }) }},
+	{"E108", "contentDirectory further down",
+		func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "a/b" }) }},
 	{"E110", "id differs in v1", func(f *fixture) { f.editV1(func(n node) { n["id"] = "urn:other" }) }},
 	{"E111", "fixity is an array", func(f *fixture) { f.edit(func(n node) { n["fixity"] = []string{} }) }},
 
 	{"W002", "directory in a version directory", func(f *fixture) { f.mkdir("v1/other") }},
 	{"W005", "id is no URI", func(f *fixture) { f.rehome("not a uri") }},
 	{"W007", "no message", func(f *fixture) { f.edit(func(n node) { delete(at(n, "versions", "v2"), "message") }) }},
-	{"W008", "no address", func(f *fixture) { f.edit(func(n node) { delete(at(n, "versions", "v2", "user"), "address") }) }},
-	{"W009", "address is no URI", func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2", "user")["address"] = "here" }) }},
-	{"W010", "no inventory in v1", func(f *fixture) { f.remove("v1/inventory.json"); f.remove("v1/inventory.json.sha512") }},
-	{"W011", "message of v1 was changed", func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v1")["message"] = "other" }) }},
+	{"W008", "no address", func(f *fixture) {
+		f.edit(func(n node) {
+			delete(at(n, "versions", "v2", "user"),
+				"address")
+		})
+	}},
+	{"W009", "address is no URI",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v2", "user")["address"] = "here" }) }},
+	{"W010", "no inventory in v1",
+		func(f *fixture) { f.remove("v1/inventory.json"); f.remove("v1/inventory.json.sha512") }},
+	{"W011", "message of v1 was changed",
+		func(f *fixture) { f.edit(func(n node) { at(n, "versions", "v1")["message"] = "other" }) }},
 	{"W013", "extension that is not registered", func(f *fixture) { f.mkdir("extensions/mine") }},
 }
 
@@ -228,9 +255,11 @@ func TestValidateStorageRoot(t *testing.T) {
 		plant      func(f *fixture)
 	}{
 		{"E069", "no declaration", func(f *fixture) { f.check(os.Remove(filepath.Join(f.dir, "0=ocfl_1.1"))) }},
-		{"E070", "layout without description", func(f *fixture) { write(f.t, f.dir, layoutFile, `{"extension":"0004-hashed-n-tuple-storage-layout"}`) }},
+		{"E070", "layout without description",
+			func(f *fixture) { write(f.t, f.dir, layoutFile, `{"extension":"0004-hashed-n-tuple-storage-layout"}`) }},
 		{"E070", "layout is no JSON", func(f *fixture) { write(f.t, f.dir, layoutFile, `{`) }},
-		{"E071", "unknown layout", func(f *fixture) { write(f.t, f.dir, layoutFile, `{"extension":"mine","description":"x"}`) }},
+		{"E071", "unknown layout",
+			func(f *fixture) { write(f.t, f.dir, layoutFile, `{"extension":"mine","description":"x"}`) }},
 		{"E071", "bad parameters", func(f *fixture) {
 			write(f.t, f.dir, "extensions/"+LayoutExtension+"/config.json", `{"tupleSize":99}`)
 		}},
@@ -350,7 +379,8 @@ func FuzzParseInventory(f *testing.F) {
 	inv := newInventory("urn:x")
 	inv.Head = "v1"
 	inv.Manifest[digestA] = []string{"v1/content/a"}
-	inv.Versions["v1"] = &VersionBlock{Created: "2026-01-02T03:04:05Z", Message: "m", State: map[string][]string{digestA: {"a"}}}
+	inv.Versions["v1"] = &VersionBlock{Created: "2026-01-02T03:04:05Z", Message: "m",
+		State: map[string][]string{digestA: {"a"}}}
 	data, err := inv.encode()
 	if err != nil {
 		f.Fatal(err)

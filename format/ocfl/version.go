@@ -78,7 +78,8 @@ func (r *Root) checkVersion(id string, v Version, o Options) error {
 		return err
 	}
 	if r.spec != specVersion {
-		return fmt.Errorf("%w: the storage root is of OCFL %s; versions are added to %s only", ErrInvalid, r.spec, specVersion)
+		return fmt.Errorf("%w: the storage root is of OCFL %s; versions are added to %s only", ErrInvalid, r.spec,
+			specVersion)
 	}
 	if strings.ContainsAny(o.Key, "\r\n") || strings.TrimSpace(o.Key) != o.Key {
 		return fmt.Errorf("%w key %q: must be one line without blanks around it", ErrInvalid, o.Key)
@@ -138,7 +139,8 @@ func (a *addition) run(ctx context.Context) (Added, error) {
 	if err := a.begin(base); err != nil {
 		return Added{}, err
 	}
-	in := newIntake(a.root, a.stage, a.home(), a.next, a.next.Head, slices.Compact(slices.Sorted(slices.Values(a.options.Fixity))))
+	in := newIntake(a.root, a.stage, a.home(), a.next, a.next.Head,
+		slices.Compact(slices.Sorted(slices.Values(a.options.Fixity))))
 	if err := a.takeFiles(ctx, in); err != nil {
 		return Added{}, err
 	}

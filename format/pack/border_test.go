@@ -30,7 +30,8 @@ func TestBorderOf4GiB(t *testing.T) {
 			t.Fatalf("%d: %v", size, err)
 		}
 		first := z.File[0]
-		if first.UncompressedSize64 != uint64(size) || first.CompressedSize64 != uint64(size) || first.CRC32 != 7 || first.Method != zip.Store {
+		if first.UncompressedSize64 != uint64(size) || first.CompressedSize64 != uint64(size) || first.CRC32 != 7 ||
+			first.Method != zip.Store {
 			t.Errorf("%d: got %+v", size, first.FileHeader)
 		}
 		at, err := first.DataOffset()
@@ -90,7 +91,8 @@ func TestLongNames(t *testing.T) {
 	texts := shelf{"x": "text"}
 	var names []string
 	for _, n := range []int{99, 100, 101, 155, 156, 254, 255, 256, 257, 4096} {
-		names = append(names, strings.Repeat("n", n), strings.Repeat("d/", n/2)+"n", strings.Repeat("ü", n/2)+fmt.Sprint(n))
+		names = append(names, strings.Repeat("n", n), strings.Repeat("d/", n/2)+"n",
+			strings.Repeat("ü", n/2)+fmt.Sprint(n))
 	}
 	for _, f := range formats {
 		var all []pack.Entry

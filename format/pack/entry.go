@@ -20,10 +20,11 @@ const (
 
 // Entry is a file of an archive.
 type Entry struct {
-	Name     string // path with slashes, relative; unique in the archive
-	Size     int64
-	CRC32    uint32      // of the content, IEEE
-	Digest   string      // of the content, of any strong algorithm, always the same one; only the archive's digest uses it
+	Name  string // path with slashes, relative; unique in the archive
+	Size  int64
+	CRC32 uint32 // of the content, IEEE
+	// of the content, of any strong algorithm, always the same one; only the archive's digest uses it
+	Digest   string
 	Mode     fs.FileMode // the permissions
 	Modified time.Time   // to the second
 	Source   string      // the argument of the [Opener] for the content; unused if Size is 0

@@ -37,9 +37,11 @@ func readHole(index io.ReaderAt, k, total int64) (hole, error) {
 	}
 	n := func(at int) int64 { return int64(binary.BigEndian.Uint64(b[at:])) }
 	h := hole{
-		offset: n(0), size: n(8), before: n(16), source: n(24), line: binary.BigEndian.Uint32(b[32:]), crc: binary.BigEndian.Uint32(b[36:]),
+		offset: n(0), size: n(8), before: n(16), source: n(24), line: binary.BigEndian.Uint32(b[32:]),
+		crc: binary.BigEndian.Uint32(b[36:]),
 	}
-	if h.offset < 0 || h.size <= 0 || h.before < 0 || h.source < 0 || h.line == 0 || h.offset > total-h.size || h.before > h.offset {
+	if h.offset < 0 || h.size <= 0 || h.before < 0 || h.source < 0 || h.line == 0 || h.offset > total-h.size ||
+		h.before > h.offset {
 		return hole{}, errIndex
 	}
 	return h, nil

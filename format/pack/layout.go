@@ -44,8 +44,9 @@ const (
 func (z zipLayout) begin(e *Entry) (io.Writer, error) {
 	at := e.Modified.UTC().Truncate(time.Second)
 	h := &zip.FileHeader{
-		Name: e.Name, Method: zip.Store, Flags: flagUTF8, CreatorVersion: madeByUnix | version20, ReaderVersion: version20,
-		CRC32: e.CRC32, CompressedSize64: uint64(e.Size), UncompressedSize64: uint64(e.Size),
+		Name: e.Name, Method: zip.Store, Flags: flagUTF8, CreatorVersion: madeByUnix | version20,
+		ReaderVersion: version20,
+		CRC32:         e.CRC32, CompressedSize64: uint64(e.Size), UncompressedSize64: uint64(e.Size),
 	}
 	h.SetMode(e.Mode.Perm())
 	//lint:ignore SA1019 CreateRaw writes these two and does not derive them from Modified
@@ -83,7 +84,8 @@ type tarLayout struct{ w *tar.Writer }
 
 func (l tarLayout) begin(e *Entry) (io.Writer, error) {
 	err := l.w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: e.Name, Size: e.Size, Mode: int64(e.Mode.Perm()), ModTime: e.Modified.UTC().Truncate(time.Second),
+		Typeflag: tar.TypeReg, Name: e.Name, Size: e.Size, Mode: int64(e.Mode.Perm()),
+		ModTime: e.Modified.UTC().Truncate(time.Second),
 	})
 	return l.w, err
 }

@@ -58,10 +58,13 @@ func TestMemoryOfALargeFile(t *testing.T) {
 	}
 	for _, format := range formats {
 		held := heap()
-		r := open(t, plan(t, format, pack.Entry{Name: "vast", Size: size, Mode: 0o644, Modified: modified, Source: name}), func(source string) (pack.File, error) {
-			return os.Open(source)
-		})
-		for _, part := range []struct{ from, n int64 }{{0, 64 << 20}, {r.Size - 2<<20, 2 << 20}, {r.Size / 2, 2 << 20}} {
+		r := open(t, plan(t, format,
+			pack.Entry{Name: "vast", Size: size, Mode: 0o644, Modified: modified, Source: name}),
+			func(source string) (pack.File, error) {
+				return os.Open(source)
+			})
+		for _, part := range []struct{ from, n int64 }{{0, 64 << 20}, {r.Size - 2<<20, 2 << 20},
+			{r.Size / 2, 2 << 20}} {
 			if _, err := r.Seek(part.from, io.SeekStart); err != nil {
 				t.Fatal(err)
 			}

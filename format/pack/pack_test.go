@@ -58,7 +58,8 @@ func (i info) Size() int64 { return i.size }
 func entry(name, text string) pack.Entry {
 	sum := sha256.Sum256([]byte(text))
 	return pack.Entry{
-		Name: name, Size: int64(len(text)), CRC32: crc32.ChecksumIEEE([]byte(text)), Digest: hex.EncodeToString(sum[:]), Mode: 0o644,
+		Name: name, Size: int64(len(text)), CRC32: crc32.ChecksumIEEE([]byte(text)), Digest: hex.EncodeToString(sum[:]),
+		Mode:     0o644,
 		Modified: modified, Source: name,
 	}
 }
@@ -176,7 +177,8 @@ func TestBothFormatsAreWhatTheyShouldBe(t *testing.T) {
 		if diff := cmp.Diff(want, unpacked(t, f, all(t, r))); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", f, diff)
 		}
-		if again := open(t, plan(t, f, entries...), texts.open); again.Digest != r.Digest || !bytes.Equal(all(t, again), all(t, r)) {
+		if again := open(t, plan(t, f, entries...), texts.open); again.Digest != r.Digest ||
+			!bytes.Equal(all(t, again), all(t, r)) {
 			t.Errorf("%s: the same entries gave another archive", f)
 		}
 		entries[3].Digest += "0"
@@ -362,8 +364,8 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// TestChangedContent changes content behind the plan's back. The control is the untouched one; where only the check of the CRC stands between,
-// the test shows what would have been given away.
+// TestChangedContent changes content behind the plan's back. The control is the untouched one; where only the check
+// of the CRC stands between, the test shows what would have been given away.
 func TestChangedContent(t *testing.T) {
 	was := shelf{"a": "alpha", "b": strings.Repeat("beta", 50_000), "c": "gamma"}
 	var entries []pack.Entry
@@ -404,7 +406,8 @@ func TestEntriesThatNoArchiveHas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"", ".", "..", "../a", "/a", "a/../b", "a//b", "a/", `a\b`, "a\x00b", "\xff", strings.Repeat("x", 1<<16)} {
+		for _, name := range []string{"", ".", "..", "../a", "/a", "a/../b", "a//b", "a/", `a\b`, "a\x00b", "\xff",
+			strings.Repeat("x", 1<<16)} {
 			if err := p.Add(entry(name, "text")); !errors.Is(err, pack.ErrEntry) {
 				t.Errorf("%s: %.20q: got %v", f, name, err)
 			}

@@ -51,7 +51,8 @@ func Open(dir *os.Root, open Opener) (*Reader, error) {
 		name string
 		file **os.File
 		size int64 // -1: any
-	}{{indexFile, &r.index, s.Holes * holeBytes}, {literalsFile, &r.literals, s.Literals}, {sourcesFile, &r.sources, -1}} {
+	}{{indexFile, &r.index, s.Holes * holeBytes}, {literalsFile, &r.literals, s.Literals},
+		{sourcesFile, &r.sources, -1}} {
 		if *one.file, err = dir.Open(one.name); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
@@ -60,7 +61,8 @@ func Open(dir *os.Root, open Opener) (*Reader, error) {
 			return nil, errors.Join(err, r.Close())
 		}
 		if one.size >= 0 && info.Size() != one.size {
-			return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, it should have %d", errIndex, one.name, info.Size(), one.size), r.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s has %d bytes, it should have %d", errIndex, one.name,
+				info.Size(), one.size), r.Close())
 		}
 	}
 	if err := r.find(0); err != nil {

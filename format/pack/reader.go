@@ -178,7 +178,8 @@ func (r *Reader) content(b []byte, at int64) (int, error) {
 	r.sum.crc = crc32.Update(r.sum.crc, crc32.IEEETable, b)
 	r.sum.upto += int64(n)
 	if r.sum.upto == r.here.size && r.sum.crc != r.here.crc {
-		return 0, &ContentError{r.name, fmt.Errorf("%w: its CRC-32 is %08x, it was %08x", ErrChanged, r.sum.crc, r.here.crc)}
+		return 0, &ContentError{r.name,
+			fmt.Errorf("%w: its CRC-32 is %08x, it was %08x", ErrChanged, r.sum.crc, r.here.crc)}
 	}
 	return n, nil
 }

@@ -99,7 +99,8 @@ func inWords(text string) string {
 	case strings.Contains(text, "could not find end character of"):
 		return "the quote that begins here is not closed"
 	case strings.HasPrefix(text, "value is not allowed in this context"):
-		return "a text begins where a value has ended; is a quote before it not closed, or one within a quoted text not doubled?"
+		return "a text begins where a value has ended; is a quote before it not closed, or one within a quoted text " +
+			"not doubled?"
 	}
 	return text
 }
@@ -129,7 +130,8 @@ type reader struct {
 // count counts one more part.
 func (r *reader) count(at Position, level int) error {
 	if r.nodes++; r.nodes > r.Nodes {
-		return wrong(at, "there is more in this file than %d values, aliases counted as often as they are used", r.Nodes)
+		return wrong(at, "there is more in this file than %d values, aliases counted as often as they are used",
+			r.Nodes)
 	}
 	if level > r.Levels {
 		return wrong(at, "this is nested too deeply")

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// TestRead shows every part of a file with its place and how it is written.
+// TestRead shows every part of a file with its position and its text.
 func TestRead(t *testing.T) {
 	const text = `name: maps   # a comment
 size: 0x1F
@@ -62,7 +62,8 @@ true: >
 		t.Error(diff)
 	}
 	plain := map[string]any{
-		"name": "maps", "size": json.Number("31"), "rate": json.Number("1.5"), "on": true, "off": nil, "true": "folded text\n", "2024": "a block\n",
+		"name": "maps", "size": json.Number("31"), "rate": json.Number("1.5"), "on": true, "off": nil,
+		"true": "folded text\n", "2024": "a block\n",
 		"list": []any{"one", map[string]any{"two": json.Number("2"), "three": []any{json.Number("3")}}},
 	}
 	if diff := cmp.Diff(plain, root.Plain()); diff != "" {
@@ -100,7 +101,9 @@ func TestFind(t *testing.T) {
 	if part, key, ok := root.Find(nil); part != root || key != root.Position || !ok {
 		t.Errorf("the root: got %v at %v, %v", part, key, ok)
 	}
-	if root.Get("b") != nil || root.Get("a").At("x") != root.Get("a").Position || root.Get("a").At("b") != (tree.Position{Line: 2, Column: 3}) {
+	if root.Get("b") != nil ||
+		root.Get("a").At("x") != root.Get("a").Position ||
+		root.Get("a").At("b") != (tree.Position{Line: 2, Column: 3}) {
 		t.Errorf("got %v", root.Get("a"))
 	}
 	for range root.All() {
@@ -180,7 +183,8 @@ func TestNothingIsQuoted(t *testing.T) {
 func TestOmit(t *testing.T) {
 	const text = "a:\nb: ~\nc: ''\nd: [~]\ne: &e\nf: *e\ng: {h: null}\n"
 	root, err := tree.Read([]byte(text), tree.Options{Omit: true, Aliases: true})
-	if diff := cmp.Diff(map[string]any{"c": "", "d": []any{nil}, "g": map[string]any{}}, root.Plain()); diff != "" || err != nil {
+	if diff := cmp.Diff(map[string]any{"c": "", "d": []any{nil}, "g": map[string]any{}}, root.Plain()); diff != "" ||
+		err != nil {
 		t.Error(err, diff)
 	}
 	root, err = tree.Read([]byte(text), tree.Options{Aliases: true}) // the control
@@ -192,11 +196,13 @@ func TestOmit(t *testing.T) {
 // TestNumber decides what becomes of numbers, and shows that none loses a digit.
 func TestNumber(t *testing.T) {
 	const text = "[18446744073709551615, -9223372036854775808, 0.1, 1.0e+3, 0o17]"
-	root, err := tree.Read([]byte(text), tree.Options{Number: func(n json.Number) any { return "<" + n.String() + ">" }})
+	root, err := tree.Read([]byte(text),
+		tree.Options{Number: func(n json.Number) any { return "<" + n.String() + ">" }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]any{"<18446744073709551615>", "<-9223372036854775808>", "<0.1>", "<1000>", "<15>"}, root.Plain()); diff != "" {
+	if diff := cmp.Diff([]any{"<18446744073709551615>", "<-9223372036854775808>", "<0.1>", "<1000>", "<15>"},
+		root.Plain()); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -209,10 +215,12 @@ func TestAliases(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := map[string]any{"b": json.Number("1")}
-	if diff := cmp.Diff(map[string]any{"a": one, "c": one, "d": []any{one}, "e": []any{one}}, root.Plain()); diff != "" {
+	if diff := cmp.Diff(map[string]any{"a": one, "c": one, "d": []any{one}, "e": []any{one}},
+		root.Plain()); diff != "" {
 		t.Error(diff)
 	}
-	if got := root.Get("c"); got.Position != (tree.Position{Line: 2, Column: 4}) || got.At("b") != (tree.Position{Line: 1, Column: 8}) || root.Get("a").Line != 1 {
+	if got := root.Get("c"); got.Position != (tree.Position{Line: 2, Column: 4}) ||
+		got.At("b") != (tree.Position{Line: 1, Column: 8}) || root.Get("a").Line != 1 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -44,10 +44,12 @@ func weigh(text []byte) *Error {
 			}
 		}
 		if brackets += strings.Count(line, "[") + strings.Count(line, "{"); brackets > maxBrackets {
-			return say("more than %d brackets and braces: long lists are written line by line, or given as an input", maxBrackets)
+			return say("more than %d brackets and braces: long lists are written line by line, or given as an input",
+				maxBrackets)
 		}
 		if empty += valueless(body); empty > maxEmpty {
-			return say("more than %d keys and items without a value of their own: long lists are written line by line, or given as an input", maxEmpty)
+			return say("more than %d keys and items without a value of their own: long lists are written line by "+
+				"line, or given as an input", maxEmpty)
 		}
 		if anchors += len(anchorOrTag.FindAllString(line, -1)); anchors > maxMarks {
 			return say("more than %d anchors and tags", maxMarks)
@@ -74,7 +76,8 @@ func valueless(line string) int {
 		return n
 	}
 	for entry := range strings.SplitSeq(line, ",") {
-		if !strings.Contains(entry, ":") || strings.ContainsAny(entry, `'"`) || strings.HasSuffix(strings.TrimSpace(entry), ":") {
+		if !strings.Contains(entry, ":") || strings.ContainsAny(entry, `'"`) ||
+			strings.HasSuffix(strings.TrimSpace(entry), ":") {
 			n++
 		}
 	}
