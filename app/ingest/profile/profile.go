@@ -48,7 +48,7 @@ type Profile struct {
 	Limits   Limits    `yaml:"limits" doc:"Bounds of one object."`
 
 	networks []netip.Prefix
-	file     string                // that it was read from
+	file     string                   // that it was read from
 	given    map[string]tree.Position // by key: where a value stands in the file
 }
 
