@@ -41,6 +41,7 @@ var rules = []rule{
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
 	{"app/ingest/http", append(handlers, "app/ingest"), handlersWhy},
 	{"app/compute/http", append(handlers, "app/compute"), handlersWhy},
+	{"app/compute/orchestrator", []string{"job", "lifecycle", "engine", "edge", "quantity", "internal/conn", "app/compute"}, "it completes compute, and reads another system's database"},
 	{"app/flowfile/http", append(handlers, "app/flowfile"), handlersWhy},
 	{"app/bulk/http", append(handlers, "app/bulk"), handlersWhy},
 	{"app/ingest", []string{"job", "lifecycle", "engine", "api", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
@@ -58,6 +59,11 @@ var rules = []rule{
 	{"bench", []string{""}, "measures everything"},
 	{"examples", []string{""}, "uses everything as a stranger would"},
 	{"cmd", []string{""}, "the wiring"},
+}
+
+// apart are modules that a program can be built without: beside them only the wiring imports them, tests included.
+var apart = []rule{
+	{"app/compute/orchestrator", []string{"cmd", "bench"}, "compute works without compatibility with job-orchestrator"},
 }
 
 // handlers are what the routes of an application may import beside it.
@@ -99,6 +105,37 @@ func TestImportRuleSees(t *testing.T) {
 	if fits("somewhere/else") != nil {
 		t.Error("a folder without a rule must be noticed")
 	}
+}
+
+// TestModulesStayApart refuses imports of a module that a program can be built without.
+func TestModulesStayApart(t *testing.T) {
+	for file, imports := range sources(t) {
+		for _, path := range imports {
+			if why := together(filepath.ToSlash(filepath.Dir(file)), path); why != "" {
+				t.Errorf("%s imports %s: %s", file, path, why)
+			}
+		}
+	}
+	wire := module + "/app/compute/orchestrator/wire"
+	for dir, refused := range map[string]bool{ // the control
+		"app/compute": true, "app/compute/agent": true, "app/compute/http": true, "server": true,
+		"app/compute/orchestrator": false, "app/compute/orchestrator/trials": false, "cmd/stagepost": false,
+	} {
+		if (together(dir, wire) != "") != refused {
+			t.Errorf("%s: refused is not %v", dir, refused)
+		}
+	}
+}
+
+// together says why a package may not import a path; "" if it may, as far as modules go.
+func together(dir, path string) string {
+	inner, own := strings.CutPrefix(path, module+"/")
+	for _, m := range apart {
+		if own && below(inner, m.from) && !below(dir, m.from) && !slices.ContainsFunc(m.may, func(f string) bool { return below(dir, f) }) {
+			return m.why
+		}
+	}
+	return ""
 }
 
 // applications are names that generic packages do not use. package server/metrics still has those of two applications.

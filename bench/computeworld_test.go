@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
@@ -87,7 +88,7 @@ func newComputing(b *testing.B, tier string, slots int) *computing {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal(err)
 	c.url = "http://" + listener.Addr().String()
-	h := &http.Server{Handler: wire.Users(c.app.Users(), wire.Options{})}
+	h := &http.Server{Handler: wire.Users(orchestrator.Users(c.app, store), wire.Options{})}
 	ctx, stop := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = h.Serve(listener) })

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
@@ -37,10 +36,9 @@ type Options struct {
 
 	UserBytes  int64       // of files that one user may have here. Zero: no bound
 	MaxResults int64       // bytes of one job's results. Defaults to 64 GiB
-	NeedScript bool        // an upload without run.sh is refused instead of being accepted and then Invalid (STRICT_UPLOAD)
-	Policy     wire.Policy // what is looked for in run.sh. Defaults to nothing
-	InjectTrap bool        // for original clients, which demand a trap in run.sh (LEGACY_INJECT_TRAP)
-	Resend     bool        // to an original client whose answer was lost: it may run twice (LEGACY_REDISPATCH)
+	NeedScript bool        // an upload without run.sh is refused instead of being accepted and then Invalid
+	Check      ScriptCheck // of run.sh, before a job runs. Nil: every script may run
+	Resend     bool        // a job goes to an executor without tickets again when its answer was lost: it may run twice
 	Source     Source      // of inputs that orders name by URL. Nil: such orders are refused
 	Log        *slog.Logger
 

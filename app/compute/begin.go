@@ -1,7 +1,6 @@
 package compute
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -38,9 +36,6 @@ const WaitsForInputs = blockInputs
 
 // atAgent are the states in which an executor has, or may have, a job.
 var atAgent = []lifecycle.State{Processing, Submitted, Prepared, Running, Retrieving, Unknown, Killing}
-
-// mostScript is how long a script may be that is changed on its way.
-const mostScript = 20 << 20
 
 // begin is the step of Queued: the claim found that the quotas have room; it finds an executor that has.
 func (a *App) begin(ctx context.Context, r *engine.Run) error {
@@ -118,25 +113,15 @@ func (a *App) runnable(j *job.Job, spec *Spec) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	verdict, err := a.options.Policy.Judge(f)
+	verdict, err := a.options.Check.Judge(f)
 	if err = errors.Join(err, f.Close()); err == nil && verdict.Refused {
 		why = Script + " is refused: " + verdict.Reason
 	}
 	return why, err
 }
 
-// script reads the script of a job, up to a byte more than may be.
-func (a *App) script(id job.ID) ([]byte, error) {
-	f, err := a.root.Open(path.Join(inputsOf(id), Script))
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, mostScript+1))
-	return text, errors.Join(err, f.Close())
-}
-
 // parcel makes what an executor gets. A [Refusal] says that nobody may have it; after any other error it is not whole now.
-func (a *App) parcel(j *job.Job, spec *Spec, d *Data, kind string) (*Parcel, error) {
+func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 	service := a.services[spec.Service]
 	if service == nil {
 		return nil, &Refusal{Reason: fmt.Sprintf("there is no service %q any more", spec.Service)}
@@ -154,37 +139,10 @@ func (a *App) parcel(j *job.Job, spec *Spec, d *Data, kind string) (*Parcel, err
 	if spec.Inputs != nil {
 		p.Inputs = *spec.Inputs
 	}
-	dir, inject := inputsOf(j.ID), kind == kindLegacy && a.options.InjectTrap
-	if inject {
-		p.Files = slices.Clone(p.Files)
-	}
-	p.Open = func(name string) (io.ReadSeekCloser, error) {
-		if !inject || name != Script {
-			return a.root.Open(path.Join(dir, name))
-		}
-		text, err := a.script(j.ID)
-		if err != nil {
-			return nil, err
-		}
-		return inMemory{bytes.NewReader(wire.InjectTrap(text))}, nil
-	}
-	for i := range p.Files {
-		if inject && p.Files[i].Name == Script {
-			text, err := a.script(j.ID)
-			if err != nil {
-				return nil, err
-			}
-			p.Files[i].Size, p.Files[i].SHA256 = int64(len(wire.InjectTrap(text))), ""
-		}
-	}
+	dir := inputsOf(j.ID)
+	p.Open = func(name string) (io.ReadSeekCloser, error) { return a.root.Open(path.Join(dir, name)) }
 	return p, nil
 }
-
-// inMemory is a small file.
-type inMemory struct{ *bytes.Reader }
-
-// Close is part of io.Closer.
-func (inMemory) Close() error { return nil }
 
 // again sends a job back to the queue after nobody took it, or fails it when its attempts are used up. tried is the executor, if there was one.
 func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, reason error) error {

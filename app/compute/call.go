@@ -115,11 +115,7 @@ func (b *body) Close() error { return b.close() }
 // submit hands a parcel over. Whatever kept it from being whole here is [ErrNotSent].
 func (a *App) submit(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *member, first bool) (Notice, error) {
 	j := r.Job()
-	kind := a.roster.kind(m)
-	if d.Instance == Original { // an address whose machine was not asked yet, or is another one by now, tells nothing of this job
-		kind = kindLegacy
-	}
-	p, err := a.parcel(&j, spec, d, kind)
+	p, err := a.parcel(&j, spec, d)
 	var no *Refusal
 	switch {
 	case errors.As(err, &no):

@@ -33,8 +33,8 @@ type File struct {
 	SHA256 string `json:"sha256"` // hexadecimal
 }
 
-// InputModes gives the modes that inputs have in results. They are uploaded without one; job-orchestrator stores all files as 0755, and
-// scripts that unpack results and run an input rely on it. What the script made keeps its mode.
+// InputModes gives the modes that inputs have in results. They are uploaded without one; scripts that unpack results and run an input rely on
+// 0755. What the script made keeps its mode.
 func InputModes(files []File) map[string]fs.FileMode {
 	modes := map[string]fs.FileMode{}
 	for _, f := range files {
@@ -135,7 +135,7 @@ type Room struct {
 	Waiting  int      `json:"waiting"`  // payloads that wait for a slot there
 	Load     float64  `json:"load"`     // of its processors, in percent
 	Draining bool     `json:"draining,omitempty"`
-	Kind     string   `json:"kind"` // agent, legacy, slurm
+	Kind     string   `json:"kind"` // agent, slurm, or what a module calls its own
 	Sandbox  string   `json:"sandbox,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // for people
 	Memory   int64    `json:"memory,omitempty"` // bytes that payloads together may ask for; 0: any amount, or not known
@@ -143,7 +143,7 @@ type Room struct {
 	Events   bool     `json:"-"`                // it tells by itself when something changes: nobody need poll
 }
 
-// Executor runs payloads somewhere: in an agent, an original client of job-orchestrator, a cluster. All methods may be called by many at once; each may take as long as its
+// Executor runs payloads somewhere: in an agent, a cluster, another system. All methods may be called by many at once; each may take as long as its
 // context lets it. An error says that there was no answer, and nothing about the payload; what the executor knows is a [Notice].
 type Executor interface {
 	// Room asks how it stands.
@@ -177,6 +177,16 @@ type Teller interface {
 	// Tell calls changed for each payload that changed and for its room (an empty id), from now until ctx ends or the connection does; then it gives the reason. The caller looks at everything
 	// once after each call has begun: connected is called when nothing can be missed any more.
 	Tell(ctx context.Context, connected func(), changed func(id job.ID)) error
+}
+
+// Ticketless is the instance in rooms and handles of executors without tickets. Such an executor runs what is submitted twice twice, cannot be asked for a submission whose answer was
+// lost, packs its own control files into results, and reports of an ending no more than whether it was good. The word is the one of records that exist.
+const Ticketless = "original"
+
+// Ticketed is an executor that reports before its first answer whether it has tickets. Of others the instance of their room says so.
+type Ticketed interface {
+	// Ticketless reports whether it has none, as far as it is known.
+	Ticketless() bool
 }
 
 // What executors say.

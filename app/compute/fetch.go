@@ -72,7 +72,7 @@ func before(j *job.Job) int64 {
 	return d.Results.Bytes
 }
 
-// conclude ends a job as it ended at its executor. Results in part complete no job, but where an original client cannot pack them whole (rule 3 of spec/orchestrator.md 1.6).
+// conclude ends a job as it ended at its executor. Results in part complete no job, except from an executor without tickets that cannot pack them whole.
 func (a *App) conclude(r *engine.Run, d *Data) error {
 	e := d.Notice.Ending
 	switch {
@@ -82,9 +82,9 @@ func (a *App) conclude(r *engine.Run, d *Data) error {
 		return failed(r, e.Cause, d.Results.note(e.Sentence))
 	case d.Results == nil:
 		return failed(r, CauseResults, "it ended well, and its results could not be had whole")
-	case d.Results.Partial && !a.original(d):
+	case d.Results.Partial && !a.ticketless(d):
 		return failed(r, CauseResults, "it ended well, and its results are here in part only"+sentence(d.Results))
-	case d.Results.Files == 0 && a.original(d): // run.sh and what its trap wrote are among results of an original client
+	case d.Results.Files == 0 && a.ticketless(d): // run.sh and its control files are among the results of such an executor
 		return failed(r, CauseResults, "it ended well, and its results came without a single file"+sentence(d.Results))
 	}
 	why, err := lacking(a.root, r.Job().ID, d.Results)
@@ -98,13 +98,13 @@ func (a *App) conclude(r *engine.Run, d *Data) error {
 	return engine.Go(Finish)
 }
 
-// original tells whether an original client has a job.
-func (a *App) original(d *Data) bool {
+// ticketless reports whether an executor without tickets has a job.
+func (a *App) ticketless(d *Data) bool {
 	if d.Instance != "" {
-		return d.Instance == Original
+		return d.Instance == Ticketless
 	}
 	m, _ := a.roster.get(d.Agent)
-	return m != nil && a.roster.kind(m) == kindLegacy
+	return m != nil && a.roster.ticketless(m)
 }
 
 func sentence(r *Results) string {
@@ -141,7 +141,7 @@ func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
 	if err == nil || job.IsFull(err) {
 		return err
 	}
-	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.original(d)) { // what there is, rather than nothing
+	if ctx.Err() == nil && (d.Fetches+1 >= mostFetches || a.ticketless(d)) { // what there is, rather than nothing
 		if a.takePartial(ctx, j, d, m) == nil && d.Results != nil {
 			d.Results.Sentence = "the regular results could not be had whole: " + plain(err)
 			return nil

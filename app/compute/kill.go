@@ -57,12 +57,13 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	d.take(&notice, r.Now())
 	switch notice.Standing {
 	case Stranger, Lost:
-		if unanswered && (notice.Standing == Lost || a.original(&d)) { // whether it came to run is not known
+		if unanswered && (notice.Standing == Lost || a.ticketless(&d)) { // whether it came to run is not known
 			return a.unconfirmed(r, &d, "cannot say what became of it")
 		}
 		return a.ended(r, &d)
 	case Ended:
-		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.original(&d)) { // an original client may see the signal's exit code before its own note that it was told
+		// An executor without tickets may see the signal's exit code before its own note that it was told.
+		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.ticketless(&d)) {
 			if err := r.SetData(d); err != nil {
 				return err
 			}

@@ -152,7 +152,7 @@ func onKill() lifecycle.Arrow {
 	return on(Kill, Killed, byPerson|byEngine, "The server wants it ended.").Sets(lifecycle.Cancelled)
 }
 
-// border says how a state of a job looks to others: the word that job-orchestrator's clients know it by, and whether the
+// border says how a state of a job looks to others: the word that users' programs know it by, and whether the
 // job holds a slot of its user's and its service's quota.
 type border struct {
 	word string
@@ -175,9 +175,8 @@ var borders = map[lifecycle.State]border{
 	Cleaned:    {"Cleaned", false},
 }
 
-// Wire gives the word for a state of [JobLife] in answers to clients. A state that the table lacks is Unknown, as the
-// original reads it.
-func Wire(s lifecycle.State) string {
+// StatusOf gives the word for a state of [JobLife] in answers to users' programs. A state that the table lacks is Unknown.
+func StatusOf(s lifecycle.State) string {
 	if b, ok := borders[s]; ok {
 		return b.word
 	}

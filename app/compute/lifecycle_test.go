@@ -90,7 +90,7 @@ func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
 	}
 }
 
-// TestBorder holds words and slots against the list of the wire format.
+// TestBorder holds words and slots against the list of the statuses.
 func TestBorder(t *testing.T) {
 	want := map[lifecycle.State]string{
 		Queued: "Queued no", Processing: "Processing yes", Submitted: "Submitted yes", Prepared: "Prepared yes", Running: "Running yes",
@@ -101,7 +101,7 @@ func TestBorder(t *testing.T) {
 	slots := 0
 	for _, s := range JobLife.Stages() {
 		word := map[bool]string{true: "yes", false: "no"}[Slot(s.State)]
-		got[s.State] = Wire(s.State) + " " + word
+		got[s.State] = StatusOf(s.State) + " " + word
 		if Slot(s.State) {
 			slots++
 		}
@@ -109,8 +109,8 @@ func TestBorder(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("words and slots (-want +got):\n%s", diff)
 	}
-	if len(SlotStates()) != slots || Wire("Elsewhere") != "Unknown" || Slot("Elsewhere") {
-		t.Errorf("slot states %v; an unknown state is %s", SlotStates(), Wire("Elsewhere"))
+	if len(SlotStates()) != slots || StatusOf("Elsewhere") != "Unknown" || Slot("Elsewhere") {
+		t.Errorf("slot states %v; an unknown state is %s", SlotStates(), StatusOf("Elsewhere"))
 	}
 }
 

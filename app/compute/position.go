@@ -30,8 +30,8 @@ type queue struct {
 
 func newQueues() *queues { return &queues{by: map[string]queue{}} }
 
-// position tells the place of a job among those of its service that wait, 1 for the next; 0 if it is not among the thousand oldest. Owners take turns, so that a job may come earlier.
-func (a *App) position(ctx context.Context, j *job.Job) (int, error) {
+// Position tells the place of a job among those of its service that wait, 1 for the next; 0 if it is not among the thousand oldest. Owners take turns, so that a job may come earlier.
+func (a *App) Position(ctx context.Context, j *job.Job) (int, error) {
 	q := a.queues
 	q.mu.Lock()
 	defer q.mu.Unlock()

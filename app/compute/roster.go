@@ -419,14 +419,14 @@ func (r *roster) settle(ctx context.Context, m *member, taken bool) {
 	}
 }
 
-// kind tells what an executor is, as it said; some know before their first answer, which a server that was just started does not have yet.
-func (r *roster) kind(m *member) string {
-	if k, ok := m.executor.(interface{ Kind() string }); ok {
-		return k.Kind()
+// ticketless reports whether an executor has no tickets; some report it before their first answer, which a server that was just started does not have yet.
+func (r *roster) ticketless(m *member) bool {
+	if t, ok := m.executor.(Ticketed); ok {
+		return t.Ticketless()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return m.room.Kind
+	return m.room.Instance == Ticketless
 }
 
 // get gives the executor of a name, or nil, and whether it tells by itself what changes.

@@ -9,12 +9,6 @@ import (
 	"github.com/stagepost/stagepost/engine"
 )
 
-// kindLegacy is the kind of executors that are original clients: they do not know tickets.
-const kindLegacy = "legacy"
-
-// Original is the instance in the handles of jobs that were handed over by the original's protocol, whoever is at the address now.
-const Original = "original"
-
 // send is the step of Processing for a claim that finds a job there: an earlier one ended in the middle of handing it over, and it may have arrived.
 func (a *App) send(ctx context.Context, r *engine.Run) error {
 	j := r.Job()
@@ -49,7 +43,7 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 			a.roster.settle(ctx, m, taken)
 		}
 	}()
-	if a.roster.kind(m) == kindLegacy && !first && !a.options.Resend {
+	if a.roster.ticketless(m) && !first && !a.options.Resend {
 		return a.doubt(ctx, r, d, errors.New("the agent knows no tickets: whether it has the job cannot be found out"))
 	}
 	notice, err := a.submit(ctx, r, spec, d, m, first)

@@ -26,8 +26,13 @@ type Service struct {
 	LeaveInputs bool              // results do not hold unchanged inputs
 	Callbacks   *Callbacks        // nil: an order must name no callback
 
-	// Bare tells whether nobody but original clients of job-orchestrator serves it now, as far as is known: they know no limits, so a job that asks for some is refused. nil: no.
-	Bare func() bool
+	// Unlimited names the executors that serve it now if none of them knows limits, as far as is known: a job that asks for some is refused. nil, or "": some know them.
+	Unlimited func() string
+}
+
+// NeverRuns says what is wrong with a quota of 0 of a service: whoever asks why nothing runs would have to guess.
+func NeverRuns(service string) string {
+	return "is 0: no job of the service would ever run. Write 1 or more; to keep its jobs waiting for a time: stagepost hold --group " + service + " --note WHY"
 }
 
 // serviceName is what a service may be called: it stands in URLs and in the names of variables.
@@ -81,8 +86,10 @@ func (s *Service) Effective(asked Limits) (Limits, error) {
 	if err := asked.Within(s.Max); err != nil {
 		return Limits{}, err
 	}
-	if names := asked.Names(); len(names) > 0 && s.Bare != nil && s.Bare() {
-		return Limits{}, fmt.Errorf("limits (%s) cannot be had: only original clients of job-orchestrator serve %s, and they know none", strings.Join(names, ", "), s.Name)
+	if names := asked.Names(); len(names) > 0 && s.Unlimited != nil {
+		if only := s.Unlimited(); only != "" {
+			return Limits{}, fmt.Errorf("limits (%s) cannot be had: only %s serve %s, and they know none", strings.Join(names, ", "), only, s.Name)
+		}
 	}
 	return asked.Over(s.Limits), nil
 }

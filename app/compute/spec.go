@@ -15,7 +15,7 @@ const (
 
 // Spec is what a job was created with. It never changes. The job's group is its service, its owner whoever may see it.
 type Spec struct {
-	User     string            `json:"user"` // as the wire of job-orchestrator knows it: a number; else the owner
+	User     string            `json:"user"` // as the system knows them that the order came from; else the owner
 	Service  string            `json:"service"`
 	Name     string            `json:"name,omitempty"`  // for people
 	Files    []File            `json:"files"`           // that came with the order
@@ -32,7 +32,7 @@ type Spec struct {
 	TES      json.RawMessage   `json:"tes,omitempty"`      // the task of GA4GH TES that it was made of
 }
 
-// Imported says how a job stood in another system (the import of job-orchestrator's database).
+// Imported says how a job stood in another system, from which it was imported.
 type Imported struct {
 	From    string `json:"from"`              // which database
 	Word    string `json:"word"`              // its status there, in lower case

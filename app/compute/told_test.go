@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // leaving is an executor that tells what was left out of results.
@@ -151,39 +149,5 @@ func TestTimes(t *testing.T) {
 		if started, finished := d.Times(); finished.Sub(started).Round(time.Second) != 4*time.Second {
 			t.Errorf("it ran from %s to %s", started, finished)
 		}
-		v, err := w.app.Users().Job(t.Context(), uint32(got.Number))
-		if err != nil || v.ExitCode != nil || v.Started.IsZero() {
-			t.Errorf("the wire says %+v, %v", v, err)
-		}
 	})
-}
-
-// TestTerminateTwice: only the first one ends the job; after that it has ended already, whatever its end was (spec/orchestrator.md 2.9).
-func TestTerminateTwice(t *testing.T) {
-	for _, state := range []lifecycle.State{compute.Killed, compute.Completed} {
-		runInBubble(t, string(state), func(t *testing.T) {
-			f := newFake()
-			executors := one(f)
-			if state == compute.Killed {
-				executors = nil // it stays in Queued
-			}
-			o := quick(t)
-			o.RetryFor = time.Hour
-			w := newWorld(t, o, executors)
-			j := w.upload("ada", hello)
-			users := w.app.Users()
-			if state == compute.Killed {
-				if already, err := users.Terminate(t.Context(), uint32(j.Number)); err != nil || already != "" {
-					t.Errorf("the first: %q, %v", already, err)
-				}
-			}
-			got := w.until(j.ID, state)
-			if state == compute.Killed && (got.Cause != compute.CauseKilled || got.Message == "") {
-				t.Errorf("it ended by %q: %q", got.Cause, got.Message)
-			}
-			if already, err := users.Terminate(t.Context(), uint32(j.Number)); err != nil || already != wire.Status(state) {
-				t.Errorf("after its end: %q, %v", already, err)
-			}
-		})
-	}
 }

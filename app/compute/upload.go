@@ -33,7 +33,7 @@ const mostFiles = 10_000
 // Order says what is to be done with uploaded files.
 type Order struct {
 	Owner    string // who may see the job; required
-	User     string // on the wire of job-orchestrator. Defaults to Owner
+	User     string // the owner as another system knows them that the order comes from. Defaults to Owner
 	Service  string
 	Name     string
 	Env      map[string]string
@@ -44,7 +44,7 @@ type Order struct {
 	From     job.ID
 	Callback string // the URL that is told of the job's end, if the service allows it ([Service.CheckCallback])
 	Priority *int
-	Number   int64     // on the wire; zero: the next
+	Number   int64     // of the job; zero: the next
 	Created  time.Time // of a job of another system; zero: now
 	Imported *Imported
 	TES      json.RawMessage

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/quantity"
 )
@@ -182,7 +182,7 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Policy: wire.Policy(a.policy)}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Check: orchestrator.Check(wire.Policy(a.policy))}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)
@@ -192,7 +192,7 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 		o.Memory = n
 	}
 	if a.services != "" {
-		s, err := site.Read(a.services)
+		s, err := orchestrator.Site().Read(a.services)
 		if err != nil {
 			mistakes = append(mistakes, err)
 		} else {

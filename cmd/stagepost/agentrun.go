@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/edge/tunnel"
@@ -117,7 +119,11 @@ func (c *cli) startAgent(ctx context.Context, a *agentSettings, log *slog.Logger
 	if r.app.Bind(e); r.app.Fault() != nil {
 		return r, r.app.Fault()
 	}
-	r.http = agent.Server(r.app.Handler(agent.HandlerOptions{Token: token, Compat: a.compat}), log)
+	other, err := client.Handler(ctx, r.app, token, wire.AgentOptions{Compat: a.compat, Log: log})
+	if err != nil {
+		return r, err
+	}
+	r.http = agent.Server(r.app.Handler(agent.HandlerOptions{Token: token, Other: other}), log)
 	if err := c.openDoors(ctx, a, r); err != nil {
 		return r, err
 	}

@@ -15,8 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/detect"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/app/compute/slurm"
@@ -42,7 +41,9 @@ type computeApp struct {
 }
 
 // computeSite reads the services: from the file, and from job-orchestrator's variables. All mistakes in both are told.
-func computeSite(s *hostSettings) (*site.Site, *wire.Config, error) { return readSite(s, site.Read) }
+func computeSite(s *hostSettings) (*site.Site, *wire.Config, error) {
+	return readSite(s, orchestrator.Site().Read)
+}
 
 func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*site.Site, *wire.Config, error) {
 	all := &site.Site{}
@@ -56,7 +57,7 @@ func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*sit
 	if slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") }) || s.ComputeListen != "" {
 		read, err := wire.Environ(os.Environ(), wire.ServerMode)
 		if err == nil {
-			err = all.Add(&read)
+			err = orchestrator.AddServices(all, &read)
 		}
 		c, wrong = &read, errors.Join(wrong, err)
 		if s.ComputeListen == "" {
@@ -74,13 +75,13 @@ func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*sit
 
 // openCompute makes the application, or gives nil if there is nothing to compute with.
 func (r *running) openCompute(s *hostSettings) (*computeApp, error) {
-	all, env, err := readSite(s, site.ReadServer)
+	all, env, err := readSite(s, orchestrator.Site().ReadServer)
 	if err != nil || len(all.Services) == 0 {
 		return nil, err
 	}
 	o := compute.Options{
 		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: wordOr(s.ComputeKeep), UserBytes: s.ComputeUserBytes,
-		NeedScript: env.StrictUpload, Policy: env.ScriptPolicy, InjectTrap: env.LegacyInjectTrap, Resend: env.LegacyRedispatch, Log: r.log,
+		NeedScript: env.StrictUpload, Check: orchestrator.Check(env.ScriptPolicy), Resend: env.LegacyRedispatch, Log: r.log,
 		Ended: r.metrics.ComputeEnded, Moved: r.metrics.ComputeMoved,
 	}
 	if env.Compat == wire.Strict && s.isDefault("compute.strict") {
@@ -98,7 +99,7 @@ func (r *running) openCompute(s *hostSettings) (*computeApp, error) {
 	c := &computeApp{site: all, agents: map[string]compute.Executor{}}
 	for i := range o.Services {
 		s := &o.Services[i]
-		s.Bare = func() bool { return c.bare(s.Name, s.Agents) }
+		s.Unlimited = func() string { return c.unlimited(s.Name, s.Agents) }
 	}
 	if c.tes, err = openTES(r, s, o.Services); err != nil {
 		return nil, err
@@ -162,8 +163,8 @@ func (c *computeApp) openAgents(r *running, s *hostSettings, env *wire.Config) e
 		case a.Slurm != nil:
 			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition, Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
 				Services: a.Services, Poll: a.Slurm.Poll.Duration, Log: r.log})
-		case a.Legacy != "" || a.Endpoints != nil:
-			x, err = c.dialOriginal(&a, env.LegacyRedispatch)
+		case a.Legacy != "" || a.Added:
+			x, err = orchestrator.Dial(&a, env, orchestrator.Server{Record: c.record, Service: c.service})
 		case a.Tunnel:
 			c.Expect(a.Name) // it comes by itself
 			continue
@@ -188,21 +189,6 @@ func remoteAgent(name, url, tokenFile string) (compute.Executor, error) {
 	return agent.Dial(o)
 }
 
-// dialOriginal makes the executor of an address of job-orchestrator. Whether an original client is there or an agent of ours is found out where variables give it; the services file says
-// what it means.
-func (c *computeApp) dialOriginal(a *site.Agent, resend bool) (compute.Executor, error) {
-	o := legacy.Options{Services: a.Services, Resend: resend, Record: c.record, Service: c.service}
-	if a.Endpoints != nil {
-		o.Endpoints = *a.Endpoints
-		return detect.New(detect.Options{Name: a.Name, Original: o})
-	}
-	var err error
-	if o.Endpoints, err = wire.AgentAt(a.Legacy); err != nil {
-		return nil, err
-	}
-	return legacy.New(o)
-}
-
 // record gives what the server knows of a job.
 func (c *computeApp) record(ctx context.Context, id job.ID) (job.Job, error) {
 	return c.engine.Store().Get(ctx, id)
@@ -217,24 +203,22 @@ func (c *computeApp) service(name string) compute.Service {
 	return compute.Service{}
 }
 
-// bare tells whether only original clients of job-orchestrator serve a service, as far as they answered: named are its agents, none: all.
-func (c *computeApp) bare(service string, named []string) bool {
+// unlimited names the executors that serve a service if none of them knows limits, as far as they answered: named are its agents, none: all.
+func (c *computeApp) unlimited(service string, named []string) (only string) {
 	if slices.ContainsFunc(c.site.Agents, func(a site.Agent) bool { // it may be away now: what it could run is not refused for good
 		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) && (len(a.Services) == 0 || slices.Contains(a.Services, service))
 	}) {
-		return false
+		return ""
 	}
-	serve := 0
 	for _, a := range c.Agents() {
 		if len(named) > 0 && !slices.Contains(named, a.Name) || len(a.Services) > 0 && !slices.Contains(a.Services, service) {
 			continue
 		}
-		if a.Kind != legacy.Kind {
-			return false
+		if only = orchestrator.Limitless(a.Kind); only == "" {
+			return ""
 		}
-		serve++
 	}
-	return serve > 0
+	return only
 }
 
 // Join puts an agent on the roster. With each parcel it hears which paths and which network the server's services count on.
@@ -271,12 +255,10 @@ func (x *asking) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice,
 	return x.telling.Submit(ctx, &q)
 }
 
-// Kind tells what is known of it before it answers.
-func (x *asking) Kind() string {
-	if k, ok := x.telling.(interface{ Kind() string }); ok {
-		return k.Kind()
-	}
-	return "agent"
+// Ticketless is part of compute.Ticketed.
+func (x *asking) Ticketless() bool {
+	t, ok := x.telling.(compute.Ticketed)
+	return ok && t.Ticketless()
 }
 
 // Works are the kinds that the engine is to be made with.
@@ -325,7 +307,7 @@ func (r *running) listenCompute(ctx context.Context, s *hostSettings, c *compute
 	if s.ComputeStrict {
 		o.Compat = wire.Strict
 	}
-	guarded := wire.Guard(wire.Users(c.Users(), o), wire.GuardOptions{Compat: o.Compat, Token: o.Who != nil, Hosts: s.hosts()})
+	guarded := wire.Guard(wire.Users(orchestrator.Users(c.App, c.engine.Store()), o), wire.GuardOptions{Compat: o.Compat, Token: o.Who != nil, Hosts: s.hosts()})
 	c.http = &http.Server{Handler: r.server.UnderTokens(guarded), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	r.ComputeURL = urlOf(l.Addr())
 	r.stopped.Go(func() {

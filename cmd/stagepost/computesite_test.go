@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 )
 
 // TestOrchestratorTellsZerosAtOnce: quotas of 0 are told in the same pass as all else that is wrong with the variables.
@@ -21,10 +21,10 @@ func TestOrchestratorTellsZerosAtOnce(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	var out, errs bytes.Buffer
-	if code := orchestrator([]string{"server"}, strings.NewReader(""), &out, &errs); code != exitUsage {
+	if code := asOrchestrator([]string{"server"}, strings.NewReader(""), &out, &errs); code != exitUsage {
 		t.Fatalf("exit code %d", code)
 	}
-	want := []string{"PORT must be ", "SERVICE_EXAMPLE_RUNS_PER_USER " + wire.NeverRuns("example") + "\n", "SERVICE_X_MAX_RUNS " + wire.NeverRuns("x") + "\n", "SERVICE_EXAMPLE_UPLOAD_URL is missing"}
+	want := []string{"PORT must be ", "SERVICE_EXAMPLE_RUNS_PER_USER " + compute.NeverRuns("example") + "\n", "SERVICE_X_MAX_RUNS " + compute.NeverRuns("x") + "\n", "SERVICE_EXAMPLE_UPLOAD_URL is missing"}
 	for _, text := range want {
 		if strings.Count(errs.String(), orchestratorName+": "+text) != 1 {
 			t.Errorf("%q is not told once in\n%s", text, errs.String())
@@ -45,7 +45,7 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 		text, variable string
 		want           []string
 	}{
-		{secret + "    max_runs: 0\n", "0", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `, `services.yaml:4:5: service "a": max_runs ` + wire.NeverRuns("a"), "SERVICE_B_RUNS_PER_USER " + wire.NeverRuns("b")}},
+		{secret + "    max_runs: 0\n", "0", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `, `services.yaml:4:5: service "a": max_runs ` + compute.NeverRuns("a"), "SERVICE_B_RUNS_PER_USER " + compute.NeverRuns("b")}},
 		{secret, "1", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `}},
 	} {
 		t.Setenv("SERVICE_B_UPLOAD_URL", "http://127.0.0.1:1/submit")
@@ -53,7 +53,7 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 		if err := os.WriteFile(filepath.Clean(s.ComputeServices), []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := readSite(s, site.ReadServer)
+		_, _, err := readSite(s, orchestrator.Site().ReadServer)
 		if _, is := errors.AsType[usageError](err); !is {
 			t.Fatalf("got %v", err)
 		}

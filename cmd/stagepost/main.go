@@ -13,7 +13,7 @@ func main() {
 	sandbox.Init() // returns, but in the processes that run commands for the sandbox
 	call := run
 	if calledOrchestrator(os.Args[0]) {
-		call = orchestrator
+		call = asOrchestrator
 	}
 	os.Exit(call(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -21,9 +21,9 @@ func calledOrchestrator(arg0 string) bool {
 	return strings.TrimSuffix(filepath.Base(arg0), ".exe") == orchestratorName
 }
 
-// orchestrator does one call under that name and gives its exit code: a server or an agent that is told everything by job-orchestrator's variables (spec/orchestrator.md 1.1, 1.2).
+// asOrchestrator does one call under that name and gives its exit code: a server or an agent that is told everything by job-orchestrator's variables (spec/orchestrator.md 1.1, 1.2).
 // Other than there they are read after the arguments, all mistakes in them are told at once, and the addresses are loopback ones.
-func orchestrator(args []string, in io.Reader, out, errs io.Writer) int {
+func asOrchestrator(args []string, in io.Reader, out, errs io.Writer) int {
 	word := ""
 	if len(args) > 0 {
 		word = args[0]

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -104,12 +105,18 @@ func TestFailureKeepsResults(t *testing.T) {
 	}
 }
 
-// What can never run is ended with a sentence, and is not run.
+// noCurl is a check of scripts.
+func noCurl(script io.Reader) (compute.Verdict, error) {
+	text, err := io.ReadAll(script)
+	return compute.Verdict{Refused: bytes.Contains(text, []byte("curl")), Reason: "it contains curl"}, err
+}
+
+// What can never run is ended with a sentence, and is not run. The check of a service goes before that of the agent.
 func TestRejected(t *testing.T) {
 	w := newWorld(t, writes(0), func(o *Options) {
-		o.Services = map[string]Service{"test": {Policy: "legacy"}}
+		o.Services = map[string]Service{"test": {Check: noCurl}}
 	})
-	for script, want := range map[string]string{"": "there is no run.sh", "curl x": "forbidden"} {
+	for script, want := range map[string]string{"": "there is no run.sh", "curl x": "the script policy: it contains curl"} {
 		k := ticket()
 		w.submit(w.app, parcel(k, script, "other.txt", "x"))
 		n := w.end(k)
@@ -118,7 +125,7 @@ func TestRejected(t *testing.T) {
 		}
 	}
 	k := ticket()
-	w.submit(w.app, parcel(k, "trap 'echo $? >.orchestrator.exit' EXIT"))
+	w.submit(w.app, parcel(k, "echo"))
 	if n := w.end(k); n.Ending.Cause != "" {
 		t.Errorf("control: got %+v", n.Ending)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
@@ -23,12 +22,12 @@ import (
 
 // Service says how payloads of one service are run here.
 type Service struct {
-	Binds   []sandbox.Bind    // files and directories of the machine that they may read
-	Network string            // "none" (the default) or "host"
-	Env     map[string]string // that they get; a payload's own go over them
-	Limits  compute.Limits    // where a payload asks for none
-	Max     compute.Limits    // that a payload may ask for
-	Policy  wire.Policy       // of job-orchestrator for run.sh. Defaults to off
+	Binds   []sandbox.Bind      // files and directories of the machine that they may read
+	Network string              // "none" (the default) or "host"
+	Env     map[string]string   // that they get; a payload's own go over them
+	Limits  compute.Limits      // where a payload asks for none
+	Max     compute.Limits      // that a payload may ask for
+	Check   compute.ScriptCheck // of run.sh. nil: that of the agent
 }
 
 // Runner runs one command confined. [sandbox.Sandbox] is one.
@@ -38,22 +37,22 @@ type Runner interface {
 
 // Options of the application. Dir is required.
 type Options struct {
-	Dir      string             // the data directory
-	Name     string             // of the agent, shown to people. Defaults to the name of the machine
-	Slots    int                // payloads that run at once. Defaults to the number of processors
-	Cores    float64            // that payloads together may ask for. Defaults to the number of processors; negative: any number
-	Memory   int64              // bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
-	Reserve  int64              // bytes of the disk that no parcel may take. Defaults to 256 MiB
-	Services map[string]Service // by name. Defaults to any service, with the zero Service
-	Others   bool               // services that Services does not name are served, too, with the zero Service
-	Runner   Runner             // what confines payloads
-	Sandbox  string             // how Runner confines, for people and records
-	Grace    time.Duration      // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
-	Keep     time.Duration      // of files after the end of a payload, if no receipt comes. Defaults to 48 h; negative: until one comes
-	Limits   compute.Limits     // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
-	Policy   wire.Policy        // for services that set none. Defaults to off
-	Log      *slog.Logger       // never of secrets, headers or content. Defaults to none
-	Disk     DiskSpace          // defaults to asking the file system of Dir
+	Dir      string              // the data directory
+	Name     string              // of the agent, shown to people. Defaults to the name of the machine
+	Slots    int                 // payloads that run at once. Defaults to the number of processors
+	Cores    float64             // that payloads together may ask for. Defaults to the number of processors; negative: any number
+	Memory   int64               // bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
+	Reserve  int64               // bytes of the disk that no parcel may take. Defaults to 256 MiB
+	Services map[string]Service  // by name. Defaults to any service, with the zero Service
+	Others   bool                // services that Services does not name are served, too, with the zero Service
+	Runner   Runner              // what confines payloads
+	Sandbox  string              // how Runner confines, for people and records
+	Grace    time.Duration       // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
+	Keep     time.Duration       // of files after the end of a payload, if no receipt comes. Defaults to 48 h; negative: until one comes
+	Limits   compute.Limits      // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
+	Check    compute.ScriptCheck // for services that set none. nil: every script may run
+	Log      *slog.Logger        // never of secrets, headers or content. Defaults to none
+	Disk     DiskSpace           // defaults to asking the file system of Dir
 }
 
 // DiskSpace tells how many bytes of a directory's file system are free.
@@ -128,7 +127,6 @@ type App struct {
 	busy     map[job.ID]bool
 	awaited  map[job.ID]int // waiters for busy ones
 	trials   map[job.ID]*trial
-	wires    map[uint32]job.ID
 	draining bool
 	halted   bool // nothing is started any more
 }
@@ -148,13 +146,13 @@ func New(o Options) (*App, error) {
 	}
 	a := &App{
 		options: o, log: o.Log, room: newRoom(need{o.Memory, o.Cores}), load: newLoadMeter(), hub: newHub(), cleaned: newHub(), pack: zipper{}, shell: Shell(),
-		freed: make(chan struct{}, 1), busy: map[job.ID]bool{}, awaited: map[job.ID]int{}, trials: map[job.ID]*trial{}, wires: map[uint32]job.ID{},
+		freed: make(chan struct{}, 1), busy: map[job.ID]bool{}, awaited: map[job.ID]int{}, trials: map[job.ID]*trial{},
 	}
 	a.life, a.stop = context.WithCancel(context.Background())
 	return a, nil
 }
 
-// Shell is the program that runs run.sh: bash as the original's, else whatever the system has.
+// Shell is the program that runs run.sh: bash, else whatever the system has.
 func Shell() string {
 	for _, name := range []string{"/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"} {
 		if _, err := os.Stat(name); err == nil {
@@ -202,9 +200,6 @@ func (a *App) Bind(e *engine.Engine) {
 func (a *App) recall(ctx context.Context) (err error) {
 	if a.memory, err = openMemory(a.options.Dir, func() (bool, error) { return a.empty(ctx) }); err != nil {
 		a.memory = &memory{}
-		return err
-	}
-	if err := a.loadWires(ctx); err != nil {
 		return err
 	}
 	if err := a.sweep(ctx, true); err != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
@@ -91,14 +90,14 @@ func TestOthers(t *testing.T) {
 		if _, err := w.app.Submit(t.Context(), p); (err == nil) != others {
 			t.Errorf("with Others=%v: %v", others, err)
 		}
-		if got := w.app.original(); got != "example" {
+		if got := w.app.defaultService(); got != "example" {
 			t.Errorf("payloads without a service are of %q", got)
 		}
 	}
 	two := newWorld(t, writes(0), func(o *Options) {
-		o.Services, o.Others = map[string]Service{"a": {Policy: wire.PolicyLegacy}, "b": {}}, true
+		o.Services, o.Others = map[string]Service{"a": {Network: "host"}, "b": {}}, true
 	})
-	if s, err := (&legacy{two.app}).Begin(t.Context()); err != nil {
+	if s, err := two.app.Direct().Begin(); err != nil {
 		t.Errorf("one that could be of either is of neither: %v", err)
 	} else {
 		s.Discard()

@@ -1,12 +1,8 @@
 package agent
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"math"
-	"mime/multipart"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,20 +24,19 @@ func TestDiskFillsUp(t *testing.T) {
 			return 1 << 40, nil
 		}
 	})
-	remote, server := w.remote(HandlerOptions{})
+	remote, _ := w.remote(HandlerOptions{})
 	large := strings.Repeat("x", askEvery+1<<20)
-	original := func() int {
-		var form bytes.Buffer
-		m := multipart.NewWriter(&form)
-		f, err := m.CreateFormFile("file", scriptName)
-		if err == nil {
-			_, err = io.WriteString(f, large)
+	direct := func() error {
+		d, err := w.app.Direct().Begin()
+		if err != nil {
+			return err
 		}
-		if err = errors.Join(err, m.Close()); err != nil {
-			t.Fatal(err)
+		defer d.Discard()
+		if err := d.File(scriptName, strings.NewReader(large)); err != nil {
+			return err
 		}
-		a, _ := ask(t, http.MethodPost, server.URL+"/submit", m.FormDataContentType(), &form)
-		return a.StatusCode
+		_, err = d.Commit(t.Context(), "x=1", "somebody")
+		return err
 	}
 	for name, x := range map[string]compute.Executor{"local": w.app.Local(), "remote": remote} {
 		looks.Store(0)
@@ -51,9 +46,13 @@ func TestDiskFillsUp(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	looks.Store(0)
-	if got := original(); got != http.StatusServiceUnavailable {
-		t.Errorf("the original's wire: got %d", got)
+	for _, begun := range []int64{0, 1} { // when the file begins, and while it comes
+		looks.Store(0)
+		room.Store(begun)
+		var refusal *compute.Refusal
+		if err := direct(); !errors.As(err, &refusal) || !refusal.Here || !refusal.Full {
+			t.Errorf("direct, %d looks: got %v", begun, err)
+		}
 	}
 	for _, dir := range []string{stageName, payloadsName} {
 		if left, err := os.ReadDir(filepath.Join(w.dir, dir)); err != nil || len(left) != 0 {
@@ -64,8 +63,8 @@ func TestDiskFillsUp(t *testing.T) {
 	if n := w.submit(remote, parcel(ticket(), "echo", "large", large)); n.Remote == "" {
 		t.Errorf("got %+v", n)
 	}
-	if got := original(); got != http.StatusOK {
-		t.Errorf("got %d", got)
+	if err := direct(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/edge/httpguard"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -32,13 +32,13 @@ const (
 
 // HandlerOptions of the agent's API. The zero value lets everybody in who reaches it.
 type HandlerOptions struct {
-	Token  string      // that callers bring ("Authorization: Bearer ..."), over the wire of job-orchestrator, too, whose original servers have none
-	Compat wire.Compat // of the wire of job-orchestrator
+	Token string       // that callers bring ("Authorization: Bearer ...")
+	Other http.Handler // answers requests that are not for the agent's own API. Its access rules are its own. nil: they are not found
 }
 
-// Handler serves the agent's own API under /v1/, and beside it the one that servers of job-orchestrator know.
+// Handler serves the agent's own API under /v1/, and beside it the API of a module that takes payloads from servers of another kind.
 func (a *App) Handler(o HandlerOptions) http.Handler {
-	h := &api{app: a, token: o.Token}
+	h := &api{app: a, allowed: Bearer(o.Token)}
 	mux := http.NewServeMux()
 	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"PUT /v1/payloads/{job}/{attempt}":         h.put,
@@ -55,23 +55,21 @@ func (a *App) Handler(o HandlerOptions) http.Handler {
 	} {
 		mux.Handle(pattern, h.guard(handle))
 	}
-	original := wire.Agent(&legacy{a}, wire.AgentOptions{Compat: o.Compat, Log: a.log, Who: h.allowed, Features: a.features()})
-	paced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { original.ServeHTTP(&paced{ResponseWriter: w}, r) })
-	ours := wire.Guard(mux, wire.GuardOptions{Token: o.Token != ""})
-	theirs := wire.Guard(paced, wire.GuardOptions{Token: o.Token != "", Compat: o.Compat})
+	refuse := func(w http.ResponseWriter, code int, message string) { answer(w, code, &problem{Error: message}) }
+	own := httpguard.Guard(mux, httpguard.Options{Token: o.Token != "", Refuse: refuse})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/v1/") {
-			ours.ServeHTTP(w, r)
+		if o.Other != nil && !strings.HasPrefix(r.URL.Path, "/v1/") {
+			o.Other.ServeHTTP(w, r)
 			return
 		}
-		theirs.ServeHTTP(w, r)
+		own.ServeHTTP(w, r)
 	})
 }
 
 // api answers servers.
 type api struct {
-	app   *App
-	token string
+	app     *App
+	allowed func(*http.Request) error
 }
 
 // problem is the body of every answer that is none.
@@ -84,17 +82,20 @@ type problem struct {
 
 var errUnauthorized = errors.New("the agent wants its token")
 
-// allowed compares the token in a time that does not depend on it.
-func (h *api) allowed(r *http.Request) error {
-	if h.token == "" {
+// Bearer gives the check whether a request brings a token, which takes a time that does not depend on it. Without a token everybody is allowed.
+func Bearer(token string) func(*http.Request) error {
+	if token == "" {
+		return func(*http.Request) error { return nil }
+	}
+	want := sha256.Sum256([]byte(token))
+	return func(r *http.Request) error {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		got := sha256.Sum256([]byte(given))
+		if !ok || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			return errUnauthorized
+		}
 		return nil
 	}
-	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	want, got := sha256.Sum256([]byte(h.token)), sha256.Sum256([]byte(given))
-	if !ok || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
-		return errUnauthorized
-	}
-	return nil
 }
 
 // guard lets in who brings the token, and answers errors.

@@ -22,7 +22,7 @@ const prefix = "pay"
 
 // Spec is what a payload was taken with. It never changes.
 type Spec struct {
-	Job     job.ID            `json:"job,omitempty"` // empty for one that came over the wire of job-orchestrator
+	Job     job.ID            `json:"job,omitempty"` // empty for one that came without a ticket
 	Attempt int64             `json:"attempt,omitempty"`
 	Secret  string            `json:"secret_sha256,omitempty"`
 	Service string            `json:"service"`
@@ -30,7 +30,6 @@ type Spec struct {
 	Env     map[string]string `json:"env,omitempty"`
 	Limits  compute.Limits    `json:"limits,omitzero"` // those that hold
 	Inputs  bool              `json:"inputs,omitempty"`
-	Wire    uint32            `json:"wire,omitempty"` // id on the wire of job-orchestrator
 }
 
 // Data is what became of a payload.

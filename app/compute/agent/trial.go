@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -156,7 +155,11 @@ func (a *App) unfit(j *job.Job, h *held, service *Service) (why string) {
 		return "run.sh cannot be read"
 	}
 	defer script.Close()
-	verdict, err := cmp.Or(service.Policy, a.options.Policy).Judge(script)
+	check := service.Check
+	if check == nil {
+		check = a.options.Check
+	}
+	verdict, err := check.Judge(script)
 	if err != nil {
 		return "run.sh cannot be read"
 	}

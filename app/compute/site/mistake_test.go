@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 )
 
@@ -54,9 +53,9 @@ func TestMistakesHavePlaces(t *testing.T) {
 func TestQuotaOfZero(t *testing.T) {
 	for text, want := range map[string][]string{
 		"services:\n  maps:\n    runs_per_user: 0\n    network: wifi\n    max_runs: 0\n": {
-			`3:5: service "maps": runs_per_user ` + wire.NeverRuns("maps"), `4:5: service "maps": network must be none or host, not "wifi"`, `5:5: service "maps": max_runs ` + wire.NeverRuns("maps"),
+			`3:5: service "maps": runs_per_user ` + compute.NeverRuns("maps"), `4:5: service "maps": network must be none or host, not "wifi"`, `5:5: service "maps": max_runs ` + compute.NeverRuns("maps"),
 		},
-		"services:\n  a: &base {max_runs: 0}\n  b: *base\n": {`2:13: service "a": max_runs ` + wire.NeverRuns("a"), `2:13: service "b": max_runs ` + wire.NeverRuns("b")},
+		"services:\n  a: &base {max_runs: 0}\n  b: *base\n": {`2:13: service "a": max_runs ` + compute.NeverRuns("a"), `2:13: service "b": max_runs ` + compute.NeverRuns("b")},
 	} {
 		if _, err := site.Parse([]byte(text)); err == nil || err.Error() != strings.Join(want, "\n") {
 			t.Errorf("%q: got\n%v\nwant\n%s", text, err, strings.Join(want, "\n"))
@@ -118,30 +117,5 @@ func TestServerTellsSecretsToo(t *testing.T) {
 	}
 	if _, err := site.Read(name); err != nil {
 		t.Errorf("an agent: %v", err)
-	}
-}
-
-// TestVariablesMistakes: all mistakes of variables are told, each in a line of its own that names the service.
-func TestVariablesMistakes(t *testing.T) {
-	s, err := site.Parse([]byte("services:\n  one: {}\n  two: {}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	env, err := wire.Environ([]string{"SERVICE_ONE_UPLOAD_URL=http://c:1/x", "SERVICE_TWO_UPLOAD_URL=http://c:1/x", "SERVICE__BAD_UPLOAD_URL=http://c:1/x"}, wire.ServerMode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.Add(&env)
-	if err == nil {
-		t.Fatal("they were taken")
-	}
-	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 3 {
-		t.Fatalf("got %d lines:\n%v", len(lines), err)
-	}
-	for i, want := range []string{"SERVICE_ONE_", "SERVICE_TWO_", `service "_bad"`} {
-		if !strings.Contains(lines[i], want) {
-			t.Errorf("got %s, want %s", lines[i], want)
-		}
 	}
 }

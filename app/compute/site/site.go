@@ -1,5 +1,5 @@
-// Package site reads what a site says about compute: its services, and who runs their jobs. The same file serves a server and its agents; each takes what is its own. Beside it
-// stand the environment variables of job-orchestrator (spec/orchestrator.md 1.2).
+// Package site reads what a site says about compute: its services, and who runs their jobs. The same file serves a server and its agents; each takes what is its own. A [Module] adds
+// keys to it, and services that no file names.
 package site
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/format/tree"
 )
@@ -30,7 +29,8 @@ type Site struct {
 	Services []Service // by name
 	Agents   []Agent   // by name
 
-	root *tree.Node // of the file; nil: not known
+	root   *tree.Node // of the file; nil: not known
+	module Module
 }
 
 // Service is one service, as a file writes it down.
@@ -46,7 +46,7 @@ type Service struct {
 	Binds       []string          `yaml:"binds"`         // paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool
 	Network     string            `yaml:"network"`       // none (the default) or host
 	Callbacks   *Callbacks        `yaml:"callbacks"`     // where jobs' ends may be told. Defaults to nowhere
-	Policy      string            `yaml:"policy"`        // of run.sh: off (the default), warn or legacy
+	Policy      string            `yaml:"policy"`        // of run.sh: off (the default), or a word of the module
 }
 
 // Limits are limits as a file writes them down.
@@ -66,17 +66,17 @@ func (l Limits) Limits() compute.Limits {
 	return compute.Limits{Wall: l.Wall.Duration, CPU: l.CPU.Duration, Memory: int64(l.Memory), Disk: int64(l.Disk), Output: int64(l.Output), Processes: l.Processes, Cores: l.Cores, Files: l.Files}
 }
 
-// Agent is somebody who runs jobs: exactly one of URL, Tunnel, Legacy and Slurm says how.
+// Agent is somebody who runs jobs: exactly one of URL, Tunnel, Legacy, Slurm and Added says how.
 type Agent struct {
 	Name      string   `yaml:"-"`
 	URL       string   `yaml:"url"`        // of a stagepost agent, http://node7:7434
 	TokenFile string   `yaml:"token_file"` // what it wants
 	Tunnel    bool     `yaml:"tunnel"`     // a stagepost agent that comes by itself (agent --server)
-	Legacy    string   `yaml:"legacy"`     // base URL of an original client of job-orchestrator
+	Legacy    string   `yaml:"legacy"`     // base URL of an executor that the module drives
 	Slurm     *Slurm   `yaml:"slurm"`
-	Services  []string `yaml:"services"` // of an original client or a cluster. Defaults to all
+	Services  []string `yaml:"services"` // of an executor of the module or a cluster. Defaults to all
 
-	Endpoints *wire.Endpoints `yaml:"-"` // of an original client that has no base URL
+	Added bool `yaml:"-"` // the module has added it, and knows its address
 }
 
 // Slurm is a cluster.
@@ -100,12 +100,12 @@ type document struct {
 const mostFile = 1 << 20
 
 // Read reads a file as an agent does: what only a server has need not be there.
-func Read(name string) (*Site, error) { return read(name, false) }
+func (m Module) Read(name string) (*Site, error) { return m.read(name, false) }
 
 // ReadServer reads a file as a server does: the secrets of callbacks must be there, too.
-func ReadServer(name string) (*Site, error) { return read(name, true) }
+func (m Module) ReadServer(name string) (*Site, error) { return m.read(name, true) }
 
-func read(name string, server bool) (*Site, error) {
+func (m Module) read(name string, server bool) (*Site, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func read(name string, server bool) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := parse(text, server)
+	s, err := m.parse(text, server)
 	if err != nil {
 		return nil, inFile(name, err)
 	}
@@ -130,15 +130,15 @@ func read(name string, server bool) (*Site, error) {
 }
 
 // Parse reads the text of a file and gives all mistakes in it, joined: each is a [Mistake] with its line and column. Of what is no such YAML it gives the first.
-func Parse(text []byte) (*Site, error) { return parse(text, false) }
+func (m Module) Parse(text []byte) (*Site, error) { return m.parse(text, false) }
 
-func parse(text []byte, server bool) (*Site, error) {
+func (m Module) parse(text []byte, server bool) (*Site, error) {
 	root, _ := tree.Read(text, tree.Options{Aliases: true}) // only to tell where mistakes stand
 	var d document
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&d); err != nil && len(bytes.TrimSpace(text)) > 0 {
 		return nil, ofYAML(err, root)
 	}
-	s := &Site{root: root}
+	s := &Site{root: root, module: m}
 	for _, name := range slices.Sorted(maps.Keys(d.Services)) {
 		one := d.Services[name]
 		one.Name = name
@@ -165,12 +165,12 @@ func (s *Site) check(server bool) error {
 	known := map[string]bool{Local: true}
 	for i := range s.Agents {
 		known[s.Agents[i].Name] = true
-		if err := s.Agents[i].check(); err != nil {
+		if err := s.Agents[i].check(s.module); err != nil {
 			wrong.add([]string{"agents", s.Agents[i].Name}, "agent %q: %v", s.Agents[i].Name, err)
 		}
 	}
 	for i := range s.Services {
-		s.Services[i].check(known, wrong)
+		s.Services[i].check(s.module, known, wrong)
 		if server {
 			s.Services[i].checkSecrets(wrong)
 		}
@@ -178,7 +178,7 @@ func (s *Site) check(server bool) error {
 	return wrong.join()
 }
 
-func (s *Service) check(known map[string]bool, all *mistakes) {
+func (s *Service) check(m Module, known map[string]bool, all *mistakes) {
 	wrong := func(field, format string, args ...any) {
 		all.add([]string{"services", s.Name, field}, "service %q: %s", s.Name, fmt.Sprintf(format, args...))
 	}
@@ -187,7 +187,7 @@ func (s *Service) check(known map[string]bool, all *mistakes) {
 		is    *int
 	}{{"runs_per_user", s.RunsPerUser}, {"max_runs", s.MaxRuns}} {
 		if quota.is != nil && *quota.is == 0 {
-			wrong(quota.field, "%s %s", quota.field, wire.NeverRuns(s.Name))
+			wrong(quota.field, "%s %s", quota.field, compute.NeverRuns(s.Name))
 		}
 	}
 	for _, name := range s.Agents {
@@ -207,10 +207,8 @@ func (s *Service) check(known map[string]bool, all *mistakes) {
 	default:
 		wrong("network", "network must be none or host, not %q", s.Network)
 	}
-	switch wire.Policy(s.Policy) {
-	case "", wire.PolicyOff, wire.PolicyWarn, wire.PolicyLegacy:
-	default:
-		wrong("policy", "policy must be off, warn or legacy, not %q", s.Policy)
+	if _, ok := m.policy(s.Policy); !ok {
+		wrong("policy", "policy must be %s, not %q", m.policyWords(), s.Policy)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -219,9 +217,9 @@ func (s *Service) check(known map[string]bool, all *mistakes) {
 	}
 }
 
-func (a *Agent) check() error {
+func (a *Agent) check(m Module) error {
 	ways := 0
-	for _, is := range []bool{a.URL != "", a.Tunnel, a.Legacy != "" || a.Endpoints != nil, a.Slurm != nil} {
+	for _, is := range []bool{a.URL != "", a.Tunnel, a.Legacy != "" || a.Added, a.Slurm != nil} {
 		if is {
 			ways++
 		}
@@ -231,6 +229,8 @@ func (a *Agent) check() error {
 		return errors.New("this name is for the agent that a server has in itself")
 	case ways != 1:
 		return errors.New("exactly one of url, tunnel, legacy and slurm says how it is reached")
+	case a.Legacy != "" && !m.Legacy:
+		return errors.New("this program has no module that reaches an agent by legacy")
 	case a.Slurm != nil && !filepath.IsAbs(a.Slurm.Dir):
 		return errors.New("slurm.dir must be an absolute path that the nodes see, too")
 	}
@@ -268,7 +268,8 @@ func (s *Site) Agent() map[string]agent.Service {
 	}
 	list := map[string]agent.Service{}
 	for _, one := range s.Services {
-		service := agent.Service{Network: one.Network, Env: one.Env, Limits: one.Limits.Limits(), Max: one.Max.Limits(), Policy: wire.Policy(one.Policy)}
+		service := agent.Service{Network: one.Network, Env: one.Env, Limits: one.Limits.Limits(), Max: one.Max.Limits()}
+		service.Check, _ = s.module.policy(one.Policy)
 		for _, bind := range one.Binds {
 			from, to, _ := strings.Cut(bind, ":")
 			service.Binds = append(service.Binds, sandbox.Bind{From: from, To: to})

@@ -2,14 +2,16 @@ package site_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/site"
 )
+
+// module is what a program with a module beside compute reads files with.
+var module = site.Module{Legacy: true, Policies: []site.Policy{{Word: "warn"}, {Word: "legacy", Check: compute.AnyScript}}}
 
 // TestDocumentedFile reads the file that docs/compute.md shows, and holds what it says against what the parts get.
 func TestDocumentedFile(t *testing.T) {
@@ -22,7 +24,7 @@ func TestDocumentedFile(t *testing.T) {
 	if !found {
 		t.Fatal("docs/compute.md shows no file")
 	}
-	s, err := site.Parse([]byte(file))
+	s, err := module.Parse([]byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,17 +37,6 @@ func TestDocumentedFile(t *testing.T) {
 	}
 	if len(s.Agents) != 4 {
 		t.Errorf("%d agents", len(s.Agents))
-	}
-}
-
-// TestVariablesAreDocumented holds the table of variables in docs/job-orchestrator.md against the code.
-func TestVariablesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/job-orchestrator.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(string(text), wire.VariablesTable()) {
-		t.Errorf("docs/job-orchestrator.md must end with\n%s", wire.VariablesTable())
 	}
 }
 
@@ -78,28 +69,37 @@ agents:
 	}
 }
 
-// TestEnvironment: the original's variables make services beside those of the file, and none twice.
-func TestEnvironment(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "services.yaml")
-	if err := os.WriteFile(name, []byte("services:\n  one: {}\n"), 0o600); err != nil {
+// TestModule: words and agents of a module are refused where there is none; what it adds is beside what the file has.
+func TestModule(t *testing.T) {
+	for text, want := range map[string]string{
+		"services:\n  a: {policy: legacy}\n":            `2:7: service "a": policy must be off, not "legacy"`,
+		"agents:\n  a1: {legacy: \"http://c1:9000\"}\n": `2:3: agent "a1": this program has no module that reaches an agent by legacy`,
+	} {
+		if _, err := site.Parse([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+		if _, err := module.Parse([]byte(text)); err != nil {
+			t.Errorf("control: %q: %v", text, err)
+		}
+	}
+	_, err := module.Parse([]byte("services:\n  a: {policy: strict}\n"))
+	if err == nil || !strings.Contains(err.Error(), `policy must be off, warn or legacy, not "strict"`) {
+		t.Errorf("got %v", err)
+	}
+	s, err := module.Parse([]byte("services:\n  a: {policy: legacy}\n  b: {policy: off}\n  c: {}\n"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		variable string
-		wrong    bool
-	}{{"SERVICE_TWO_UPLOAD_URL=http://c1:9000/submit", false}, {"SERVICE_ONE_UPLOAD_URL=http://c1:9000/submit", true}} {
-		s, err := site.Read(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		env, err := wire.Environ([]string{c.variable}, wire.ServerMode)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Add(&env); (err != nil) != c.wrong {
-			t.Errorf("%s: %v", c.variable, err)
-		} else if !c.wrong && (len(s.Services) != 2 || len(s.Agents) != 1 || s.Services[1].Agents[0] != s.Agents[0].Name) {
-			t.Errorf("%s: %+v", c.variable, s)
-		}
+	if all := s.Agent(); all["a"].Check == nil || all["b"].Check == nil || all["c"].Check != nil {
+		t.Errorf("got %+v", all)
+	}
+	add := func(name string) error {
+		return s.Add([]site.Added{{Service: site.Service{Name: name}, Agents: []string{name + "-1"}, From: "the module"}})
+	}
+	if err := add("d"); err != nil || len(s.Services) != 4 || len(s.Agents) != 1 || s.Services[3].Agents[0] != "d-1" {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	if err := add("a"); err == nil || !strings.Contains(err.Error(), `the service "a" is in the file and in the module`) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -134,6 +134,9 @@ func (x *Executor) Kind() string {
 	return x.kind
 }
 
+// Ticketless is part of compute.Ticketed: of whoever was found last.
+func (x *Executor) Ticketless() bool { return x.Kind() == legacy.Kind }
+
 // Room is part of compute.Executor.
 func (x *Executor) Room(ctx context.Context) (compute.Room, error) {
 	kind, err := x.find(ctx)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
@@ -58,7 +59,11 @@ func employ(t *testing.T, token string, services map[string]agent.Service) *ours
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = e.Run(ctx) }()
-	web := httptest.NewServer(app.Handler(agent.HandlerOptions{Token: token}))
+	other, err := client.Handler(t.Context(), app, token, wire.AgentOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(app.Handler(agent.HandlerOptions{Token: token, Other: other}))
 	o.url = web.URL
 	t.Cleanup(sync.OnceFunc(func() {
 		web.CloseClientConnections()

@@ -26,8 +26,11 @@ import (
 // Kind is what [compute.Room] says of these executors.
 const Kind = "legacy"
 
-// Instance stands in their rooms and handles where an agent names its memory, which an original client does not: it tells by which protocol a job was to be handed over.
-const Instance = compute.Original
+// Instance stands in their rooms and handles where an agent names its memory, which an original client does not: it says by which protocol a job was to be handed over.
+const Instance = compute.Ticketless
+
+// Limitless names these executors where only they serve a service ([compute.Service.Unlimited]).
+const Limitless = "original clients of job-orchestrator"
 
 // Options of an executor.
 type Options struct {
@@ -36,6 +39,7 @@ type Options struct {
 	Temp      string   // directory for results that are packed anew. Defaults to the system's
 	Most      int64    // bytes of one payload's results: who sends more, without end perhaps, is cut off. Defaults to 64 GiB, as compute.Options.MaxResults
 	Resend    bool     // a payload whose fate is unknown is sent once more: it may run twice (LEGACY_REDISPATCH)
+	Trap      bool     // the trap that an original client demands is put into run.sh (LEGACY_INJECT_TRAP)
 	Calls     wire.ClientOptions
 
 	Record  func(ctx context.Context, id job.ID) (job.Job, error) // the server's record of a job. nil: what its user asked for is not looked at
@@ -77,8 +81,8 @@ func New(o Options) (*Client, error) {
 	return &Client{options: o, wire: c, asked: map[uint32]*asked{}, owners: map[uint32]uint64{}, places: map[job.ID]string{}, seed: maphash.MakeSeed()}, nil
 }
 
-// Kind tells what it is before it answers for the first time: whether a job may be sent again depends on it.
-func (*Client) Kind() string { return Kind }
+// Ticketless is part of compute.Ticketed.
+func (*Client) Ticketless() bool { return true }
 
 // Room is part of compute.Executor. Slots stay unknown: an original client starts everything it gets.
 func (c *Client) Room(ctx context.Context) (compute.Room, error) {
@@ -94,8 +98,14 @@ func (c *Client) Room(ctx context.Context) (compute.Room, error) {
 
 // Submit is part of compute.Executor. It is not repeatable: the caller does so only if it means it.
 func (c *Client) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
-	if err := c.unable(ctx, p); err != nil {
+	err := c.unable(ctx, p)
+	if err != nil {
 		return compute.Notice{}, err
+	}
+	if c.options.Trap {
+		if p, err = trapped(p); err != nil {
+			return compute.Notice{}, fmt.Errorf("%w: its files cannot be read: %w", compute.ErrNotSent, err)
+		}
 	}
 	files := make([]wire.File, 0, len(p.Files))
 	given := make(chan struct{})

@@ -30,7 +30,7 @@ func (c *Client) unable(ctx context.Context, p *compute.Parcel) error {
 		return nil
 	}
 	service := c.service(p.Service)
-	return &compute.Refusal{Reason: "an original client of job-orchestrator does not know " + asked + ", which were asked for", Here: service.Bare == nil || !service.Bare()}
+	return &compute.Refusal{Reason: "an original client of job-orchestrator does not know " + asked + ", which were asked for", Here: service.Unlimited == nil || service.Unlimited() == ""}
 }
 
 // place says where a job runs, if that is not all that its service sets.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -92,6 +94,9 @@ func employWith(t *testing.T, store job.Store, h agent.HandlerOptions, set func(
 	done := make(chan struct{})
 	go func() { defer close(done); _ = e.Run(ctx) }()
 	web := httptest.NewUnstartedServer(nil)
+	if h.Other, err = client.Handler(t.Context(), app, h.Token, wire.AgentOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	web.Config = agent.Server(app.Handler(h), quiet())
 	web.Start()
 	a := &ours{T: t, app: app, store: store, url: web.URL, dir: o.Dir, runs: runs}

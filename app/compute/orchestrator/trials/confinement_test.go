@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
@@ -29,7 +30,7 @@ func policy(t *testing.T) {
 		}
 	}
 	x := dial(t, employ(t, nil).url)
-	s, strict := open(t, with(x), nil), open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.compute.Policy = wire.PolicyLegacy })
+	s, strict := open(t, with(x), nil), open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.compute.Check = orchestrator.Check(wire.PolicyLegacy) })
 	for _, body := range []string{"# see /proc/ for more", "echo curl is a word", "chmod 755 run.sh", "# transform input/output", "service= true", "echo mount stress"} {
 		s.ends(s.upload(body), compute.Completed, "")
 	}

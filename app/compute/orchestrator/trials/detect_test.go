@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/detect"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
@@ -146,7 +147,7 @@ func TestOriginalCannot(t *testing.T) {
 	c, store := wiretest.Client(t, wiretest.ClientOptions{}), mem.New()
 	service := compute.Service{Limits: compute.Limits{Memory: 1 << 30}, Env: map[string]string{"HOME_OF": "x"}}
 	var s *server
-	service.Bare = func() bool { a := s.app.Agents()[0]; return a.Kind == legacy.Kind }
+	service.Unlimited = func() string { return orchestrator.Limitless(s.app.Agents()[0].Kind) }
 	s = openOn(t, store, found(t, c.URL, store, func(o *legacy.Options) { o.Service = func(string) compute.Service { return service } }), service)
 	if got := s.agent(); got.Kind != legacy.Kind || got.Sandbox != "none" || !strings.Contains(got.Detail, "no limits") {
 		t.Errorf("it is told as %+v", got)

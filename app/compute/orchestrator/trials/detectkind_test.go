@@ -43,9 +43,9 @@ func TestTrapAfterRestart(t *testing.T) {
 		}))
 		defer web.Close()
 		set := func(s *setting) {
-			s.store, s.compute.Dir, s.compute.Resend, s.compute.InjectTrap = store, dir, true, true
+			s.store, s.compute.Dir, s.compute.Resend = store, dir, true
 		}
-		again := func(o *legacy.Options) { o.Resend = true }
+		again := func(o *legacy.Options) { o.Resend, o.Trap = true, true }
 		var id int
 		t.Run("before", func(t *testing.T) {
 			s := open(t, with(found(t, web.URL, store, again)), set)
@@ -63,7 +63,7 @@ func TestTrapAfterRestart(t *testing.T) {
 			}
 		}
 		// nobody else asks who is there
-		s := open(t, map[string]compute.Executor{"a1": &slowRoom{Executor: x, kind: x.Kind}}, set)
+		s := open(t, map[string]compute.Executor{"a1": &slowRoom{Executor: x, ticketless: x.Ticketless}}, set)
 		eventually(t, "it ends", func() bool { return s.job(id).Ended })
 		if j := s.job(id); j.State != compute.Completed {
 			t.Errorf("known=%v: %s %s %s", known, j.State, j.Cause, j.Message)
@@ -74,7 +74,7 @@ func TestTrapAfterRestart(t *testing.T) {
 // slowRoom does not answer how it stands.
 type slowRoom struct {
 	compute.Executor
-	kind func() string
+	ticketless func() bool
 }
 
 func (s *slowRoom) Room(ctx context.Context) (compute.Room, error) {
@@ -82,7 +82,7 @@ func (s *slowRoom) Room(ctx context.Context) (compute.Room, error) {
 	return compute.Room{}, ctx.Err()
 }
 
-func (s *slowRoom) Kind() string { return s.kind() }
+func (s *slowRoom) Ticketless() bool { return s.ticketless() }
 
 // Results in part complete a job of an original client that cannot pack them (rule 3), also after a restart of the server before anybody was found at the address.
 func TestPartialAfterRestart(t *testing.T) {
@@ -119,7 +119,7 @@ func TestPartialAfterRestart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s := open(t, map[string]compute.Executor{"a1": &slowRoom{Executor: x, kind: x.Kind}}, set)
+		s := open(t, map[string]compute.Executor{"a1": &slowRoom{Executor: x, ticketless: x.Ticketless}}, set)
 		eventually(t, "it ends", func() bool { return s.job(id).Ended })
 		j := s.job(id)
 		if j.State != compute.Completed {
@@ -147,7 +147,7 @@ func (c *cutOnce) Results(ctx context.Context, h compute.Handle) (io.ReadCloser,
 func TestOursWhereAnOriginalWas(t *testing.T) {
 	for _, kind := range []string{"agent", "legacy"} {
 		store, a := mem.New(), employ(t, nil)
-		x := &cutOnce{slowRoom: slowRoom{found(t, a.url, store, nil), func() string { return kind }}}
+		x := &cutOnce{slowRoom: slowRoom{found(t, a.url, store, nil), func() bool { return kind == legacy.Kind }}}
 		s := open(t, map[string]compute.Executor{"a1": x}, func(s *setting) { s.store = store })
 		s.agent()
 		id := s.upload(script("echo done >out.txt"))

@@ -112,19 +112,17 @@ func words(t *testing.T, f *wiretest.FakeServer) {
 // TestGoldenClient shows what our server does besides with an original client: it gives scripts the trap, keeps a user's own output.zip and mends a ZIP that is cut.
 func TestGoldenClient(t *testing.T) {
 	const bare = "#!/bin/bash\necho made >made.txt\n"
-	inject := func(on bool) func(*setting) { return func(s *setting) { s.compute.InjectTrap = on } }
 	t.Run("trap", func(t *testing.T) {
 		t.Parallel()
 		c := wiretest.Client(t, wiretest.ClientOptions{})
-		x := with(original(t, c, nil))
-		s := open(t, x, inject(true))
+		s := open(t, with(original(t, c, func(o *legacy.Options) { o.Trap = true })), nil)
 		id := s.upload(bare)
 		s.ends(id, compute.Completed, "")
 		files := s.results(id)
 		if has(t, files, "made.txt"); !says(files["run.sh"], "trap") || !says(files["run.sh"], "#!/bin/bash\n__orch") {
 			t.Errorf("got %q", files["run.sh"])
 		}
-		without := open(t, with(original(t, c, nil)), inject(false)) // control
+		without := open(t, with(original(t, c, nil)), nil) // control
 		without.ends(without.upload(bare), compute.Failed, compute.CauseRejected)
 	})
 	t.Run("own output.zip", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
@@ -74,7 +75,7 @@ func open(t *testing.T, agents map[string]compute.Executor, set func(*setting)) 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	web := httptest.NewServer(wire.Users(app.Users(), s.wire))
+	web := httptest.NewServer(wire.Users(orchestrator.Users(app, s.store), s.wire))
 	t.Cleanup(sync.OnceFunc(func() {
 		web.CloseClientConnections()
 		web.Close()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
 )
 
 // Mode says for whom the environment is read. The original has one loader for both.
@@ -64,11 +66,6 @@ type Mistake struct {
 }
 
 func (m *Mistake) Error() string { return m.Name + " " + m.Reason }
-
-// NeverRuns says what is wrong with a quota of 0 of a service: whoever asks why nothing runs would have to guess. The original takes it.
-func NeverRuns(service string) string {
-	return "is 0: no job of the service would ever run. Write 1 or more; to keep its jobs waiting for a time: stagepost hold --group " + service + " --note WHY"
-}
 
 // draft is a Config in the making.
 type draft struct {
@@ -142,7 +139,7 @@ func (d *draft) service(variable, rest, value string) {
 		if err := v.set(d, &s, value); err != nil {
 			d.wrong(variable, "%v", err)
 		} else if d.mode == ServerMode && (v.Name == "RUNS_PER_USER" && s.RunsPerUser == 0 || v.Name == "MAX_RUNS" && s.MaxRuns == 0) {
-			d.wrong(variable, "%s", NeverRuns(key))
+			d.wrong(variable, "%s", compute.NeverRuns(key))
 		}
 		d.Services[key] = s
 		return

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/compute"
 )
 
 func TestEnvironDefaults(t *testing.T) {
@@ -109,14 +111,14 @@ func TestEnvironTellsAllMistakes(t *testing.T) {
 func TestEnvironQuotaOfZero(t *testing.T) {
 	_, err := Environ([]string{"PORT=abc", "SERVICE_EXAMPLE_RUNS_PER_USER=0", "SERVICE_x_MAX_RUNS=+00", "SERVICE_X_UPLOAD_URL=http://127.0.0.1:1/submit", "SERVICE_X_RUNS_PER_USER=many"}, ServerMode)
 	want := []string{
-		"PORT must be a whole number from 0 to 65535", "SERVICE_EXAMPLE_RUNS_PER_USER " + NeverRuns("example"), "SERVICE_X_RUNS_PER_USER must be a whole number from 0 to 65535",
-		"SERVICE_x_MAX_RUNS " + NeverRuns("x"), "SERVICE_EXAMPLE_UPLOAD_URL is missing, and SERVICE_EXAMPLE_CLIENTS too: the service has no agent",
+		"PORT must be a whole number from 0 to 65535", "SERVICE_EXAMPLE_RUNS_PER_USER " + compute.NeverRuns("example"), "SERVICE_X_RUNS_PER_USER must be a whole number from 0 to 65535",
+		"SERVICE_x_MAX_RUNS " + compute.NeverRuns("x"), "SERVICE_EXAMPLE_UPLOAD_URL is missing, and SERVICE_EXAMPLE_CLIENTS too: the service has no agent",
 	}
 	if err == nil || err.Error() != strings.Join(want, "\n") {
 		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n"))
 	}
-	if !strings.HasSuffix(NeverRuns("x"), "stagepost hold --group x --note WHY") {
-		t.Errorf("got %s", NeverRuns("x"))
+	if !strings.HasSuffix(compute.NeverRuns("x"), "stagepost hold --group x --note WHY") {
+		t.Errorf("got %s", compute.NeverRuns("x"))
 	}
 	if _, err := Environ([]string{"SERVICE_X_MAX_RUNS=0"}, AgentMode); err != nil {
 		t.Errorf("an agent has no quotas: %v", err)

@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"archive/zip"
@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
@@ -78,36 +79,17 @@ func payloadOf(t *testing.T, text []byte) (p original) {
 	return p
 }
 
-// until waits until a payload over the wire of job-orchestrator has ended.
-func (w *world) until(n uint32) {
-	w.Helper()
-	changes := w.app.hub.listen()
-	defer w.app.hub.leave(changes)
-	for {
-		p, err := (&legacy{w.app}).Payload(w.Context(), n)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if p.Status.Ended() {
-			return
-		}
-		if _, err := changes.next(w.Context(), w.app.life); err != nil {
-			w.Fatal(err)
-		}
-	}
-}
-
 // The cases submit, retrieve and kill of spec/orchestrator.md section 4.
 func TestOriginalServer(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
-	_, s := w.remote(HandlerOptions{})
+	w := newHarness(t, writes(0), nil)
+	s := w.serve("")
 	p := send(t, s.URL, map[string]string{"run.sh": "echo hello", "test.txt": "partial data"})
 	if p.ID == 0 || p.ID > 1<<31-1 || p.Status != "Prepared" && p.Status != "Running" {
 		t.Errorf("got %+v", p)
 	}
-	w.until(p.ID)
+	w.until(s.URL, p.ID)
 	a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, p.ID), "", nil)
-	got := unzip(t, io.NopCloser(bytes.NewReader(text)), nil)
+	got := unzip(t, text)
 	modes := map[string]string{}
 	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
@@ -152,8 +134,8 @@ func TestOriginalServer(t *testing.T) {
 // Failed, Invalid and Killed are told in JSON with words that a server polls for, and partial results are there in every state.
 func TestOriginalStates(t *testing.T) {
 	begun := make(chan *sandbox.Command, 8)
-	w := newWorld(t, blocks(begun, nil), func(o *Options) { o.Slots = 1 })
-	_, s := w.remote(HandlerOptions{})
+	w := newHarness(t, blocks(begun), func(o *agent.Options) { o.Slots = 1 })
+	s := w.serve("")
 	state := func(n uint32) original {
 		a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, n), "", nil)
 		if a.StatusCode != 200 {
@@ -166,7 +148,7 @@ func TestOriginalStates(t *testing.T) {
 		if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/zip" {
 			t.Errorf("got %d %v", a.StatusCode, a.Header)
 		}
-		return unzip(t, io.NopCloser(bytes.NewReader(text)), nil)
+		return unzip(t, text)
 	}
 	runs := send(t, s.URL, map[string]string{"run.sh": "sleep"}).ID
 	<-begun
@@ -188,12 +170,12 @@ func TestOriginalStates(t *testing.T) {
 		if a, text := ask(t, http.MethodPost, fmt.Sprintf("%s/kill/%d", s.URL, n), "", nil); a.StatusCode != 200 || len(text) != 0 {
 			t.Errorf("got %d %s", a.StatusCode, text)
 		}
-		w.until(n)
+		w.until(s.URL, n)
 		if p := state(n); p.Status != "Killed" || !*p.Killed {
 			t.Errorf("got %+v", p)
 		}
 	}
-	w.until(invalid)
+	w.until(s.URL, invalid)
 	if got := state(invalid).Status; got != "Invalid" {
 		t.Errorf("got %s", got)
 	}
@@ -208,8 +190,8 @@ func TestOriginalStates(t *testing.T) {
 
 // Small ids outlive a restart, are never given twice, and lead to nobody else's payload.
 func TestOriginalIDs(t *testing.T) {
-	w := newWorld(t, writes(3), nil)
-	_, s := w.remote(HandlerOptions{})
+	w := newHarness(t, writes(3), nil)
+	s := w.serve("")
 	seen := map[uint32]bool{}
 	for range 20 {
 		p := send(t, s.URL, map[string]string{"run.sh": "x"})
@@ -217,27 +199,27 @@ func TestOriginalIDs(t *testing.T) {
 			t.Fatalf("%d was given twice", p.ID)
 		}
 		seen[p.ID] = true
-		w.until(p.ID)
+		w.until(s.URL, p.ID)
 	}
 	w.stop()
 	w.start(nil)
-	_, s = w.remote(HandlerOptions{})
+	s = w.serve("")
 	for n := range seen {
 		a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, n), "", nil)
 		if p := payloadOf(t, text); a.StatusCode != 200 || p.Status != "Failed" || p.ID != n {
 			t.Errorf("got %d %+v", a.StatusCode, p)
 		}
 	}
-	j, err := (&legacy{w.app}).get(t.Context(), 0)
+	j, err := w.client.get(t.Context(), 0)
 	if err == nil {
 		t.Errorf("nothing has the id 0: %v", j.ID)
 	}
 	for n := range seen {
-		j, err := (&legacy{w.app}).get(t.Context(), n)
+		j, err := w.client.get(t.Context(), n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range []compute.Handle{{Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: secret}}, {Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("0", 64)}}} {
+		for _, x := range []compute.Handle{{Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("1", 32)}}, {Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("0", 64)}}} {
 			if notice, err := w.app.Look(t.Context(), x); err != nil || notice.Standing != compute.Stranger {
 				t.Errorf("a payload without a ticket answers to one: %+v, %v", notice, err)
 			}
@@ -248,22 +230,25 @@ func TestOriginalIDs(t *testing.T) {
 
 // A server of job-orchestrator drives the agent: jobs go through with the words that it polls for, and their ZIPs arrive.
 func TestFakeOriginalServer(t *testing.T) {
-	w := newWorld(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
+	w := newHarness(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		exit := 0
 		if script, err := os.ReadFile(c.Dir + "/run.sh"); err != nil || bytes.Contains(script, []byte("exit 3")) {
 			exit = 3
 		}
 		return sandbox.Ending{Exit: exit}, nil
 	}, nil)
-	_, s := w.remote(HandlerOptions{})
+	s := w.serve("")
 	server := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(s.URL)}})
 	good, bad := server.Submit(1, "example", map[string]string{"run.sh": "echo"}), server.Submit(1, "example", map[string]string{"run.sh": "exit 3"})
 	invalid := server.Submit(2, "example", map[string]string{"other": "x"})
 	server.Await(good, "Completed")
 	server.Await(bad, "Failed")
 	server.Await(invalid, "Invalid")
-	f, err := os.Open(server.Output(good))
-	if got := unzip(t, f, err); got["run.sh"] != "echo" || got["exit.json"] == "" {
+	text, err := os.ReadFile(server.Output(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := unzip(t, text); got["run.sh"] != "echo" || got["exit.json"] == "" {
 		t.Errorf("got %v", got)
 	}
 	for _, id := range []uint32{good, bad, invalid} {
@@ -272,5 +257,71 @@ func TestFakeOriginalServer(t *testing.T) {
 				t.Errorf("%d was told %s: %v", id, word, server.Words(id))
 			}
 		}
+	}
+}
+
+// form is a submission with the boundary x.
+const form = "--x\r\nContent-Disposition: form-data; name=\"f\"; filename=\"run.sh\"\r\n\r\necho\r\n--x--\r\n"
+
+// Who does not bring the token is let in nowhere; a page in a browser cannot hand over a payload, and a program can.
+func TestStrangers(t *testing.T) {
+	w := newHarness(t, writes(0), nil)
+	s := w.serve("a token of the agent")
+	for _, path := range []string{"GET /load", "POST /submit", "POST /kill/1"} {
+		method, path, _ := strings.Cut(path, " ")
+		if a, _ := ask(t, method, s.URL+path, "multipart/form-data; boundary=x", nil); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: got %d", path, a.StatusCode)
+		}
+	}
+	open := w.serve("")
+	for name, c := range map[string]struct {
+		host, origin, site string
+		want               int
+	}{
+		"another origin": {"", "http://evil.example", "cross-site", http.StatusForbidden},
+		"another name":   {"evil.example", "http://evil.example", "same-origin", http.StatusMisdirectedRequest},
+		"control":        {"", "", "", http.StatusOK},
+	} {
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, open.URL+"/submit", strings.NewReader(form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Host = c.host
+		q.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		if c.origin != "" {
+			q.Header.Set("Origin", c.origin)
+			q.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		a, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(a.Body)
+		a.Body.Close()
+		if err != nil || a.StatusCode != c.want || c.want != http.StatusOK && !bytes.Contains(text, []byte(`"status":"Unknown"`)) {
+			t.Errorf("%s: got %d %s, %v", name, a.StatusCode, text, err)
+		}
+	}
+}
+
+// A full disk is answered with 503: the server asks again. A payload that could be of several services is refused.
+func TestRefusals(t *testing.T) {
+	disk := &fills{}
+	w := newHarness(t, writes(0), func(o *agent.Options) { o.Disk, o.Reserve = disk.free, 1<<20 })
+	s := w.serve("")
+	submit := func(url string) int {
+		a, _ := ask(t, http.MethodPost, url+"/submit", "multipart/form-data; boundary=x", strings.NewReader(form))
+		return a.StatusCode
+	}
+	if got := submit(s.URL); got != http.StatusServiceUnavailable {
+		t.Errorf("got %d", got)
+	}
+	disk.room.Store(1 << 40)
+	if got := submit(s.URL); got != http.StatusOK {
+		t.Errorf("control: got %d", got)
+	}
+	two := newHarness(t, writes(0), func(o *agent.Options) { o.Services = map[string]agent.Service{"a": {}, "b": {}} })
+	if got := submit(two.serve("").URL); got != http.StatusBadRequest {
+		t.Errorf("of neither service: got %d", got)
 	}
 }

@@ -1,0 +1,43 @@
+package orchestrator
+
+import (
+	"context"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/detect"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Server is what executors need of the server. Both are required.
+type Server struct {
+	Record  func(ctx context.Context, id job.ID) (job.Job, error)
+	Service func(name string) compute.Service
+}
+
+// Dial makes the executor of an agent that a file reaches by legacy, or that [AddServices] added. Whether an original
+// client is there or an agent of ours is found out where variables give the address; the file says what it means.
+func Dial(a *site.Agent, c *wire.Config, s Server) (compute.Executor, error) {
+	o := legacy.Options{
+		Services: a.Services, Resend: c.LegacyRedispatch, Trap: c.LegacyInjectTrap, Record: s.Record, Service: s.Service,
+	}
+	var added bool
+	if o.Endpoints, added = endpoints(c, a.Name); added && a.Added {
+		return detect.New(detect.Options{Name: a.Name, Original: o})
+	}
+	var err error
+	if o.Endpoints, err = wire.AgentAt(a.Legacy); err != nil {
+		return nil, err
+	}
+	return legacy.New(o)
+}
+
+// Limitless names the executors of a kind if they know no limits ([compute.Service.Unlimited]); empty: they know them.
+func Limitless(kind string) string {
+	if kind == legacy.Kind {
+		return legacy.Limitless
+	}
+	return ""
+}
