@@ -28,8 +28,12 @@ type Options struct {
 	// Patience is how long a call that may be made twice is repeated after a broken connection, or while a proxy
 	// cannot reach the server. Defaults to 15 s; negative: it is made once.
 	Patience time.Duration
-	// Outage is how long streams and uploads wait for a server that has answered before. Defaults to 5 min.
+	// Outage is how long streams, uploads and calls of [Persistent] wait for a server that has answered before.
+	// Defaults to 15 min.
 	Outage time.Duration
+	// Retrying is called with the error when a call is to be repeated, once until the server has answered again.
+	// Defaults to nothing.
+	Retrying func(error)
 }
 
 // Client talks to one server. It is safe for concurrent use.
@@ -40,10 +44,14 @@ type Client struct {
 	token Secret
 
 	patience, outage time.Duration
+	retrying         func(error)
 	met              *atomic.Bool // the server has answered
+	lost             *atomic.Bool // retrying was called since then
 }
 
 // New makes a client for the server at a base URL such as "http://127.0.0.1:7433". It does not connect.
+// The client of the zero Options uses the proxies of HTTP_PROXY, HTTPS_PROXY and NO_PROXY
+// (http.ProxyFromEnvironment), never for localhost and addresses of the loopback.
 func New(base string, o Options) (*Client, error) {
 	u, err := url.Parse(strings.TrimRight(base, "/"))
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
@@ -51,7 +59,7 @@ func New(base string, o Options) (*Client, error) {
 	}
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxIdleConnsPerHost, t.Proxy = 256, nil
+		t.MaxIdleConnsPerHost = 256
 		o.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if o.Agent == "" {
@@ -63,9 +71,12 @@ func New(base string, o Options) (*Client, error) {
 	if o.Outage <= 0 {
 		o.Outage = defaultOutage
 	}
+	if o.Retrying == nil {
+		o.Retrying = func(error) {}
+	}
 	return &Client{
 		base: u.String(), http: o.HTTP, agent: o.Agent, token: o.Token,
-		patience: o.Patience, outage: o.Outage, met: new(atomic.Bool),
+		patience: o.Patience, outage: o.Outage, retrying: o.Retrying, met: new(atomic.Bool), lost: new(atomic.Bool),
 	}, nil
 }
 
@@ -170,6 +181,9 @@ func (c *Client) once(r *http.Request) (*http.Response, error) {
 	}
 	if answer.StatusCode < 300 || isProblem(answer) {
 		c.met.Store(true)
+		if !passingStatus(answer) {
+			c.lost.Store(false)
+		}
 	}
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
 		return answer, nil

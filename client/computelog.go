@@ -3,11 +3,9 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -26,61 +24,40 @@ func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offse
 	return answer.Body, nil
 }
 
-// FollowCompute gives what a job writes, as it writes it, until it has ended; before its start it waits for it. stream is stdout, stderr or both. It begins at a place, keeps that
-// up to date, and connects again where it was if the connection breaks; so each byte comes once.
+// FollowCompute gives what a job writes, as it writes it, until it has ended; before its start it waits for it. stream
+// is stdout, stderr or both. It begins at a place, keeps that up to date, and connects again where it was if the
+// connection breaks or is silent (see [Client.Watch]); so each byte comes once.
 func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) error {
 	return c.outlast(ctx, "logs", id, func() (passage, error) { return c.followOutput(ctx, id, stream, at, each) })
 }
 
 // followOutput reads one connection to its end.
-func (c *Client) followOutput(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) (what passage, err error) {
-	r, err := c.request(ctx, http.MethodGet, computePath(id, "/logs"), url.Values{"stream": {stream}, "follow": {"true"}}, nil)
-	if err != nil {
-		return passage{done: true}, err
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	r.Header.Set("Last-Event-ID", at.String())
-	answer, err := c.once(r)
-	if err != nil {
-		return what, err
-	}
-	defer answer.Body.Close()
-	what.connected = true
-	ended := false
-	err = messages(answer.Body, func(name, data string) error {
+func (c *Client) followOutput(
+	ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error,
+) (passage, error) {
+	q := url.Values{"stream": {stream}, "follow": {"true"}}
+	return c.stream(ctx, computePath(id, "/logs"), q, at.String(), func(what *passage, name, data string) error {
 		switch name {
 		case "end":
-			ended = true
+			what.done = true
 		case "output":
 			var o ComputeOutput
 			if err := json.Unmarshal([]byte(data), &o); err != nil {
-				return stopped{err}
+				return err
 			}
 			place := &at.Stdout
 			if o.Stream == Stderr {
 				place = &at.Stderr
 			}
 			if o.Offset != *place {
-				return stopped{job.Errorf(job.Internal, "logs", id, "%s goes on at byte %s, not at %d", o.Stream, strconv.FormatInt(o.Offset, 10), *place)}
+				return job.Errorf(job.Internal, "logs", id, "%s goes on at byte %d, not at %d", o.Stream, o.Offset, *place)
 			}
 			if err := each(&o); err != nil {
-				return stopped{err}
+				return err
 			}
 			*place += int64(len(o.Data()))
 			what.news = true
 		}
 		return nil
 	})
-	if s := (stopped{}); errors.As(err, &s) {
-		what.done = true
-		return what, s.error
-	}
-	if ended {
-		what.done = true
-		return what, nil
-	}
-	if err == nil {
-		err = io.ErrUnexpectedEOF
-	}
-	return what, unreachable(r, err)
 }

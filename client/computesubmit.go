@@ -51,9 +51,13 @@ func (c *Client) SubmitCompute(ctx context.Context, o ComputeOrder, files []Comp
 		}
 	}
 	before := m.done
-	for p := newPauses(); ; {
-		m.done = before
-		j, err := c.sendCompute(ctx, o, small, m.add)
+	for p := c.newPauses(); ; {
+		var j ComputeJob
+		err := p.sending(func(sent func(int64)) (err error) {
+			m.done = before
+			j, err = c.sendCompute(ctx, o, small, func(n int64) { sent(n); m.add(n) })
+			return err
+		})
 		if err == nil || !mayPass(err) || ctx.Err() != nil {
 			return j, err
 		}

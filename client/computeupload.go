@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -22,31 +23,25 @@ const uploadsPath = "/api/v1/compute/uploads"
 // UploadCompute uploads a file resumably (tus 1.0.0) and gives its id for [ComputeOrder].Uploads. After a broken connection it goes on where the server has the file; it gives up when
 // nothing came through for Options.Outage. told is called with what came through since its last call, which is negative when the server has less than was sent.
 func (c *Client) UploadCompute(ctx context.Context, f *ComputeSource, told func(more int64)) (id string, err error) {
-	place, err := c.createUpload(ctx, f)
+	place, err := c.createUpload(Persistent(ctx), f)
 	if err != nil {
 		return "", err
 	}
 	up := &upload{client: c, path: place, file: f, told: told}
-	for p := newPauses(); ; {
+	for p := c.newPauses(); ; {
 		before := up.offset
-		err := up.send(ctx)
+		err := p.sending(func(sent func(int64)) error { return up.send(ctx, sent) })
 		if err == nil && up.offset == f.Size {
 			return place[strings.LastIndexByte(place, '/')+1:], nil
 		}
 		if !resumes(err) || ctx.Err() != nil {
 			return "", err
 		}
+		if up.offset > before {
+			p.connected(time.Now(), true)
+		}
 		if stop := p.wait(ctx, c.outage, err); stop != nil {
 			return "", err
-		}
-		if err := up.ask(ctx); err != nil {
-			if !resumes(err) {
-				return "", err
-			}
-			continue
-		}
-		if up.offset > before {
-			p = newPauses()
 		}
 	}
 }
@@ -65,6 +60,7 @@ type upload struct {
 	path   string
 	file   *ComputeSource
 	offset int64 // that the server has
+	doubt  bool  // the server may have more or less by now
 	told   func(int64)
 	shown  int64
 }
@@ -106,6 +102,8 @@ func (u *upload) ask(ctx context.Context) error {
 	}
 	defer answer.Body.Close()
 	switch { // such an answer has no body that says more
+	case passingStatus(answer):
+		return &laterError{problem(answer), retryAfter(answer, time.Now())}
 	case answer.StatusCode >= 500:
 		return job.Errorf(job.Unavailable, "upload", "", "the server answered %s", answer.Status)
 	case answer.StatusCode >= 300:
@@ -133,14 +131,20 @@ func (u *upload) show(now int64) {
 	u.shown = now
 }
 
-// send sends what the server lacks.
-func (u *upload) send(ctx context.Context) error {
-	if u.offset == u.file.Size {
+// send sends what the server lacks. After an attempt that failed it asks first what that is.
+func (u *upload) send(ctx context.Context, sent func(int64)) error {
+	if u.doubt {
+		if err := u.ask(ctx); err != nil {
+			return err
+		}
+	}
+	if u.doubt = u.offset < u.file.Size; !u.doubt {
 		return nil
 	}
 	at := u.offset
 	body := &counted{io.NewSectionReader(u.file.Content, at, u.file.Size-at), func(n int64) {
 		at += n
+		sent(n)
 		u.show(at)
 	}}
 	gone := make(chan struct{})

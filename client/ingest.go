@@ -29,8 +29,12 @@ func (c *Client) Submit(ctx context.Context, s Submission, payload io.Reader) (J
 	if s.Key == "" {
 		s.Key = rand.Text()
 	}
-	for p := newPauses(); ; {
-		j, err := c.submit(ctx, s, payload)
+	for p := c.newPauses(); ; {
+		var j Job
+		err := p.sending(func(sent func(int64)) (err error) {
+			j, err = c.submit(ctx, s, &counted{payload, sent})
+			return err
+		})
 		if err == nil || !passing(err) || unsent(err) && !c.met.Load() || ctx.Err() != nil {
 			return j, err
 		}

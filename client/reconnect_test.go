@@ -121,8 +121,9 @@ func over(t *testing.T, o client.Options, steps ...step) (*client.Client, *line)
 func TestReadsOutlastRestarts(t *testing.T) {
 	for name, first := range map[string]step{
 		"502": page(502), "503 of a proxy": page(503), "504": page(504), "cut": cut,
-		"cut answer":         cutBody("application/json", `{"id":`),
-		"503 with a pause":   refuses(503, job.Unavailable, "Retry-After", "1"),
+		"cut answer":        cutBody("application/json", `{"id":`),
+		"503 with a pause":  refuses(503, job.Unavailable, "Retry-After", "1"),
+		"503 of the server": refuses(503, job.Unavailable), "429": refuses(429, job.Refused), "429 of a proxy": page(429),
 		"a port that closed": closedPort,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +184,8 @@ func TestOnlyRepeatableCalls(t *testing.T) {
 		want  int
 	}{
 		"no key, 502": {page(502), "", 1}, "no key, cut": {cut, "", 1}, "no key, closed port": {closedPort, "", 2},
-		"key, 502": {page(502), "k", 2}, "key, cut": {cut, "k", 2},
+		"key, 502": {page(502), "k", 2}, "key, cut": {cut, "k", 2}, "no key, 429": {refuses(429, job.Unavailable), "", 2},
+		"no key, 429 of a proxy": {page(429), "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,26 +205,39 @@ func TestOnlyRepeatableCalls(t *testing.T) {
 	}
 }
 
-// TestPausesBetweenAttempts: they double from 100 ms, Retry-After lengthens them, and they end within Patience.
+// TestPausesBetweenAttempts: they double from 100 ms, chance shortens them by up to half, Retry-After lengthens them, and
+// they end within Patience.
 func TestPausesBetweenAttempts(t *testing.T) {
 	ms := time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		api, l := over(t, client.Options{}, page(502), page(502), page(503, "Retry-After", "7"), page(502), good)
-		if _, err := api.Job(t.Context(), "let_1"); err != nil {
-			t.Fatal(err)
-		}
-		want := []time.Duration{100 * ms, 200 * ms, 7 * time.Second, 800 * ms}
-		if got := l.gaps(); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("pauses %v, want %v", got, want)
-		}
-	})
+	seen := map[time.Duration]bool{}
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			api, l := over(t, client.Options{}, page(502), page(502), page(503, "Retry-After", "7"), page(502), good)
+			if _, err := api.Job(t.Context(), "let_1"); err != nil {
+				t.Fatal(err)
+			}
+			for i, most := range []time.Duration{100 * ms, 200 * ms, 7400 * ms, 800 * ms} {
+				least := most / 2
+				if i == 2 {
+					least = 7200 * ms
+				}
+				if got := l.gaps()[i]; got < least || got > most {
+					t.Errorf("pause %d is %s, want %s to %s", i, got, least, most)
+				}
+			}
+			seen[l.gaps()[3]] = true
+		})
+	}
+	if len(seen) < 10 {
+		t.Errorf("20 clients return after the same times: %v", seen)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(4 * time.Second).UTC().Format(http.TimeFormat)
 		api, l := over(t, client.Options{}, page(503, "Retry-After", at), good)
 		if _, err := api.Job(t.Context(), "let_1"); err != nil {
 			t.Fatal(err)
 		}
-		if got := l.gaps(); len(got) != 1 || got[0] != 4*time.Second {
+		if got := l.gaps(); len(got) != 1 || got[0] < 4*time.Second || got[0] > 4100*ms {
 			t.Errorf("pauses %v, want 4s", got)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -14,7 +15,7 @@ import (
 // Defaults of Options.
 const (
 	defaultPatience = 15 * time.Second
-	defaultOutage   = 5 * time.Minute
+	defaultOutage   = 15 * time.Minute
 )
 
 // unmet is how long streams try to reach a server that has not answered yet.
@@ -32,10 +33,8 @@ func (e *laterError) Unwrap() error { return e.error }
 // or of a server that asks for a pause.
 func passingStatus(answer *http.Response) bool {
 	switch answer.StatusCode {
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		return answer.Header.Get("Retry-After") != "" || !isProblem(answer)
 	}
 	return false
 }
@@ -52,33 +51,76 @@ func retryAfter(answer *http.Response, now time.Time) time.Duration {
 	return 0
 }
 
-// pauses are the waiting times between attempts: doubled from 100 ms to 5 s, and at least what the server asks for.
+// pauses are the waiting times between attempts: doubled from 100 ms to 5 s, each shortened at random by up to half so
+// that clients do not return all at once, and at least what the server asks for.
 type pauses struct {
-	next time.Duration
-	good time.Time // of the last success, or of the beginning
+	client *Client
+	next   time.Duration
+	good   time.Time // of the last success, or of the beginning
 }
 
-// firstPause is the first of them.
-const firstPause = 100 * time.Millisecond
+// Bounds of the pauses.
+const (
+	firstPause = 100 * time.Millisecond
+	mostPause  = 5 * time.Second
+)
 
-func newPauses() *pauses { return &pauses{next: firstPause, good: time.Now()} }
+func (c *Client) newPauses() *pauses {
+	return &pauses{client: c, next: firstPause, good: time.Now()}
+}
+
+// connected notes a success. Pauses begin anew after one that brought something or lasted.
+func (p *pauses) connected(from time.Time, news bool) {
+	if p.good = time.Now(); news || p.good.Sub(from) > mostPause {
+		p.next = firstPause
+	}
+}
+
+// sending does an attempt that may send for long. The time until its last byte was sent does not count as waiting.
+func (p *pauses) sending(attempt func(sent func(int64)) error) error {
+	began := time.Now()
+	last := began
+	err := attempt(func(int64) { last = time.Now() })
+	p.good = p.good.Add(last.Sub(began))
+	return err
+}
 
 // wait waits before the next attempt. It gives the error back when the time within which attempts are made is over,
 // or ctx ends.
 func (p *pauses) wait(ctx context.Context, within time.Duration, err error) error {
-	pause := p.next
-	p.next = min(2*p.next, 5*time.Second)
+	pause := p.next/2 + rand.N(p.next/2)
+	p.next = min(2*p.next, mostPause)
 	var later *laterError
-	if errors.As(err, &later) {
-		pause = max(pause, later.after)
+	if errors.As(err, &later) && later.after > 0 {
+		pause += later.after
 	}
 	if time.Since(p.good)+pause > within {
 		return err
+	}
+	if !p.client.lost.Swap(true) {
+		p.client.retrying(err)
 	}
 	if ended := rest(ctx, pause); ended != nil {
 		return ended
 	}
 	return nil
+}
+
+// persistent marks the context of calls that are repeated for Options.Outage.
+type persistent struct{}
+
+// Persistent gives a context whose calls, if they may be made twice, are repeated for Options.Outage rather than
+// Options.Patience once the server has answered: for commands that follow a job and are to survive its restart.
+func Persistent(ctx context.Context) context.Context {
+	return context.WithValue(ctx, persistent{}, true)
+}
+
+// within gives how long a request is repeated.
+func (c *Client) within(r *http.Request) time.Duration {
+	if r.Context().Value(persistent{}) != nil && c.met.Load() {
+		return c.outage
+	}
+	return c.patience
 }
 
 // unsent reports whether a request did not reach a server at all.
@@ -106,6 +148,10 @@ type repeatKey struct{}
 
 // mayPass reports whether an error may pass by itself soon. A full disk needs a person.
 func mayPass(err error) bool {
+	var later *laterError
+	if errors.As(err, &later) {
+		return true
+	}
 	p := ProblemOf(err)
 	return job.KindOf(err) == job.Unavailable && (p == nil || p.Status != http.StatusInsufficientStorage)
 }
@@ -113,24 +159,24 @@ func mayPass(err error) bool {
 // again reports whether a request that ended with an error may be sent once more.
 func (c *Client) again(r *http.Request, err error) bool {
 	var later *laterError
+	p := ProblemOf(err)
 	switch {
-	case r.Context().Err() != nil, job.KindOf(err) != job.Unavailable:
+	case r.Context().Err() != nil, r.Body != nil && r.Body != http.NoBody && r.GetBody == nil:
 		return false
-	case r.Body != nil && r.Body != http.NoBody && r.GetBody == nil:
+	case errors.As(err, &later): // the server refuses with 429 before it does anything
+		return repeatable(r) || p != nil && p.Status == http.StatusTooManyRequests
+	case job.KindOf(err) != job.Unavailable:
 		return false
 	case unsent(err):
 		return c.met.Load() // one that has answered restarts; one that never has is not there
-	case !repeatable(r):
-		return false
 	}
-	return errors.As(err, &later) || ProblemOf(err) == nil // the connection broke
+	return repeatable(r) && p == nil // the connection broke
 }
 
 // insist does a request, and does it again after errors that may pass, if it may be done twice: within
-// Options.Patience. use reads the answer, whose
-// body it closes unless it keeps it.
+// Options.Patience, or Options.Outage (see [Persistent]). use reads the answer, whose body it closes unless it keeps it.
 func (c *Client) insist(r *http.Request, use func(*http.Response) error) error {
-	p := newPauses()
+	p := c.newPauses()
 	for {
 		answer, err := c.once(r)
 		if err == nil {
@@ -139,7 +185,7 @@ func (c *Client) insist(r *http.Request, use func(*http.Response) error) error {
 		if err == nil || !c.again(r, err) {
 			return err
 		}
-		if err := p.wait(r.Context(), c.patience, err); err != nil {
+		if err := p.wait(r.Context(), c.within(r), err); err != nil {
 			return err
 		}
 		r = r.Clone(r.Context())
@@ -159,11 +205,11 @@ type passage struct {
 }
 
 // outlast calls a stream until it is done or its error is final, and connects again after breaks: within
-// Options.Outage after the last one that went
-// well, and for 10 s if there was none.
+// Options.Outage after the last one that went well, and for 10 s if there was none.
 func (c *Client) outlast(ctx context.Context, op string, id job.ID, follow func() (passage, error)) error {
-	p, connected := newPauses(), false
+	p, connected := c.newPauses(), false
 	for {
+		began := time.Now()
 		what, err := follow()
 		switch {
 		case what.done:
@@ -174,10 +220,8 @@ func (c *Client) outlast(ctx context.Context, op string, id job.ID, follow func(
 			return err
 		}
 		if what.connected {
-			p.good, connected = time.Now(), true
-		}
-		if what.news {
-			p.next = firstPause
+			connected = true
+			p.connected(began, what.news)
 		}
 		within := unmet
 		if connected || c.met.Load() {

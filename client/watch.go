@@ -7,8 +7,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -19,52 +21,83 @@ type Update struct {
 	Job   *Job   // the record: after entries, and when progress or the counts of children changed
 }
 
-// Watch follows a job until it has ended, ctx ends or update says stop with an error. It begins with the history after entry seq and the
-// record, and connects again where it was if the connection breaks: for Options.Outage, if the server has answered before.
+// Watch follows a job until it has ended, ctx ends or update says stop with an error. It begins with the history after
+// entry seq and the record, and connects again where it was if the connection breaks or is silent: for Options.Outage,
+// if the server has answered before. Each entry comes once, in order; the record may come again.
 func (c *Client) Watch(ctx context.Context, id job.ID, seq int64, update func(Update) error) error {
 	return c.outlast(ctx, "watch", id, func() (passage, error) { return c.follow(ctx, id, &seq, update) })
 }
 
-// stopped marks an error that came from the caller's own function.
+// stopped ends a stream: with an error of the caller's own function, or without one after the last event.
 type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }
 
 // follow reads one connection to its end.
-func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(Update) error) (what passage, err error) {
-	r, err := c.request(ctx, http.MethodGet, jobPath(id, "/events"), nil, nil)
-	if err != nil {
-		return passage{done: true}, err
-	}
-	r.Header.Set("Accept", "text/event-stream")
-	r.Header.Set("Last-Event-ID", strconv.FormatInt(*seq, 10))
-	answer, err := c.once(r)
-	if err != nil {
-		return what, err
-	}
-	defer answer.Body.Close()
-	what.connected = true
+func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(Update) error) (passage, error) {
 	ended := false
-	err = messages(answer.Body, func(name, data string) error {
+	last := strconv.FormatInt(*seq, 10)
+	return c.stream(ctx, jobPath(id, "/events"), nil, last, func(what *passage, name, data string) error {
 		u := Update{}
 		switch name {
 		case "history":
 			u.Event = &Event{}
 			if err := json.Unmarshal([]byte(data), u.Event); err != nil {
-				return stopped{err}
+				return err
 			}
-			what.news = what.news || u.Event.Seq > *seq
-			*seq = u.Event.Seq
+			if u.Event.Seq <= *seq { // a proxy or a server that did not heed where to go on
+				return nil
+			}
 		case "job":
 			u.Job = &Job{}
 			if err := json.Unmarshal([]byte(data), u.Job); err != nil {
-				return stopped{err}
+				return err
 			}
 			ended = u.Job.Ended
 		default:
 			return nil
 		}
 		if err := update(u); err != nil {
+			return err
+		}
+		if u.Event != nil {
+			*seq, what.news = u.Event.Seq, true
+		}
+		what.done = ended
+		return nil
+	})
+}
+
+// silence is the time without a byte after which a stream counts as broken. The server sends a comment every 15 s.
+const silence = time.Minute
+
+// errSilent says that a stream was broken off for that reason.
+var errSilent = errors.New("nothing came for " + silence.String())
+
+// stream reads one connection of server-sent events to its end, beginning after the event last. An error of each ends
+// the stream for good; each sets done once there is nothing to come back for.
+func (c *Client) stream(
+	ctx context.Context, path string, q url.Values, last string, each func(what *passage, name, data string) error,
+) (what passage, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r, err := c.request(ctx, http.MethodGet, path, q, nil)
+	if err != nil {
+		return passage{done: true}, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Last-Event-ID", last)
+	alarm := time.AfterFunc(silence, func() { cancel(errSilent) })
+	defer alarm.Stop()
+	answer, err := c.once(r)
+	if err != nil {
+		return what, broken(ctx, err)
+	}
+	defer answer.Body.Close()
+	what.connected = true
+	body := &counted{answer.Body, func(int64) { alarm.Reset(silence) }}
+	err = messages(body, func(name, data string) error {
+		if err := each(&what, name, data); err != nil || what.done {
 			return stopped{err}
 		}
 		return nil
@@ -73,14 +106,18 @@ func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(
 		what.done = true
 		return what, s.error
 	}
-	if ended {
-		what.done = true
-		return what, nil
-	}
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return what, unreachable(r, err)
+	return what, unreachable(r, broken(ctx, err))
+}
+
+// broken gives the reason for which a stream was broken off, or the error.
+func broken(ctx context.Context, err error) error {
+	if context.Cause(ctx) == errSilent {
+		return &job.Error{Op: "request", Kind: job.Unavailable, Err: errSilent}
+	}
+	return err
 }
 
 // messages reads a stream of server-sent events (HTML standard, section 9.2) and calls each for every message.

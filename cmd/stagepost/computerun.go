@@ -342,7 +342,7 @@ var errAbandoned = errors.New("left; the cancellation goes on without you")
 
 // toEnd passes on what the job writes until it has ended, and gives the job.
 func (f *following) toEnd(ctx context.Context) (client.ComputeJob, error) {
-	ctx, leave := context.WithCancelCause(ctx)
+	ctx, leave := context.WithCancelCause(client.Persistent(ctx))
 	defer leave(nil)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

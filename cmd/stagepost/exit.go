@@ -197,7 +197,7 @@ type ownProblem struct {
 	Job    job.ID          `json:"job,omitempty"`
 	State  lifecycle.State `json:"state,omitempty"`
 	Cause  string          `json:"cause,omitempty"`
-	Exit   int             `json:"exit"`
+	Exit   int             `json:"exit,omitempty"` // 0: the command goes on
 }
 
 func (c *cli) writeOwn(p ownProblem) { _ = c.err.message(p) } // plain fields, and nowhere else to report it

@@ -61,7 +61,9 @@ func (f *flowFollower) follow(ctx context.Context, after int64, interrupt func()
 		case u := <-updates:
 			err = f.hear(&u)
 		case <-f.next:
-			err = f.look(ctx)
+			if err = f.look(ctx); job.KindOf(err) == job.Unavailable && ctx.Err() == nil { // the watch says when it is final
+				f.next, err = time.After(flowLook), nil
+			}
 		case <-tick.C:
 			err = f.redraw()
 		case <-keys:

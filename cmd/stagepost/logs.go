@@ -35,6 +35,9 @@ On a terminal control characters are escaped; a pipe or a file gets the bytes as
 			if err != nil {
 				return err
 			}
+			if follow {
+				ctx = client.Persistent(ctx)
+			}
 			for _, one := range read {
 				if known, err := one(ctx, api, id, follow); known || err != nil {
 					return err

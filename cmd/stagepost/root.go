@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -170,8 +171,24 @@ func (c *cli) api() (*client.Client, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret})
+	c.server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret, Retrying: c.retrying})
 	return c.server, err
+}
+
+// retrying says on standard error that the server does not answer at the moment.
+func (c *cli) retrying(err error) {
+	text := "connection lost, retrying"
+	if client.ProblemOf(err) != nil {
+		text = "the server is busy, retrying"
+	}
+	if c.out.mode == modeJSON {
+		c.writeOwn(ownProblem{Kind: job.Unavailable, Detail: text + ": " + err.Error()})
+		return
+	}
+	if c.err.terminal {
+		_ = c.err.own("\r\x1b[K") // a progress line may stand there
+	}
+	c.err.line("stagepost: %s: %v", text, err)
 }
 
 // patient gives a context that ends with --timeout.
