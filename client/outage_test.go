@@ -102,7 +102,7 @@ func TestOutlastsARestart(t *testing.T) {
 			}, "let_1",
 		},
 		"upload": {
-			[]step{says(201, "", "", "Location", "/api/compute/uploads/up_1"), first, says(204, "", "", "Upload-Offset", "5")},
+			[]step{says(201, "", "", "Location", "/api/v1/compute/uploads/up_1"), first, says(204, "", "", "Upload-Offset", "5")},
 			func(ctx context.Context, c *client.Client) (string, error) {
 				source := client.ComputeSource{Name: "x", Size: 5, Content: bytes.NewReader([]byte("bytes"))}
 				return c.UploadCompute(ctx, &source, nil)

@@ -17,6 +17,9 @@ type Kind string
 // LastNumber is the highest number that a job can have: JSON readers that know only floating-point numbers read all up to it as they are.
 const LastNumber int64 = 1<<53 - 1
 
+// MostName is how many bytes a key or a name has at most: an idempotency key, an owner, a group, an actor, a worker.
+const MostName = 255
+
 // Priorities are 0 to 99; lower goes first.
 const (
 	FirstPriority   = 0

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -134,11 +132,8 @@ func OwnerFor(ctx context.Context, said string) string {
 
 // identity gives who asks: the owner of the token, whatever the request says of its actor; without authentication what it says. A user acts as owner.
 func ActorOf(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
-	if len(actor) > 200 {
-		return 0, "", job.Errorf(job.Invalid, "request", "", "actor is longer than 200 bytes")
-	}
-	if strings.ContainsFunc(actor, unicode.IsControl) || !utf8.ValidString(actor) {
-		return 0, "", job.Errorf(job.Invalid, "request", "", "actor has a control character: it stands in histories and in the audit list")
+	if err := CheckName("actor", actor); err != nil {
+		return 0, "", err
 	}
 	who, known := identityOf(r.Context())
 	if known {

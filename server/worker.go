@@ -24,12 +24,12 @@ const (
 
 func checkWorker(op, worker string, lease float64) error {
 	switch {
-	case worker == "" || len(worker) > 200:
-		return job.Errorf(job.Invalid, op, "", "worker must be a name of at most 200 bytes")
+	case worker == "":
+		return job.Errorf(job.Invalid, op, "", "worker, the name of who asks, is missing")
 	case lease < 0 || lease > maxLease || (lease > 0 && lease < 1):
 		return job.Errorf(job.Invalid, op, "", "lease must be 1 to %g seconds, or 0 for the server's default", maxLease)
 	}
-	return nil
+	return CheckName("worker", worker)
 }
 
 // workerOf gives the name of the worker that sends a request: the owner of its token, whatever the request says; without authentication what it says.

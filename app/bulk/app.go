@@ -1,7 +1,9 @@
 package bulk
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -49,7 +51,8 @@ func (a *App) Bind(e *engine.Engine) { a.engine = e }
 func (a *App) Close() error { return nil }
 
 // Start creates a bulk. It has neither group nor owner nor tags, so that no hold on what it acts on keeps it waiting. Errors: Invalid; Refused if
-// the number of jobs to expect is missing, with the number that match now.
+// the number of jobs to expect is missing, with the number that match now. A bulk that the key made already is given
+// again; Conflict if it was another one.
 func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 	if err := a.check(&r); err != nil {
 		return job.Job{}, err
@@ -67,10 +70,18 @@ func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 	if *r.Expect < 1 {
 		return job.Job{}, job.Errorf(job.Invalid, "bulk", "", "to expect %d jobs is to do nothing", *r.Expect)
 	}
-	return a.engine.Submit(ctx, engine.Order{
-		Kind: Kind, Priority: new(job.FirstPriority), Spec: r, By: lifecycle.Operator, Actor: r.Actor,
+	j, err := a.engine.Submit(ctx, engine.Order{
+		Kind: Kind, Key: r.Key, Priority: new(job.FirstPriority), Spec: r, By: lifecycle.Operator, Actor: r.Actor,
 		Note: fmt.Sprintf("%s %d jobs: %s", r.Event, *r.Expect, r.Note),
 	})
+	if err != nil {
+		return j, err
+	}
+	want, err := json.Marshal(r)
+	if err == nil && !bytes.Equal(want, j.Spec) {
+		err = job.Errorf(job.Conflict, "bulk", j.ID, "this idempotency key was used for another bulk")
+	}
+	return j, err
 }
 
 // matching says how many jobs match.

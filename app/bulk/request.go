@@ -25,6 +25,7 @@ type Request struct {
 	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other
 	Note     string          `json:"note,omitempty"`     // why; needed for all but a preview
 	Actor    string          `json:"actor,omitempty"`    // who
+	Key      string          `json:"key,omitempty"`      // idempotency key
 	Expect   *int            `json:"expect,omitempty"`   // how many jobs match; needed for all but a preview
 	Confirm  bool            `json:"confirm,omitempty"`  // the operator knows what the event loses
 }

@@ -42,6 +42,9 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if _, b.Actor, err = server.ActorOf(r, "", b.Actor); err != nil {
 		return err
 	}
+	if b.Key, err = server.KeyOf(r, b.Key); err != nil {
+		return err
+	}
 	server.ExtendDeadline(w)
 	if dry != nil && *dry {
 		preview, err := app.Preview(r.Context(), bulk.Request(b))

@@ -94,7 +94,7 @@ func TestComputeRefused(t *testing.T) {
 		`{"service":"small","command":["true"],"limits":{"memory":"2GiB"}}`:                   "memory 2 GiB is more than the 1 GiB that its service allows",
 		`{"service":"wide","command":["true"],"priority":100}`:                                "priority must be",
 		`{"service":"wide","command":["true"],"name":"a\u0007"}`:                              "control character",
-		`{"service":"wide","command":["true"],"key":"` + strings.Repeat("k", 201) + `"}`:      "longer than 200",
+		`{"service":"wide","command":["true"],"key":"` + strings.Repeat("k", 256) + `"}`:      "longer than 255",
 		`{"service":"wide","command":["true"],"uploads":["` + strings.Repeat("A", 26) + `"]}`: "there is no such upload",
 		`{"service":"wide","command":["true"],"nonsense":1}`:                                  "unknown field",
 		`{"service":"wide","command":["true"],"service":"small"}`:                             "stands there twice",
@@ -146,7 +146,7 @@ func TestComputeKeys(t *testing.T) {
 		return c.sent(c.form(key, part{"order", "", order}, part{"file", "run.sh", script}), status).ID
 	}
 	first := send(`{"service":"wide","env":{"A":"1"}}`, "x", http.StatusCreated)
-	if again := send(`{"service":"wide","env":{"A":"1"}}`, "x", http.StatusOK); again != first {
+	if again := send(`{"service":"wide","env":{"A":"1"}}`, "x", http.StatusCreated); again != first {
 		t.Errorf("a second job was made")
 	}
 	for order, script := range map[string]string{
@@ -169,7 +169,7 @@ func TestComputeUploads(t *testing.T) {
 	if got := c.runs(j.ID).inputs["big.bin"]; got != "large" {
 		t.Errorf("the agent got %q", got)
 	}
-	if again := c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", body), http.StatusOK); again.ID != j.ID {
+	if again := c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", body), http.StatusCreated); again.ID != j.ID {
 		t.Error("a second job was made")
 	}
 	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, `"cat"`, `"tac"`, 1)), http.StatusConflict, job.Conflict)

@@ -14,13 +14,10 @@ import (
 // Bounds of an order (check S5).
 const (
 	mostOrder     = 4 << 20 // bytes of the part `order` of a form
-	mostKey       = 200     // bytes
-	mostName      = 200     // bytes, also of owners
 	mostEnv       = 500     // variables
 	mostEnvAll    = 256 << 10
 	mostVariable  = 128 << 10 // of one with its name: Linux runs no program with more (MAX_ARG_STRLEN, execve(2))
 	mostLabels    = 64
-	mostLabel     = 256    // bytes of a label's name, and of its value
 	mostFormFiles = 10_000 // files of an order
 )
 
@@ -32,7 +29,7 @@ func checkCompute(o *api.ComputeOrder) error {
 		return job.Errorf(job.Invalid, "compute", "", "service is missing")
 	}
 	for name, text := range map[string]string{"service": o.Service, "name": o.Name, "owner": o.Owner} {
-		if err := server.CheckText(name, text, mostName); err != nil {
+		if err := server.CheckName(name, text); err != nil {
 			return err
 		}
 	}
@@ -92,7 +89,7 @@ func checkLabels(labels map[string]string) error {
 			return job.Errorf(job.Invalid, "compute", "", "%.60q is no name of a label: it must have no = and no comma", name)
 		}
 		for _, text := range []string{name, value} {
-			if err := server.CheckText("a label", text, mostLabel); err != nil {
+			if err := server.CheckName("a label", text); err != nil {
 				return err
 			}
 		}
@@ -113,15 +110,4 @@ func mayCall(app Compute, o *api.ComputeOrder) error {
 		}
 	}
 	return nil
-}
-
-// keyed gives the idempotency key of an order, which may stand in a header as well.
-func keyed(header, field string) (string, error) {
-	if header != "" && field != "" && header != field {
-		return "", job.Errorf(job.Invalid, "compute", "", "the header Idempotency-Key and the field key differ")
-	}
-	if field == "" {
-		field = header
-	}
-	return field, server.CheckText("the idempotency key", field, mostKey)
 }

@@ -53,11 +53,7 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may fun
 	if err != nil {
 		return err
 	}
-	key, err := keyed(r.Header.Get("Idempotency-Key"), asked.Key)
-	if err != nil {
-		return err
-	}
-	first, err := s.keptUnder(r.Context(), j.Owner, key)
+	key, err := server.KeyOf(r, asked.Key)
 	if err != nil {
 		return err
 	}
@@ -67,9 +63,6 @@ func (s *Handlers) repeatCompute(w http.ResponseWriter, r *http.Request, may fun
 	})
 	if err != nil {
 		return err
-	}
-	if first != nil && first.ID == again.ID {
-		return s.replyCompute(w, r, app, &again, http.StatusOK)
 	}
 	w.Header().Set("Location", computePath(again.ID))
 	return s.replyCompute(w, r, app, &again, http.StatusCreated)

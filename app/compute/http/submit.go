@@ -71,14 +71,11 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer g.upload.Discard()
-	j, again, err := g.all(r.Context(), &o, form)
+	j, err := g.all(r.Context(), &o, form)
 	if err != nil {
 		return err
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
-	if again {
-		return s.replyCompute(w, r, app, &j, http.StatusOK)
-	}
 	w.Header().Set("Location", computePath(j.ID))
 	return s.replyCompute(w, r, app, &j, http.StatusCreated)
 }
@@ -133,7 +130,7 @@ func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*g
 		Owner: computeOwner(r, o.Owner), Service: o.Service, Name: o.Name, Env: o.Env, Limits: limitsOf(o.Limits), Labels: o.Labels, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
 		By: by, Actor: actor, Note: o.Note,
 	}
-	if g.order.Key, err = keyed(r.Header.Get("Idempotency-Key"), o.Key); err != nil {
+	if g.order.Key, err = server.KeyOf(r, o.Key); err != nil {
 		return nil, err
 	}
 	if g.first, err = s.keptUnder(r.Context(), g.order.Owner, g.order.Key); err != nil {
@@ -166,42 +163,42 @@ func (s *Handlers) keptUnder(ctx context.Context, owner, key string) (*job.Job, 
 }
 
 // all takes the files and makes the job, or gives the one that the key made already.
-func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, form *multipart.Reader) (j job.Job, again bool, err error) {
+func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, form *multipart.Reader) (j job.Job, err error) {
 	defer func() {
 		for _, id := range g.used {
 			g.server.ComputeUploads.Return(id) // of those that were removed it does nothing
 		}
 	}()
 	if err := g.inline(o); err != nil {
-		return j, false, err
+		return j, err
 	}
 	if form != nil {
 		if err := g.parts(form); err != nil {
-			return j, false, err
+			return j, err
 		}
 	}
 	for _, id := range o.Uploads {
 		if err := g.take(id); err != nil {
-			return j, false, err
+			return j, err
 		}
 	}
 	if g.lost > 0 { // the answer to the first order did not arrive, and its uploads became its files
-		return *g.first, true, g.sameUploads(o)
+		return *g.first, g.sameUploads(o)
 	}
 	if len(g.names) == 0 {
-		return j, false, job.Errorf(job.Invalid, "compute", "", "there are no files, and no command: one of the files must be %s", compute.Script)
+		return j, job.Errorf(job.Invalid, "compute", "", "there are no files, and no command: one of the files must be %s", compute.Script)
 	}
 	g.order.Uploads = o.Uploads
 	j, err = g.upload.Commit(context.WithoutCancel(ctx), g.order) // what is whole is kept, though its sender goes
 	if err != nil {
-		return j, false, err
+		return j, err
 	}
 	for _, id := range g.used {
 		if err := g.server.ComputeUploads.Remove(id); err != nil {
 			g.server.Log.Warn("an upload that became a job's file is still there", "upload", id, "error", err)
 		}
 	}
-	return j, g.first != nil && g.first.ID == j.ID, nil
+	return j, nil
 }
 
 // sameUploads refuses an order whose uploads are not there, unless they are what the first order under its key had.

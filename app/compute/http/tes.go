@@ -59,7 +59,7 @@ func (s *Handlers) tesCreateTask(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	o := plan.Order
-	if o.Key, err = keyed(r.Header.Get("Idempotency-Key"), ""); err != nil {
+	if o.Key, err = server.KeyOf(r, ""); err != nil {
 		return err
 	}
 	if o.By, o.Actor, err = server.ActorOf(r, "", ""); err != nil {

@@ -57,8 +57,8 @@ func said(err error) error {
 
 // Key is part of wire.Keyed.
 func (u *upload) Key(key string) error {
-	if len(key) > 200 {
-		return wire.Unsafe("the idempotency key is longer than 200 bytes")
+	if len(key) > job.MostName {
+		return wire.Unsafe("the idempotency key is longer than " + strconv.Itoa(job.MostName) + " bytes")
 	}
 	u.key = key
 	return nil

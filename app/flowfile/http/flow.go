@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/flowfile"
@@ -38,7 +35,6 @@ const (
 	mostFlowFile = 1 << 20  // bytes of a file
 	mostInputs   = 1000     // of a flow
 	mostSignal   = 1 << 20  // bytes of a signal's value
-	longestName  = 200      // bytes of the name of a signal or an input
 	mostShown    = 4 << 10  // bytes of a value that is shown as it is
 	mostBegin    = 200      // characters that are shown of a larger one
 	mostTrace    = 16 << 10 // bytes of a trace that are shown
@@ -87,11 +83,8 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		if o.Key != "" && o.Key != key {
-			return job.Errorf(job.Invalid, "flow", "", "the header Idempotency-Key and the field key differ")
-		}
-		o.Key = key
+	if o.Key, err = server.KeyOf(r, o.Key); err != nil {
+		return err
 	}
 	if err := checkOrder(&o); err != nil {
 		return err
@@ -172,20 +165,20 @@ func checkOrder(o *api.FlowOrder) error {
 			return err
 		}
 	}
-	for _, text := range []struct{ what, text string }{{"key", o.Key}, {"group", o.Group}, {"owner", o.Owner}, {"note", o.Note}, {"factory", o.Factory}} {
-		if len(text.text) > 1000 || !utf8.ValidString(text.text) {
-			return wrong("%s is longer than 1000 bytes, or no text", text.what)
+	for _, name := range []struct{ what, text string }{{"group", o.Group}, {"owner", o.Owner}, {"factory", o.Factory}} {
+		if err := server.CheckName(name.what, name.text); err != nil {
+			return err
 		}
 	}
-	return nil
+	return server.CheckText("note", o.Note, server.MostNote)
 }
 
 // checkName refuses what cannot be shown as a name.
 func checkName(what, name string) error {
-	if name == "" || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return job.Errorf(job.Invalid, "flow", "", "the name of %s must have 1 to %d bytes and no control characters, not %.40q", what, longestName, name)
+	if name == "" {
+		return job.Errorf(job.Invalid, "flow", "", "the name of %s is missing", what)
 	}
-	return nil
+	return server.CheckName("the name of "+what, name)
 }
 
 // showFlow gives a flow as it stands.

@@ -109,7 +109,7 @@ func (a *App) resolve(ctx context.Context, r Request) (*spec, error) {
 	if _, ok := formats[s.Format]; !ok {
 		return nil, invalid("there is no format %.40q (known: %s, %s, %s, %s)", s.Format, FormatZIP, FormatTAR, FormatBagZIP, FormatBagTAR)
 	}
-	if len(r.Requester) > 255 || len(r.Key) > 255 || len(r.LocalID) > 4096 || len(r.Owner) > 4096 {
+	if len(r.Requester) > job.MostName || len(r.Key) > job.MostName || len(r.LocalID) > 4096 || len(r.Owner) > 4096 {
 		return nil, invalid("requester, key, local id or owner is too long")
 	}
 	if strings.ContainsFunc(r.Requester+r.Key, unicode.IsControl) {

@@ -39,13 +39,13 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		if asked.Key != "" && asked.Key != key {
-			return job.Errorf(job.Invalid, "access", "", "the header Idempotency-Key and the field key differ")
-		}
-		asked.Key = key
+	if asked.Key, err = server.KeyOf(r, asked.Key); err != nil {
+		return err
 	}
 	asked.Requester = server.OwnerFor(r.Context(), asked.Requester)
+	if err := server.CheckName("requester", asked.Requester); err != nil {
+		return err
+	}
 	st, err := app.Request(r.Context(), access.Request{
 		Object: asked.Object, LocalID: asked.LocalID, Owner: asked.Owner, Version: asked.Version, Files: asked.Files, Format: asked.Format, Name: asked.Name,
 		Requester: asked.Requester, Key: asked.Key, User: server.UserOf(r.Context()), Token: server.TokenOf(r.Context()),

@@ -75,16 +75,13 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		if sub.Key != "" && sub.Key != key {
-			return job.Errorf(job.Invalid, "submit", "", "the header Idempotency-Key and the field key differ")
-		}
-		sub.Key = key
-	}
-	if len(sub.Key) > 255 {
-		return job.Errorf(job.Invalid, "submit", "", "an idempotency key has at most 255 bytes")
+	if sub.Key, err = server.KeyOf(r, sub.Key); err != nil {
+		return err
 	}
 	sub.Submitter = server.OwnerFor(r.Context(), sub.Submitter)
+	if err := server.CheckName("submitter", sub.Submitter); err != nil {
+		return err
+	}
 	whole := &lastPart{form: form, part: payload}
 	j, err := app.Submit(context.WithoutCancel(r.Context()), server.UserOf(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strconv"
 	"testing"
 
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
@@ -67,7 +68,11 @@ func (i *inbox) Submit(ctx context.Context, _ string, s client.Submission, paylo
 		return job.Job{}, i.fail
 	}
 	i.got, i.bytes = s, string(text)
-	return i.engine.Submit(ctx, engine.Order{Kind: "test.letter", Key: s.Key, Owner: s.Submitter})
+	j, err := i.engine.Submit(ctx, engine.Order{Kind: "test.letter", Key: s.Key, Owner: s.Submitter, Spec: s.Title})
+	if err == nil && string(j.Spec) != strconv.Quote(s.Title) {
+		err = job.Errorf(job.Conflict, "submit", j.ID, "another submission")
+	}
+	return j, err
 }
 
 func (i *inbox) Report(ctx context.Context, id job.ID) (ingesthttp.Report, error) {

@@ -1,0 +1,95 @@
+package servertest
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Keyed makes a request that creates a job: one that is always the same, or another. The key is for its field `key`;
+// it gives nil if there is no such field.
+type Keyed func(other bool, key string) *http.Request
+
+// CheckKeys holds every route that creates a job against the rule of idempotency keys: the header and the field are one
+// key of at most [job.MostName] bytes, a request that is sent again gets the answer of the first, and a key that was
+// used for something else is refused. Without a key each request makes a job, which is the control. The table is by
+// route; new work must be in it.
+func CheckKeys(t *testing.T, w *World, routes []server.Route, keyed map[string]Keyed) {
+	for _, r := range routes {
+		route := r.Method + " " + r.Pattern
+		request := keyed[route]
+		if request == nil {
+			if r.NoReason == server.NewWork {
+				t.Errorf("%s: the table of keys lacks it", route)
+			}
+			continue
+		}
+		t.Run(route, func(t *testing.T) {
+			w := *w
+			w.T = t
+			checkKey(&w, route, request)
+		})
+	}
+	if len(keyed) == 0 {
+		t.Error("the table of keys is empty")
+	}
+}
+
+// made is what is compared of an answer.
+type made struct {
+	status       int
+	location, id string
+}
+
+func checkKey(w *World, route string, request Keyed) {
+	ask := func(other bool, header, field string) (made, string) {
+		r := request(other, field)
+		if header != "" {
+			r.Header.Set("Idempotency-Key", header)
+		}
+		answer, text := w.Ask(r)
+		var of struct{ ID, Token string }
+		_ = json.Unmarshal([]byte(text), &of) // what is not of that form has no id
+		return made{answer.StatusCode, answer.Header.Get("Location"), cmp.Or(of.Token, of.ID)}, text
+	}
+	key := strings.Repeat("k", job.MostName-len(route)) + route
+	first, text := ask(false, key, "")
+	if first.status >= 300 || first.id == "" {
+		w.T.Fatalf("got %+v: %s", first, text)
+	}
+	if got, text := ask(false, key, ""); got != first {
+		w.T.Errorf("sent again: got %+v, want %+v: %s", got, first, text)
+	}
+	for _, header := range []string{"", "another " + route} {
+		if got, text := ask(false, header, ""); got.status != first.status || got.id == first.id {
+			w.T.Errorf("control with the key %q: got %+v: %s", header, got, text)
+		}
+	}
+	refused := func(status int, kind job.ErrorKind, r *http.Request, headers ...string) {
+		w.T.Helper()
+		r.Header["Idempotency-Key"] = headers
+		w.Problem(r, status, kind)
+	}
+	refused(http.StatusConflict, job.Conflict, request(true, ""), key)
+	refused(http.StatusBadRequest, job.Invalid, request(false, ""), key+"k")
+	refused(http.StatusBadRequest, job.Invalid, request(false, ""), "a\tb")
+	refused(http.StatusBadRequest, job.Invalid, request(false, ""), key, "another")
+	if other, text := ask(true, "other "+route, ""); other.status != first.status || other.id == first.id {
+		w.T.Errorf("control: something else under another key: got %+v: %s", other, text)
+	}
+	if request(false, key) == nil {
+		return
+	}
+	if got, text := ask(false, "", key); got != first {
+		w.T.Errorf("in the field: got %+v, want %+v: %s", got, first, text)
+	}
+	if got, text := ask(false, key, key); got != first {
+		w.T.Errorf("in header and field: got %+v, want %+v: %s", got, first, text)
+	}
+	refused(http.StatusBadRequest, job.Invalid, request(false, key), "another")
+}
