@@ -17,16 +17,16 @@ import (
 // Options of the agent's side. URL and Name are required.
 type Options struct {
 	URL    string      // of the server, http or https; without a path that of the API
-	Header http.Header // sent with every request, such as Authorization
+	Header http.Header // sent with every request for an upgrade, such as Authorization
 	Name   string      // of the agent: lower-case letters, digits and -._, at most 63 bytes
 
-	Spare int // connections kept ready; defaults to 2
-	Most  int // connections at once, used ones included; defaults to 256
+	Requests int // that the server may send at once; defaults to 256
 
 	TLS       *tls.Config                                                          // for https; defaults to the system's
 	Dial      func(ctx context.Context, network, address string) (net.Conn, error) // defaults to a net.Dialer with TCP keepalive
+	Proxy     func(*http.Request) (*url.URL, error)                                // defaults to http.ProxyFromEnvironment
 	Handshake time.Duration                                                        // for dialling, TLS and the server's answer together; defaults to 10 s
-	Silence   time.Duration                                                        // of the server, after which a spare is dead; defaults to 60 s. More than the Pool's Ping
+	Silence   time.Duration                                                        // of the server, after which the connection is closed; defaults to 60 s
 
 	Backoff    time.Duration // before the second attempt; it doubles with each; defaults to 200 ms
 	BackoffMax time.Duration // defaults to 30 s
@@ -35,22 +35,22 @@ type Options struct {
 	Log *slog.Logger // defaults to none
 }
 
-// Listener gives the connections that the server has begun to use. It is a net.Listener.
+// Listener keeps one connection to the server. It is a net.Listener, whose connections speak HTTP/2 without TLS: [Listener.Server] serves them.
 type Listener struct {
-	o      Options
-	target *url.URL
-	ctx    context.Context
-	stop   context.CancelFunc
-	busy   sync.WaitGroup
-	room   chan struct{} // a place for each connection
-	ready  chan net.Conn
+	o         Options
+	target    *url.URL
+	transport *http.Transport
+	ctx       context.Context
+	stop      context.CancelFunc
+	busy      sync.WaitGroup
+	ready     chan net.Conn
 
 	mu  sync.Mutex // guards err
 	err error      // of the last attempt; nil when it worked
 }
 
-// Listen begins to keep spare connections to the server, until ctx ends or the listener is closed. It does not wait for the first: a server that cannot be
-// reached is tried again and again, and [Listener.Err] tells why. The error is about the options.
+// Listen begins to connect to the server, until ctx ends or the listener is closed. It does not wait for the connection: a server that cannot be
+// reached is tried again and again, and [Listener.Err] reports why. The error is about the options.
 func Listen(ctx context.Context, o Options) (*Listener, error) {
 	target, err := url.Parse(o.URL)
 	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" || target.RawQuery != "" || target.User != nil {
@@ -59,15 +59,27 @@ func Listen(ctx context.Context, o Options) (*Listener, error) {
 	if !validName(o.Name) {
 		return nil, fmt.Errorf("tunnel: the name must be 1 to %d lower-case letters, digits and between them - . and _, not %.80q", longestName, o.Name)
 	}
-	if o.Spare <= 0 {
-		o.Spare = 2
+	if strings.Trim(target.Path, "/") == "" {
+		target.Path = defaultPath
 	}
-	if o.Most <= 0 {
-		o.Most = 256
+	target.RawQuery = url.Values{"agent": {o.Name}}.Encode()
+	l := &Listener{o: o.withDefaults(), target: target, ready: make(chan net.Conn)}
+	l.ctx, l.stop = context.WithCancel(ctx)
+	l.transport = l.newTransport()
+	l.busy.Go(l.keep)
+	return l, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Requests <= 0 {
+		o.Requests = 256
 	}
 	if o.Dial == nil {
 		d := &net.Dialer{KeepAlive: 15 * time.Second}
 		o.Dial = d.DialContext
+	}
+	if o.Proxy == nil {
+		o.Proxy = http.ProxyFromEnvironment
 	}
 	for _, one := range []struct {
 		d     *time.Duration
@@ -80,19 +92,22 @@ func Listen(ctx context.Context, o Options) (*Listener, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if strings.Trim(target.Path, "/") == "" {
-		target.Path = defaultPath
-	}
-	target.RawQuery = url.Values{"agent": {o.Name}}.Encode()
-	l := &Listener{o: o, target: target, room: make(chan struct{}, o.Most), ready: make(chan net.Conn)}
-	l.ctx, l.stop = context.WithCancel(ctx)
-	for range min(o.Spare, o.Most) {
-		l.busy.Go(l.keep)
-	}
-	return l, nil
+	return o
 }
 
-// Accept waits for the server to begin to use a connection.
+// Server makes the server for the listener's connections. What it says of connections goes to the log.
+func (l *Listener) Server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: joining(h), Protocols: unencrypted(), ReadHeaderTimeout: l.o.Handshake, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(l.o.Log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: l.o.Requests, MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+			SendPingTimeout: l.o.Silence / 2, PingTimeout: l.o.Silence / 2, WriteByteTimeout: l.o.Silence,
+		},
+	}
+}
+
+// Accept waits for the next connection to the server.
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.ready:
@@ -102,17 +117,17 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the spare connections and waits until nothing of the listener runs any more. Connections that were accepted go on.
+// Close ends the attempts to connect and waits until nothing of the listener runs any more. A connection that was accepted goes on.
 func (l *Listener) Close() error {
 	l.stop()
 	l.busy.Wait()
 	return nil
 }
 
-// Addr names the agent as the server dials it.
+// Addr names the agent as the server addresses it.
 func (l *Listener) Addr() net.Addr { return address(l.o.Name) }
 
-// Err tells why the last attempt to reach the server failed; nil if it did not.
+// Err reports why the last attempt to reach the server failed; nil if it did not.
 func (l *Listener) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,40 +139,48 @@ type address string
 func (address) Network() string  { return "tunnel" }
 func (a address) String() string { return string(a) + suffix }
 
-// keep keeps one spare connection; when it is used or dead, another.
+// keep keeps one connection; when it ends, another.
 func (l *Listener) keep() {
-	failed := 0
-	for {
-		select {
-		case l.room <- struct{}{}:
-		case <-l.ctx.Done():
-			return
-		}
+	failed, paused := 0, time.Duration(0)
+	for l.ctx.Err() == nil {
 		began := time.Now()
-		c, err := l.spare()
+		err := l.once()
 		if l.ctx.Err() != nil {
-			<-l.room
-			if c != nil {
-				_ = c.Conn.Close()
-			}
 			return
 		}
-		l.note(err)
-		if err == nil {
-			l.give(c)
-			failed = 0
-			continue
+		if err != nil {
+			l.note(err)
 		}
-		<-l.room
-		if time.Since(began) > l.o.Silence/2 { // it was a good spare for a while: the server may have been restarted
+		if err == nil && time.Since(began) > paused { // it worked for longer than the pause before it: the server may have been restarted
 			failed = 0
 		}
 		failed++
 		l.o.Log.Debug("tunnel", "server", l.target.Host, "attempt", failed, "error", err)
-		if !l.rest(l.pause(failed, lasting(err) != nil)) {
+		if paused = l.pause(failed, lasting(err) != nil); !l.rest(paused) {
 			return
 		}
 	}
+}
+
+// once gives one connection to Accept and waits for its end. The error says why there was none.
+func (l *Listener) once() error {
+	raw, err := l.upgrade()
+	if err != nil {
+		return err
+	}
+	l.note(nil)
+	ended := make(chan struct{})
+	c := &notifying{Conn: raw, closed: func() { close(ended) }}
+	select {
+	case l.ready <- c:
+	case <-l.ctx.Done():
+		return c.Close()
+	}
+	select {
+	case <-ended:
+	case <-l.ctx.Done():
+	}
+	return nil
 }
 
 // lasting gives the refusal that an error is, if that lasts until people do something.
@@ -169,7 +192,7 @@ func lasting(err error) *Refusal {
 	return nil
 }
 
-// note remembers how the last attempt went, and tells when that changes. A refusal that lasts is told once, also when it comes after other failures.
+// note remembers how the last attempt went, and logs when that changes. A refusal that lasts is logged once, also when it comes after other failures.
 func (l *Listener) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,15 +205,6 @@ func (l *Listener) note(err error) {
 		l.o.Log.Warn("the server refuses this agent", "server", l.target.Host, "agent", l.o.Name, "status", r.Status, "reason", r.Reason, "asked_again_after", l.o.Refused.String())
 	case r == nil && err != nil && before == nil:
 		l.o.Log.Warn("the tunnel has no connection", "server", l.target.Host, "error", err)
-	}
-}
-
-// give hands a connection to Accept; its place is free again when it is closed.
-func (l *Listener) give(c *once) {
-	select {
-	case l.ready <- c:
-	case <-l.ctx.Done():
-		_ = c.Close()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -27,44 +28,46 @@ type PoolOptions struct {
 	// must not block, and may call Agents. Close calls it for nobody.
 	Changed func(name string, here bool)
 
-	Spares    int           // parked at once for one agent; a newer one takes the place of the oldest; defaults to 16
-	Ping      time.Duration // between signs of life to a spare; defaults to 15 s
-	Handshake time.Duration // for a spare to answer; defaults to 5 s
-	Linger    time.Duration // without a connection until an agent counts as gone; defaults to 5 s
+	Connections int           // at once of one agent; a newer one takes the place of the oldest; defaults to 4
+	Ping        time.Duration // of silence, after which an agent is pinged; defaults to 15 s
+	Handshake   time.Duration // for an agent to answer a ping, or the first request; defaults to 5 s
+	Linger      time.Duration // without a connection until an agent counts as gone; defaults to 5 s
 
 	Log *slog.Logger // defaults to none
 }
 
-// Pool keeps the connections that agents have dialled until they are needed. It is safe for concurrent use.
+// Pool keeps the connections of agents and sends requests over them: it is an http.RoundTripper. It is safe for concurrent use.
 type Pool struct {
-	o    PoolOptions
-	busy sync.WaitGroup // watchers of spares
+	o         PoolOptions
+	transport *http.Transport // makes the clients of connections
+	life      context.Context
+	stop      context.CancelFunc
+	busy      sync.WaitGroup // connections that have not proved themselves yet
 
 	telling sync.Mutex      // held while Changed is called; guards told
 	told    map[string]bool // who is here, as far as Changed was told
 
 	mu     sync.Mutex // guards the rest
 	agents map[string]*agent
-	more   chan struct{} // closed and replaced when a spare comes
+	more   chan struct{} // closed and replaced when a connection comes
 	closed bool
 }
 
 // agent is what the pool has of one agent. It is there as long as it has a connection, and a little longer.
 type agent struct {
-	spares []*spare // the newest last
-	used   int
+	links  []*link // the newest last
 	since  time.Time
 	remote string      // address of the newest connection
 	going  *time.Timer // takes it away if nothing comes; nil while it has a connection
 }
 
-// Status tells of an agent that is there.
+// Status is that of an agent that is there.
 type Status struct {
-	Name   string
-	Spares int       // connections that are ready
-	Used   int       // connections in use
-	Since  time.Time // when it came
-	Remote string    // the address that it came from last
+	Name        string
+	Connections int
+	Requests    int       // that are not answered to their end
+	Since       time.Time // when it came
+	Remote      string    // the address that it came from last
 }
 
 // NewPool makes a pool. The error is about the options.
@@ -80,8 +83,8 @@ func NewPool(o PoolOptions) (*Pool, error) {
 	if o.Changed == nil {
 		o.Changed = func(string, bool) {}
 	}
-	if o.Spares <= 0 {
-		o.Spares = 16
+	if o.Connections <= 0 {
+		o.Connections = 4
 	}
 	if o.Ping <= 0 {
 		o.Ping = 15 * time.Second
@@ -95,7 +98,16 @@ func NewPool(o PoolOptions) (*Pool, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Pool{o: o, agents: map[string]*agent{}, told: map[string]bool{}, more: make(chan struct{})}, nil
+	p := &Pool{o: o, agents: map[string]*agent{}, told: map[string]bool{}, more: make(chan struct{})}
+	p.life, p.stop = context.WithCancel(context.Background())
+	p.transport = &http.Transport{
+		Protocols: unencrypted(), DialContext: connectionOf, DisableCompression: true, ExpectContinueTimeout: time.Second,
+		HTTP2: &http.HTTP2Config{
+			MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+			SendPingTimeout: o.Ping, PingTimeout: o.Handshake,
+		},
+	}
+	return p, nil
 }
 
 // ServeHTTP takes a connection over from an agent that asks for the upgrade. It returns at once; the connection stays.
@@ -113,7 +125,7 @@ func (p *Pool) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.o.Fail(w, r, http.StatusForbidden, err)
 		return
 	}
-	if p.isClosed() {
+	if p.life.Err() != nil {
 		p.o.Fail(w, r, http.StatusServiceUnavailable, errClosed)
 		return
 	}
@@ -127,7 +139,13 @@ func (p *Pool) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = c.Close()
 		return
 	}
-	p.park(name, c)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = c.Close()
+		return
+	}
+	p.busy.Go(func() { p.begin(name, c) })
 }
 
 // check holds the name that an agent gives itself against the one that its token gives it.
@@ -141,7 +159,7 @@ func (p *Pool) check(name string, said []string) error {
 	return nil
 }
 
-// accept says yes to a connection.
+// accept answers the request for the upgrade.
 func (p *Pool) accept(c net.Conn, buffered int) error {
 	if buffered > 0 {
 		return errors.New("the agent spoke before it was asked")
@@ -157,91 +175,118 @@ func (p *Pool) accept(c net.Conn, buffered int) error {
 
 var errClosed = errors.New("the server stops")
 
-func (p *Pool) isClosed() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.closed
-}
-
 // Agents lists who is there, by name.
 func (p *Pool) Agents() []Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := make([]Status, 0, len(p.agents))
 	for name, a := range p.agents {
-		all = append(all, Status{Name: name, Spares: len(a.spares), Used: a.used, Since: a.since, Remote: a.remote})
+		one := Status{Name: name, Connections: len(a.links), Since: a.since, Remote: a.remote}
+		for _, l := range a.links {
+			one.Requests += l.client.InFlight()
+		}
+		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Close closes the spares, refuses new ones, and waits until nobody watches any. Connections in use go on.
+// Close closes all connections, which ends their requests, and refuses new ones.
 func (p *Pool) Close() error {
+	p.stop()
 	p.mu.Lock()
 	p.closed = true
 	close(p.more)
 	p.more = make(chan struct{})
+	var all []*link
 	for _, a := range p.agents {
-		for _, s := range a.spares {
-			_ = s.Close()
-		}
+		all = append(all, a.links...)
 		if a.going != nil {
 			a.going.Stop()
 		}
 	}
 	p.mu.Unlock()
+	for _, l := range all {
+		_ = l.client.Close()
+	}
 	p.busy.Wait()
 	return nil
 }
 
-// DialContext gives a connection to the agent of an address such as node-1.tunnel:80, which has just proved that it is there. If the agent has no spare it
-// waits for one until ctx ends. It is for http.Transport.
-func (p *Pool) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(address)
-	name, ok := strings.CutSuffix(host, suffix)
-	if err != nil || !ok || !validName(name) {
-		return nil, fmt.Errorf("tunnel: %q is not the address of an agent (NAME%s:80)", address, suffix)
+// RoundTrip sends a request to the agent of an address such as http://node-1.tunnel. If the agent has no connection it waits for one until the request's context ends.
+// A request without a body that changes nothing is sent again over another connection if the first one ends before the answer begins.
+func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
+	name, err := agentOf(r.URL)
+	if err != nil {
+		return nil, abandon(r, err)
 	}
-	var last error
-	for {
-		if ctx.Err() != nil { // and do not spoil a spare
-			return nil, fmt.Errorf("tunnel: %s: %w", name, errors.Join(context.Cause(ctx), last))
-		}
-		s, more, err := p.pick(name)
+	for try := 1; ; try++ {
+		l, err := p.await(r.Context(), name)
 		if err != nil {
-			return nil, fmt.Errorf("tunnel: %s: %w", name, err)
+			return nil, abandon(r, fmt.Errorf("tunnel: %s: %w", name, err))
 		}
-		if s == nil {
-			select {
-			case <-more:
-				continue
-			case <-ctx.Done():
-				return nil, fmt.Errorf("tunnel: the agent %s has no connection: %w", name, errors.Join(context.Cause(ctx), last))
-			}
+		answer, err := l.client.RoundTrip(r)
+		if err == nil {
+			answer.Body = &joinedReader{ReadCloser: answer.Body}
 		}
-		if last = s.begin(ctx, p.o.Handshake); last == nil {
-			return &once{Conn: s.Conn, reader: s.Conn, closed: func() { p.drop(name, nil) }}, nil
+		if err == nil || l.client.Err() == nil || try == 3 || !repeatable(r) || r.Context().Err() != nil {
+			return answer, err
 		}
-		p.o.Log.Debug("a spare of the tunnel was dead", "agent", name, "error", last)
-		_ = s.Conn.Close()
-		p.drop(name, nil)
+		p.o.Log.Debug("a connection of the tunnel ended", "agent", name, "error", err)
 	}
 }
 
-// pick takes the newest spare of an agent, which counts as used from now on; if there is none it gives what tells that one may have come.
-func (p *Pool) pick(name string) (*spare, <-chan struct{}, error) {
+// agentOf gives the agent of an address.
+func agentOf(u *url.URL) (string, error) {
+	if name, ok := strings.CutSuffix(u.Hostname(), suffix); ok && u.Scheme == "http" && validName(name) {
+		return name, nil
+	}
+	return "", fmt.Errorf("tunnel: %q is not the address of an agent (http://NAME%s)", u.Scheme+"://"+u.Host, suffix)
+}
+
+// abandon closes the body of a request that is not sent, as http.RoundTripper wants it.
+func abandon(r *http.Request, err error) error {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return err
+}
+
+func repeatable(r *http.Request) bool {
+	return (r.Body == nil || r.Body == http.NoBody) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+}
+
+// await gives the newest connection of an agent.
+func (p *Pool) await(ctx context.Context, name string) (*link, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		l, more, err := p.pick(name)
+		if l != nil || err != nil {
+			return l, err
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the agent has no connection: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// pick gives the newest connection of an agent that has not ended; if there is none, a channel that is closed when one may have come.
+func (p *Pool) pick(name string) (*link, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, nil, errClosed
 	}
-	a := p.agents[name]
-	if a == nil || len(a.spares) == 0 {
-		return nil, p.more, nil
+	if a := p.agents[name]; a != nil {
+		for _, l := range slices.Backward(a.links) {
+			if l.client.Err() == nil {
+				return l, nil, nil
+			}
+		}
 	}
-	last := len(a.spares) - 1
-	s := a.spares[last]
-	a.spares = a.spares[:last]
-	a.used++
-	return s, nil, nil
+	return nil, p.more, nil
 }

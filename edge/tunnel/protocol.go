@@ -1,29 +1,36 @@
 package tunnel
 
 import (
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 )
 
-// What the two sides say to each other.
 const (
-	upgradeName = "stagepost-tunnel"
+	upgradeName = "stagepost-tunnel/2"
 	defaultPath = "/api/v1/compute/tunnel"
-	suffix      = ".tunnel" // of the host names that a Pool dials
-
-	bytePing  = 0 // and pong
-	byteBegin = 1 // and ready
+	suffix      = ".tunnel" // of the host names of agents
 )
+
+// Sizes of HTTP/2. A stream may have streamWindow bytes that its reader has not read yet; the window of a connection is so large that streams with slow readers do not stop others.
+const (
+	frameSize        = 1 << 20
+	streamWindow     = 4 << 20
+	connectionWindow = 1 << 30
+)
+
+// unencrypted is HTTP/2 without TLS: where the server has https, TLS is below the upgrade.
+func unencrypted() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
 
 // longestName is how long the name of an agent may be, in bytes.
 const longestName = 63
 
-// validName tells whether a name may be that of an agent: lower-case letters, digits, and between them - . and _.
+// validName reports whether a name may be that of an agent: lower-case letters, digits, and between them - . and _.
 func validName(name string) bool {
 	if name == "" || len(name) > longestName {
 		return false
@@ -38,7 +45,7 @@ func validName(name string) bool {
 	return true
 }
 
-// asksForUpgrade tells whether the headers of a request or an answer are those of an upgrade to a tunnel (RFC 9110, section 7.8).
+// asksForUpgrade reports whether the headers of a request or a response are those of an upgrade to a tunnel (RFC 9110, section 7.8).
 func asksForUpgrade(h http.Header) bool {
 	return hasToken(h["Connection"], "upgrade") && hasToken(h["Upgrade"], upgradeName)
 }
@@ -54,38 +61,15 @@ func hasToken(lines []string, token string) bool {
 	return false
 }
 
-// readByte reads one byte.
-func readByte(r io.Reader) (byte, error) {
-	var b [1]byte
-	_, err := io.ReadFull(r, b[:])
-	return b[0], err
-}
-
-// writeByte writes one byte within a time.
-func writeByte(c net.Conn, b byte, within time.Duration) error {
-	if err := c.SetWriteDeadline(time.Now().Add(within)); err != nil {
-		return err
-	}
-	if _, err := c.Write([]byte{b}); err != nil {
-		return err
-	}
-	return c.SetWriteDeadline(time.Time{})
-}
-
-func unexpected(b byte) error { return fmt.Errorf("the other side sent the byte %d out of turn", b) }
-
-// once is a connection that tells once that it was closed.
-type once struct {
+// notifying is a connection that calls a function once when it is closed.
+type notifying struct {
 	net.Conn
-	reader io.Reader // what was read ahead of it, then the connection
-	do     sync.Once
+	once   sync.Once
 	closed func()
 }
 
-func (c *once) Read(b []byte) (int, error) { return c.reader.Read(b) }
-
-func (c *once) Close() error {
+func (c *notifying) Close() error {
 	err := c.Conn.Close()
-	c.do.Do(c.closed)
+	c.once.Do(c.closed)
 	return err
 }

@@ -49,7 +49,7 @@ func (s *refusing) dial(context.Context, string, string) (net.Conn, error) {
 		status, body := s.status, s.body
 		s.mu.Unlock()
 		if status == http.StatusSwitchingProtocols {
-			_, _ = fmt.Fprint(there, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: stagepost-tunnel\r\n\r\n")
+			_, _ = fmt.Fprint(there, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: stagepost-tunnel/2\r\n\r\n")
 			_, _ = there.Read(make([]byte, 1)) // until the agent goes
 			return
 		}
@@ -68,14 +68,14 @@ func TestRefusalLasts(t *testing.T) {
 		least, most int
 		want        string
 	}{
-		{http.StatusForbidden, forbidden, 12, 20, `the server refuses the tunnel: 403 Forbidden: the token is that of the agent "b", not of "a"`},
-		{http.StatusUnauthorized, "who are you?\n", 12, 20, "the server refuses the tunnel: 401 Unauthorized: who are you?"},
-		{http.StatusServiceUnavailable, `{"title":"busy"}`, 30, 1000, "the server refuses the tunnel: 503 Service Unavailable: busy"},
+		{http.StatusForbidden, forbidden, 6, 10, `the server refuses the tunnel: 403 Forbidden: the token is that of the agent "b", not of "a"`},
+		{http.StatusUnauthorized, "who are you?\n", 6, 10, "the server refuses the tunnel: 401 Unauthorized: who are you?"},
+		{http.StatusServiceUnavailable, `{"title":"busy"}`, 15, 500, "the server refuses the tunnel: 503 Service Unavailable: busy"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			server := &refusing{status: c.status, body: c.body}
 			var log lockedBuffer
-			l, err := tunnel.Listen(t.Context(), tunnel.Options{URL: "http://server", Name: "a", Spare: 2, Silence: 24 * time.Hour, Dial: server.dial, Log: log.logger()})
+			l, err := tunnel.Listen(t.Context(), tunnel.Options{URL: "http://server", Name: "a", Silence: 24 * time.Hour, Dial: server.dial, Log: log.logger()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestRefusalLasts(t *testing.T) {
 			server.answer(http.StatusSwitchingProtocols, "")
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if n := server.count(); n != 2 || l.Err() != nil || strings.Count(log.String(), "the tunnel is connected") != 1 {
+			if n := server.count(); n != 1 || l.Err() != nil || strings.Count(log.String(), "the tunnel is connected") != 1 {
 				t.Errorf("%d: after it was mended there are %d connections, %v", c.status, n, l.Err())
 			}
 			if err := l.Close(); err != nil {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,10 +48,9 @@ func TestRequests(t *testing.T) {
 	if got := l.Addr().String(); got != "node-1.tunnel" || l.Err() != nil {
 		t.Errorf("got %s, %v", got, l.Err())
 	}
-	until(t, "the used connection has a successor", func() bool {
-		s := w.status("node-1")
-		return s.Spares == 2 && s.Used == 1 && s.Remote != "" && !s.Since.IsZero()
-	})
+	if s := w.status("node-1"); s.Connections != 1 || s.Requests != 0 || s.Remote == "" || s.Since.IsZero() {
+		t.Errorf("got %+v", s)
+	}
 	stop()
 	until(t, "the agent is gone", func() bool { return w.status("node-1") == (tunnel.Status{}) })
 	w.mu.Lock()
@@ -62,13 +60,26 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestMany has many requests at once go through few connections each, and never more than the agent allows.
+// TestMany sends many requests at once over one connection each, and never more than the agent allows.
 func TestMany(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
-	w.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 8
 	var all sync.WaitGroup
-	for a := range 3 {
-		w.agent(fmt.Sprintf("node-%d", a), http.HandlerFunc(echo), tunnel.Options{Most: 8})
+	var most [3]atomic.Int64
+	for a := range most {
+		var now atomic.Int64
+		var filled sync.Once
+		full := make(chan struct{})
+		w.agent(fmt.Sprintf("node-%d", a), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			if n == 8 {
+				filled.Do(func() { close(full) })
+			}
+			for m := most[a].Load(); n > m && !most[a].CompareAndSwap(m, n); m = most[a].Load() {
+			}
+			<-full // until the agent has as many as it allows
+			echo(w, r)
+		}), tunnel.Options{Requests: 8})
 		for i := range 200 {
 			all.Go(func() {
 				body := fmt.Sprintf("request %d", i)
@@ -78,28 +89,14 @@ func TestMany(t *testing.T) {
 			})
 		}
 	}
-	most := 0
-	watched := make(chan struct{})
-	finished := make(chan struct{})
-	go func() {
-		defer close(watched)
-		for {
-			for _, s := range w.pool.Agents() {
-				most = max(most, s.Used+s.Spares)
-			}
-			select {
-			case <-finished:
-				return
-			default:
-				runtime.Gosched()
-			}
-		}
-	}()
 	all.Wait()
-	close(finished)
-	<-watched
-	if most > 10 { // the server may notice the end of one after the beginning of the next
-		t.Errorf("%d connections at once", most)
+	for a := range most {
+		if n := most[a].Load(); n != 8 {
+			t.Errorf("%d requests at once", n)
+		}
+		if s := w.status(fmt.Sprintf("node-%d", a)); s.Connections != 1 {
+			t.Errorf("got %+v", s)
+		}
 	}
 }
 
@@ -132,11 +129,11 @@ func TestAgentDies(t *testing.T) {
 	if _, _, err := w.ask(t.Context(), http.MethodGet, "http://node-1.tunnel/die", nil); err == nil {
 		t.Error("half an answer looked like a whole one")
 	}
-	for range 20 { // dead spares are thrown away, new ones are there soon
+	for range 20 { // dead connections are thrown away, new ones are there soon
 		kill()
 		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://node-1.tunnel/", nil)
 		answer, err := w.client.Do(r)
-		if err != nil { // it was killed after ready: nobody can know whether the request got there
+		if err != nil { // it was killed again and again
 			continue
 		}
 		_ = answer.Body.Close()
@@ -164,20 +161,18 @@ func TestServerDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: time.Minute}
+	server := l.Server(http.HandlerFunc(echo))
 	go func() { _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); _ = l.Close() }()
 	for p := first; ; p = pool() {
-		transport := &http.Transport{DialContext: p.DialContext}
-		answer, err := (&http.Client{Transport: transport}).Post("http://a.tunnel/", "text/plain", strings.NewReader("x"))
+		answer, err := (&http.Client{Transport: p}).Post("http://a.tunnel/", "text/plain", strings.NewReader("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = answer.Body.Close()
-		transport.CloseIdleConnections()
 		_ = p.Close()
-		if _, err := p.DialContext(t.Context(), "tcp", "a.tunnel:80"); err == nil {
-			t.Error("a closed pool gave a connection")
+		if _, err := (&http.Client{Transport: p}).Get("http://a.tunnel/"); err == nil {
+			t.Error("a closed pool sent a request")
 		}
 		if p != first {
 			break
@@ -202,150 +197,190 @@ func TestSpoofed(t *testing.T) {
 		{"a b", "?agent=a+b", upgrade, http.StatusForbidden},
 		{strings.Repeat("a", 64), "?agent=" + strings.Repeat("a", 64), upgrade, http.StatusForbidden},
 		{"node-1", "?agent=node-1", http.Header{}, http.StatusUpgradeRequired},
-		{"node-1", "?agent=node-1", http.Header{"Upgrade": {"stagepost-tunnel"}}, http.StatusUpgradeRequired},
+		{"node-1", "?agent=node-1", http.Header{"Upgrade": {"stagepost-tunnel/2"}}, http.StatusUpgradeRequired},
 		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}, http.StatusUpgradeRequired},
+		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"stagepost-tunnel"}}, http.StatusUpgradeRequired}, // an earlier version
 		{"node-1", "?agent=node-1", upgrade, http.StatusSwitchingProtocols},
 	} {
 		conn, answer := w.hand(c.token, "/api/v1/compute/tunnel"+c.path, c.headers)
 		if answer.StatusCode != c.want {
 			t.Errorf("%q %s: got %s, want %d", c.token, c.path, answer.Status, c.want)
 		}
-		if got := len(w.pool.Agents()); (got != 0) != (c.want == http.StatusSwitchingProtocols) && c.want != http.StatusSwitchingProtocols {
+		if got := len(w.pool.Agents()); got != 0 && c.want != http.StatusSwitchingProtocols {
 			t.Errorf("%q %s: %d agents", c.token, c.path, got)
 		}
 		if c.want == http.StatusSwitchingProtocols {
-			until(t, "it is parked", func() bool { return w.status("node-1").Spares == 1 })
+			agent := servePeer(conn)
+			until(t, "it is connected", func() bool { return w.status("node-1").Connections == 1 })
+			_ = agent.Close()
 		}
 		_ = conn.Close()
 	}
-	until(t, "a closed spare is noticed", func() bool { return len(w.pool.Agents()) == 0 })
+	until(t, "a closed connection is noticed", func() bool { return len(w.pool.Agents()) == 0 })
 }
 
-// TestBadSpares parks connections that are of no use: silent, talkative, lying. None of them gets a request, and a good one does.
-func TestBadSpares(t *testing.T) {
+// servePeer is the server of an agent by hand.
+func servePeer(c net.Conn) *http.Server {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	s := &http.Server{Handler: http.HandlerFunc(echo), Protocols: p, ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(&oneConn{c: c, closed: make(chan struct{})}) }()
+	return s
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	c      net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *oneConn) Accept() (c net.Conn, err error) {
+	if l.c != nil {
+		c, l.c = l.c, nil
+		return c, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestBadPeers opens connections that are of no use: silent, talkative, of another protocol. None of them gets a request, and a good one does.
+func TestBadPeers(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{Handshake: time.Second, Ping: time.Hour})
-	for _, say := range []string{"", "x", "\x01", "\x00"} {
-		c, _ := w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade)
-		if say == "" {
-			until(t, "the silent one is parked", func() bool { return w.status("node-1").Spares == 1 })
-			continue
-		}
-		if _, err := io.WriteString(c, say); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%q: got %d bytes, %v, want that it is thrown out", say, n, err)
-		}
-	}
-	until(t, "the talkative are gone", func() bool { return w.status("node-1").Spares == 1 })
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	dialled := make(chan error, 1)
-	go func() {
-		_, err := w.pool.DialContext(ctx, "tcp", "node-1.tunnel:80")
-		dialled <- err
-	}()
-	until(t, "the silent one is gone", func() bool { return len(w.pool.Agents()) == 0 })
-	cancel()
-	if err := <-dialled; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
 	w.agent("node-1", http.HandlerFunc(echo), tunnel.Options{})
-	until(t, "a good one is there", func() bool { return w.status("node-1").Spares == 2 })
-	w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade) // silent, and the newest
-	until(t, "three are there", func() bool { return w.status("node-1").Spares == 3 })
-	if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-1.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
-		t.Errorf("got %q, %v", text, err)
+	until(t, "the good one is there", func() bool { return w.status("node-1").Connections == 1 })
+	for _, say := range []string{"", "x", "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("\x00", 1<<16), "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+		c, _ := w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade)
+		var done sync.WaitGroup
+		done.Go(func() { _, _ = io.WriteString(c, say) })
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-1.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
+			t.Errorf("beside %.20q: got %q, %v", say, text, err)
+		}
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%.20q: got %v, want that it is thrown out", say, err)
+		}
+		done.Wait()
+	}
+	if s := w.status("node-1"); s.Connections != 1 {
+		t.Errorf("got %+v", s)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := strings.Join(w.changes, " "); got != "+node-1" {
+		t.Errorf("changes: %s", got)
 	}
 }
 
-// TestPings throws out a spare that does not answer and keeps one that does.
+// TestPings keeps a connection whose agent answers pings, also in the middle of requests.
 func TestPings(t *testing.T) {
-	var log lockedBuffer
-	w := open(t, tunnel.PoolOptions{Ping: time.Millisecond, Handshake: time.Second, Linger: time.Hour, Log: log.logger()})
-	w.agent("good", http.HandlerFunc(echo), tunnel.Options{})
-	until(t, "the good one is there", func() bool { return w.status("good").Spares == 2 })
-	since := w.status("good").Since
-	c, _ := w.hand("mute", "/api/v1/compute/tunnel?agent=mute", upgrade)
-	if b := make([]byte, 1); readFull(c, b) != nil || b[0] != 0 {
-		t.Errorf("no ping came: %d", b[0])
-	}
-	until(t, "the mute one is thrown out", func() bool { return w.status("mute").Spares == 0 })
-	for range 100 { // requests in the middle of pings
+	w := open(t, tunnel.PoolOptions{Ping: time.Millisecond, Handshake: time.Minute})
+	w.agent("good", http.HandlerFunc(echo), tunnel.Options{Silence: 2 * time.Minute})
+	until(t, "it is there", func() bool { return w.status("good").Connections == 1 })
+	before := w.status("good").Remote
+	for range 100 {
 		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://good.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
 			t.Fatalf("got %q, %v", text, err)
 		}
-		w.client.CloseIdleConnections()
 	}
-	if w.status("good").Since != since {
-		t.Errorf("the good one was thrown out: %s", log.String())
+	if w.status("good").Remote != before {
+		t.Error("it was disconnected")
 	}
 }
 
-func readFull(r io.Reader, b []byte) error { _, err := io.ReadFull(r, b); return err }
+// gate is a connection of an agent that is cut off without a word when it is shut: what is written goes nowhere, and nothing comes.
+type gate struct {
+	net.Conn
+	shut chan struct{}
+}
 
-// TestSparesAreBounded lets new spares take the place of old ones. Which of them came first is for the server to see; those that are left are of use.
-func TestSparesAreBounded(t *testing.T) {
-	w := open(t, tunnel.PoolOptions{Spares: 3})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	heard := make(chan error, 10)
-	hear := func() error {
-		select {
-		case err := <-heard:
-			return err
-		case <-ctx.Done():
-			return ctx.Err()
+func (g *gate) Read(b []byte) (int, error) {
+	n, err := g.Conn.Read(b)
+	select {
+	case <-g.shut:
+		if err == nil {
+			return g.Read(b)
 		}
+	default:
 	}
-	var all []net.Conn // kept until the end: a connection that nobody holds is closed when its memory is collected
-	for range 10 {
-		c, _ := w.hand("a", "/api/v1/compute/tunnel?agent=a", upgrade)
-		all = append(all, c)
-		go func() {
-			b := make([]byte, 1)
-			err := readFull(c, b)
-			if err == nil {
-				_, err = c.Write(b) // ready
+	return n, err
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	select {
+	case <-g.shut:
+		return len(b), nil
+	default:
+		return g.Conn.Write(b)
+	}
+}
+
+// TestVanished: an agent that vanishes without a word is noticed, and so is a server; the agent comes back by itself.
+func TestVanished(t *testing.T) {
+	for name, c := range map[string]struct{ ping, handshake, silence time.Duration }{
+		"the server notices": {20 * time.Millisecond, 2 * time.Second, time.Hour}, "the agent notices": {time.Hour, time.Minute, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, tunnel.PoolOptions{Ping: c.ping, Handshake: c.handshake, Linger: time.Hour})
+			var dials atomic.Int64
+			shut := make(chan struct{})
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				if err == nil && dials.Add(1) == 1 {
+					conn = &gate{conn, shut}
+				}
+				return conn, err
 			}
-			heard <- err
-		}()
+			w.agent("going", http.HandlerFunc(echo), tunnel.Options{Dial: dial, Silence: c.silence})
+			until(t, "it is there", func() bool { return w.status("going").Connections == 1 })
+			close(shut)
+			until(t, "it has come again", func() bool {
+				_, text, err := w.ask(t.Context(), http.MethodPost, "http://going.tunnel/", strings.NewReader("x"))
+				return err == nil && text == "x" && dials.Load() > 1
+			})
+		})
 	}
-	for range 7 {
-		if err := hear(); !errors.Is(err, io.EOF) {
-			t.Errorf("got %v, want that it is closed", err)
+}
+
+// TestConnectionsAreBounded: newer connections take the place of older ones, and those that are left are of use.
+func TestConnectionsAreBounded(t *testing.T) {
+	w := open(t, tunnel.PoolOptions{Connections: 3})
+	var all []net.Conn
+	for i := range 10 {
+		c, _ := w.hand("a", "/api/v1/compute/tunnel?agent=a", upgrade)
+		s := servePeer(c)
+		defer s.Close()
+		all = append(all, c)
+		until(t, "it is connected", func() bool { return w.status("a").Remote == c.LocalAddr().String() })
+		if n := w.status("a").Connections; n != min(i+1, 3) {
+			t.Errorf("%d connections after %d", n, i+1)
 		}
 	}
-	if n := w.status("a").Spares; n != 3 {
-		t.Errorf("%d are left, want 3", n)
-	}
-	for range 3 {
-		c, err := w.pool.DialContext(ctx, "tcp", "a.tunnel:80")
-		if err != nil {
-			t.Fatal(err)
+	for i := 9; i >= 7; i-- { // the newest is used; when it ends, the one before
+		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://a.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
+			t.Errorf("got %q, %v", text, err)
 		}
-		defer c.Close()
-		if err := hear(); err != nil {
-			t.Errorf("one of the last: %v", err)
-		}
+		_ = all[i].Close()
+		until(t, "it is gone", func() bool { return w.status("a").Connections == i-7 })
 	}
-	runtime.KeepAlive(all)
 }
 
 // TestNobodyThere waits for an agent as long as the context says, and is woken when it comes.
 func TestNobodyThere(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
-	for _, bad := range []string{"node-1:80", "node-1.tunnel", ".tunnel:80", "a/b.tunnel:80", "A.tunnel:80", "tunnel:80"} {
-		if _, err := w.pool.DialContext(t.Context(), "tcp", bad); err == nil {
-			t.Errorf("%q was dialled", bad)
+	for _, bad := range []string{"http://node-1", "http://.tunnel", "http://A.tunnel", "http://tunnel", "https://node-1.tunnel", "http://node-1.tunnel.org"} {
+		if _, _, err := w.ask(t.Context(), http.MethodGet, bad, nil); err == nil || !strings.Contains(err.Error(), "is not the address of an agent") {
+			t.Errorf("%q: got %v", bad, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := w.pool.DialContext(ctx, "tcp", "late.tunnel:80"); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "late") {
+	if _, _, err := w.ask(ctx, http.MethodGet, "http://late.tunnel", nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "late") {
 		t.Errorf("got %v", err)
 	}
 	got := make(chan error, 1)
@@ -356,12 +391,6 @@ func TestNobodyThere(t *testing.T) {
 	w.agent("late", http.HandlerFunc(echo), tunnel.Options{})
 	if err := <-got; err != nil {
 		t.Error(err)
-	}
-	done, stop := context.WithCancel(t.Context())
-	stop()
-	until(t, "spares are there", func() bool { return w.status("late").Spares == 2 })
-	if _, err := w.pool.DialContext(done, "tcp", "late.tunnel:80"); !errors.Is(err, context.Canceled) || w.status("late").Spares != 2 {
-		t.Errorf("a dial that nobody wants cost a spare: %v, %+v", err, w.status("late"))
 	}
 }
 
@@ -420,7 +449,7 @@ func TestSlowServer(t *testing.T) {
 
 // TestTLS goes through TLS, to a server that would rather speak HTTP/2.
 func TestTLS(t *testing.T) {
-	p, err := tunnel.NewPool(tunnel.PoolOptions{Authenticate: func(*http.Request) (string, error) { return "a", nil }, Ping: time.Millisecond})
+	p, err := tunnel.NewPool(tunnel.PoolOptions{Authenticate: func(*http.Request) (string, error) { return "a", nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -434,13 +463,12 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: time.Minute}
+	server := l.Server(http.HandlerFunc(echo))
 	go func() { _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); _ = l.Close() }()
-	transport := &http.Transport{DialContext: p.DialContext}
 	for range 50 {
 		body := bytes.Repeat([]byte("x"), 100_000)
-		answer, err := (&http.Client{Transport: transport}).Post("http://a.tunnel/", "text/plain", bytes.NewReader(body))
+		answer, err := (&http.Client{Transport: p}).Post("http://a.tunnel/", "text/plain", bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -449,7 +477,6 @@ func TestTLS(t *testing.T) {
 		if err != nil || !bytes.Equal(text, body) {
 			t.Fatalf("got %d bytes, %v", len(text), err)
 		}
-		transport.CloseIdleConnections()
 	}
 	o.TLS = nil // the control: a server whose certificate is not trusted is not spoken to
 	stranger, err := tunnel.Listen(t.Context(), o)

@@ -32,6 +32,12 @@ type world struct {
 // open starts a server whose tokens are the names of the agents.
 func open(t *testing.T, o tunnel.PoolOptions) *world {
 	t.Helper()
+	return openOn(t, o, (*httptest.Server).Start)
+}
+
+// openOn is open with a way to start the server.
+func openOn(t *testing.T, o tunnel.PoolOptions, start func(*httptest.Server)) *world {
+	t.Helper()
 	w := &world{t: t, changed: make(chan struct{}, 1000)}
 	o.Authenticate = func(r *http.Request) (string, error) {
 		if name := r.Header.Get("Authorization"); name != "" {
@@ -54,11 +60,10 @@ func open(t *testing.T, o tunnel.PoolOptions) *world {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/compute/tunnel", w.pool)
-	w.web = httptest.NewServer(mux)
-	transport := &http.Transport{DialContext: w.pool.DialContext}
-	w.client = &http.Client{Transport: transport}
+	w.web = httptest.NewUnstartedServer(mux)
+	start(w.web)
+	w.client = &http.Client{Transport: w.pool}
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
 		if err := w.pool.Close(); err != nil {
 			t.Error(err)
 		}
@@ -75,13 +80,13 @@ func (w *world) agent(name string, h http.Handler, o tunnel.Options) (l *tunnel.
 		o.Header = http.Header{"Authorization": {name}}
 	}
 	if o.Backoff == 0 {
-		o.Backoff = time.Millisecond
+		o.Backoff, o.BackoffMax = time.Millisecond, 10*time.Millisecond
 	}
 	l, err := tunnel.Listen(context.Background(), o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	server := l.Server(h)
 	var done sync.WaitGroup
 	done.Go(func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -164,4 +169,4 @@ func (w *world) hand(name, path string, headers http.Header) (net.Conn, *http.Re
 	return c, answer
 }
 
-var upgrade = http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"stagepost-tunnel"}}
+var upgrade = http.Header{"Connection": {"keep-alive, Upgrade"}, "Upgrade": {"stagepost-tunnel/2"}}
