@@ -7,14 +7,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stagepost/stagepost/edge/tunnel"
-	"github.com/stagepost/stagepost/edge/tunnel/spares"
 )
 
 var tunnelMiB = flag.Int64("tunnel.mib", 64, "MiB that BenchmarkTunnel sends each time")
@@ -90,7 +91,7 @@ func transfer(b *testing.B, t http.RoundTripper, method string, n int64, digest 
 	return time.Since(began).Seconds(), spent(b) - used
 }
 
-// served starts a web server with a handler, with TLS if that is wanted, and gives its URL and what its clients trust.
+// tunnelServer starts a web server with a handler, with TLS if that is wanted, and gives its URL and what its clients trust.
 func tunnelServer(b *testing.B, h http.Handler, secure bool) (string, *tls.Config) {
 	s := httptest.NewUnstartedServer(h)
 	b.Cleanup(s.Close)
@@ -118,30 +119,37 @@ func newTunnel(b *testing.B, h http.Handler, secure bool) http.RoundTripper {
 	return p
 }
 
-func oldTunnel(b *testing.B, h http.Handler, secure bool) http.RoundTripper {
-	p, err := spares.NewPool(spares.PoolOptions{Authenticate: func(*http.Request) (string, error) { return "a", nil }})
-	if err != nil {
-		b.Fatal(err)
+// direct is a connection of HTTP/1.1 to the same handler.
+func direct(b *testing.B, h http.Handler, secure bool) http.RoundTripper {
+	url, config := tunnelServer(b, h, secure)
+	t := &http.Transport{DisableCompression: true, TLSClientConfig: config}
+	t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		_, at, _ := strings.Cut(url, "://")
+		return new(net.Dialer).DialContext(ctx, network, at)
 	}
-	url, config := tunnelServer(b, p, secure)
-	l, err := spares.Listen(context.Background(), spares.Options{URL: url, Name: "a", TLS: config})
-	if err != nil {
-		b.Fatal(err)
+	b.Cleanup(t.CloseIdleConnections)
+	if secure {
+		config.ServerName = "example.com" // as the certificate of test servers has it
+		return throughTLS{t}
 	}
-	agent := &http.Server{Handler: h}
-	go func() { _ = agent.Serve(l) }()
-	t := &http.Transport{DialContext: p.DialContext, DisableCompression: true}
-	b.Cleanup(func() { t.CloseIdleConnections(); _, _, _ = agent.Close(), l.Close(), p.Close() })
 	return t
 }
 
-// BenchmarkTunnel sends bytes through the tunnel of agents, in turns with the one before it.
+// throughTLS sends requests for http by https.
+type throughTLS struct{ t *http.Transport }
+
+func (s throughTLS) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.URL.Scheme = "https"
+	return s.t.RoundTrip(r)
+}
+
+// BenchmarkTunnel sends bytes through the tunnel of agents, in turns with a direct connection of HTTP/1.1.
 func BenchmarkTunnel(b *testing.B) {
 	n := *tunnelMiB << 20
 	for _, secure := range []bool{false, true} {
 		for _, digest := range []bool{false, true} {
 			h := farSide(n, digest)
-			before, now := oldTunnel(b, h, secure), newTunnel(b, h, secure)
+			before, now := direct(b, h, secure), newTunnel(b, h, secure)
 			for _, method := range []string{http.MethodGet, http.MethodPut} {
 				b.Run(fmt.Sprintf("%s/tls=%t/digest=%t", method, secure, digest), func(b *testing.B) {
 					var old, own, ratios, processors []float64
@@ -150,10 +158,10 @@ func BenchmarkTunnel(b *testing.B) {
 						w, pw := transfer(b, now, method, n, digest)
 						old, own, ratios, processors = append(old, o), append(own, w), append(ratios, w/o), append(processors, pw/po)
 					}
-					b.ReportMetric(float64(*tunnelMiB)/median(old), "old-MiB/s")
+					b.ReportMetric(float64(*tunnelMiB)/median(old), "direct-MiB/s")
 					b.ReportMetric(float64(*tunnelMiB)/median(own), "MiB/s")
-					b.ReportMetric(median(ratios), "time/old")
-					b.ReportMetric(median(processors), "cpu/old")
+					b.ReportMetric(median(ratios), "time/direct")
+					b.ReportMetric(median(processors), "cpu/direct")
 				})
 			}
 		}

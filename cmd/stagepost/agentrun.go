@@ -31,14 +31,20 @@ type runningAgent struct {
 	app     *agent.App
 	store   *sqlite.Store
 	sandbox *sandbox.Sandbox
-	http    *http.Server
-	doors   []net.Listener
+	http    http.Handler
+	doors   []door
 	log     *slog.Logger
 	url     string
 	address string             // file with url
 	stop    context.CancelFunc // of the engine
 	stopped sync.WaitGroup
 	failed  chan error // has room for all who fail
+}
+
+// door is a way in, with the server of its connections.
+type door struct {
+	net.Listener
+	server *http.Server
 }
 
 // runAgent works until a signal comes or the agent cannot go on.
@@ -123,7 +129,7 @@ func (c *cli) startAgent(ctx context.Context, a *agentSettings, log *slog.Logger
 	if err != nil {
 		return r, err
 	}
-	r.http = agent.Server(r.app.Handler(agent.HandlerOptions{Token: token, Other: other}), log)
+	r.http = r.app.Handler(agent.HandlerOptions{Token: token, Other: other})
 	if err := c.openDoors(ctx, a, r); err != nil {
 		return r, err
 	}
@@ -138,7 +144,7 @@ func (c *cli) openDoors(ctx context.Context, a *agentSettings, r *runningAgent) 
 		if err != nil {
 			return usage(err)
 		}
-		r.doors = append(r.doors, l)
+		r.doors = append(r.doors, door{l, agent.Server(r.http, r.log)})
 		r.url = "http://" + l.Addr().String()
 		if a.anyone && a.tokenFile == "" {
 			r.log.Warn("the agent has no token: whoever reaches it can run commands on this machine", "address", r.url)
@@ -166,7 +172,7 @@ func (c *cli) openDoors(ctx context.Context, a *agentSettings, r *runningAgent) 
 	if err != nil {
 		return usage(err)
 	}
-	r.doors = append(r.doors, l)
+	r.doors = append(r.doors, door{l, l.Server(r.http)})
 	return nil
 }
 
@@ -181,7 +187,7 @@ func (r *runningAgent) run(e *engine.Engine) {
 	})
 	for _, l := range r.doors {
 		r.stopped.Go(func() {
-			if err := r.http.Serve(l); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
+			if err := l.server.Serve(l); !errors.Is(err, http.ErrServerClosed) && ctx.Err() == nil {
 				r.failed <- fmt.Errorf("listen: %w", err)
 			}
 		})
@@ -201,7 +207,7 @@ const lastWords = 2 * time.Second
 // close ends the agent: payloads get their grace and then their end, servers hear of it, then all is closed.
 func (r *runningAgent) close(grace time.Duration) error {
 	var mistakes []error
-	if r.app != nil && r.app.Fault() == nil && r.http != nil && len(r.doors) > 0 {
+	if r.app != nil && r.app.Fault() == nil && len(r.doors) > 0 {
 		if r.app.Halt(context.Background(), grace) {
 			time.Sleep(lastWords) // no signal tells that a server has asked
 		}
@@ -210,14 +216,12 @@ func (r *runningAgent) close(grace time.Duration) error {
 	if r.app != nil {
 		mistakes = append(mistakes, r.app.Close()) // ends open streams, too
 	}
-	if r.http != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		defer cancel()
-		if r.http.Shutdown(ctx) != nil {
-			mistakes = append(mistakes, r.http.Close())
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
 	for _, l := range r.doors {
+		if l.server.Shutdown(ctx) != nil {
+			mistakes = append(mistakes, l.server.Close())
+		}
 		_ = l.Close() // the server has closed those that it served
 	}
 	r.stopped.Wait()

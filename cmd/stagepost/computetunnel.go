@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
@@ -18,10 +17,9 @@ import (
 // tunnels are the agents that come by themselves (agent --server). One that goes stays on the roster: it cannot be reached then, and its jobs wait for it.
 type tunnels struct {
 	*tunnel.Pool
-	transport *http.Transport
-	compute   *computeApp
-	log       *slog.Logger
-	taken     []string // names of agents that are reached otherwise
+	compute *computeApp
+	log     *slog.Logger
+	taken   []string // names of agents that are reached otherwise
 
 	mu     sync.Mutex // guards agents
 	agents map[string]compute.Executor
@@ -40,7 +38,6 @@ func (c *computeApp) openTunnels(r *running) error {
 	if err != nil {
 		return err
 	}
-	t.transport = &http.Transport{DialContext: t.DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DisableCompression: true}
 	c.tunnels = t
 	return nil
 }
@@ -64,18 +61,11 @@ func (t *tunnels) changed(name string, here bool) {
 	x := t.agents[name]
 	if x == nil {
 		var err error
-		if x, err = agent.Dial(agent.DialOptions{Name: name, URL: "http://" + name + ".tunnel", Transport: t.transport}); err != nil {
+		if x, err = agent.Dial(agent.DialOptions{Name: name, URL: "http://" + name + ".tunnel", Transport: t.Pool}); err != nil {
 			t.log.Warn("an agent that came cannot be used", "agent", name, "error", err)
 			return
 		}
 		t.agents[name] = x
 	}
 	t.compute.Join(name, x)
-}
-
-// Close ends the connections.
-func (t *tunnels) Close() error {
-	err := t.Pool.Close()
-	t.transport.CloseIdleConnections()
-	return err
 }

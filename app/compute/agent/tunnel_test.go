@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stagepost/stagepost/edge/tunnel"
 )
@@ -26,12 +25,12 @@ func TestTunnel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent := Server(w.app.Handler(HandlerOptions{}), w.app.log)
+	agent := l.Server(w.app.Handler(HandlerOptions{}))
 	done := make(chan struct{})
 	go func() { defer close(done); _ = agent.Serve(l) }()
 	defer func() { _ = agent.Close(); <-done }()
 	<-here
-	r, err := Dial(DialOptions{URL: "http://a1.tunnel", Transport: &http.Transport{DialContext: pool.DialContext, ExpectContinueTimeout: time.Second}})
+	r, err := Dial(DialOptions{URL: "http://a1.tunnel", Transport: pool})
 	if err != nil {
 		t.Fatal(err)
 	}
