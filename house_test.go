@@ -35,6 +35,7 @@ var rules = []rule{
 	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
+	{"engine/explain", []string{"job", "lifecycle", "engine"}, "it reads the engine and the store, and stands above both"},
 	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
 	{"flow", []string{"job", "lifecycle", "engine", "flow"}, "flows run on the engine"},
 	{"format", []string{"format"}, "files and bytes know no job"},
@@ -142,7 +143,7 @@ func together(dir, path string) string {
 var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
 
 // nameless are the generic packages that name no application. Tests of them may.
-var nameless = []string{"server", "server/token", "server/servertest", "job", "lifecycle", "engine", "engine/joblog"}
+var nameless = []string{"server", "server/token", "server/servertest", "job", "lifecycle", "engine", "engine/explain", "engine/joblog"}
 
 // TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.
 func TestGenericPackagesNameNoApplication(t *testing.T) {

@@ -44,7 +44,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	}
 	if !w.knows(&j) {
-		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", definitionBlocker(w, &j).Sentence)
+		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.CheckDefinition(&j).Sentence)
 	}
 	c, err := move(w, &j, a.Event, a.By, e.clock.Now())
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 	}
 	c.Version, c.Seen, c.Actor, c.Note, c.Keep = j.Version, version, actor, note, true
 	c.Set.Priority = &p
-	if exhausted(&j) {
+	if Exhausted(&j) {
 		zero, empty := 0, ""
 		c.Set.Due, c.Set.Attempts, c.Set.Starts, c.Set.Cause, c.Set.Message = &time.Time{}, &zero, &zero, &empty, &empty
 	}

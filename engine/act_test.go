@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -20,7 +21,7 @@ func counted(n *int) engine.Step {
 	return func(context.Context, *engine.Run) error { *n++; return nil }
 }
 
-func blocks(x engine.Explanation, code string) bool {
+func blocks(x explain.Explanation, code string) bool {
 	for _, b := range x.Blockers {
 		if b.Code == code {
 			return true

@@ -45,7 +45,7 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		second := start(t, store, engine.Options{Name: "new"}, letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
 		time.Sleep(time.Hour + 30*time.Second) // between two looks
 		synctest.Wait()
-		x, err := second.Why(t.Context(), j.ID, time.Time{})
+		x, err := second.why(t.Context(), j.ID, time.Time{})
 		if err != nil || !blocks(x, engine.BlockDefinition) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}

@@ -145,8 +145,7 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	r.term = newTerm(ctx, e.clock, j.Expires)
 	r.hands.serve(j.Version, r.term)
 	defer r.term.end()
-	if !r.work.knows(j) {
-		b := definitionBlocker(r.work, j)
+	if b := r.work.CheckDefinition(j); b != nil {
 		b.Until = e.clock.Now().Add(time.Minute)
 		return judge(Wait(*b))
 	}
@@ -229,7 +228,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		})
 	}
 	if c.Require.Settled && job.KindOf(err) == job.Refused {
-		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", errorText(err)) // look again
+		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // look again
 	}
 	if err == nil {
 		ending := o.ending(&c)
@@ -259,7 +258,7 @@ func merge(c *job.Change, set job.Change) {
 
 // goesOn tells whether a change brings its job to a state that may be worked on right after the one before.
 func goesOn(c *job.Change, w *Work) bool {
-	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.policy(c.To.State).Serial
+	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.PolicyFor(c.To.State).Serial
 }
 
 // chain asks to go straight on if this engine has a step for what comes next.

@@ -82,7 +82,6 @@ type Engine struct {
 	steps    sync.WaitGroup
 	progress progressBoard
 	retain   *retention
-	usual    usual        // how long jobs stay in their states
 	headway  atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
 }
 
@@ -216,6 +215,9 @@ func (e *Engine) Life(k job.Kind) *lifecycle.Table {
 	}
 	return nil
 }
+
+// Work returns the registration of a kind, for reading, or nil.
+func (e *Engine) Work(k job.Kind) *Work { return e.works[k] }
 
 // Store gives the store, for reading.
 func (e *Engine) Store() job.Store { return e.store }

@@ -71,7 +71,7 @@ func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string,
 	if err != nil {
 		return *j, err
 	}
-	code, text := BlockHold, errorText(refusal)
+	code, text := BlockHold, job.Reason(refusal)
 	c.Epoch, c.Actor, c.Note = j.Epoch, actor, text
 	c.Set.Cause, c.Set.Message = &code, &text
 	return commit(c)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -223,8 +224,8 @@ func TestOwnSlots(t *testing.T) {
 				if a, b := w.get(first.ID), w.get(second.ID); a.Ended != c.ended || b.Ended != c.ended {
 					t.Errorf("got %s and %s", a.State, b.State)
 				}
-				x, err := w.Why(t.Context(), w.post(engine.Order{}).ID, time.Time{})
-				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.BlockBusy {
+				x, err := w.why(t.Context(), w.post(engine.Order{}).ID, time.Time{})
+				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != explain.BlockBusy {
 					t.Errorf("a second letter: %+v, %v", x.Blockers, err)
 				}
 			})

@@ -128,10 +128,10 @@ func refusal(c *job.Change, err error, now time.Time) error {
 	case job.KindOf(err) != job.Refused:
 		return err
 	case c.Require.Unheld:
-		b := Blocker{Code: BlockHold, Sentence: errorText(err), Until: now.Add(time.Second)}
+		b := Blocker{Code: BlockHold, Sentence: job.Reason(err), Until: now.Add(time.Second)}
 		return &outcome{verdict: waits, blocker: b, err: err}
 	case c.Require.Settled:
-		return job.Errorf(job.Conflict, "commit", c.Job, "%s", errorText(err)) // look again
+		return job.Errorf(job.Conflict, "commit", c.Job, "%s", job.Reason(err)) // look again
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 				if n := strings.Count(log.String(), "attempt failed"); n != c.tries {
 					t.Errorf("%d failed attempts are logged, want %d:\n%s", n, c.tries, log.String())
 				}
-				x, err := w.Why(t.Context(), id, time.Time{})
+				x, err := w.why(t.Context(), id, time.Time{})
 				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CauseAttempts ||
 					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) || !strings.Contains(x.Blockers[0].Remedy, "stagepost priority "+string(id)) {
 					t.Errorf("why: %+v, %v", x.Blockers, err)
@@ -135,7 +135,7 @@ func testPoisonWithoutExit(t *testing.T) {
 		if begun > 0 || held.State != "Shut" {
 			t.Errorf("it was begun %d times more, in %s", begun, held.State)
 		}
-		x, err := w.Why(t.Context(), id, time.Time{})
+		x, err := w.why(t.Context(), id, time.Time{})
 		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CausePoison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
 			!strings.Contains(x.Blockers[0].Remedy, "stagepost priority "+string(id)) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)

@@ -158,7 +158,7 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	case yields:
 		return stay(w, j, lifecycle.Yield, o, now, time.Time{})
 	case retries:
-		n, p := j.Attempts+1, w.policy(j.State)
+		n, p := j.Attempts+1, w.PolicyFor(j.State)
 		if stage, _ := w.Life.Stage(j.State); n < p.MaxAttempts || stage.Endures != "" {
 			c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(max(o.after, p.Backoff.Pause(n, chance))))
 			c.Set.Attempts = &n
@@ -182,10 +182,10 @@ func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error)
 	}
 	n := j.Attempts + 1 // there is no exit to take
 	stage, _ := w.Life.Stage(j.State)
-	due := now.Add(w.policy(j.State).Backoff.Pause(n, 0.5))
+	due := now.Add(w.PolicyFor(j.State).Backoff.Pause(n, 0.5))
 	if stage.Endures == "" { // a person ends that: see [Engine.SetPriority]
 		due = never
-		o = &outcome{verdict: o.verdict, cause: CauseAttempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.policy(j.State).MaxAttempts, j.State, o.Error())}
+		o = &outcome{verdict: o.verdict, cause: CauseAttempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.PolicyFor(j.State).MaxAttempts, j.State, o.Error())}
 	}
 	c, err := stay(w, j, lifecycle.Backoff, o, now, due)
 	c.Set.Attempts = &n

@@ -58,7 +58,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		if j := w.get(first.ID); j.State != "Riding" || j.Claimed() {
 			t.Errorf("the one at work is %s, claimed %t; it must wait in the next stage", j.State, j.Claimed())
 		}
-		if x, err := w.Why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != engine.BlockHold || x.Blockers[0].Holder != "ann" {
+		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != engine.BlockHold || x.Blockers[0].Holder != "ann" {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		goOn <- struct{}{}
@@ -271,7 +271,7 @@ func TestWhyTellsOfPastHolds(t *testing.T) {
 		}
 		w.end(j.ID)
 		for hours, want := range []int{2, 1, 0} {
-			x, err := w.Why(t.Context(), j.ID, j.Created.Add(time.Duration(hours)*time.Hour+30*time.Minute))
+			x, err := w.why(t.Context(), j.ID, j.Created.Add(time.Duration(hours)*time.Hour+30*time.Minute))
 			if err != nil {
 				t.Fatal(err)
 			}

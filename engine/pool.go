@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/stagepost/stagepost/job"
+import (
+	"context"
+
+	"github.com/stagepost/stagepost/job"
+)
 
 // pool is a number of slots and the places from which jobs are taken into them. Most kinds share one; a kind that must not wait for others has its own
 // ([Work.Slots]).
@@ -70,9 +74,30 @@ func (e *Engine) Slots() (used, total int) {
 	return len(e.running), total // not what is not free: a look for jobs takes slots for a moment
 }
 
-// SlotsFor returns how many steps of a kind may run at once.
-func (e *Engine) SlotsFor(k job.Kind) int {
+// Capacity describes the slots in which jobs of one kind run.
+type Capacity struct {
+	Slots, Busy int
+	Open        bool   // the engine takes jobs: Run is under way and not stopping
+	Alone       job.ID // runs with nothing beside it, because the last workers that had it ended without a report; empty: none
+	Draining    bool   // no job is begun until such a job can run alone
+}
+
+// Capacity returns the slots of a kind as they are now.
+func (e *Engine) Capacity(k job.Kind) Capacity {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.poolOf(k).total
+	p := e.poolOf(k)
+	c := Capacity{Slots: p.total, Busy: p.busy, Open: e.open, Alone: e.suspects.alone}
+	if c.Alone == claiming {
+		c.Alone = ""
+	}
+	c.Draining = c.Alone == "" && e.suspects.closed()
+	return c
+}
+
+// Peek returns up to n jobs that the engine would claim next into the slots of a kind. It claims none.
+func (e *Engine) Peek(ctx context.Context, k job.Kind, n int) ([]job.Job, error) {
+	return e.store.Claim(ctx, job.Claim{
+		Worker: e.name, From: e.poolOf(k).places, N: n, Now: e.clock.Now(), Limits: e.limits, Ageing: e.options.Ageing, Dry: true,
+	})
 }

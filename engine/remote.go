@@ -110,7 +110,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Rep
 		return job.Change{}, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
 	}
 	if !w.knows(j) {
-		return job.Change{}, job.Errorf(job.Refused, "report", j.ID, "%s", definitionBlocker(w, j).Sentence)
+		return job.Change{}, job.Errorf(job.Refused, "report", j.ID, "%s", w.CheckDefinition(j).Sentence)
 	}
 	if !w.handsOut(j.State) {
 		return job.Change{}, serverOnly("report", j.ID, job.Place{Kind: j.Kind, State: j.State})
@@ -136,7 +136,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Rep
 	}
 	w.announce(j, &c)
 	c.Require.Unheld = w.begins(&c)
-	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.policy(c.To.State).Serial {
+	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.PolicyFor(c.To.State).Serial {
 		c.Chain = &job.Chain{Worker: worker, Until: now.Add(e.options.Lease), Limits: e.limits}
 	}
 	return c, nil

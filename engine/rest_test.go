@@ -58,7 +58,7 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 				if j.State != "Resting" || j.Claimed() || j.Epoch != 1 || j.Starts != 0 || j.Cause != "tired" {
 					t.Fatalf("got %+v", j)
 				}
-				why, err := w.Why(t.Context(), id, time.Time{})
+				why, err := w.why(t.Context(), id, time.Time{})
 				want := []engine.Blocker{{
 					Code: "tired", Sentence: "their feet hurt", Since: entered, Holder: "operator,owner",
 					Remedy: "see the moves: one of them takes it away",
@@ -94,7 +94,7 @@ func TestRestUntilATime(t *testing.T) {
 				defer w.stop()
 				began, id := time.Now(), w.post(aTrek).ID
 				time.Sleep(10 * time.Minute)
-				why, err := w.Why(t.Context(), id, time.Time{})
+				why, err := w.why(t.Context(), id, time.Time{})
 				if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != "tired" || !why.Blockers[0].Until.Equal(b.Until) {
 					t.Errorf("got %+v, %v", why.Blockers, err)
 				}

@@ -65,7 +65,7 @@ func (r *Run) Epoch() int64 { return r.job.Epoch }
 func (r *Run) Now() time.Time { return r.engine.clock.Now() }
 
 // Last tells whether a retry of this attempt would be refused because the attempts are used up.
-func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.policy(r.job.State).MaxAttempts }
+func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.PolicyFor(r.job.State).MaxAttempts }
 
 // Spec decodes what the job was created with.
 func (r *Run) Spec(into any) error { return decode(r.job, r.job.Spec, "spec", into) }

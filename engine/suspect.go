@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -21,10 +20,13 @@ const (
 	drainAgain = 10 * time.Minute // until that is tried again; suspects run beside the others meanwhile
 )
 
+// claiming stands for the suspect while it is being claimed.
+const claiming job.ID = "?"
+
 // suspicion is what the dispatcher knows of suspects. The engine's mu guards it.
 type suspicion struct {
 	look     bool      // there may be suspects
-	alone    job.ID    // runs alone; empty: none
+	alone    job.ID    // runs alone; empty: none; claiming: one is being claimed
 	draining time.Time // since when no other job is begun, so that a suspect can; zero: not
 	beside   time.Time // until when suspects run beside others
 	timer    *time.Timer
@@ -89,7 +91,7 @@ func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool
 	s.look = true // there may be more
 	switch {
 	case e.idle():
-		s.draining, s.alone = time.Time{}, "?"
+		s.draining, s.alone = time.Time{}, claiming
 		e.take(p, 1)
 		e.mu.Unlock()
 		e.claimSuspect(ctx, p)
@@ -166,21 +168,6 @@ func (e *Engine) accompanied(id job.ID) {
 	if over {
 		e.stir()
 	}
-}
-
-// whyAlone says that a suspect runs alone, or is to.
-func (e *Engine) whyAlone() *Blocker {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.suspects.alone != "" && e.suspects.alone != "?":
-		return &Blocker{Code: BlockAlone, Holder: string(e.suspects.alone), Remedy: "nothing: it goes on by itself when that job reports, or after a while",
-			Sentence: fmt.Sprintf("%s runs alone: the last workers that had it ended without a report", e.suspects.alone)}
-	case e.suspects.closed():
-		return &Blocker{Code: BlockAlone, Holder: e.name, Remedy: "nothing: it goes on by itself within a minute",
-			Sentence: "nothing is begun until a job can run alone whose last workers ended without a report"}
-	}
-	return nil
 }
 
 // company tells which workers had several jobs when they ended, of those whose claims are over.

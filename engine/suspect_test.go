@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -167,8 +168,8 @@ func TestSuspectDoesNotStopABusyServer(t *testing.T) {
 		}
 		time.Sleep(70 * time.Second)
 		late := w.post(engine.Order{})
-		why, err := w.Why(t.Context(), late.ID, time.Time{})
-		if err != nil || !slices.ContainsFunc(why.Blockers, func(b engine.Blocker) bool { return b.Code == engine.BlockAlone }) {
+		why, err := w.why(t.Context(), late.ID, time.Time{})
+		if err != nil || !slices.ContainsFunc(why.Blockers, func(b engine.Blocker) bool { return b.Code == explain.BlockAlone }) {
 			t.Errorf("got %+v, %v", why.Blockers, err)
 		}
 		time.Sleep(time.Minute)

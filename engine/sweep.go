@@ -199,7 +199,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 			e.meter.Lost(Lost{Kind: j.Kind, State: j.State, Silent: true})
 		}
 	}()
-	p, starts := w.policy(j.State), j.Starts
+	p, starts := w.PolicyFor(j.State), j.Starts
 	if !alone {
 		starts = uncounted(starts, p.MaxStarts)
 	}
@@ -227,7 +227,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	case j.Starts > 1 && !at.IsZero(): // it runs alone
 		due = at
 	case j.Starts > 1: // do not let a job that kills its workers take them all
-		due = now.Add(w.policy(j.State).Backoff.Pause(j.Starts-1, e.chance()))
+		due = now.Add(w.PolicyFor(j.State).Backoff.Pause(j.Starts-1, e.chance()))
 		defer e.alarm(due)
 	}
 	fill := func(c *job.Change) {

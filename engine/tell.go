@@ -18,7 +18,7 @@ func (e *Engine) Tell(ctx context.Context, id job.ID, code string, tasks ...job.
 			return nil
 		case (kind == job.Conflict || kind == job.Stale) && try < 20:
 		case kind == job.Stale:
-			return job.Errorf(job.Conflict, "tell", id, "%s", errorText(err))
+			return job.Errorf(job.Conflict, "tell", id, "%s", job.Reason(err))
 		default:
 			return err
 		}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -41,16 +43,16 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 		for _, g := range []string{"a", "b", "c"} {
 			shut[g] = rapid.Bool().Draw(t, "shut")
 		}
-		step := func(context.Context, *Run) error { return nil }
-		w := Work{
-			Life: errand, Prefix: "err", Steps: map[lc.State]Step{"Asked": step, "Running": step},
-			Gates: map[lc.State]Gate{"Running": func(_ context.Context, j *job.Job) *Blocker {
+		step := func(context.Context, *engine.Run) error { return nil }
+		w := engine.Work{
+			Life: errand, Prefix: "err", Steps: map[lc.State]engine.Step{"Asked": step, "Running": step},
+			Gates: map[lc.State]engine.Gate{"Running": func(_ context.Context, j *job.Job) *engine.Blocker {
 				if shut[j.Group] {
-					return &Blocker{Code: "shut", Sentence: "the gate is shut"}
+					return &engine.Blocker{Code: "shut", Sentence: "the gate is shut"}
 				}
 				return nil
 			}},
-			Policies: map[lc.State]Policy{"Running": {Serial: true}},
+			Policies: map[lc.State]engine.Policy{"Running": {Serial: true}},
 		}
 		if rapid.Bool().Draw(t, "limited") {
 			w.Limits = []job.Limit{{
@@ -59,25 +61,26 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 			}}
 		}
 		store := mem.New()
-		e, err := New(store, []Work{w}, Options{Clock: frozen(now), Slots: rapid.IntRange(1, 12).Draw(t, "slots")})
+		e, err := engine.New(store, []engine.Work{w}, engine.Options{Clock: frozen(now), Slots: rapid.IntRange(1, 12).Draw(t, "slots")})
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.open = rapid.IntRange(0, 9).Draw(t, "open") > 0
-		open := e.open
-		e.open = false // nothing is claimed while the world is made
-		ids := populate(ctx, t, e, store, now)
-		e.open = open
+		open := rapid.IntRange(0, 9).Draw(t, "open") > 0
+		ids := populate(ctx, t, e, store, now) // it is closed: nothing is claimed meanwhile
+		e.SetOpen(open)
+		explainer := explain.New(e)
 		before := map[job.ID]int64{}
-		why := map[job.ID]Explanation{}
+		why := map[job.ID]explain.Explanation{}
 		for _, id := range ids {
-			if why[id], err = e.Why(ctx, id, time.Time{}); err != nil {
+			if why[id], err = explainer.Why(ctx, id, time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			j, _ := store.Get(ctx, id)
 			before[id] = j.Seq
 		}
-		tick(ctx, t, e)
+		if err := e.Tick(ctx); err != nil {
+			t.Fatal(err)
+		}
 		for _, id := range ids {
 			moved := movedSince(ctx, t, store, id, before[id])
 			if x := why[id]; moved != (len(x.Blockers) == 0) {
@@ -87,10 +90,10 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 	})
 }
 
-func populate(ctx context.Context, t *rapid.T, e *Engine, store job.Store, now time.Time) []job.ID {
+func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store, now time.Time) []job.ID {
 	var ids []job.ID
 	for i := range rapid.IntRange(1, 12).Draw(t, "jobs") {
-		o := Order{
+		o := engine.Order{
 			Kind: "test.errand", Priority: new(rapid.IntRange(0, 3).Draw(t, "priority")),
 			Group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"), Owner: fmt.Sprint("o", rapid.IntRange(0, 2).Draw(t, "owner")),
 		}
@@ -107,15 +110,12 @@ func populate(ctx context.Context, t *rapid.T, e *Engine, store job.Store, now t
 		ids = append(ids, j.ID)
 		switch rapid.IntRange(0, 5).Draw(t, "fate") {
 		case 0:
-			_, err = e.Do(ctx, Act{Job: j.ID, Event: "hold", By: lc.Operator})
+			_, err = e.Do(ctx, engine.Act{Job: j.ID, Event: "hold", By: lc.Operator})
 		case 1, 2: // on to Running, unclaimed
-			if c, err2 := move(e.works[j.Kind], &j, "begin", lc.Worker, now); err2 == nil {
-				c.Version = j.Version
-				_, err = e.one(ctx, c)
-			}
+			err = e.Advance(ctx, &j, "begin", now)
 		case 3: // claimed by somebody else, perhaps long ago
 			_, err = store.Claim(ctx, job.Claim{
-				Worker: fmt.Sprint("other", i), From: e.pools[0].places, N: 1, Now: now, Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
+				Worker: fmt.Sprint("other", i), From: e.Places(), N: 1, Now: now, Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
 			})
 		}
 		if err != nil {
@@ -131,19 +131,6 @@ func populate(ctx context.Context, t *rapid.T, e *Engine, store job.Store, now t
 		}
 	}
 	return ids
-}
-
-// tick is what the engine does when it is woken once: the sweep and one claim as they stand in that moment.
-func tick(ctx context.Context, t *rapid.T, e *Engine) {
-	if !e.open {
-		return // a stopped engine neither sweeps nor claims
-	}
-	e.work = ctx
-	e.claim(ctx, e.pools[0], e.take(e.pools[0], e.pools[0].free))
-	e.steps.Wait()
-	if err := e.overdue(ctx); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func movedSince(ctx context.Context, t *rapid.T, store job.Store, id job.ID, seq int64) bool {

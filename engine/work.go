@@ -24,7 +24,7 @@ import (
 type Step func(ctx context.Context, r *Run) error
 
 // Gate is a condition outside the lifecycle that can keep a job from being worked on, such as room on the disk. It is asked before each
-// step and by [Engine.Why]; nil means that the way is free. It must be quick and must change nothing.
+// step and when a job is explained; nil means that nothing keeps it. It must be quick and must change nothing.
 type Gate func(ctx context.Context, j *job.Job) *Blocker
 
 // Work is what an application registers for one kind of job.
@@ -78,7 +78,7 @@ type Work struct {
 	// neither by itself.
 	OwnEnds bool
 
-	// Explain completes what [Engine.Why] says of a job that a step left waiting or at rest: of that blocker the record keeps code, sentence and time, not who can end it and
+	// Explain completes what package explain says of a job that a step left waiting or at rest: of that blocker the record keeps code, sentence and time, not who can end it and
 	// how. Nil: a timer ends it, or a move.
 	Explain func(j *job.Job, b *Blocker)
 
@@ -121,7 +121,8 @@ func (b Backoff) Pause(n int, chance float64) time.Duration {
 	return time.Duration(float64(pause) * (0.8 + 0.4*chance))
 }
 
-func (w *Work) policy(s lifecycle.State) Policy {
+// PolicyFor returns the policy of a state with its defaults.
+func (w *Work) PolicyFor(s lifecycle.State) Policy {
 	p, ok := w.Policies[s]
 	if !ok {
 		p = w.Policy
@@ -235,7 +236,7 @@ func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time
 	if w.OwnEnds {
 		return time.Time{}
 	}
-	at, d := deadline, w.policy(p.State).Timeout
+	at, d := deadline, w.PolicyFor(p.State).Timeout
 	if w.Patience != nil {
 		if own := w.Patience(j, p.State); own > 0 {
 			d = own

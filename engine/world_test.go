@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -118,6 +119,10 @@ func (w *world) get(id job.ID) job.Job {
 		w.t.Fatal(err)
 	}
 	return j
+}
+
+func (w *world) why(ctx context.Context, id job.ID, at time.Time) (explain.Explanation, error) {
+	return explain.New(w.Engine).Why(ctx, id, at)
 }
 
 func (w *world) verify(id job.ID) {
@@ -246,7 +251,7 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 		}
 		j := w.post(engine.Order{Group: "maps"})
 		time.Sleep(time.Minute)
-		why, err := w.Why(t.Context(), j.ID, time.Time{})
+		why, err := w.why(t.Context(), j.ID, time.Time{})
 		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != engine.BlockHold || why.Blockers[0].Holder != "ann" {
 			t.Fatalf("got %+v, %v", why.Blockers, err)
 		}

@@ -69,3 +69,12 @@ func KindOf(err error) ErrorKind {
 	}
 	return Internal
 }
+
+// Reason returns the text of an error without the job's id, for a reader who knows it.
+func Reason(err error) string {
+	var e *Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
+}

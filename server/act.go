@@ -47,7 +47,7 @@ func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, b
 	if kind := job.KindOf(err); (kind != job.Refused && kind != job.Conflict) || errors.As(err, &illegal) {
 		return err
 	}
-	x, unknown := s.Engine.Why(r.Context(), JobID(r), time.Time{})
+	x, unknown := s.explainer.Why(r.Context(), JobID(r), time.Time{})
 	if unknown != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -170,12 +171,12 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	x, err := s.Engine.Why(r.Context(), JobID(r), at)
+	x, err := s.explainer.Why(r.Context(), JobID(r), at)
 	if err != nil {
 		return err
 	}
 	if at.IsZero() {
-		if err := errors.Join(s.explain(r.Context(), &x), s.whyUndelivered(r.Context(), &x)); err != nil {
+		if err := errors.Join(s.explainParts(r.Context(), &x), s.whyUndelivered(r.Context(), &x)); err != nil {
 			return err
 		}
 	}
@@ -186,7 +187,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		x.Not = []string{}
 	}
 	if x.Moves == nil {
-		x.Moves = []engine.Exit{}
+		x.Moves = []explain.Exit{}
 	}
 	return Reply(w, x)
 }

@@ -5,18 +5,18 @@ import (
 	"io/fs"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
 // Part is what an application adds to a server. Every field but Routes may be nil.
 type Part struct {
 	Routes  []Route
-	Redact  func(job.Job) job.Job                            // removes from a record what must not leave the server
-	Explain func(context.Context, *engine.Explanation) error // adds to the answer of why what the engine does not know
-	Health  func(*api.Health)                                // adds warnings and facts to the answer of /healthz
-	Assets  fs.FS                                            // pages/*.css and pages/*.js are served below /assets/
-	Close   func()                                           // is called once, when the server is closed
+	Redact  func(job.Job) job.Job                             // removes from a record what must not leave the server
+	Explain func(context.Context, *explain.Explanation) error // adds to the answer of why what the engine does not know
+	Health  func(*api.Health)                                 // adds warnings and facts to the answer of /healthz
+	Assets  fs.FS                                             // pages/*.css and pages/*.js are served below /assets/
+	Close   func()                                            // is called once, when the server is closed
 }
 
 // All lists the routes of the server and its parts.
@@ -32,8 +32,8 @@ func (s *Server) redact(j job.Job) job.Job {
 	return j
 }
 
-// explain adds to an explanation what the applications know.
-func (s *Server) explain(ctx context.Context, x *engine.Explanation) error {
+// explainParts adds to an explanation what the applications know.
+func (s *Server) explainParts(ctx context.Context, x *explain.Explanation) error {
 	for _, p := range s.parts {
 		if p.Explain == nil {
 			continue

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -81,7 +81,7 @@ func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	for _, k := range s.Engine.Kinds() {
-		if !engine.IsBatch(k) {
+		if !explain.IsBatch(k) {
 			continue
 		}
 		q.Kinds = append(q.Kinds, k)

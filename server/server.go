@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -65,19 +66,20 @@ type Keeper interface {
 // Server answers requests. Close it when it is not needed any more.
 type Server struct {
 	Options
-	Store    job.Store
-	mux      *http.ServeMux
-	parts    []Part
-	all      []Route // of the server and its parts
-	chain    http.Handler
-	hub      *hub
-	leases   *leases
-	watching atomic.Int64 // open event streams
-	uploads  uploads
-	requests *crowd
-	streams  *crowd
-	sessions sessions // requests under way, by their tokens
-	close    context.CancelFunc
+	Store     job.Store
+	explainer *explain.Explainer
+	mux       *http.ServeMux
+	parts     []Part
+	all       []Route // of the server and its parts
+	chain     http.Handler
+	hub       *hub
+	leases    *leases
+	watching  atomic.Int64 // open event streams
+	uploads   uploads
+	requests  *crowd
+	streams   *crowd
+	sessions  sessions // requests under way, by their tokens
+	close     context.CancelFunc
 }
 
 // New makes a server. It begins to listen to the store's hints.
@@ -100,7 +102,7 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, Store: o.Engine.Store(), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
+	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
 		requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
 	s.Add(Part{Routes: s.routes()})
 	s.chain = s.guard(http.HandlerFunc(s.route))

@@ -4,14 +4,14 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
 // stuck answers with the shape of api.Stuck.
 func (s *Server) stuck(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := engine.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, 1000))}
+	q := explain.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, 1000))}
 	if text := p.Text("factor"); text != "" {
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(f >= 0.01 && f <= 1e6) {
@@ -22,7 +22,7 @@ func (s *Server) stuck(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	report, err := s.Engine.Stuck(r.Context(), q)
+	report, err := s.explainer.Stuck(r.Context(), q)
 	if err != nil {
 		return err
 	}

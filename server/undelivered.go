@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -36,8 +37,8 @@ func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, err
 }
 
 // whyUndelivered adds the messages that did not leave to the explanation of a job that has ended.
-func (s *Server) whyUndelivered(ctx context.Context, x *engine.Explanation) error {
-	if len(x.Blockers) == 0 || x.Blockers[0].Code != engine.BlockEnded {
+func (s *Server) whyUndelivered(ctx context.Context, x *explain.Explanation) error {
+	if len(x.Blockers) == 0 || x.Blockers[0].Code != explain.BlockEnded {
 		return nil
 	}
 	late, err := s.undelivered(ctx, x.Job)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/servertest"
 
@@ -70,7 +71,7 @@ func TestUndelivered(t *testing.T) {
 	if len(v.Undelivered) != 2 || v.Undelivered[0].Key != "let/lost" || v.Undelivered[1].Key != "let/late" || strings.Contains(text, "hush4711") {
 		t.Errorf("got %s", text)
 	}
-	if len(x.Blockers) != 3 || x.Blockers[0].Code != engine.BlockEnded {
+	if len(x.Blockers) != 3 || x.Blockers[0].Code != explain.BlockEnded {
 		t.Fatalf("got %+v", x.Blockers)
 	}
 	lost, late := x.Blockers[1], x.Blockers[2]

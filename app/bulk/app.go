@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -20,8 +21,9 @@ type Options struct {
 
 // App is the application: what the engine calls for the kind bulk, and what the server asks about it.
 type App struct {
-	options Options
-	engine  *engine.Engine
+	options   Options
+	engine    *engine.Engine
+	explainer *explain.Explainer
 }
 
 // New makes the application.
@@ -45,7 +47,7 @@ func (a *App) Works() []engine.Work {
 func (a *App) Deliver() map[string]engine.Deliver { return nil }
 
 // Bind joins the application to the engine whose jobs it acts on. It is called once, before the engine runs.
-func (a *App) Bind(e *engine.Engine) { a.engine = e }
+func (a *App) Bind(e *engine.Engine) { a.engine, a.explainer = e, explain.New(e) }
 
 // Close ends the application; nothing of it is open.
 func (a *App) Close() error { return nil }

@@ -143,7 +143,7 @@ func (s *survey) refusal(ctx context.Context, j *job.Job, v verdict) (string, er
 	if v.refusal != nil {
 		return v.refusal.Error(), nil
 	}
-	x, err := s.app.engine.Why(ctx, j.ID, time.Time{})
+	x, err := s.app.explainer.Why(ctx, j.ID, time.Time{})
 	var e *job.Error
 	switch {
 	case job.KindOf(err) == job.NotFound && errors.As(err, &e):

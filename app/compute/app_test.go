@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -109,7 +110,7 @@ func TestFullAgentIsWaitedFor(t *testing.T) {
 		id := w.upload("ada", hello).ID
 		time.Sleep(time.Second) // twenty times RetryFor
 		synctest.Wait()
-		x, err := w.eng.Why(t.Context(), id, time.Time{})
+		x, err := explain.New(w.eng).Why(t.Context(), id, time.Time{})
 		if err != nil || x.Position.State != compute.Queued || len(x.Blockers) != 1 || x.Blockers[0].Code != "agent-space" || !strings.Contains(x.Blockers[0].Sentence, "disk is full") {
 			t.Errorf("%v: %s, %+v", err, x.Position.State, x.Blockers)
 		}
@@ -215,7 +216,7 @@ func TestSilentAgent(t *testing.T) {
 			f.down = errors.New("no route to host")
 			f.mu.Unlock()
 			w.until(j.ID, compute.Unknown)
-			why, err := w.eng.Why(t.Context(), j.ID, time.Time{})
+			why, err := explain.New(w.eng).Why(t.Context(), j.ID, time.Time{})
 			if err != nil || len(why.Blockers) == 0 || !strings.Contains(why.Blockers[0].Sentence, "no route to host") {
 				t.Errorf("why: %+v, %v", why.Blockers, err)
 			}

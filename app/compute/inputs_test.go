@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -205,7 +206,7 @@ func TestInputsAreFetched(t *testing.T) {
 		if !strings.Contains(j.Message, "fetches inputs: 0 of 2") {
 			t.Errorf("it says %q", j.Message)
 		}
-		why, err := w.eng.Why(t.Context(), j.ID, time.Time{})
+		why, err := explain.New(w.eng).Why(t.Context(), j.ID, time.Time{})
 		if text := fmt.Sprintf("%+v", why); err != nil || !strings.Contains(text, "fetches inputs: 0 of 2, 5 bytes") {
 			t.Errorf("why: %s, %v", text, err)
 		}

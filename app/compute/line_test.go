@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -22,7 +23,7 @@ import (
 // whyOf gives what keeps a job.
 func (w *world) whyOf(id job.ID) (codes, text string) {
 	w.t.Helper()
-	why, err := w.eng.Why(w.t.Context(), id, time.Time{})
+	why, err := explain.New(w.eng).Why(w.t.Context(), id, time.Time{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -137,7 +138,7 @@ func TestTimes(t *testing.T) {
 		f.mu.Unlock()
 		time.Sleep(4300 * time.Millisecond)
 		eventually(t, "it rests", func() bool { codes, _ := w.whyOf(j.ID); return codes == "agent" })
-		if why, err := w.eng.Why(t.Context(), j.ID, time.Time{}); err != nil || len(why.Blockers) != 1 || time.Since(why.Blockers[0].Since) < 4*time.Second {
+		if why, err := explain.New(w.eng).Why(t.Context(), j.ID, time.Time{}); err != nil || len(why.Blockers) != 1 || time.Since(why.Blockers[0].Since) < 4*time.Second {
 			t.Errorf("why: %+v, %v", why.Blockers, err)
 		}
 		f.finish(j.ID, &compute.Ending{Exit: -1, Cause: compute.CauseAgent, Sentence: "its agent died"})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -29,7 +30,7 @@ func (w *world) release(s job.Scope) {
 func (w *world) holder(id job.ID) string {
 	w.t.Helper()
 	w.until(id, func(j *job.Job) bool { return !j.Claimed() })
-	x, err := w.e.Why(w.t.Context(), id, never)
+	x, err := explain.New(w.e).Why(w.t.Context(), id, never)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestHeldBatchIsNotReleasedIntoAHold(t *testing.T) {
 	if err := w.do(b.ID, Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "flood") {
 		t.Errorf("got %v", err)
 	}
-	x, err := w.e.Why(t.Context(), b.ID, never)
+	x, err := explain.New(w.e).Why(t.Context(), b.ID, never)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -106,7 +107,7 @@ func (w *world) waitsForLocation(id job.ID, sentence, remedy string) {
 		if err != nil || j.Ended {
 			w.t.Fatalf("%v: it is %s (%s: %s); the last reason was %s", err, j.State, j.Cause, j.Message, last)
 		}
-		why, err := w.e.Why(ctx, id, never)
+		why, err := explain.New(w.e).Why(ctx, id, never)
 		if err != nil {
 			w.t.Fatal(err)
 		}

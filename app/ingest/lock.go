@@ -117,7 +117,7 @@ func (t *task) again(err error) error {
 	})
 }
 
-// lockGate tells [engine.Engine.Why] who has the lock that a job waits for. It keeps no job from its step: that takes locks over.
+// lockGate tells package explain who has the lock that a job waits for. It keeps no job from its step: that takes locks over.
 func (a *App) lockGate(ctx context.Context, j *job.Job) *engine.Blocker {
 	if j.Claimed() {
 		return nil

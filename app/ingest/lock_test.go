@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -247,7 +248,7 @@ func TestReleaseCallsTheNext(t *testing.T) {
 	if diff := cmp.Diff(want, all[1].Waiting); diff != "" || all[1].Holder != jobs[0] || all[0].Kind != "inventory" {
 		t.Errorf("got %+v %s", all, diff)
 	}
-	x, err := w.e.Why(t.Context(), jobs[3], never)
+	x, err := explain.New(w.e).Why(t.Context(), jobs[3], never)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -215,7 +216,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	id := w.children(batch, 1)[0].ID
 	w.awaitCallback(id, nil, triedTimes(1))
 	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "404 Not Found") })
-	x, err := w.e.Why(t.Context(), id, time.Time{})
+	x, err := explain.New(w.e).Why(t.Context(), id, time.Time{})
 	if err != nil || x.Position.State != Notify || !slices.ContainsFunc(x.Blockers, func(b engine.Blocker) bool {
 		return b.Code == CauseCallback && strings.Contains(b.Sentence, "was not delivered yet") && strings.Contains(b.Sentence, "404 Not Found")
 	}) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -27,7 +28,7 @@ func TestWhyEndedByARefusal(t *testing.T) {
 			t.Fatalf("%s: got %s", c.about, r.Text())
 		}
 		j := r.Jobs[0]
-		x, err := w.e.Why(t.Context(), j.Job, never)
+		x, err := explain.New(w.e).Why(t.Context(), j.Job, never)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +42,7 @@ func TestWhyEndedByARefusal(t *testing.T) {
 	}
 	// Control: where nothing was refused, the transition says what happened.
 	j := w.one(Submission{}, s.manifest("a.txt"))
-	if x, err := w.e.Why(t.Context(), j.Job, never); err != nil || !strings.HasSuffix(x.Rule, ".") || strings.Contains(x.Rule, "[") {
+	if x, err := explain.New(w.e).Why(t.Context(), j.Job, never); err != nil || !strings.HasSuffix(x.Rule, ".") || strings.Contains(x.Rule, "[") {
 		t.Errorf("got %q, %v", x.Rule, err)
 	}
 }

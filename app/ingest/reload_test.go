@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -77,7 +78,7 @@ func TestRemovedProfileKeepsItsJobsWaiting(t *testing.T) {
 	if err != nil || waiting.State != Storing || waiting.Due.Sub(l.e.Clock().Now()) < 40*time.Second {
 		t.Errorf("control: without a nudge it would wait: got %s until %s, %v", waiting.State, waiting.Due, err)
 	}
-	why, err := l.e.Why(t.Context(), j.ID, time.Time{})
+	why, err := explain.New(l.e).Why(t.Context(), j.ID, time.Time{})
 	if err != nil || len(why.Blockers) == 0 || why.Blockers[0].Code != causeProfile {
 		t.Errorf("got %+v, %v", why.Blockers, err)
 	}

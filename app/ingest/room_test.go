@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -42,7 +43,7 @@ func (w *world) waits(id job.ID) engine.Blocker {
 		if _, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Cause == "room" && !j.Claimed() }); err != nil {
 			w.t.Fatalf("it does not wait for room: %v", err)
 		}
-		x, err := w.e.Why(ctx, id, time.Time{})
+		x, err := explain.New(w.e).Why(ctx, id, time.Time{})
 		if err != nil {
 			w.t.Fatal(err)
 		}

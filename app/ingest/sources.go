@@ -115,7 +115,7 @@ func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
 
 // full returns the first key whose share is used up.
 func (s *sources) full(keys []string) (key string, full bool) {
-	slots := s.app.engine.SlotsFor(JobKind)
+	slots := s.app.engine.Capacity(JobKind).Slots
 	now := s.app.engine.Clock().Now()
 	for _, key := range keys {
 		last, silent := s.silent[key]

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -134,7 +134,7 @@ func (w *fullWorld) refused(j job.ID) {
 		w.Errorf("health: %v", err)
 	}
 	x, err := w.c.Why(w.Context(), j, time.Time{})
-	if err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != engine.BlockStorage || !strings.Contains(x.Blockers[0].Sentence, w.dir) {
+	if err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != explain.BlockStorage || !strings.Contains(x.Blockers[0].Sentence, w.dir) {
 		w.Errorf("why: %v, %+v", err, x.Blockers)
 	}
 	if _, err := w.c.Job(w.Context(), j); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -110,7 +111,7 @@ func TestUnknownFactory(t *testing.T) {
 		}
 		time.Sleep(65 * time.Second)
 		w.waits(j.ID, durable.BlockFactory)
-		why, err := w.Why(t.Context(), j.ID, time.Time{})
+		why, err := explain.New(w.Engine).Why(t.Context(), j.ID, time.Time{})
 		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockFactory || !strings.Contains(why.Blockers[0].Sentence, `no factory "f" (known: g)`) {
 			t.Errorf("why %+v, %v", why.Blockers, err)
 		}

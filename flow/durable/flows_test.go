@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -146,7 +147,7 @@ func TestSuspendWhileATaskRuns(t *testing.T) {
 			j := w.until(id, func(j *job.Job) bool { return j.State == flow.Suspended })
 			eq(t, "claimed", j.Claimed(), false)
 			eq(t, "atoms", w.states(id), "a SUCCESS, b SUCCESS, c PENDING")
-			why, err := w.Why(t.Context(), id, time.Time{})
+			why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
 			if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockSuspended || why.Blockers[0].Sentence != "it is suspended by ann: because" {
 				t.Errorf("why %+v, %v", why.Blockers, err)
 			}
@@ -189,7 +190,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 		}), engine.Options{})
 		id := w.submit(order)
 		w.waits(id, durable.BlockSignal)
-		why, err := w.Why(t.Context(), id, time.Time{})
+		why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
 		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockSignal || why.Blockers[0].Sentence != "approval waits for the signal approved" {
 			t.Errorf("why %+v, %v", why.Blockers, err)
 		}

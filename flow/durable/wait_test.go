@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
@@ -37,7 +38,7 @@ func TestWaitSentences(t *testing.T) {
 			j := w.waits(id, c.code)
 			until := j.Due.UTC().Format(time.RFC3339)
 			eq(t, "sentence", strings.ReplaceAll(j.Message, until, "T"), c.want)
-			why, err := w.Why(t.Context(), id, time.Time{})
+			why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
 			if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Holder != c.holder || why.Blockers[0].Remedy == "" {
 				t.Errorf("why %+v, %v", why.Blockers, err)
 			}
@@ -57,7 +58,7 @@ func TestWhyWithoutFactory(t *testing.T) {
 	w := start(t, store, o, engine.Options{})
 	w.signal(id, "x", 1)
 	w.waits(id, durable.BlockFactory)
-	why, err := w.Why(t.Context(), id, time.Time{})
+	why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
 	if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Holder != "a worker with that factory" {
 		t.Errorf("why %+v, %v", why.Blockers, err)
 	}

@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 )
 
 // whyFlow tells of each task of a flow what it waits for and how that is ended, in place of the one sentence that the engine has for the flow.
-func (s *Handlers) whyFlow(ctx context.Context, x *engine.Explanation) error {
+func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
 	at := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool {
 		return b.Code == durable.BlockSignal || b.Code == durable.BlockTime || b.Code == durable.BlockSuspended
 	})

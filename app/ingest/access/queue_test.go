@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -68,7 +69,7 @@ func TestSmallPassesLarge(t *testing.T) {
 	if second.State != ingest.Pending || second.Code != CodeQueued || second.Place != 1 || !strings.Contains(second.Message, "it is the next") {
 		t.Errorf("got %+v", second)
 	}
-	why, err := w.e.Why(t.Context(), second.Job, time.Time{})
+	why, err := explain.New(w.e).Why(t.Context(), second.Job, time.Time{})
 	if err != nil || len(why.Blockers) == 0 || !strings.Contains(why.Blockers[0].Sentence, "access.large.workers") {
 		t.Errorf("got %+v, %v", why.Blockers, err)
 	}

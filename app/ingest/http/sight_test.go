@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -142,9 +144,9 @@ func TestShapes(t *testing.T) {
 	sameShape[client.Fixity](t, known)
 	fixed, _ := v.FixOrphans(t.Context(), ingest.FixOrphans{})
 	sameShape[client.FixedOrphans](t, fixed)
-	sameShape[client.Stuck](t, engine.StuckReport{At: someday, Found: 1, Looked: 2, Cut: []string{"c"}, Messages: []job.Message{{Key: "k", Body: json.RawMessage("{}")}}, Stuck: []engine.StuckJob{{
+	sameShape[client.Stuck](t, explain.StuckReport{At: someday, Found: 1, Looked: 2, Cut: []string{"c"}, Messages: []job.Message{{Key: "k", Body: json.RawMessage("{}")}}, Stuck: []explain.StuckJob{{
 		Job: "ing_1", Kind: "k", State: "s", Group: "g", Owner: "o", Worker: "w", Since: someday, Seconds: 1, Usual: 2, Basis: "b",
-		Reasons: []engine.StuckReason{{Code: "c", Sentence: "s"}}, Blockers: []engine.Blocker{{Code: "c", Sentence: "s", Since: someday, Until: someday, Holder: "h", Remedy: "r"}},
+		Reasons: []explain.StuckReason{{Code: "c", Sentence: "s"}}, Blockers: []engine.Blocker{{Code: "c", Sentence: "s", Since: someday, Until: someday, Holder: "h", Remedy: "r"}},
 	}}})
 }
 

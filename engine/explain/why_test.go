@@ -1,4 +1,4 @@
-package engine_test
+package explain_test
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-func (w *world) why(id job.ID) engine.Explanation {
+func (w *world) why(id job.ID) explain.Explanation {
 	w.t.Helper()
 	x, err := w.Why(w.t.Context(), id, time.Time{})
 	if err != nil {
@@ -96,8 +97,8 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 		later := w.post(engine.Order{Due: began.Add(30 * time.Minute)})
 		failing, waiting := w.post(engine.Order{Group: "failing"}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(later.ID, engine.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
-		says(t, w.blocker(failing.ID, engine.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "mend the reason")
+		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
+		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "mend the reason")
 		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
 		if x := w.why(failing.ID); x.Attempts != "1 of 5 attempts and 0 of 5 starts used in this state, 0 retries" {
 			t.Errorf("got %q", x.Attempts)
@@ -115,7 +116,7 @@ func TestWhyClaim(t *testing.T) {
 		began := time.Now()
 		j := w.post(engine.Order{})
 		time.Sleep(12 * time.Second)
-		b := w.blocker(j.ID, engine.BlockClaim)
+		b := w.blocker(j.ID, explain.BlockClaim)
 		says(t, b, began, 0, 25*time.Second, w.Name(), "is at work on Sorting, 3 of 10 letters done", "if the worker dies, another takes over")
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
@@ -140,12 +141,12 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 		synctest.Wait()
 		second := w.post(engine.Order{Owner: "ann"})
 		synctest.Wait()
-		says(t, w.blocker(second.ID, engine.BlockLimit), began, -1, -1, "per owner", "1 of 1 are under way by the limit per owner", "raise the limit")
+		says(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner", "1 of 1 are under way by the limit per owner", "raise the limit")
 		w.post(engine.Order{Owner: "ben"})
 		synctest.Wait()
 		third := w.post(engine.Order{Owner: "cid"})
-		says(t, w.blocker(third.ID, engine.BlockBusy), began, -1, -1, w.Name(), "all 2 slots are taken", "more slots")
-		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, engine.BlockLimit) || !blocks(x, engine.BlockBusy) {
+		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Name(), "all 2 slots are taken", "more slots")
+		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) || !blocks(x, explain.BlockBusy) {
 			t.Errorf("every reason, not the first: got %+v", x.Blockers)
 		}
 		w.stop()
@@ -163,13 +164,13 @@ func TestWhyImpaired(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		synctest.Wait()
-		if x := w.why(j.ID); blocks(x, engine.BlockStorage) || !slices.Contains(x.Not, "the server's storage accepts writes") {
+		if x := w.why(j.ID); blocks(x, explain.BlockStorage) || !slices.Contains(x.Not, "the server's storage accepts writes") {
 			t.Errorf("control: got %+v", x)
 		}
 		since := time.Now()
 		in = &engine.Impairment{Since: since, Err: &job.Full{Dir: "/srv", Free: 0}}
 		x := w.why(j.ID)
-		i := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool { return b.Code == engine.BlockStorage })
+		i := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool { return b.Code == explain.BlockStorage })
 		if i < 0 {
 			t.Fatalf("got %+v", x.Blockers)
 		}
@@ -191,7 +192,7 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(last.ID, engine.BlockBehind), time.Now(), -1, -1, w.Name(), "2 others go first", "better priority")
+		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Name(), "2 others go first", "better priority")
 		for _, j := range []job.Job{first, second} {
 			if x := w.why(j.ID); len(x.Blockers) != 0 {
 				t.Errorf("it is next, and yet %+v", x.Blockers)
@@ -219,12 +220,12 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		began := time.Now()
 		letter, visit := w.post(engine.Order{}), w.post(engine.Order{Kind: "test.visit"})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(letter.ID, engine.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "see the moves")
-		says(t, w.blocker(visit.ID, engine.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "see the moves")
+		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "see the moves")
+		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "see the moves")
 		if _, err := w.Do(t.Context(), engine.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(visit.ID, engine.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "see the moves")
+		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "see the moves")
 	})
 }
 
@@ -266,7 +267,7 @@ func TestWhyEnded(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
 		x := w.why(j.ID)
-		says(t, w.blocker(j.ID, engine.BlockEnded), j.Entered, 0, -1, "", "it has ended: Lost, outcome failed (the axle broke)", "see the moves")
+		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "it has ended: Lost, outcome failed (the axle broke)", "see the moves")
 		var chain []lc.Event
 		for _, h := range x.Chain {
 			chain = append(chain, h.Event)
@@ -277,7 +278,7 @@ func TestWhyEnded(t *testing.T) {
 		if x.Rule != "Riding -fail-> Lost: the axle broke [error]" {
 			t.Errorf("rule %q", x.Rule)
 		}
-		want := []engine.Exit{
+		want := []explain.Exit{
 			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: "try again where it went wrong"},
 			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: "nobody wants it"},
 		}
@@ -361,7 +362,7 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 	})
 }
 
-// F
+// TestWhyClaimSince: a claim is told since when it was made, not since the job came.
 func TestWhyClaimSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
@@ -376,13 +377,13 @@ func TestWhyClaimSince(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if b := w.blocker(j.ID, engine.BlockClaim); !b.Since.Equal(claimed) {
+		if b := w.blocker(j.ID, explain.BlockClaim); !b.Since.Equal(claimed) {
 			t.Errorf("claimed %s ago, why says %s", time.Since(claimed), time.Since(b.Since))
 		}
 	})
 }
 
-// G
+// TestWhyWaitAfterAttempts: a wait after failed attempts is told as a wait.
 func TestWhyWaitAfterAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -49,18 +50,18 @@ type StuckReport struct {
 
 // StuckJob is one row.
 type StuckJob struct {
-	Job      job.ID          `json:"job"`
-	Kind     job.Kind        `json:"kind"`
-	State    lifecycle.State `json:"state"`
-	Group    string          `json:"group,omitempty"`
-	Owner    string          `json:"owner,omitempty"`
-	Worker   string          `json:"worker,omitempty"`
-	Since    time.Time       `json:"since"`         // in the state
-	Seconds  int64           `json:"seconds"`       // in the state
-	Usual    int64           `json:"usual_seconds"` // what nearly all stay below, or the default
-	Basis    string          `json:"basis"`         // where Usual comes from
-	Reasons  []StuckReason   `json:"reasons"`       // at least one
-	Blockers []Blocker       `json:"blockers"`      // the first of why
+	Job      job.ID           `json:"job"`
+	Kind     job.Kind         `json:"kind"`
+	State    lifecycle.State  `json:"state"`
+	Group    string           `json:"group,omitempty"`
+	Owner    string           `json:"owner,omitempty"`
+	Worker   string           `json:"worker,omitempty"`
+	Since    time.Time        `json:"since"`         // in the state
+	Seconds  int64            `json:"seconds"`       // in the state
+	Usual    int64            `json:"usual_seconds"` // what nearly all stay below, or the default
+	Basis    string           `json:"basis"`         // where Usual comes from
+	Reasons  []StuckReason    `json:"reasons"`       // at least one
+	Blockers []engine.Blocker `json:"blockers"`      // the first of why
 
 	worst float64 // how many times over a limit
 }
@@ -73,7 +74,7 @@ type StuckReason struct {
 
 // Stuck finds the open jobs that stay longer than usual for their state, are overdue or held for long, or whose worker is silent, the worst first,
 // and the messages that were given up. Its work is bounded; Cut says where it stopped.
-func (e *Engine) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
+func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
 	if q.Factor <= 0 {
 		q.Factor = 1
 	}
@@ -81,14 +82,14 @@ func (e *Engine) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
 		q.Limit = stuckRows
 	}
 	q.Limit = min(q.Limit, 1000)
-	kinds := e.Kinds()
+	kinds := e.engine.Kinds()
 	if q.Kind != "" {
-		if e.works[q.Kind] == nil {
+		if e.engine.Work(q.Kind) == nil {
 			return StuckReport{}, job.Errorf(job.Invalid, "stuck", "", "there is no kind %q (known: %s)", q.Kind, e.kinds())
 		}
 		kinds = []job.Kind{q.Kind}
 	}
-	s := &stuck{engine: e, factor: q.Factor, at: e.clock.Now()}
+	s := &stuck{explainer: e, factor: q.Factor, at: e.engine.Clock().Now()}
 	s.report = StuckReport{At: s.at, Stuck: []StuckJob{}, Messages: []job.Message{}}
 	var err error
 	if s.holds, err = e.store.Hold(ctx, nil); err != nil {
@@ -113,23 +114,23 @@ func (e *Engine) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
 
 // stuck is one look.
 type stuck struct {
-	engine *Engine
-	factor float64
-	at     time.Time
-	holds  []job.Hold
-	report StuckReport
+	explainer *Explainer
+	factor    float64
+	at        time.Time
+	holds     []job.Hold
+	report    StuckReport
 }
 
 // look goes through the open jobs of a kind, the oldest first.
 func (s *stuck) look(ctx context.Context, k job.Kind) error {
-	usual, err := s.engine.Usual(ctx, k)
+	usual, err := s.explainer.Usual(ctx, k)
 	if err != nil {
 		return err
 	}
 	open := false
 	q := job.Query{Kinds: []job.Kind{k}, Ended: &open, Oldest: true, Limit: 1000}
 	for looked := 0; ; {
-		page, err := s.engine.store.List(ctx, q)
+		page, err := s.explainer.store.List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func (s *stuck) judge(j *job.Job, u Usual) {
 // held gives how long a job has been held: by the state it is in, or by the oldest hold in force on it.
 func (s *stuck) held(j *job.Job) time.Duration {
 	longest := time.Duration(0)
-	if w := s.engine.works[j.Kind]; w != nil {
+	if w := s.explainer.engine.Work(j.Kind); w != nil {
 		if stage, _ := w.Life.Stage(j.State); stage.Kind == lifecycle.Wait && j.Expires.IsZero() {
 			longest = s.at.Sub(j.Entered)
 		}
@@ -206,13 +207,13 @@ func (s *stuck) held(j *job.Job) time.Duration {
 
 // explain adds the first reasons that why gives for a row.
 func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
-	x, err := s.engine.Why(ctx, row.Job, time.Time{})
+	x, err := s.explainer.Why(ctx, row.Job, time.Time{})
 	if kind := job.KindOf(err); kind == job.Unavailable || ctx.Err() != nil {
 		return err
 	}
-	row.Blockers = append([]Blocker{}, x.Blockers[:min(len(x.Blockers), stuckReasons)]...)
+	row.Blockers = append([]engine.Blocker{}, x.Blockers[:min(len(x.Blockers), stuckReasons)]...)
 	if err != nil && len(row.Blockers) == 0 { // one record that cannot be explained must not hide the others
-		row.Blockers = append(row.Blockers, Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
+		row.Blockers = append(row.Blockers, engine.Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
 	}
 	return nil
 }
@@ -220,7 +221,7 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 // messages adds the messages that were given up, of jobs of the kinds.
 func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
 	given := job.GivenUp
-	all, err := s.engine.store.Outbox(ctx, job.OutboxCall{Now: s.at, List: &job.MessageQuery{Settled: &given, Limit: 1000}})
+	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{Now: s.at, List: &job.MessageQuery{Settled: &given, Limit: 1000}})
 	if err != nil {
 		return err
 	}
@@ -232,8 +233,8 @@ func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error
 			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only %d given-up messages are shown", limit))
 			return nil
 		}
-		if len(kinds) == 1 && len(s.engine.works) > 1 {
-			j, err := s.engine.store.Get(ctx, m.Job)
+		if len(kinds) == 1 && len(s.explainer.engine.Kinds()) > 1 {
+			j, err := s.explainer.store.Get(ctx, m.Job)
 			if err != nil || j.Kind != kinds[0] {
 				continue
 			}

@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"context"
@@ -7,14 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // heldThen adds the holds that concerned job j, which stood at p, at x.At: as the audit list tells, if the store keeps one.
-func (e *Engine) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *Explanation) error {
+func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *Explanation) error {
 	auditor, ok := e.store.(job.Auditor)
-	if !ok || e.works[j.Kind].Life.Ended(p.State) {
+	if !ok || e.engine.Work(j.Kind).Life.Ended(p.State) {
 		return nil
 	}
 	holds := map[job.Scope]job.Hold{}
@@ -50,7 +51,7 @@ func (e *Engine) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, 
 }
 
 // whyThen answers for a past moment from the history.
-func (e *Engine) whyThen(ctx context.Context, w *Work, j job.Job, at time.Time) (Explanation, error) {
+func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at time.Time) (Explanation, error) {
 	history, err := e.store.History(ctx, j.ID, 0, 0)
 	if err != nil {
 		return Explanation{}, err
@@ -70,7 +71,7 @@ func (e *Engine) whyThen(ctx context.Context, w *Work, j job.Job, at time.Time) 
 	if err != nil {
 		return Explanation{}, job.Errorf(job.Internal, "why", j.ID, "replay: %w", err)
 	}
-	x := Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: Exits(w.Life, p)}
+	x := Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: exitsOf(w.Life, p)}
 	if err := e.heldThen(ctx, j, p, &x); err != nil {
 		return x, err
 	}
@@ -78,7 +79,7 @@ func (e *Engine) whyThen(ctx context.Context, w *Work, j job.Job, at time.Time) 
 	if w.Life.Ended(p.State) {
 		x.Chain = causes(w.Life, history[:n])
 	}
-	b := Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
+	b := engine.Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
 	if last.Note != "" {
 		b.Sentence += " (" + last.Note + ")"
 	}

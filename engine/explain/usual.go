@@ -1,4 +1,4 @@
-package engine
+package explain
 
 import (
 	"context"
@@ -47,15 +47,15 @@ func IsBatch(k job.Kind) bool { return strings.HasSuffix(string(k), batchSuffix)
 
 // Usual tells how long jobs of a kind usually stay in each of its states, from the histories of the newest that ended or moved on. Answers are
 // up to a minute old.
-func (e *Engine) Usual(ctx context.Context, k job.Kind) (map[lifecycle.State]Usual, error) {
-	w := e.works[k]
+func (e *Explainer) Usual(ctx context.Context, k job.Kind) (map[lifecycle.State]Usual, error) {
+	w := e.engine.Work(k)
 	if w == nil {
 		return nil, job.Errorf(job.NotFound, "usual", "", "there is no kind %q (known: %s)", k, e.kinds())
 	}
 	u := &e.usual
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := e.clock.Now()
+	now := e.engine.Clock().Now()
 	if old, ok := u.kinds[k]; ok && now.Sub(old.at) < usualFresh && !now.Before(old.at) {
 		return old.states, nil
 	}
@@ -91,7 +91,7 @@ func usualOf(k job.Kind, stays []time.Duration) Usual {
 }
 
 // stays reads how long jobs of a kind stayed in the states that they left.
-func (e *Engine) stays(ctx context.Context, k job.Kind) (map[lifecycle.State][]time.Duration, error) {
+func (e *Explainer) stays(ctx context.Context, k job.Kind) (map[lifecycle.State][]time.Duration, error) {
 	all := map[lifecycle.State][]time.Duration{}
 	for ended, n := range map[bool]int{true: usualEnded, false: usualMoved} {
 		page, err := e.store.List(ctx, job.Query{Kinds: []job.Kind{k}, Ended: &ended, Limit: n})
@@ -125,4 +125,13 @@ func addStays(all map[lifecycle.State][]time.Duration, history []job.Event) {
 		all[state] = append(all[state], max(h.At.Sub(since), 0))
 		state, since = h.To, h.At
 	}
+}
+
+// kinds lists the kinds of the engine for a message.
+func (e *Explainer) kinds() string {
+	words := []string{}
+	for _, k := range e.engine.Kinds() {
+		words = append(words, string(k))
+	}
+	return strings.Join(words, ", ")
 }

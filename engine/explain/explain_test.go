@@ -1,4 +1,4 @@
-package engine_test
+package explain_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -29,6 +30,6 @@ func TestExplain(t *testing.T) {
 		later, waiting := w.post(engine.Order{Due: began.Add(time.Hour)}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
 		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "the plough", "the pass is shut", "send the plough")
-		says(t, w.blocker(later.ID, engine.BlockDue), began, 0, time.Hour, "a timer", "not due before", "")
+		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "not due before", "")
 	})
 }

@@ -1,18 +1,15 @@
-package engine_test
+package explain_test
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -32,7 +29,7 @@ func sorting(t *testing.T) *world {
 	return start(t, mem.New(), engine.Options{Slots: 64}, work)
 }
 
-func stuckJobs(t *testing.T, w *world, q engine.StuckQuery) engine.StuckReport {
+func stuckJobs(t *testing.T, w *world, q explain.StuckQuery) explain.StuckReport {
 	t.Helper()
 	r, err := w.Stuck(t.Context(), q)
 	if err != nil {
@@ -41,7 +38,7 @@ func stuckJobs(t *testing.T, w *world, q engine.StuckQuery) engine.StuckReport {
 	return r
 }
 
-func codes(j engine.StuckJob) string {
+func codes(j explain.StuckJob) string {
 	var all []string
 	for _, r := range j.Reasons {
 		all = append(all, r.Code)
@@ -54,7 +51,7 @@ func TestUsualIsThe95thPercentile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		defer w.stop()
-		usual := func() engine.Usual {
+		usual := func() explain.Usual {
 			t.Helper()
 			u, err := w.Usual(t.Context(), "test.letter")
 			if err != nil {
@@ -66,7 +63,7 @@ func TestUsualIsThe95thPercentile(t *testing.T) {
 			w.post(engine.Order{Group: fmt.Sprintf("%dm", i+1)})
 		}
 		time.Sleep(30 * time.Minute)
-		if got, want := usual(), (engine.Usual{Limit: time.Hour, Stays: 19}); got != want {
+		if got, want := usual(), (explain.Usual{Limit: time.Hour, Stays: 19}); got != want {
 			t.Errorf("19 stays: got %+v, want %+v", got, want)
 		}
 		w.post(engine.Order{Group: "20m"})
@@ -108,28 +105,28 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 		second := w.post(engine.Order{Group: "for ever"})
 		w.post(engine.Order{Group: "119s"})
 		time.Sleep(110 * time.Second)
-		if r := stuckJobs(t, w, engine.StuckQuery{}); len(r.Stuck) != 1 || r.Stuck[0].Job != first.ID {
+		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Stuck) != 1 || r.Stuck[0].Job != first.ID {
 			t.Errorf("control: got %+v", r.Stuck)
 		}
 		time.Sleep(5 * time.Minute)
-		r := stuckJobs(t, w, engine.StuckQuery{})
+		r := stuckJobs(t, w, explain.StuckQuery{})
 		if len(r.Stuck) != 2 || r.Found != 2 || r.Stuck[0].Job != first.ID || r.Stuck[1].Job != second.ID || len(r.Cut) > 0 {
 			t.Fatalf("got %+v", r)
 		}
 		j := r.Stuck[0]
-		if codes(j) != engine.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 || j.Basis != "p95 of 41 stays" {
+		if codes(j) != explain.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 || j.Basis != "p95 of 41 stays" {
 			t.Errorf("got %+v", j)
 		}
-		if len(j.Blockers) == 0 || j.Blockers[0].Code != engine.BlockClaim || j.Blockers[0].Remedy == "" {
+		if len(j.Blockers) == 0 || j.Blockers[0].Code != explain.BlockClaim || j.Blockers[0].Remedy == "" {
 			t.Errorf("why: got %+v", j.Blockers)
 		}
-		if r := stuckJobs(t, w, engine.StuckQuery{Factor: 10}); len(r.Stuck) != 0 {
+		if r := stuckJobs(t, w, explain.StuckQuery{Factor: 10}); len(r.Stuck) != 0 {
 			t.Errorf("ten times the usual: got %+v", r.Stuck)
 		}
-		if r := stuckJobs(t, w, engine.StuckQuery{Limit: 1}); len(r.Stuck) != 1 || r.Found != 2 {
+		if r := stuckJobs(t, w, explain.StuckQuery{Limit: 1}); len(r.Stuck) != 1 || r.Found != 2 {
 			t.Errorf("one row: got %d of %d", len(r.Stuck), r.Found)
 		}
-		if _, err := w.Stuck(t.Context(), engine.StuckQuery{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Stuck(t.Context(), explain.StuckQuery{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -157,11 +154,11 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 			t.Fatalf("got %+v, %v", claimed, err)
 		}
 		overdue := w.post(engine.Order{Deadline: now.Add(time.Minute)})
-		want := map[job.ID]string{silent.ID: engine.StuckSilent, overdue.ID: engine.StuckOverdue}
+		want := map[job.ID]string{silent.ID: explain.StuckSilent, overdue.ID: explain.StuckOverdue}
 		check := func(when string) {
 			t.Helper()
 			got := map[job.ID]string{}
-			for _, j := range stuckJobs(t, w, engine.StuckQuery{}).Stuck {
+			for _, j := range stuckJobs(t, w, explain.StuckQuery{}).Stuck {
 				if _, of := want[j.Job]; of || j.Job == held.ID || j.Job == put.ID {
 					got[j.Job] = codes(j)
 				}
@@ -179,7 +176,7 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		check("after two minutes")
-		want[held.ID], want[put.ID] = engine.StuckHeld, engine.StuckHeld
+		want[held.ID], want[put.ID] = explain.StuckHeld, explain.StuckHeld
 		time.Sleep(8 * 24 * time.Hour)
 		check("after eight days")
 	})
@@ -195,150 +192,16 @@ func TestStuckTellsOfMessages(t *testing.T) {
 		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m}, Group: "1s"}); err != nil {
 			t.Fatal(err)
 		}
-		if r := stuckJobs(t, w, engine.StuckQuery{}); len(r.Messages) != 0 {
+		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Messages) != 0 {
 			t.Errorf("control: got %+v", r.Messages)
 		}
 		m.Settled, m.Error = job.GivenUp, "no such address"
 		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m}, Now: w.Clock().Now()}); err != nil {
 			t.Fatal(err)
 		}
-		r := stuckJobs(t, w, engine.StuckQuery{Kind: "test.letter"})
+		r := stuckJobs(t, w, explain.StuckQuery{Kind: "test.letter"})
 		if len(r.Messages) != 1 || r.Messages[0].Key != "k" || r.Messages[0].Error == "" || r.Messages[0].Body != nil {
 			t.Errorf("got %+v", r.Messages)
 		}
 	})
 }
-
-// TestPurgeTakesTombstonesInTheirTime: the record goes after Records, with its log, once the application has cleared what belongs to it.
-func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		records time.Duration
-		jump    time.Duration
-		refuse  bool
-		want    int // records left
-	}{
-		{"kept long enough", 24 * time.Hour, 0, false, 0},
-		{"control: for ever", 0, 0, false, 10},
-		{"the clock jumped", 24 * time.Hour, 48 * time.Hour, false, 10},
-		{"not cleared", 24 * time.Hour, 0, true, 10},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var cleared []job.ID
-				clock := &jumpy{Clock: engine.SystemClock()}
-				logs := &logList{}
-				o := engine.Options{Clock: clock, Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{
-					Records: c.records, Logs: 100 * time.Hour,
-					Clear: func(_ context.Context, j *job.Job) error {
-						if c.refuse {
-							return job.Errorf(job.Internal, "clear", j.ID, "the disk is gone")
-						}
-						cleared = append(cleared, j.ID)
-						return nil
-					},
-				}}
-				work := letters(nil)
-				work.Keep = time.Hour
-				w := start(t, mem.New(), o, work)
-				defer w.stop()
-				orders := make([]engine.Order, 10)
-				for i := range orders {
-					orders[i].Kind = "test.letter"
-				}
-				jobs, err := w.SubmitAll(t.Context(), orders...)
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(20 * time.Hour)
-				if got := w.burnt(); got != 10 {
-					t.Fatalf("%d tombstones", got)
-				}
-				clock.jump(c.jump)
-				time.Sleep(20 * time.Hour)
-				if got := w.burnt(); got != c.want || len(cleared) != 10-c.want {
-					t.Errorf("%d records are left, %d were cleared, want %d", got, len(cleared), c.want)
-				}
-				if _, err := w.store.Get(t.Context(), jobs[0].ID); (job.KindOf(err) == job.NotFound) != (c.want == 0) {
-					t.Errorf("got %v", err)
-				}
-				if c.want == 0 && !slices.Contains(logs.gone(), jobs[0].ID) {
-					t.Errorf("logs were removed of %v", logs.gone())
-				}
-			})
-		})
-	}
-}
-
-// TestOldLogsGo: those of ended jobs, and of jobs that are no more; not those of a job that is open, however old.
-func TestOldLogsGo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		logs := &logList{}
-		work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
-			if r.Job().Group == "for ever" {
-				return blocked(ctx, r)
-			}
-			return nil
-		}})
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{Logs: 24 * time.Hour}}, work)
-		defer w.stop()
-		ended, open := w.post(engine.Order{}), w.post(engine.Order{Group: "for ever"})
-		at := time.Now()
-		logs.put(map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at, "let_young": at.Add(1000 * time.Hour)})
-		time.Sleep(20 * time.Hour)
-		if gone := logs.gone(); len(gone) > 0 {
-			t.Errorf("control: %v were removed too early", gone)
-		}
-		time.Sleep(20 * time.Hour)
-		want := []job.ID{ended.ID, "let_nobody"}
-		if slices.Sort(want); !slices.Equal(logs.gone(), want) {
-			t.Errorf("got %v, want %v", logs.gone(), want)
-		}
-	})
-}
-
-// logList is a list of logs.
-type logList struct {
-	quiet
-	mu      sync.Mutex // guards the rest
-	written map[job.ID]time.Time
-	removed []job.ID
-}
-
-func (l *logList) put(written map[job.ID]time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.written = written
-}
-
-// gone gives the jobs whose logs were removed, sorted.
-func (l *logList) gone() []job.ID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Sorted(slices.Values(l.removed))
-}
-
-func (l *logList) Remove(id job.ID) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.written, id)
-	l.removed = append(l.removed, id)
-	return nil
-}
-
-func (l *logList) Each(do func(id job.ID, written time.Time) bool) error {
-	l.mu.Lock()
-	all := maps.Clone(l.written)
-	l.mu.Unlock()
-	for id, at := range all {
-		if !do(id, at) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// quiet are logs that keep nothing.
-type quiet struct{}
-
-func (quiet) Logger(job.ID, int64, lc.State) *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,133 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// whyCapacity asks the limits and the slots.
+func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job, x *Explanation) error {
+	if j.Claimed() || w.Steps[j.State] == nil {
+		return nil
+	}
+	full := false
+	for i := range w.Limits {
+		l := &w.Limits[i]
+		n, err := e.under(ctx, l, j)
+		if err != nil {
+			return err
+		}
+		if n >= l.Max {
+			full = true
+			x.Blockers = append(x.Blockers, engine.Blocker{
+				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
+				Remedy: "wait for one of them to end, or raise the limit",
+			})
+		}
+	}
+	if !full {
+		x.Not = append(x.Not, "no limit is reached")
+	}
+	c := e.engine.Capacity(j.Kind)
+	for _, b := range []*engine.Blocker{e.whyStopped(c), e.whyAlone(c)} {
+		if b != nil {
+			x.Blockers = append(x.Blockers, *b)
+			return nil
+		}
+	}
+	free := c.Slots - c.Busy
+	if free == 0 {
+		x.Blockers = append(x.Blockers, engine.Blocker{
+			Code: BlockBusy, Holder: e.engine.Name(), Remedy: "wait, or give it more slots",
+			Sentence: fmt.Sprintf("all %d slots are taken", c.Slots),
+		})
+		return nil
+	}
+	x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, c.Slots))
+	return e.whyBehind(ctx, j, x, free)
+}
+
+func (e *Explainer) whyStopped(c engine.Capacity) *engine.Blocker {
+	if c.Open {
+		return nil
+	}
+	return &engine.Blocker{Code: engine.BlockStopped, Holder: e.engine.Name(), Sentence: "no worker takes jobs here", Remedy: "start the engine"}
+}
+
+// whyAlone says that a suspect runs alone, or is to.
+func (e *Explainer) whyAlone(c engine.Capacity) *engine.Blocker {
+	switch {
+	case c.Alone != "":
+		return &engine.Blocker{
+			Code: BlockAlone, Holder: string(c.Alone),
+			Sentence: fmt.Sprintf("%s runs alone: the last workers that had it ended without a report", c.Alone),
+			Remedy:   "nothing: it goes on by itself when that job reports, or after a while",
+		}
+	case c.Draining:
+		return &engine.Blocker{
+			Code: BlockAlone, Holder: e.engine.Name(),
+			Sentence: "nothing is begun until a job can run alone whose last workers ended without a report",
+			Remedy:   "nothing: it goes on by itself within a minute",
+		}
+	}
+	return nil
+}
+
+// whyBehind asks the store who would be next, if nothing else was found to keep the job.
+func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free int) error {
+	if len(x.Blockers) > 0 {
+		return nil
+	}
+	next, err := e.engine.Peek(ctx, j.Kind, free)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(next, func(o job.Job) bool { return o.ID == j.ID }) {
+		x.Not = append(x.Not, "it is among the next that are taken")
+		return nil
+	}
+	x.Blockers = append(x.Blockers, engine.Blocker{
+		Code: BlockBehind, Holder: e.engine.Name(), Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, or it is their owner's turn", len(next)),
+		Remedy: "wait, or give it a better priority",
+	})
+	return nil
+}
+
+// under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a place for it already. It reads pages of the limit's jobs: for
+// explanations, not for claims.
+func (e *Explainer) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
+	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner || l.Tag != "" && !slices.Contains(j.Tags, l.Tag) {
+		return -1, nil
+	}
+	live := false
+	q := job.Query{Kinds: []job.Kind{l.Kind}, Group: l.Group, Owner: l.Owner, Tag: l.Tag, Ended: &live, Limit: 1000}
+	if l.PerGroup {
+		q.Group = j.Group
+	}
+	if l.PerOwner {
+		q.Owner = j.Owner
+	}
+	n := 0
+	for {
+		page, err := e.store.List(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		for i := range page.Jobs {
+			o := &page.Jobs[i]
+			same := (!l.PerGroup || o.Group == j.Group) && (!l.PerOwner || o.Owner == j.Owner)
+			guarded := len(l.Guard) == 0 || slices.Contains(l.Guard, o.State)
+			if same && (slices.Contains(l.Occupy, o.State) || guarded && o.Claimed()) {
+				n++
+			}
+		}
+		if page.Next == "" {
+			return n, nil
+		}
+		q.After = page.Next
+	}
+}

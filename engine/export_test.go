@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// SetOpen lets the engine claim jobs without [Engine.Run], or not.
+func (e *Engine) SetOpen(open bool) { e.open = open }
+
+// Places returns the states whose jobs share the common slots.
+func (e *Engine) Places() []job.Place { return e.pools[0].places }
+
+// Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.
+func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event, now time.Time) error {
+	c, err := move(e.works[j.Kind], j, event, lifecycle.Worker, now)
+	if err != nil {
+		return nil
+	}
+	c.Version = j.Version
+	_, err = e.one(ctx, c)
+	return err
+}
+
+// Tick does what an open engine does when it is woken once: one claim, then the sweep.
+func (e *Engine) Tick(ctx context.Context) error {
+	if !e.open {
+		return nil
+	}
+	e.work = ctx
+	e.claim(ctx, e.pools[0], e.take(e.pools[0], e.pools[0].free))
+	e.steps.Wait()
+	return e.overdue(ctx)
+}
