@@ -5,34 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/orchestrator"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// agentSettings are the flags of stagepost agent, completed by the environment variables of job-orchestrator.
+// agentSettings are the flags of stagepost agent, completed by the environment variables of the module.
 type agentSettings struct {
 	data, listen, server, name   string
 	store                        string // directory of the database
 	tokenFile, services, sandbox string
-	memory, policy               string
+	memory                       string
 	slots                        int
 	cores                        float64
 	grace, keep, records         time.Duration
 	anyone                       bool
-	compat                       wire.Compat
-	shown                        map[string]wire.Service // services of the environment
+	env                          site.Environment
 }
 
 func (c *cli) agent() *cobra.Command {
@@ -80,30 +76,27 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 
 // complete takes what no flag says from the environment, and checks.
 func (a *agentSettings) complete(s *settings, flag func(string) bool) error {
-	env, err := wire.Environ(os.Environ(), wire.AgentMode)
+	env, err := computeModule.Environment(os.Environ(), site.ForAgent)
 	if err != nil {
 		return usage(err)
 	}
-	a.data, a.server, a.compat, a.policy, a.shown = s.Data, s.Server, env.Compat, string(env.ScriptPolicy), env.Services
-	if !flag("data") && os.Getenv("DATA_PATH") != "" {
-		a.data = env.DataPath
+	a.data, a.server, a.env = s.Data, s.Server, env
+	if !flag("data") && env.Data != "" {
+		a.data = env.Data
 	}
-	a.store = a.data
-	if os.Getenv("DB_PATH") != "" { // the original's is a file; the store is a directory beside it
-		a.store = env.DBPath + ".stagepost"
-	}
-	if !flag("keep") && os.Getenv("MAX_AGE") != "" {
-		a.keep = env.MaxAge
+	a.store = cmp.Or(env.Store, a.data)
+	if !flag("keep") && env.Keep > 0 {
+		a.keep = env.Keep
 	}
 	if !flag("sandbox") {
 		a.sandbox = cmp.Or(env.Sandbox, sandbox.Require)
 	}
-	if a.listen == "" && a.server == "" && os.Getenv("PORT") != "" {
+	if a.listen == "" && a.server == "" && env.Port != "" {
 		host := "127.0.0.1" // whoever reaches it could run commands: it is opened to others on purpose only
 		if a.anyone || a.tokenFile != "" {
 			host = ""
 		}
-		a.listen = fmt.Sprintf("%s:%d", host, env.Port)
+		a.listen = host + ":" + env.Port
 	}
 	if a.name == "" {
 		host, _ := os.Hostname()
@@ -182,7 +175,7 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Check: orchestrator.Check(wire.Policy(a.policy))}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Check: a.env.Check}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)
@@ -192,7 +185,7 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 		o.Memory = n
 	}
 	if a.services != "" {
-		s, err := orchestrator.Site().Read(a.services)
+		s, err := computeModule.Read(a.services)
 		if err != nil {
 			mistakes = append(mistakes, err)
 		} else {
@@ -200,32 +193,29 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 			mistakes = append(mistakes, a.exposed(o.Services), fileBinds(s, a.services, a.name))
 		}
 	}
-	mistakes = append(mistakes, a.show(&o), shownBinds(a.shown, true))
+	mistakes = append(mistakes, a.show(&o), shownBinds(a.env.Shown, true))
 	if err := errors.Join(mistakes...); err != nil {
 		return o, usage(err)
 	}
 	return o, nil
 }
 
-// show adds the directories that SERVICE_<NAME>_BIND_RO shows. Without a file of services all others are served as well.
+// show adds the directories that the environment shows. Without a file of services all others are served as well.
 func (a *agentSettings) show(o *agent.Options) error {
 	var wrong []error
-	for _, name := range slices.Sorted(maps.Keys(a.shown)) {
-		dirs := a.shown[name].BindRO
-		s, known := o.Services[name]
+	for _, one := range a.env.Shown {
+		s, known := o.Services[one.Service]
 		switch {
-		case len(dirs) == 0:
-			continue
 		case a.services != "" && !known:
-			wrong = append(wrong, fmt.Errorf("SERVICE_%s_BIND_RO: %s names no service %s", strings.ToUpper(name), a.services, name))
+			wrong = append(wrong, fmt.Errorf("%s: %s names no service %s", one.From, a.services, one.Service))
 			continue
 		case o.Services == nil:
 			o.Services, o.Others = map[string]agent.Service{}, true
 		}
-		for _, dir := range dirs {
+		for _, dir := range one.Dirs {
 			s.Binds = append(s.Binds, sandbox.Bind{From: dir})
 		}
-		o.Services[name] = s
+		o.Services[one.Service] = s
 	}
 	return errors.Join(wrong...)
 }

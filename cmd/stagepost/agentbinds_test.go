@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 )
 
@@ -65,7 +64,7 @@ func bindFile(t *testing.T, text string) string {
 func TestAgentBinds(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	env, err := wire.Environ([]string{"SERVICE_T_BIND_RO=/tmp/z:/nonexistent/z:/usr/share"}, wire.AgentMode)
+	env, err := computeModule.Environment([]string{"SERVICE_T_BIND_RO=/tmp/z:/nonexistent/z:/usr/share"}, site.ForAgent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +78,8 @@ func TestAgentBinds(t *testing.T) {
 		want []string
 	}{
 		"file":               {agentSettings{services: name, name: "a"}, file},
-		"variables":          {agentSettings{shown: env.Services, name: "a"}, variables},
-		"both":               {agentSettings{services: name, shown: env.Services, name: "a"}, append(variables, file...)},
+		"variables":          {agentSettings{env: env, name: "a"}, variables},
+		"both":               {agentSettings{services: name, env: env, name: "a"}, append(variables, file...)},
 		"the other agent":    {agentSettings{services: name, name: "other"}, append([]string{`the bind of "/nonexistent/v" cannot`}, file...)},
 		"control: good ones": {agentSettings{services: bindFile(t, `services: {t: {binds: [/usr/share, "/usr/share:/opt/share", /etc/passwd:/opt/users]}}`), name: "a"}, nil},
 	} {

@@ -17,8 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/edge/tunnel"
@@ -125,11 +124,14 @@ func (c *cli) startAgent(ctx context.Context, a *agentSettings, log *slog.Logger
 	if r.app.Bind(e); r.app.Fault() != nil {
 		return r, r.app.Fault()
 	}
-	other, err := client.Handler(ctx, r.app, token, wire.AgentOptions{Compat: a.compat, Log: log})
-	if err != nil {
-		return r, err
+	served := agent.HandlerOptions{Token: token}
+	if computeModule.Agent != nil {
+		served.Other, err = computeModule.Agent(ctx, r.app, site.AgentOptions{Token: token, Strict: a.env.Strict, Log: log})
+		if err != nil {
+			return r, err
+		}
 	}
-	r.http = r.app.Handler(agent.HandlerOptions{Token: token, Other: other})
+	r.http = r.app.Handler(served)
 	if err := c.openDoors(ctx, a, r); err != nil {
 		return r, err
 	}

@@ -9,14 +9,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/orchestrator"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/app/compute/slurm"
 	"github.com/stagepost/stagepost/app/compute/tes"
@@ -27,25 +24,25 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// computeApp is what brings compute into a server: the application, the agent that the server has in itself, and the listener for users of job-orchestrator.
+// computeApp is what brings compute into a server: the application, the agent that the server has in itself, and the listener for users of the module.
 type computeApp struct {
 	*compute.App
 	site    *site.Site
 	agents  map[string]compute.Executor
 	local   *agent.App // nil: none
 	sandbox *sandbox.Sandbox
-	http    *http.Server // of the wire of job-orchestrator; nil: none
+	http    *http.Server // for users of the module; nil: none
 	tunnels *tunnels     // of agents that come by themselves
 	engine  *engine.Engine
 	tes     *tes.Adapter // nil: no tasks of GA4GH TES are taken
 }
 
-// computeSite reads the services: from the file, and from job-orchestrator's variables. All mistakes in both are told.
-func computeSite(s *hostSettings) (*site.Site, *wire.Config, error) {
-	return readSite(s, orchestrator.Site().Read)
+// computeSite reads the services: from the file, and from the variables of the module. All mistakes in both are told.
+func computeSite(s *hostSettings) (*site.Site, site.Environment, error) {
+	return readSite(s, computeModule.Read)
 }
 
-func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*site.Site, *wire.Config, error) {
+func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*site.Site, site.Environment, error) {
 	all := &site.Site{}
 	var wrong error
 	if s.ComputeServices != "" {
@@ -53,48 +50,48 @@ func readSite(s *hostSettings, file func(name string) (*site.Site, error)) (*sit
 			all = &site.Site{}
 		}
 	}
-	c := &wire.Config{}
-	if slices.ContainsFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SERVICE_") }) || s.ComputeListen != "" {
-		read, err := wire.Environ(os.Environ(), wire.ServerMode)
-		if err == nil {
-			err = orchestrator.AddServices(all, &read)
-		}
-		c, wrong = &read, errors.Join(wrong, err)
-		if s.ComputeListen == "" {
-			s.ComputeListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(int(c.Port)))
-		}
+	reader := site.ForServer
+	if s.ComputeListen != "" {
+		reader = site.ForListening
 	}
-	if wrong = errors.Join(wrong, serverBinds(s, all, c)); wrong != nil {
-		return nil, nil, usage(wrong)
+	env, err := computeModule.Environment(os.Environ(), reader)
+	if err == nil && len(env.Services) > 0 {
+		err = all.Add(env.Services)
+	}
+	if s.ComputeListen == "" && env.Port != "" {
+		s.ComputeListen = net.JoinHostPort("127.0.0.1", env.Port)
+	}
+	if wrong = errors.Join(wrong, err, serverBinds(s, all, &env)); wrong != nil {
+		return nil, env, usage(wrong)
 	}
 	if len(all.Services) == 0 && (s.ComputeLocal > 0 || len(all.Agents) > 0) {
 		all.Services = []site.Service{{Name: "default", RunsPerUser: new(max(5, s.ComputeLocal)), MaxRuns: new(max(10, s.ComputeLocal))}}
 	}
-	return all, c, nil
+	return all, env, nil
 }
 
 // openCompute makes the application, or gives nil if there is nothing to compute with.
 func (r *running) openCompute(s *hostSettings) (*computeApp, error) {
-	all, env, err := readSite(s, orchestrator.Site().ReadServer)
+	all, env, err := readSite(s, computeModule.ReadServer)
 	if err != nil || len(all.Services) == 0 {
 		return nil, err
 	}
 	o := compute.Options{
 		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: wordOr(s.ComputeKeep), UserBytes: s.ComputeUserBytes,
-		NeedScript: env.StrictUpload, Check: orchestrator.Check(env.ScriptPolicy), Resend: env.LegacyRedispatch, Log: r.log,
+		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: r.log,
 		Ended: r.metrics.ComputeEnded, Moved: r.metrics.ComputeMoved,
 	}
-	if env.Compat == wire.Strict && s.isDefault("compute.strict") {
+	if env.Strict && s.isDefault("compute.strict") {
 		s.ComputeStrict = true
 	}
-	if env.Sandbox != "" && os.Getenv("SANDBOX") != "" && s.isDefault("compute.sandbox") {
+	if env.Sandbox != "" && s.isDefault("compute.sandbox") {
 		s.ComputeSandbox = env.Sandbox
 	}
-	if env.MaxAge > 0 && os.Getenv("MAX_AGE") != "" && s.isDefault("compute.keep") {
-		o.Keep = env.MaxAge
+	if env.Keep > 0 && s.isDefault("compute.keep") {
+		o.Keep = env.Keep
 	}
-	if _, set := os.LookupEnv("DISPATCH_RETRIES"); set && s.isDefault("compute.retries") {
-		o.Retries = env.DispatchRetries + 1
+	if env.Retries > 0 && s.isDefault("compute.retries") {
+		o.Retries = env.Retries
 	}
 	c := &computeApp{site: all, agents: map[string]compute.Executor{}}
 	for i := range o.Services {
@@ -113,7 +110,7 @@ func (r *running) openCompute(s *hostSettings) (*computeApp, error) {
 	if c.App, err = compute.New(o); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, s, env), c.openTunnels(r)); err != nil {
+	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, &env), c.openTunnels(r)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -153,7 +150,7 @@ func (c *computeApp) openLocal(r *running, s *hostSettings) error {
 }
 
 // openAgents makes the executors that the site names.
-func (c *computeApp) openAgents(r *running, s *hostSettings, env *wire.Config) error {
+func (c *computeApp) openAgents(r *running, env *site.Environment) error {
 	for _, a := range c.site.Agents {
 		var x compute.Executor
 		var err error
@@ -164,7 +161,7 @@ func (c *computeApp) openAgents(r *running, s *hostSettings, env *wire.Config) e
 			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition, Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
 				Services: a.Services, Poll: a.Slurm.Poll.Duration, Log: r.log})
 		case a.Legacy != "" || a.Added:
-			x, err = orchestrator.Dial(&a, env, orchestrator.Server{Record: c.record, Service: c.service})
+			x, err = env.Dial(&a, site.Server{Record: c.record, Service: c.service})
 		case a.Tunnel:
 			c.Expect(a.Name) // it comes by itself
 			continue
@@ -205,6 +202,9 @@ func (c *computeApp) service(name string) compute.Service {
 
 // unlimited names the executors that serve a service if none of them knows limits, as far as they answered: named are its agents, none: all.
 func (c *computeApp) unlimited(service string, named []string) (only string) {
+	if computeModule.Limitless == nil {
+		return ""
+	}
 	if slices.ContainsFunc(c.site.Agents, func(a site.Agent) bool { // it may be away now: what it could run is not refused for good
 		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) && (len(a.Services) == 0 || slices.Contains(a.Services, service))
 	}) {
@@ -214,7 +214,7 @@ func (c *computeApp) unlimited(service string, named []string) (only string) {
 		if len(named) > 0 && !slices.Contains(named, a.Name) || len(a.Services) > 0 && !slices.Contains(a.Services, service) {
 			continue
 		}
-		if only = orchestrator.Limitless(a.Kind); only == "" {
+		if only = computeModule.Limitless(a.Kind); only == "" {
 			return ""
 		}
 	}
@@ -291,7 +291,7 @@ func (c *computeApp) Bind(e *engine.Engine) {
 	}
 }
 
-// listenCompute makes the listener for users of job-orchestrator, if there is to be one.
+// listenCompute makes the listener for users of the module, if there is to be one.
 func (r *running) listenCompute(ctx context.Context, s *hostSettings, c *computeApp) error {
 	switch {
 	case s.ComputeListen == "":
@@ -299,16 +299,17 @@ func (r *running) listenCompute(ctx context.Context, s *hostSettings, c *compute
 	case c == nil:
 		return usagef("compute.listen %s: there is nothing to run jobs with; give --compute-local N, --compute-services FILE or variables SERVICE_...", s.ComputeListen)
 	}
+	if computeModule.Users == nil {
+		return usagef("compute.listen %s: this program was built without a module whose users could be served there", s.ComputeListen)
+	}
 	l, err := listen(ctx, s, s.ComputeListen, r.log)
 	if err != nil {
 		return err
 	}
-	o := wire.Options{Log: r.log, Who: r.wireCaller(), Limits: wire.Limits{Body: s.ComputeUpload}}
-	if s.ComputeStrict {
-		o.Compat = wire.Strict
-	}
-	guarded := wire.Guard(wire.Users(orchestrator.Users(c.App, c.engine.Store()), o), wire.GuardOptions{Compat: o.Compat, Token: o.Who != nil, Hosts: s.hosts()})
-	c.http = &http.Server{Handler: r.server.UnderTokens(guarded), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	h := computeModule.Users(c.App, c.engine.Store(), site.UsersOptions{
+		Who: r.computeCaller(), Body: s.ComputeUpload, Strict: s.ComputeStrict, Hosts: s.hosts(), Log: r.log,
+	})
+	c.http = &http.Server{Handler: r.server.UnderTokens(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	r.ComputeURL = urlOf(l.Addr())
 	r.stopped.Go(func() {
 		if err := c.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -318,17 +319,17 @@ func (r *running) listenCompute(ctx context.Context, s *hostSettings, c *compute
 	return nil
 }
 
-// wireCaller gives whose the token of a request over the wire of job-orchestrator is, or nil if there are no tokens.
-func (r *running) wireCaller() func(*http.Request) (wire.Caller, error) {
+// computeCaller gives whose the token of a request of the module's users is, or nil if there are no tokens.
+func (r *running) computeCaller() func(*http.Request) (owner string, all bool, err error) {
 	if r.tokens == nil {
 		return nil
 	}
-	return func(q *http.Request) (wire.Caller, error) {
+	return func(q *http.Request) (string, bool, error) {
 		who, err := r.tokens.Check(q)
 		if err == nil && who.Role == token.Worker {
 			err = errors.New("the token is a worker's")
 		}
-		return wire.Caller{Owner: who.Owner, All: who.Role == token.Operator || who.Role == token.Admin}, err
+		return who.Owner, who.Role == token.Operator || who.Role == token.Admin, err
 	}
 }
 

@@ -4,25 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
-	"strings"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
 // serverBinds checks the binds of a server's services: those of the file, and those of the environment, which always name the agents that serve them, so that none of them runs here.
-func serverBinds(s *hostSettings, all *site.Site, env *wire.Config) error {
+func serverBinds(s *hostSettings, all *site.Site, env *site.Environment) error {
 	agent := ""
 	if s.ComputeLocal > 0 {
 		agent = site.Local
 	}
 	file := *all
-	file.Services = slices.DeleteFunc(slices.Clone(all.Services), func(o site.Service) bool { _, ok := env.Services[o.Name]; return ok })
-	return errors.Join(fileBinds(&file, s.ComputeServices, agent), shownBinds(env.Services, false))
+	file.Services = slices.DeleteFunc(slices.Clone(all.Services), func(o site.Service) bool {
+		return slices.ContainsFunc(env.Services, func(a site.Added) bool { return a.Service.Name == o.Name })
+	})
+	return errors.Join(fileBinds(&file, s.ComputeServices, agent), shownBinds(env.Shown, false))
 }
 
 // fileBinds checks the binds in a file of services for the agent of a name; empty: there is none on this machine. What services show that name other agents only is looked for there.
@@ -36,15 +35,15 @@ func fileBinds(all *site.Site, file, agent string) error {
 	return errors.Join(wrong...)
 }
 
-// shownBinds checks the directories of SERVICE_<NAME>_BIND_RO.
-func shownBinds(services map[string]wire.Service, here bool) error {
+// shownBinds checks the directories that the environment shows.
+func shownBinds(shown []site.Shown, here bool) error {
 	var wrong []error
-	for _, name := range slices.Sorted(maps.Keys(services)) {
+	for _, one := range shown {
 		var binds []sandbox.Bind
-		for _, dir := range services[name].BindRO {
+		for _, dir := range one.Dirs {
 			binds = append(binds, sandbox.Bind{From: dir})
 		}
-		wrong = append(wrong, checkBinds("SERVICE_"+strings.ToUpper(name)+"_BIND_RO", binds, here))
+		wrong = append(wrong, checkBinds(one.From, binds, here))
 	}
 	return errors.Join(wrong...)
 }

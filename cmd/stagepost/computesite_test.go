@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator"
 )
 
 // TestOrchestratorTellsZerosAtOnce: quotas of 0 are told in the same pass as all else that is wrong with the variables.
@@ -53,7 +52,7 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 		if err := os.WriteFile(filepath.Clean(s.ComputeServices), []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := readSite(s, orchestrator.Site().ReadServer)
+		_, _, err := readSite(s, computeModule.ReadServer)
 		if _, is := errors.AsType[usageError](err); !is {
 			t.Fatalf("got %v", err)
 		}

@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
@@ -17,6 +18,9 @@ func main() {
 	}
 	os.Exit(call(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+// computeModule completes compute: compatibility with job-orchestrator. The zero Module, without orchestratorPart below, leaves it out.
+var computeModule = orchestrator.Module()
 
 // commandLine lists the parts of the command line.
 func commandLine() []func(*cli) Part {

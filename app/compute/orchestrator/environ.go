@@ -4,16 +4,58 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 )
 
-// AddServices takes the services into a site that job-orchestrator's variables name, each with its original clients as
-// agents. A service or agent that the file has already is a mistake. All mistakes are given, joined.
-func AddServices(s *site.Site, c *wire.Config) error {
-	var all []site.Added
+// environment gives what variables say. A setting whose variable is not there is as if it was not said.
+func environment(c *wire.Config, environ []string, mode wire.Mode) site.Environment {
+	is := func(name string) bool {
+		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && len(v) > len(name)+1 })
+	}
+	e := site.Environment{
+		NeedScript: c.StrictUpload, Resend: c.LegacyRedispatch, Strict: c.Compat == wire.Strict, Check: Check(c.ScriptPolicy),
+		Shown: shown(c), Dial: dialer(c),
+	}
+	if mode == wire.ServerMode {
+		e.Services = services(c)
+	}
+	if mode == wire.ServerMode || is("PORT") {
+		e.Port = strconv.Itoa(int(c.Port))
+	}
+	if is("DATA_PATH") {
+		e.Data = c.DataPath
+	}
+	if is("DB_PATH") { // the original's is a file; the store is a directory beside it
+		e.Store = c.DBPath + ".stagepost"
+	}
+	if is("SANDBOX") {
+		e.Sandbox = c.Sandbox
+	}
+	if is("MAX_AGE") {
+		e.Keep = c.MaxAge
+	}
+	if is("DISPATCH_RETRIES") {
+		e.Retries = c.DispatchRetries + 1
+	}
+	return e
+}
+
+// shown gives the directories of SERVICE_<NAME>_BIND_RO.
+func shown(c *wire.Config) (all []site.Shown) {
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		if dirs := c.Services[name].BindRO; len(dirs) > 0 {
+			all = append(all, site.Shown{Service: name, Dirs: dirs, From: "SERVICE_" + strings.ToUpper(name) + "_BIND_RO"})
+		}
+	}
+	return all
+}
+
+// services gives the services that variables name, each with its original clients as agents.
+func services(c *wire.Config) (all []site.Added) {
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		one := c.Services[name]
 		added := site.Added{
@@ -25,7 +67,7 @@ func AddServices(s *site.Site, c *wire.Config) error {
 		}
 		all = append(all, added)
 	}
-	return s.Add(all)
+	return all
 }
 
 // agentName is what the nth client of a service is called.

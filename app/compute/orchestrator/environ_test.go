@@ -30,7 +30,7 @@ func TestEnvironment(t *testing.T) {
 		variable string
 		wrong    bool
 	}{{"SERVICE_TWO_UPLOAD_URL=http://c1:9000/submit", false}, {"SERVICE_ONE_UPLOAD_URL=http://c1:9000/submit", true}} {
-		s, err := Site().Read(name)
+		s, err := Module().Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func TestEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := AddServices(s, &env); (err != nil) != c.wrong {
+		if err := s.Add(services(&env)); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", c.variable, err)
 		} else if !c.wrong && (len(s.Services) != 2 || len(s.Agents) != 1 || s.Services[1].Agents[0] != s.Agents[0].Name) {
 			t.Errorf("%s: %+v", c.variable, s)
@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestVariablesMistakes: all mistakes of variables are told, each in a line of its own that names the service.
 func TestVariablesMistakes(t *testing.T) {
-	s, err := Site().Parse([]byte("services:\n  one: {}\n  two: {}\n"))
+	s, err := Module().Parse([]byte("services:\n  one: {}\n  two: {}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestVariablesMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = AddServices(s, &env)
+	err = s.Add(services(&env))
 	if err == nil {
 		t.Fatal("they were taken")
 	}

@@ -1,25 +1,21 @@
 package orchestrator
 
 import (
-	"context"
-
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/detect"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/job"
 )
 
-// Server is what executors need of the server. Both are required.
-type Server struct {
-	Record  func(ctx context.Context, id job.ID) (job.Job, error)
-	Service func(name string) compute.Service
+// dialer gives [site.Environment.Dial].
+func dialer(c *wire.Config) func(*site.Agent, site.Server) (compute.Executor, error) {
+	return func(a *site.Agent, s site.Server) (compute.Executor, error) { return dial(a, c, s) }
 }
 
-// Dial makes the executor of an agent that a file reaches by legacy, or that [AddServices] added. Whether an original
-// client is there or an agent of ours is found out where variables give the address; the file says what it means.
-func Dial(a *site.Agent, c *wire.Config, s Server) (compute.Executor, error) {
+// dial makes the executor of an agent that a file reaches by legacy, or that variables name. Whether an original client
+// is there or an agent of ours is found out where variables give the address; the file says what it means.
+func dial(a *site.Agent, c *wire.Config, s site.Server) (compute.Executor, error) {
 	o := legacy.Options{
 		Services: a.Services, Resend: c.LegacyRedispatch, Trap: c.LegacyInjectTrap, Record: s.Record, Service: s.Service,
 	}

@@ -11,19 +11,70 @@
 package orchestrator
 
 import (
+	"context"
 	"io"
+	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/job"
 )
 
-// Site is what the module adds to files of services.
-func Site() site.Module {
-	return site.Module{Legacy: true, Policies: []site.Policy{
-		{Word: string(wire.PolicyWarn), Check: Check(wire.PolicyWarn)},
-		{Word: string(wire.PolicyLegacy), Check: Check(wire.PolicyLegacy)},
-	}}
+// Module is what a program with compute adds to be compatible.
+func Module() site.Module {
+	return site.Module{
+		Legacy: true, Policies: []site.Policy{
+			{Word: string(wire.PolicyWarn), Check: Check(wire.PolicyWarn)},
+			{Word: string(wire.PolicyLegacy), Check: Check(wire.PolicyLegacy)},
+		},
+		Environ: environ, Limitless: Limitless, Users: serveUsers, Agent: serveAgent,
+	}
+}
+
+// environ reads job-orchestrator's variables. A server that does not listen has them if one names a service.
+func environ(all []string, r site.Reader) (site.Environment, error) {
+	c, mode := wire.Config{}, wire.ServerMode
+	if r == site.ForAgent {
+		mode = wire.AgentMode
+	}
+	named := slices.ContainsFunc(all, func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
+	var err error
+	if used := r != site.ForServer || named; used {
+		if c, err = wire.Environ(all, mode); err != nil {
+			return site.Environment{}, err
+		}
+		return environment(&c, all, mode), nil
+	}
+	return site.Environment{Dial: dialer(&c)}, nil
+}
+
+// serveUsers serves the user's API.
+func serveUsers(app *compute.App, store job.Store, o site.UsersOptions) http.Handler {
+	to := wire.Options{Log: o.Log, Limits: wire.Limits{Body: o.Body}, Compat: compat(o.Strict)}
+	if o.Who != nil {
+		to.Who = func(r *http.Request) (c wire.Caller, err error) {
+			c.Owner, c.All, err = o.Who(r)
+			return c, err
+		}
+	}
+	return wire.Guard(wire.Users(Users(app, store), to), wire.GuardOptions{Compat: to.Compat, Token: o.Who != nil, Hosts: o.Hosts})
+}
+
+// serveAgent serves an agent to original servers.
+func serveAgent(ctx context.Context, app *agent.App, o site.AgentOptions) (http.Handler, error) {
+	return client.Handler(ctx, app, o.Token, wire.AgentOptions{Compat: compat(o.Strict), Log: o.Log})
+}
+
+func compat(strict bool) wire.Compat {
+	if strict {
+		return wire.Strict
+	}
+	return wire.Full
 }
 
 // Check is the original's check of run.sh. nil for the policy off.

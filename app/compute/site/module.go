@@ -1,17 +1,103 @@
 package site
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/job"
 )
 
-// Module is what a module beside compute adds to files of services. The zero Module adds nothing.
+// Module is what a module beside compute adds to a program: to files of services, to the environment, and to what
+// servers and agents answer. The zero Module adds nothing; each function may be nil.
 type Module struct {
 	Policies []Policy // words that `policy` takes beside off
 	Legacy   bool     // the module reaches agents by `legacy`
+
+	// Environ reads variables in the form of os.Environ: for a server, which listens for users of another system or
+	// does not, or for an agent. The error joins all mistakes in them.
+	Environ func(environ []string, r Reader) (Environment, error)
+
+	// Limitless names the executors of a kind if they know no limits ([compute.Service.Unlimited]); empty: they do.
+	Limitless func(kind string) string
+
+	// Users serves users of another system. The store is that of the application's engine.
+	Users func(app *compute.App, store job.Store, o UsersOptions) http.Handler
+
+	// Agent serves servers of another system, for [agent.HandlerOptions]. The agent is bound.
+	Agent func(ctx context.Context, app *agent.App, o AgentOptions) (http.Handler, error)
+}
+
+// Reader is who reads the environment.
+type Reader string
+
+// The readers. A server that listens reads more than one that does not.
+const (
+	ForServer    Reader = "server"
+	ForListening Reader = "listening server"
+	ForAgent     Reader = "agent"
+)
+
+// Environment is what variables of a module say in the place of settings. Zero fields say nothing.
+type Environment struct {
+	Port       string // to listen on
+	Data       string // directory of the data
+	Store      string // directory of an agent's records
+	Sandbox    string // as the settings have it
+	Keep       time.Duration
+	Retries    int
+	NeedScript bool                // [compute.Options.NeedScript]
+	Resend     bool                // [compute.Options.Resend]
+	Strict     bool                // answers are exactly those of the other system
+	Check      compute.ScriptCheck // of run.sh
+	Services   []Added
+	Shown      []Shown
+
+	// Dial makes the executor of an agent that was added, or that a file reaches by legacy.
+	Dial func(a *Agent, s Server) (compute.Executor, error)
+}
+
+// Shown are directories of this machine that jobs of a service may read.
+type Shown struct {
+	Service string
+	Dirs    []string
+	From    string // where it is written, for people
+}
+
+// Server is what executors of a module need of the server. Both are required.
+type Server struct {
+	Record  func(ctx context.Context, id job.ID) (job.Job, error)
+	Service func(name string) compute.Service
+}
+
+// UsersOptions of what users of another system reach.
+type UsersOptions struct {
+	Who    func(*http.Request) (owner string, all bool, err error) // whose a request's token is. nil: there are no tokens
+	Body   int64                                                   // bytes of an upload
+	Strict bool                                                    // [Environment.Strict]
+	Hosts  []string                                                // names by which requests may come to the loopback
+	Log    *slog.Logger
+}
+
+// AgentOptions of what servers of another system reach.
+type AgentOptions struct {
+	Token  string // that callers bring; empty: none
+	Strict bool   // [Environment.Strict]
+	Log    *slog.Logger
+}
+
+// Environment reads the environment of the process.
+func (m Module) Environment(environ []string, r Reader) (Environment, error) {
+	if m.Environ == nil {
+		return Environment{}, nil
+	}
+	return m.Environ(environ, r)
 }
 
 // Policy is a check of run.sh with the word by which services choose it.
