@@ -10,11 +10,11 @@ import (
 
 // Claim is the body by which a worker asks for jobs.
 type Claim struct {
-	Worker string      `json:"worker"`
-	From   []job.Place `json:"from"`
-	N      int         `json:"n"`               // at most 1000
-	Lease  float64     `json:"lease,omitempty"` // seconds; 0: the server's default
-	Wait   float64     `json:"wait,omitempty"`  // seconds to wait for a job if there is none; at most 60
+	Worker string          `json:"worker"`
+	From   []job.KindState `json:"from"`
+	N      int             `json:"n"`               // at most 1000
+	Lease  float64         `json:"lease,omitempty"` // seconds; 0: the server's default
+	Wait   float64         `json:"wait,omitempty"`  // seconds to wait for a job if there is none; at most 60
 }
 
 // Leased is a claimed job, as much of it as a worker needs.

@@ -78,7 +78,7 @@ func claims(b *testing.B, store job.Store) {
 	for i := range 300 {
 		now := time.Now()
 		jobs, err := store.Claim(ctx, job.Claim{
-			Worker: "bench", From: []job.Place{{Kind: "bench.j8", State: "Stage0"}}, N: 1, Now: now, Until: now.Add(time.Minute),
+			Worker: "bench", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 1, Now: now, Until: now.Add(time.Minute),
 		})
 		took = append(took, time.Since(now))
 		if err != nil || len(jobs) != 1 {

@@ -43,9 +43,9 @@ func served(b *testing.B) (e *engine.Engine, url string) {
 	return e, "http://" + listener.Addr().String()
 }
 
-var places = func() (all []job.Place) {
+var places = func() (all []job.KindState) {
 	for i := range 7 {
-		all = append(all, job.Place{Kind: "bench.j8", State: lc.State(fmt.Sprint("Stage", i))})
+		all = append(all, job.KindState{Kind: "bench.j8", State: lc.State(fmt.Sprint("Stage", i))})
 	}
 	return all
 }()

@@ -128,7 +128,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if jobs, err := e.Acquire(t.Context(), "outside", []job.Place{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
+		if jobs, err := e.Acquire(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
 		w := start(t, store, (&postbox{}).options(), announcing(nil))
@@ -148,7 +148,7 @@ func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	}
 	w := &world{Engine: e, t: t, store: e.Store()}
 	j := w.post(engine.Order{})
-	jobs, err := e.Acquire(t.Context(), "outside", []job.Place{{Kind: "test.letter", State: "Posted"}}, 1, time.Minute)
+	jobs, err := e.Acquire(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Minute)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("got %v, %v", jobs, err)
 	}

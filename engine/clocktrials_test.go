@@ -45,7 +45,7 @@ type process struct {
 // keeping is a line to a store that keeps the clock, until it is cut.
 type keeping struct {
 	*tap
-	keeper job.ClockKeeper
+	keeper job.ClockStore
 }
 
 func (k *keeping) KeptClock(ctx context.Context) (job.KeptClock, error) {
@@ -409,7 +409,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		tr.e.stop()
 		j := tr.e.post(engine.Order{Group: "long"})
 		ahead := tr.e.Clock().Now()
-		claim := job.Claim{Worker: "outside", From: []job.Place{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(15 * time.Second)}
+		claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(15 * time.Second)}
 		if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 			t.Fatalf("got %v, %v", got, err)
 		}
@@ -471,7 +471,7 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				tr.e.stop()
 				j := tr.e.post(engine.Order{Group: "plain"})
 				ahead := tr.e.Clock().Now()
-				claim := job.Claim{Worker: "outside", From: []job.Place{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(c.lease)}
+				claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(c.lease)}
 				if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 					t.Fatalf("got %v, %v", got, err)
 				}

@@ -183,7 +183,7 @@ func (e *Engine) register(w *Work) error {
 	}
 	for _, s := range w.Life.Stages() {
 		if w.Steps[s.State] != nil {
-			p.places = append(p.places, job.Place{Kind: w.kind(), State: s.State})
+			p.places = append(p.places, job.KindState{Kind: w.kind(), State: s.State})
 		}
 	}
 	e.limits = append(e.limits, w.Limits...)

@@ -12,7 +12,7 @@ import (
 func (e *Engine) SetOpen(open bool) { e.open = open }
 
 // Places returns the states whose jobs share the common slots.
-func (e *Engine) Places() []job.Place { return e.pools[0].places }
+func (e *Engine) Places() []job.KindState { return e.pools[0].places }
 
 // Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.
 func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event, now time.Time) error {

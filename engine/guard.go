@@ -152,7 +152,7 @@ func (e *Engine) guardClock(ctx context.Context, o *Options) error {
 
 // keptClock reads what the store kept. One that has never been asked to is as old as its newest job.
 func (e *Engine) keptClock(ctx context.Context) (job.KeptClock, error) {
-	keeper, ok := e.store.(job.ClockKeeper)
+	keeper, ok := e.store.(job.ClockStore)
 	if !ok {
 		return job.KeptClock{}, nil
 	}
@@ -170,7 +170,7 @@ func (e *Engine) keptClock(ctx context.Context) (job.KeptClock, error) {
 
 // keepClock has the store keep the time.
 func (e *Engine) keepClock(ctx context.Context) error {
-	if keeper, ok := e.store.(job.ClockKeeper); ok {
+	if keeper, ok := e.store.(job.ClockStore); ok {
 		return keeper.KeepClock(ctx, e.guard.kept())
 	}
 	return nil

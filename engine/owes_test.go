@@ -21,7 +21,7 @@ func TestServerOnlyStates(t *testing.T) {
 		work.Steps = map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error { return nil }}
 		w := outside(t, mem.New(), work)
 		id := w.post(engine.Order{}).ID
-		at := func(s lc.State) []job.Place { return []job.Place{{Kind: "test.letter", State: s}} }
+		at := func(s lc.State) []job.KindState { return []job.KindState{{Kind: "test.letter", State: s}} }
 		for _, s := range []lc.State{"Sorting", "Held", "Delivered", "Nowhere"} {
 			if _, err := w.Acquire(t.Context(), "ann", at(s), 1, 0); job.KindOf(err) != job.Refused {
 				t.Errorf("%s: got %v", s, err)

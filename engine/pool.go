@@ -9,7 +9,7 @@ import (
 // pool is a number of slots and the places from which jobs are taken into them. Most kinds share one; a kind that must not wait for others has its own
 // ([Work.Slots]).
 type pool struct {
-	places []job.Place
+	places []job.KindState
 	total  int
 	free   int  // the engine's mu guards it; a look for jobs takes slots and gives back those that stay empty
 	busy   int  // with a step in them; mu guards it

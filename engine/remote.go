@@ -25,14 +25,14 @@ type Report struct {
 }
 
 // Acquire claims jobs for a worker outside this process, in the states it names. It has the same limits as the engine's own claims.
-func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n int, lease time.Duration) ([]job.Job, error) {
+func (e *Engine) Acquire(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error) {
 	if worker == "" || len(from) == 0 || n <= 0 {
 		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, places and a number")
 	}
 	if lease <= 0 {
 		lease = e.options.Lease
 	}
-	var open []job.Place
+	var open []job.KindState
 	for _, p := range from {
 		w := e.works[p.Kind]
 		if w == nil {
@@ -60,7 +60,7 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.Place, n
 }
 
 // serverOnly refuses a state that no worker outside may work on.
-func serverOnly(op string, id job.ID, p job.Place) error {
+func serverOnly(op string, id job.ID, p job.KindState) error {
 	return job.Errorf(job.Refused, op, id, "%s in %s is worked on by the server alone", p.Kind, p.State)
 }
 
@@ -113,7 +113,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Rep
 		return job.Change{}, job.Errorf(job.Refused, "report", j.ID, "%s", w.CheckDefinition(j).Sentence)
 	}
 	if !w.handsOut(j.State) {
-		return job.Change{}, serverOnly("report", j.ID, job.Place{Kind: j.Kind, State: j.State})
+		return job.Change{}, serverOnly("report", j.ID, job.KindState{Kind: j.Kind, State: j.State})
 	}
 	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, CauseError)}
 	switch {

@@ -35,7 +35,7 @@ func outward(w engine.Work) engine.Work {
 	return w
 }
 
-var everywhere = []job.Place{
+var everywhere = []job.KindState{
 	{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}, {Kind: "test.letter", State: "Riding"},
 }
 
@@ -276,7 +276,7 @@ func TestAcquireAsksForSomething(t *testing.T) {
 		}
 		for _, c := range []struct {
 			worker string
-			from   []job.Place
+			from   []job.KindState
 			n      int
 		}{{"", everywhere, 1}, {"ann", nil, 1}, {"ann", everywhere, 0}, {"ann", everywhere, -1}} {
 			if _, err := w.Acquire(t.Context(), c.worker, c.from, c.n, 0); job.KindOf(err) != job.Invalid {
@@ -286,7 +286,7 @@ func TestAcquireAsksForSomething(t *testing.T) {
 		if a, b := w.acquire("ann", 1), w.acquire("ben", 9); len(a) != 1 || len(b) != 1 || a[0].ID == b[0].ID {
 			t.Errorf("ann got %d, ben %d of a limit of two", len(a), len(b))
 		}
-		jobs, err := w.Acquire(t.Context(), "cid", []job.Place{{Kind: "test.none", State: "Posted"}}, 1, 0)
+		jobs, err := w.Acquire(t.Context(), "cid", []job.KindState{{Kind: "test.none", State: "Posted"}}, 1, 0)
 		if err != nil || len(jobs) != 0 {
 			t.Errorf("of no kind: %d jobs, %v", len(jobs), err)
 		}

@@ -191,7 +191,7 @@ func (b *board) post(c *jobCall) error {
 	return err
 }
 
-var onBoards = []job.Place{{Kind: "test.posting", State: "Posted"}}
+var onBoards = []job.KindState{{Kind: "test.posting", State: "Posted"}}
 
 func (b *board) claim(c *jobCall) error {
 	lease := 10 * time.Minute

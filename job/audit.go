@@ -11,37 +11,40 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Audit is one entry of the audit list: what a person did, to which job or scope, and why. A store writes it in the commit of what it tells of,
-// and never changes it afterwards. Each entry carries a hash over itself and the hash before it. Entries outlive the jobs they tell of.
+// Audit is one entry of the audit log: the person, the event, the job or scope, and the reason. A store writes it in
+// the same commit as the event, and never changes it afterwards. Each entry has a hash over itself and the hash
+// before it. Entries outlive their jobs.
 type Audit struct {
-	Seq    int64           `json:"seq"` // 1 for the first
-	At     time.Time       `json:"at"`  // to the microsecond
-	By     lifecycle.Actor `json:"by"`
-	Actor  string          `json:"actor"` // who
-	Event  lifecycle.Event `json:"event"` // what: the event of a lifecycle, hold, release, priority, create, break-lock, ...
+	Seq   int64           `json:"seq"` // 1 for the first
+	At    time.Time       `json:"at"`  // to the microsecond
+	By    lifecycle.Actor `json:"by"`
+	Actor string          `json:"actor"` // the person
+	// the event of a lifecycle, or hold, release, priority, create, break-lock, ...
+	Event  lifecycle.Event `json:"event"`
 	Job    ID              `json:"job,omitempty"`
 	Kind   Kind            `json:"kind,omitempty"`
 	From   lifecycle.State `json:"from,omitempty"`
 	To     lifecycle.State `json:"to,omitempty"`
-	Object string          `json:"object,omitempty"` // what else it was done to: a scope, a lock, a file
-	Note   string          `json:"note,omitempty"`   // why
+	Object string          `json:"object,omitempty"` // another object: a scope, a lock, a file
+	Note   string          `json:"note,omitempty"`   // reason
 	Seen   int64           `json:"seen,omitempty"`   // the version that the person saw and expected
 	Prev   Hash            `json:"prev"`
 	Hash   Hash            `json:"hash"`
 }
 
-// Purge is the event of the entry that a person's [Change.Purge] makes. It is in no table: the record is gone afterwards.
+// Purge is the event of the entry for a person's [Change.Purge]. It is in no table, because the record no longer
+// exists afterwards.
 const Purge lifecycle.Event = "purge"
 
-// Auditor is a store that keeps the audit list. A store need not: who wants the list asks for it.
+// Auditor is a store that keeps the audit log. The interface is optional; a caller asserts it.
 type Auditor interface {
-	// Audit gives up to n entries after number seq (0: from the first), oldest first. A negative n gives the last -n entries before number
-	// seq (0: of all), oldest first too.
+	// Audit returns up to n entries after number seq (0: from the first), oldest first. A negative n returns the last
+	// -n entries before number seq (0: of all), oldest first too.
 	Audit(ctx context.Context, seq int64, n int) ([]Audit, error)
 }
 
-// Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above, texts as length (uvarint) and
-// bytes, numbers as varints, At as microseconds since 1970.
+// Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
+// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
 func (a *Audit) Seal(prev Hash) {
 	a.Prev = prev
 	var room [512]byte
@@ -65,10 +68,11 @@ func (a *Audit) Seal(prev Hash) {
 	a.Hash = sha256.Sum256(b)
 }
 
-// Audited gives the entry that a change by a person makes, without number and hash; before is the record it was made to, nil for a change
-// without a job, whose Set.Message names the object.
+// Audited returns the entry for a change by a person, without number and hash. before is the record before the
+// change, or nil for a change without a job, whose Set.Message names the object.
 func Audited(c *Change, before *Job) Audit {
-	a := Audit{At: c.At.Truncate(time.Microsecond), By: c.By, Actor: c.Actor, Event: c.Event, Note: c.Note, Seen: c.Seen}
+	a := Audit{At: c.At.Truncate(time.Microsecond), By: c.By, Actor: c.Actor, Event: c.Event, Note: c.Note,
+		Seen: c.Seen}
 	if before == nil {
 		if c.Set.Message != nil {
 			a.Object = *c.Set.Message
@@ -85,8 +89,8 @@ func Audited(c *Change, before *Job) Audit {
 	return a
 }
 
-// AuditedHold gives the entry that a hold or a release makes. Its object is the scope, and the end of a hold that has one: "group=maps until
-// 2026-05-04T12:00:00Z".
+// AuditedHold returns the entry for a hold or a release. Its object is the scope, and the end of a hold that has one:
+// "group=maps until 2026-05-04T12:00:00Z".
 func AuditedHold(c *HoldChange) Audit {
 	event, object := lifecycle.Event("hold"), c.Hold.Scope.String()
 	if !c.Hold.Until.IsZero() && !c.Release {
@@ -96,14 +100,15 @@ func AuditedHold(c *HoldChange) Audit {
 		event = "release"
 	}
 	return Audit{
-		At: c.Hold.Since.Truncate(time.Microsecond), By: lifecycle.Operator, Actor: c.Hold.Who, Event: event, Job: c.Hold.Job,
+		At: c.Hold.Since.Truncate(time.Microsecond), By: lifecycle.Operator, Actor: c.Hold.Who, Event: event,
+		Job:    c.Hold.Job,
 		Object: object, Note: c.Hold.Why,
 	}
 }
 
 const until = " until "
 
-// Held gives the hold that an entry tells of, and whether it was put (true) or released. ok is false for an entry about something else.
+// Held returns the hold of an entry, and whether it was put (true) or released. ok is false for another entry.
 func (a *Audit) Held() (h Hold, put, ok bool) {
 	if a.Event != "hold" && a.Event != "release" || a.Kind != "" {
 		return h, false, false
@@ -120,15 +125,16 @@ func (a *Audit) Held() (h Hold, put, ok bool) {
 	return h, a.Event == "hold", ok
 }
 
-// AuditedCreate gives the entry that the creation of a job by an operator makes.
+// AuditedCreate returns the entry for the creation of a job by an operator.
 func AuditedCreate(c *Created) Audit {
 	return Audit{
-		At: c.Event.At, By: c.Event.By, Actor: c.Event.Actor, Event: Create, Job: c.Job.ID, Kind: c.Job.Kind, To: c.Job.State, Note: c.Event.Note,
+		At: c.Event.At, By: c.Event.By, Actor: c.Event.Actor, Event: Create, Job: c.Job.ID, Kind: c.Job.Kind,
+		To: c.Job.State, Note: c.Event.Note,
 	}
 }
 
-// VerifyAudit checks a run of entries: their numbers follow each other and each matches its hash and the one before. prev is the entry before the
-// first, nil if that is number 1.
+// VerifyAudit checks consecutive entries: their numbers have no gap, and each matches its hash and the previous one.
+// prev is the entry before the first, nil if that is number 1.
 func VerifyAudit(prev *Audit, entries []Audit) error {
 	seq, hash := int64(0), Hash{}
 	if prev != nil {
@@ -141,7 +147,8 @@ func VerifyAudit(prev *Audit, entries []Audit) error {
 		case entries[i].Seq != seq+1:
 			return fmt.Errorf("audit entry %d is missing: the next one has number %d", seq+1, entries[i].Seq)
 		case want.Hash != entries[i].Hash || entries[i].Prev != hash:
-			return fmt.Errorf("audit entry %d (%s by %s) does not match its hash: it was changed", entries[i].Seq, entries[i].Event, entries[i].Actor)
+			return fmt.Errorf("audit entry %d (%s by %s) does not match its hash: it was changed", entries[i].Seq,
+				entries[i].Event, entries[i].Actor)
 		}
 		seq, hash = entries[i].Seq, entries[i].Hash
 	}

@@ -14,7 +14,9 @@ import (
 func entries() []job.Audit {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
 	list := []job.Audit{
-		{At: at, By: lc.Operator, Actor: "ann", Event: "cancel", Job: "tst_1", Kind: "test.seal", From: "Waiting", To: "Done", Object: "a thing", Note: "why", Seen: 3},
+		{At: at, By: lc.Operator, Actor: "ann",
+			Event: "cancel", Job: "tst_1", Kind: "test.seal", From: "Waiting", To: "Done", Object: "a thing",
+			Note: "why", Seen: 3},
 		{At: at.Add(time.Second), By: lc.Operator, Actor: "ben", Event: "hold", Object: "queue=ingest"},
 		{At: at.Add(time.Minute), By: lc.Owner, Actor: "cid", Event: "retry", Job: "tst_2"},
 	}
@@ -27,7 +29,8 @@ func entries() []job.Audit {
 	return list
 }
 
-// TestAuditSealIsForEver pins the canonical form: lists that were written under it must verify under every later version.
+// TestAuditSealIsForEver pins the canonical form: lists that were written under it must verify under every later
+// version.
 func TestAuditSealIsForEver(t *testing.T) {
 	list := entries()
 	const want = "1b1a20b4659a6227cea803b052348489e8a559ad5cc046ce384ff2363b30907d"

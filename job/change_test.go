@@ -13,7 +13,8 @@ import (
 // TestApplyKeep: who loses a claim, its epoch and its starts by which change.
 func TestApplyKeep(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	j := job.Job{ID: "tst_1", Version: 5, Epoch: 7, Worker: "w1", Until: at.Add(time.Hour), Starts: 2, Priority: 50, Entered: at}
+	j := job.Job{ID: "tst_1", Version: 5, Epoch: 7, Worker: "w1", Until: at.Add(time.Hour), Starts: 2, Priority: 50,
+		Entered: at}
 	j.State = "Running"
 	stays := job.Change{Job: j.ID, At: at.Add(time.Minute), To: j.Position, Event: lc.Reprioritize, By: lc.Operator}
 	for _, c := range []struct {
@@ -33,8 +34,10 @@ func TestApplyKeep(t *testing.T) {
 		change := stays
 		c.with(&change)
 		got, _, err := job.Apply(j, &change)
-		if err != nil || got.Epoch != c.epoch || got.Claimed() != c.claimed || got.Starts != c.starts || got.Version != 6 || !got.Entered.Equal(at) {
-			t.Errorf("%s: epoch %d, claimed %t, starts %d, version %d, %v", c.name, got.Epoch, got.Claimed(), got.Starts, got.Version, err)
+		if err != nil || got.Epoch != c.epoch || got.Claimed() != c.claimed || got.Starts != c.starts ||
+			got.Version != 6 || !got.Entered.Equal(at) {
+			t.Errorf("%s: epoch %d, claimed %t, starts %d, version %d, %v", c.name, got.Epoch, got.Claimed(),
+				got.Starts, got.Version, err)
 		}
 		if c.claimed && !got.Until.Equal(j.Until) {
 			t.Errorf("%s: the claim ends %v", c.name, got.Until)

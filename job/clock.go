@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// ClockKeeper is a store that keeps what an engine knew of the time, so that a later process can tell whether the clock of its machine is right.
-// A store need not: who wants it asks for it.
-type ClockKeeper interface {
-	// KeptClock gives what was kept last; the zero value if nothing was.
+// ClockStore is a store that persists the clock state of an engine, so that a later process can detect a wrong clock
+// of its machine. The interface is optional; a caller asserts it.
+type ClockStore interface {
+	// KeptClock returns the stored state, or the zero value if there is none.
 	KeptClock(ctx context.Context) (KeptClock, error)
 
-	// KeepClock replaces what is kept. Times are kept to the microsecond.
+	// KeepClock replaces the stored state. Times are stored to the microsecond.
 	KeepClock(ctx context.Context, k KeptClock) error
 }
 
-// KeptClock is what a store keeps of the time.
+// KeptClock is the clock state of a store.
 type KeptClock struct {
 	Trusted   time.Time // the last time that was trusted: the true time is not before it
-	Latest    time.Time // the latest time that a record may have been given; after Trusted if the clock was ahead
-	Confirmed time.Time // when a person confirmed a clock that had gone forward; zero: never
+	Latest    time.Time // the latest time that a record may have; after Trusted if the clock was ahead
+	Confirmed time.Time // when a person confirmed a clock that had jumped forward; zero: never
 }

@@ -6,29 +6,30 @@ import (
 	"strings"
 )
 
-// ErrorKind sorts errors by what the caller can do about them. Package server maps it to HTTP status, cmd to exit codes.
+// ErrorKind classifies errors by what the caller can do. Package server maps it to an HTTP status, the commands map
+// it to exit codes.
 type ErrorKind string
 
 // The kinds of error.
 const (
-	Invalid     ErrorKind = "invalid"     // the request makes no sense; it never will
-	NotFound    ErrorKind = "not-found"   // there is no such thing
-	Conflict    ErrorKind = "conflict"    // somebody else was faster: read again and decide anew
-	Refused     ErrorKind = "refused"     // the lifecycle, a hold or a rule says no
-	Stale       ErrorKind = "stale"       // the claim is over: an older epoch than the record's
-	Gone        ErrorKind = "gone"        // it was there and has been deleted
-	Unavailable ErrorKind = "unavailable" // later it may work
+	Invalid     ErrorKind = "invalid"     // the request is invalid; a repetition does not help
+	NotFound    ErrorKind = "not-found"   // the object does not exist
+	Conflict    ErrorKind = "conflict"    // a concurrent change: read again and decide again
+	Refused     ErrorKind = "refused"     // the lifecycle, a hold or a rule refuses it
+	Stale       ErrorKind = "stale"       // the claim has ended: its epoch is older than the record's
+	Gone        ErrorKind = "gone"        // it existed and was deleted
+	Unavailable ErrorKind = "unavailable" // a later attempt may succeed
 	Internal    ErrorKind = "internal"    // a defect of Stagepost or damage to its data
 )
 
-// Retryable tells whether the same call may succeed later without anything being changed in it.
+// Retryable reports whether the same call may succeed later without a change.
 func (k ErrorKind) Retryable() bool { return k == Conflict || k == Unavailable }
 
 // Error is the error type of engine, stores and API.
 type Error struct {
-	Op   string // what was tried: "commit", "claim", "create"
+	Op   string // the operation: "commit", "claim", "create"
 	Kind ErrorKind
-	ID   ID // the job, if it is about one
+	ID   ID // the job, if the error concerns one
 	Err  error
 }
 
@@ -53,12 +54,12 @@ func (e *Error) Is(target error) bool {
 	return ok && t.Kind == e.Kind && t.Op == "" && t.ID == "" && t.Err == nil
 }
 
-// Errorf makes an error of kind k about job id (which may be empty).
+// Errorf returns an error of kind k about job id (which may be empty).
 func Errorf(k ErrorKind, op string, id ID, format string, args ...any) *Error {
 	return &Error{Op: op, Kind: k, ID: id, Err: fmt.Errorf(format, args...)}
 }
 
-// KindOf gives the kind of an error, Internal for one that carries none, and "" for nil.
+// KindOf returns the kind of an error, Internal for one without a kind, and "" for nil.
 func KindOf(err error) ErrorKind {
 	if err == nil {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Create is the event of a history's first entry. It is in no table: it brings the job to the start.
+// Create is the event of a history's first entry. It is in no table: its state is the start.
 const Create lifecycle.Event = "create"
 
 // Hash is a SHA-256 sum; it reads and writes as 64 hexadecimal digits.
 type Hash [sha256.Size]byte
 
-// String gives the digits.
+// String returns the digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // MarshalText writes the digits.
@@ -37,8 +37,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Event is one entry of a job's history. Entries are only ever added. Each carries a hash over itself and the hash before it,
-// so that an entry which is changed, lost or moved shows.
+// Event is one entry of a job's history. Entries are only appended. Each has a hash over itself and the hash before
+// it, so that a changed, lost or moved entry is detected.
 type Event struct {
 	Job     ID                `json:"job"`
 	Seq     int64             `json:"seq"` // 1 for Create
@@ -47,17 +47,17 @@ type Event struct {
 	To      lifecycle.State   `json:"to"`
 	Outcome lifecycle.Outcome `json:"outcome,omitempty"` // after the event
 	By      lifecycle.Actor   `json:"by"`
-	Actor   string            `json:"actor,omitempty"` // which worker, which person
+	Actor   string            `json:"actor,omitempty"` // the worker or person
 	Cause   string            `json:"cause,omitempty"`
-	Note    string            `json:"note,omitempty"` // the reason a person gave, or the error
+	Note    string            `json:"note,omitempty"` // the reason of a person, or the error
 	Epoch   int64             `json:"epoch"`
 	At      time.Time         `json:"at"` // to the microsecond
 	Prev    Hash              `json:"prev"`
 	Hash    Hash              `json:"hash"`
 }
 
-// Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above, texts as
-// length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
+// Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
+// texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
 func (e *Event) Seal(prev Hash) {
 	e.Prev = prev
 	var room [512]byte
@@ -81,8 +81,8 @@ func (e *Event) Seal(prev Hash) {
 	e.Hash = sha256.Sum256(b)
 }
 
-// Verify checks a job's whole history against its record: the chain of hashes, that nothing is missing, and that the
-// replay ends where the record says. The error names the first entry that is wrong.
+// Verify checks a job's whole history against its record: the chain of hashes, that no entry is missing, and that the
+// replay ends in the position of the record. The error names the first invalid entry.
 func Verify(j Job, history []Event, life *lifecycle.Table) error {
 	var prev Hash
 	taken := make([]lifecycle.Taken, 0, len(history))
@@ -105,14 +105,14 @@ func Verify(j Job, history []Event, life *lifecycle.Table) error {
 			j.Seq, j.Head, len(history), prev)
 	}
 	if life.Hash() != j.Definition {
-		return nil // an older definition: its own table has to be replayed
+		return nil // an older definition: its own table must be replayed
 	}
 	end, err := life.Replay(taken)
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	if end != j.Position {
-		return fmt.Errorf("the replay ends in %+v, the record says %+v", end, j.Position)
+		return fmt.Errorf("the replay ends in %+v, the record has %+v", end, j.Position)
 	}
 	return nil
 }

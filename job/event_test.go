@@ -10,18 +10,21 @@ import (
 )
 
 var life = lc.Must("test.seal",
-	lc.OnQueue("Waiting", "it waits", lc.OnPass("begin", "Done", lc.Worker, "it is taken")).Bounded("nothing is done here"),
+	lc.OnQueue("Waiting", "it waits",
+		lc.OnPass("begin", "Done", lc.Worker, "it is taken")).Bounded("nothing is done here"),
 	lc.OnEnd("Done", lc.OK, "it is done"),
 )
 
 // sealed makes a job with two history entries whose every field has a value.
 func sealed() (job.Job, []job.Event) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 123456000, time.UTC)
-	j, first := job.New(job.Job{ID: "tst_1", Kind: "test.seal", Position: life.Start(), Definition: life.Hash()}, lc.Owner, "ann", at)
+	j, first := job.New(job.Job{ID: "tst_1", Kind: "test.seal", Position: life.Start(), Definition: life.Hash()},
+		lc.Owner, "ann", at)
 	j.Worker, j.Epoch, j.Cause = "w1", 7, "why"
 	to, _ := life.Next(j.Position, "begin", lc.Worker)
 	next, second, err := job.Apply(j, &job.Change{
-		Job: j.ID, Epoch: 7, Event: "begin", To: to, Ended: true, By: lc.Worker, Actor: "w1", Note: "a note", At: at.Add(time.Second),
+		Job: j.ID, Epoch: 7, Event: "begin", To: to, Ended: true, By: lc.Worker, Actor: "w1", Note: "a note",
+		At: at.Add(time.Second),
 	})
 	if err != nil {
 		panic(err)
@@ -29,7 +32,8 @@ func sealed() (job.Job, []job.Event) {
 	return next, []job.Event{first, *second}
 }
 
-// TestSealIsForEver pins the canonical form: histories that were written under it must verify under every later version.
+// TestSealIsForEver pins the canonical form: histories that were written under it must verify under every later
+// version.
 func TestSealIsForEver(t *testing.T) {
 	j, history := sealed()
 	const want = "44181554f0a646dacf705525585ca1ac2488533d7a905d353947b784cc710578"

@@ -10,9 +10,9 @@ import (
 // errors.Is matches it with syscall.ENOSPC.
 type Full struct {
 	Dir     string // the directory whose file system is full
-	Free    int64  // bytes free for the server; negative: not known
-	Reserve int64  // of these, bytes that are kept for the server itself; 0: none
-	Need    int64  // bytes that were to be written; 0: not known
+	Free    int64  // bytes free for the server; negative: unknown
+	Reserve int64  // of these, bytes reserved for the server itself; 0: none
+	Need    int64  // bytes to be written; 0: unknown
 }
 
 // Error states the directory, the bytes and the next step.
@@ -33,5 +33,6 @@ func (f *Full) Error() string {
 // Is makes errors.Is(err, syscall.ENOSPC) true.
 func (f *Full) Is(target error) bool { return target == syscall.ENOSPC }
 
-// IsFull reports whether err says that a file system or a quota has no space left: a [Full] or the operating system's error.
+// IsFull reports whether err means that a file system or a quota has no free space: a [Full] or the operating
+// system's error.
 func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Scope says which jobs a hold concerns: those that match every field that is set. The empty scope is everything.
+// Scope selects the jobs of a hold: those that match every field that is set. The empty scope selects all jobs.
 type Scope struct {
 	Kind  Kind            `json:"kind,omitempty"`
 	State lifecycle.State `json:"state,omitempty"`
@@ -18,7 +18,7 @@ type Scope struct {
 	Job   ID              `json:"job,omitempty"` // the job itself and the jobs of the batch
 }
 
-// Matches tells whether job j is in the scope.
+// Matches reports whether job j is in the scope.
 func (s Scope) Matches(j *Job) bool {
 	return (s.Kind == "" || s.Kind == j.Kind) && (s.State == "" || s.State == j.State) &&
 		(s.Group == "" || s.Group == j.Group) && (s.Owner == "" || s.Owner == j.Owner) &&
@@ -26,8 +26,8 @@ func (s Scope) Matches(j *Job) bool {
 		(s.Job == "" || s.Job == j.ID || s.Job == j.Parent)
 }
 
-// String gives the scope as words, "group=maps kind=test.job", a tag as it is, "queue=large"; "everything" if it is empty. It
-// identifies the hold.
+// String returns the scope as words, "group=maps kind=test.job", a tag as is, "queue=large"; "everything" if it is
+// empty. It identifies the hold.
 func (s Scope) String() string {
 	var parts []string
 	add := func(name, value string) {
@@ -49,7 +49,7 @@ func (s Scope) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseScope reads what String gives. Names with blanks in them are not read back; ok is false then.
+// ParseScope parses the result of String. It does not support names with blanks; ok is false then.
 func ParseScope(text string) (s Scope, ok bool) {
 	if text == "everything" {
 		return s, true
@@ -77,21 +77,21 @@ func ParseScope(text string) (s Scope, ok bool) {
 	return s, s.String() == text
 }
 
-// Hold keeps the jobs of its scope from being claimed. A scope has at most one hold.
+// Hold prevents claims of the jobs of its scope. A scope has at most one hold.
 type Hold struct {
 	Scope
 	Who     string    `json:"who"`
 	Why     string    `json:"why"`
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until,omitzero"` // zero: until it is released
-	Version int64     `json:"version"`        // raised by every change of any hold
+	Version int64     `json:"version"`        // incremented by every change of any hold
 }
 
-// On tells whether the hold is in force at the time.
+// On reports whether the hold is in force at the time.
 func (h Hold) On(at time.Time) bool { return h.Until.IsZero() || at.Before(h.Until) }
 
-// HoldChange puts a hold or releases the one of a scope. Releasing a scope that has none is an error of kind NotFound. Who, Why and Since of the
-// hold are those of the change, for a release too: they stand in the audit list.
+// HoldChange puts a hold or releases the one of a scope. A release of a scope without a hold is an error of kind
+// NotFound. Who, Why and Since of the hold are those of the change, also for a release: the audit log has them.
 type HoldChange struct {
 	Hold    Hold
 	Release bool

@@ -8,13 +8,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// ID identifies a job for ever: a prefix for its kind and a ULID, "ing_01J9Z3...".
+// ID identifies a job permanently: a prefix for its kind and a ULID, "ing_01J9Z3...".
 type ID string
 
-// Kind names the lifecycle a job lives by: the name of its table.
+// Kind names the lifecycle of a job: the name of its table.
 type Kind string
 
-// LastNumber is the highest number that a job can have: JSON readers that know only floating-point numbers read all up to it as they are.
+// LastNumber is the highest number of a job: JSON readers that use floating-point numbers represent all numbers up to
+// it exactly.
 const LastNumber int64 = 1<<53 - 1
 
 // MostName is how many bytes a key or a name has at most: an idempotency key, an owner, a group, an actor, a worker.
@@ -27,63 +28,66 @@ const (
 	LastPriority    = 99
 )
 
-// Job is the record: the only truth about one job.
+// Job is the record of one job, which is authoritative.
 type Job struct {
-	ID     ID    `json:"id"`
-	Number int64 `json:"number"` // small, unique within its kind, rising with creation, for wire formats that need one
+	ID ID `json:"id"`
+	// small, unique within its kind, increasing with creation, for wire formats that need a number
+	Number int64 `json:"number"`
 	Kind   Kind  `json:"kind"`
 	lifecycle.Position
 	Ended bool `json:"ended,omitempty"` // the state is an end
 	Gone  bool `json:"gone,omitempty"`  // the state is a tombstone
 
-	Priority int      `json:"priority"`
-	Parent   ID       `json:"parent,omitempty"`
-	Group    string   `json:"group,omitempty"` // what holds and limits name: collection, course, service
-	Owner    string   `json:"owner,omitempty"`
-	Tags     []string `json:"tags,omitempty"`  // what holds and limits name besides, "queue=access-large", "place=main"; see [Tagged]
-	Bytes    int64    `json:"bytes,omitempty"` // of the work, as far as it is known; summed in the tallies
-	Key      string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner
+	Priority int    `json:"priority"`
+	Parent   ID     `json:"parent,omitempty"`
+	Group    string `json:"group,omitempty"` // used by holds and limits: collection, course, service
+	Owner    string `json:"owner,omitempty"`
+	// further names for holds and limits, "queue=access-large", "place=main"; see [Tagged]
+	Tags  []string `json:"tags,omitempty"`
+	Bytes int64    `json:"bytes,omitempty"` // of the work, as far as known; summed in the tallies
+	Key   string   `json:"key,omitempty"`   // idempotency key, unique within kind and owner
 
-	Version int64     `json:"version"` // raised by every change of the record but a renewal
-	Epoch   int64     `json:"epoch"`   // fencing token: raised by every claim and by every move without one
+	Version int64     `json:"version"` // incremented by every change of the record except a renewal
+	Epoch   int64     `json:"epoch"`   // fencing token: incremented by every claim and by every transition without one
 	Worker  string    `json:"worker,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // end of the claim; Worker is empty when there is none
+	Until   time.Time `json:"until,omitzero"` // end of the claim; Worker is empty if there is none
 
-	Starts   int `json:"starts,omitempty"`   // claims since a worker last said how its work went
+	Starts   int `json:"starts,omitempty"`   // claims since the last report of a worker
 	Attempts int `json:"attempts,omitempty"` // backoffs in this state
-	Retries  int `json:"retries,omitempty"`  // times it was sent back to where it failed
+	Retries  int `json:"retries,omitempty"`  // number of retries after a failure
 
-	Due      time.Time `json:"due,omitzero"`      // not claimed before
-	Deadline time.Time `json:"deadline,omitzero"` // the whole job must have ended; the engine makes Expires of it
-	Expires  time.Time `json:"expires,omitzero"`  // the state must have been left, or a timer moves the job
-	Entered  time.Time `json:"entered,omitzero"`  // when it came into the state
+	Due time.Time `json:"due,omitzero"` // not claimed before
+	// when the whole job must have ended; the engine derives Expires from it
+	Deadline time.Time `json:"deadline,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"` // when a timer moves the job out of the state
+	Entered  time.Time `json:"entered,omitzero"` // when it entered the state
 	Created  time.Time `json:"created"`
 	Changed  time.Time `json:"changed"`
 
-	Definition string          `json:"definition"` // hash of the table it was created under
+	Definition string          `json:"definition"` // hash of the table with which it was created
 	Spec       json.RawMessage `json:"spec,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
-	Message    string          `json:"message,omitempty"` // what the user should know now
-	Cause      string          `json:"cause,omitempty"`   // one word or code of why it failed or waits
+	Message    string          `json:"message,omitempty"` // status for the user
+	Cause      string          `json:"cause,omitempty"`   // word or code for why it failed or waits
 
 	Children Children `json:"children,omitzero"`
 	Seq      int64    `json:"seq"`  // number of history entries
 	Head     Hash     `json:"head"` // hash of the last one
 }
 
-// Tagged gives tags in the order in which records have them: sorted, each once, none empty. Nil stays nil.
+// Tagged returns tags in the order of records: sorted, unique, none empty. Nil stays nil.
 func Tagged(tags ...string) []string {
 	all := slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return t == "" })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// Claimed tells whether a worker holds the job, however old the claim.
+// Claimed reports whether a worker has a claim on the job, current or expired.
 func (j *Job) Claimed() bool { return j.Worker != "" }
 
-// Children counts the jobs of a batch by where they stand.
+// Children counts the jobs of a batch by outcome.
 type Children struct {
-	Expected  int `json:"expected"` // how many there will be; set before the first is created
+	Expected  int `json:"expected"` // total number; set before the first is created
 	Open      int `json:"open"`
 	OK        int `json:"ok"`
 	Failed    int `json:"failed"`
@@ -92,15 +96,15 @@ type Children struct {
 	Deleted   int `json:"deleted"`
 }
 
-// Created is how many children exist or have existed.
+// Created returns the number of children that exist or have existed.
 func (c Children) Created() int {
 	return c.Open + c.OK + c.Failed + c.TimedOut + c.Cancelled + c.Deleted
 }
 
-// Settled tells whether all expected children exist and none is open (reliability rule R7).
+// Settled reports whether all expected children exist and none is open.
 func (c Children) Settled() bool { return c.Open == 0 && c.Created() == c.Expected }
 
-// Add moves n children into the place where job j stands.
+// Add adds n to the count for the position of job j.
 func (c *Children) Add(j *Job, n int) {
 	switch {
 	case j.Gone:

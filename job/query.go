@@ -17,45 +17,47 @@ type Query struct {
 	Owner    string
 	Parent   ID
 	Key      string
-	Number   int64 // of the one kind that Kinds names: at most one job has it, so there is no further page
+	Number   int64 // of the one kind in Kinds: at most one job has it, so there is no further page
 	Tag      string
 	Causes   []string
 	Ended    *bool
 	Before   time.Time // Changed before
-	Overdue  time.Time // claim or Expires ran out by then; ended jobs are never overdue. In no order, one page
-	Worker   string    // claimed by a worker whose name starts so. In no order, one page
+	Overdue  time.Time // claim or Expires had ended by then; ended jobs are never overdue. Unordered, one page
+	Worker   string    // claimed by a worker whose name has this prefix. Unordered, one page
 	Oldest   bool      // oldest first; the default is newest first
-	After    string    // cursor: Page.Next of the page before
+	After    string    // cursor: Page.Next of the previous page
 	Limit    int       // page size; 0 means 50, at most 1000
 }
 
-// Validate gives kind Invalid if Number cannot be looked up: numbers begin with 1, each kind has its own, and the job with a number stands on no
-// second page. Every store asks it first.
+// Validate returns an error of kind Invalid if Number cannot be used: numbers begin with 1, each kind has its own,
+// and a number selects at most one job, so there is no second page. Every store calls it first.
 func (q *Query) Validate() error {
 	switch {
 	case q.Number == 0:
 		return nil
 	case q.Number < 0:
-		return Errorf(Invalid, "list", "", "number %d is none: numbers begin with 1", q.Number)
+		return Errorf(Invalid, "list", "", "number %d is invalid: numbers begin with 1", q.Number)
 	case len(q.Kinds) != 1:
-		return Errorf(Invalid, "list", "", "number %d needs exactly one kind, got %d: each kind has its own numbers", q.Number, len(q.Kinds))
+		return Errorf(Invalid, "list", "", "number %d requires exactly one kind, got %d: each kind has its own numbers",
+			q.Number, len(q.Kinds))
 	case q.After != "":
 		return Errorf(Invalid, "list", "", "there is no page after number %d", q.Number)
 	}
 	return nil
 }
 
-// Matches tells whether job j is one of those that the query wants. Every store asks it, whatever it used to find the job.
+// Matches reports whether the query selects job j. Every store calls it, whatever index it used.
 func (q *Query) Matches(j *Job) bool {
 	return oneOf(q.Kinds, j.Kind) && oneOf(q.States, j.State) && oneOf(q.Outcomes, j.Outcome) &&
 		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
-		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) && (q.Number == 0 || q.Number == j.Number) &&
+		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
+		(q.Number == 0 || q.Number == j.Number) &&
 		(q.Tag == "" || slices.Contains(j.Tags, q.Tag)) && oneOf(q.Causes, j.Cause) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
 		(q.Overdue.IsZero() || j.Overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
 }
 
-// PageSize gives the number of jobs on a page: Limit within its bounds.
+// PageSize returns the number of jobs on a page: Limit within its bounds.
 func (q *Query) PageSize() int { return pageSize(q.Limit) }
 
 func pageSize(limit int) int {
@@ -68,7 +70,7 @@ func pageSize(limit int) int {
 	return limit
 }
 
-// Overdue tells whether the job's claim, or its time in the state, had run out by the time.
+// Overdue reports whether the job's claim, or its time in the state, had ended by the time.
 func (j *Job) Overdue(at time.Time) bool {
 	past := func(t time.Time) bool { return !t.IsZero() && !t.After(at) }
 	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
@@ -78,18 +80,18 @@ func oneOf[T comparable](wanted []T, got T) bool {
 	return len(wanted) == 0 || slices.Contains(wanted, got)
 }
 
-// Page is one page of a list. Next is empty on the last one.
+// Page is one page of a list. Next is empty on the last page.
 type Page struct {
 	Jobs []Job
 	Next string
 }
 
-// Tally is a number of jobs that stand alike.
+// Tally counts jobs with the same properties.
 type Tally struct {
 	Kind    Kind            `json:"kind"`
 	State   lifecycle.State `json:"state"`
 	Group   string          `json:"group"`
 	Jobs    int64           `json:"jobs"`
-	Claimed int64           `json:"claimed"` // of these, held by a worker
-	Bytes   int64           `json:"bytes"`   // of these, the sum of what is known
+	Claimed int64           `json:"claimed"` // of these, claimed by a worker
+	Bytes   int64           `json:"bytes"`   // of these, the sum of the known ones
 }

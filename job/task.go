@@ -7,7 +7,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Task is a named part of one job's work, done under the claim of that job: a download, a storage task, an atom of a flow.
+// Task is a named part of one job's work, done under the claim of that job: a download, a storage task, a task of a
+// flow.
 type Task struct {
 	Name     string          `json:"name"` // unique within the job
 	Kind     Kind            `json:"kind"` // its lifecycle
@@ -15,7 +16,7 @@ type Task struct {
 	Epoch    int64           `json:"epoch"` // claim under which it last changed
 	Attempts int             `json:"attempts,omitempty"`
 	Done     int64           `json:"done,omitempty"`  // bytes or items done
-	Total    int64           `json:"total,omitempty"` // bytes or items in all; 0 when not known
+	Total    int64           `json:"total,omitempty"` // bytes or items in all; 0 if unknown
 	Message  string          `json:"message,omitempty"`
 	Data     json.RawMessage `json:"data,omitempty"`
 	Changed  time.Time       `json:"changed"`

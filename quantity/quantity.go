@@ -1,4 +1,4 @@
-// Package quantity reads and writes sizes and durations as people do in settings, flags, files and requests: one notation for all of them.
+// Package quantity parses and formats sizes and durations for settings, flags, files and requests, in one notation.
 package quantity
 
 import (
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// byteUnits are the units of sizes, the largest first: powers of 1024 as IEC 80000-13 names them, and powers of 1000.
+// byteUnits are the units of sizes, largest first: powers of 1024 as in IEC 80000-13, and powers of 1000.
 var byteUnits = []struct {
 	name string
 	size int64
@@ -19,7 +19,7 @@ var byteUnits = []struct {
 	{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
 }
 
-// Errors say what is wrong and not with which text: whoever asks knows its name.
+// The errors do not contain the text: the caller names it.
 var (
 	errNoSize     = errors.New("it is not a size (64GiB, 1.5TB, 1048576)")
 	errBothUnits  = errors.New("it could mean two sizes: write 4GiB (of 1024) or 4GB (of 1000)")
@@ -29,7 +29,8 @@ var (
 	errNegative   = errors.New("it must not be negative")
 )
 
-// ParseBytes reads a size: a number of bytes, or a number with a unit ("64GiB", "1.5 TB"). "512k" is not one: it could mean both kinds of units.
+// ParseBytes parses a size: a number of bytes, or a number with a unit ("64GiB", "1.5 TB"). It refuses "512k", which
+// could mean a unit of 1024 or of 1000.
 func ParseBytes(text string) (int64, error) {
 	text = strings.TrimSpace(text)
 	if size, negative := strings.CutPrefix(text, "-"); negative {
@@ -64,7 +65,7 @@ func ParseBytes(text string) (int64, error) {
 	return int64(f), nil
 }
 
-// bareUnit is a size whose unit does not say whether it is of 1024 or of 1000.
+// bareUnit is a size with an ambiguous unit, of 1024 or of 1000.
 var bareUnit = regexp.MustCompile(`^[0-9]+(\.[0-9]+)? *[kKmMgGtTpP]$`)
 
 var plainNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
@@ -76,7 +77,7 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 	return s[:len(s)-len(suffix)], true
 }
 
-// FormatBytes writes a size with the largest unit of 1024 that leaves no remainder.
+// FormatBytes formats a size with the largest unit of 1024 that leaves no remainder.
 func FormatBytes(n int64) string {
 	for _, u := range byteUnits[:5] {
 		if n != 0 && n%u.size == 0 {
@@ -86,10 +87,11 @@ func FormatBytes(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// days is the part of a duration that time.ParseDuration does not know: weeks and days, which are 24 hours here, before the rest.
+// days is the prefix of a duration that time.ParseDuration does not support: weeks and days of 24 hours.
 var days = regexp.MustCompile(`^(?:([0-9]+)w)?(?:([0-9]+)d)?(.*)$`)
 
-// ParseDuration reads "90d", "2w", "1d12h", "15s", "1h30m": what [time.ParseDuration] reads, with weeks and days before it.
+// ParseDuration parses "90d", "2w", "1d12h", "15s", "1h30m": the syntax of [time.ParseDuration] with weeks and days
+// before it.
 func ParseDuration(text string) (time.Duration, error) {
 	parts := days.FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
@@ -122,7 +124,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return sum + d, nil
 }
 
-// FormatDuration writes a duration without the units that are zero: "6h", "90d", "1h30m".
+// FormatDuration formats a duration without the units that are zero: "6h", "90d", "1h30m".
 func FormatDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {

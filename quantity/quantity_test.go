@@ -11,19 +11,23 @@ import (
 
 func TestBytes(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "1048576": 1 << 20, "64GiB": 64 << 30, "64 gib": 64 << 30, "1.5KiB": 1536, "3kB": 3000, "3KB": 3000, "2TB": 2e12, "7B": 7,
+		"0": 0, "1048576": 1 << 20, "64GiB": 64 << 30, "64 gib": 64 << 30, "1.5KiB": 1536, "3kB": 3000, "3KB": 3000,
+		"2TB": 2e12, "7B": 7,
 		"8191PiB": 8191 << 50, "9223372036854775807": math.MaxInt64,
 	} {
 		if got, err := quantity.ParseBytes(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "B", "k", "512k", "1.5", "1.5B", "-1", "-1GiB", "-9007199254740993PiB", "--1", "+1", "1X", "1GiBs", "Inf", "i", "1e3GB", "NaNGB", "0x10", "8192PiB", "9223372036854775808", "1 000", "1_000"} {
+	for _, text := range []string{"", "B", "k", "512k", "1.5", "1.5B", "-1", "-1GiB", "-9007199254740993PiB",
+		"--1", "+1", "1X", "1GiBs", "Inf", "i", "1e3GB", "NaNGB", "0x10", "8192PiB", "9223372036854775808", "1 000",
+		"1_000"} {
 		if got, err := quantity.ParseBytes(text); err == nil {
 			t.Errorf("%q: got %d", text, got)
 		}
 	}
-	for n, want := range map[int64]string{0: "0", 1: "1", 1024: "1KiB", 1 << 30: "1GiB", 1<<30 + 1: "1073741825", 3e9: "3000000000"} {
+	for n, want := range map[int64]string{0: "0", 1: "1", 1024: "1KiB", 1 << 30: "1GiB", 1<<30 + 1: "1073741825",
+		3e9: "3000000000"} {
 		if got := quantity.FormatBytes(n); got != want {
 			t.Errorf("%d: got %s", n, got)
 		} else if again, err := quantity.ParseBytes(got); err != nil || again != n {
@@ -35,19 +39,23 @@ func TestBytes(t *testing.T) {
 func TestDurations(t *testing.T) {
 	const day = 24 * time.Hour
 	for text, want := range map[string]time.Duration{
-		"0s": 0, "0": 0, "15s": 15 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * day, "2w": 14 * day, "1w2d3h": 9*day + 3*time.Hour,
+		"0s": 0, "0": 0, "15s": 15 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * day, "2w": 14 * day,
+		"1w2d3h": 9*day + 3*time.Hour,
 	} {
 		if got, err := quantity.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "d", "-3s", "-1d", "1.5d", "3d2w", "1d-2h", "99999999d", "16000w", "106751d24h1000000h", "soon", "12"} {
+	for _, text := range []string{"", "d", "-3s", "-1d", "1.5d", "3d2w", "1d-2h", "99999999d", "16000w",
+		"106751d24h1000000h", "soon", "12"} {
 		if got, err := quantity.ParseDuration(text); err == nil {
 			t.Errorf("%q: got %s", text, got)
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		0: "0s", time.Second: "1s", time.Minute: "1m", 6 * time.Hour: "6h", 90 * time.Minute: "1h30m", day: "1d", 25 * time.Hour: "25h", time.Hour + time.Second: "1h0m1s",
+		0: "0s", time.Second: "1s", time.Minute: "1m",
+		6 * time.Hour: "6h", 90 * time.Minute: "1h30m", day: "1d", 25 * time.Hour: "25h", time.Hour +
+			time.Second: "1h0m1s",
 	} {
 		if got := quantity.FormatDuration(d); got != want {
 			t.Errorf("%d: got %s, want %s", d, got, want)

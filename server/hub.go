@@ -14,13 +14,13 @@ type hub struct {
 
 	mu     sync.Mutex // guards the rest
 	jobs   map[job.ID][]chan struct{}
-	places map[job.Place][]chan struct{}
+	places map[job.KindState][]chan struct{}
 	done   chan struct{}
 	closed bool
 }
 
 func newHub() *hub {
-	return &hub{jobs: map[job.ID][]chan struct{}{}, places: map[job.Place][]chan struct{}{}, done: make(chan struct{})}
+	return &hub{jobs: map[job.ID][]chan struct{}{}, places: map[job.KindState][]chan struct{}{}, done: make(chan struct{})}
 }
 
 func (h *hub) close() {
@@ -52,7 +52,7 @@ func (h *hub) hear(hints []job.Hint) {
 		if !hint.Free {
 			continue
 		}
-		for _, c := range h.places[job.Place{Kind: hint.Kind, State: hint.State}] {
+		for _, c := range h.places[job.KindState{Kind: hint.Kind, State: hint.State}] {
 			if wake(c) {
 				break // one job, one worker
 			}
@@ -78,7 +78,7 @@ func (h *hub) watch(id job.ID) (c chan struct{}, stop func()) {
 }
 
 // await gives a channel that a free job in one of the places fills. The caller calls stop once.
-func (h *hub) await(places []job.Place) (c chan struct{}, stop func()) {
+func (h *hub) await(places []job.KindState) (c chan struct{}, stop func()) {
 	c = make(chan struct{}, 1)
 	for _, p := range places {
 		add(h, h.places, p, c)

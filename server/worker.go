@@ -36,7 +36,7 @@ func checkWorker(op, worker string, lease float64) error {
 func workerOf(r *http.Request, said string) string { return cmp.Or(OwnerOf(r.Context()), said) }
 
 // inScope refuses kinds and states that a worker's token does not name. Admins and workers without authentication are not limited.
-func inScope(ctx context.Context, op string, id job.ID, p job.Place) error {
+func inScope(ctx context.Context, op string, id job.ID, p job.KindState) error {
 	who, known := identityOf(ctx)
 	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
 		return nil
@@ -239,5 +239,5 @@ func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Leas
 	if j.Epoch != l.Epoch || j.Worker != worker {
 		return job.Errorf(job.Stale, "report", l.Job, "claim %d of %s is over, the record is at %d", l.Epoch, worker, j.Epoch)
 	}
-	return inScope(ctx, "report", l.Job, job.Place{Kind: j.Kind, State: j.State})
+	return inScope(ctx, "report", l.Job, job.KindState{Kind: j.Kind, State: j.State})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-var posted = []job.Place{{Kind: "test.letter", State: "Posted"}}
+var posted = []job.KindState{{Kind: "test.letter", State: "Posted"}}
 
 func claimJobs(w *servertest.World, worker string, n int) []client.Leased {
 	w.T.Helper()

@@ -13,13 +13,13 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Options of the application. The zero Options work.
+// Options of the application. The zero Options are valid.
 type Options struct {
-	Page int           // jobs done between two saves. Defaults to 100, at most 1000
-	Keep time.Duration // of ended bulks. Defaults to for ever
+	Page int           // jobs processed between two saves. Defaults to 100, at most 1000
+	Keep time.Duration // of ended bulks. Defaults to unlimited
 }
 
-// App is the application: what the engine calls for the kind bulk, and what the server asks about it.
+// App is the application. The engine calls it for the kind bulk, and the server queries it.
 type App struct {
 	options   Options
 	engine    *engine.Engine
@@ -35,42 +35,44 @@ func New(o Options) *App {
 	return &App{options: o}
 }
 
-// Works are the kinds that the engine is to be made with.
+// Works returns the kinds for the engine.
 func (a *App) Works() []engine.Work {
 	return []engine.Work{{
-		Life: Life, Prefix: "blk", Keep: a.options.Keep, Slots: 2, // an operator who stops what hangs must not wait for it
+		// an operator who stops a failing group must not wait for another bulk
+		Life: Life, Prefix: "blk", Keep: a.options.Keep, Slots: 2,
 		Steps: map[lifecycle.State]engine.Step{Pending: a.count, Running: a.act},
 	}}
 }
 
-// Deliver gives the topics of the outbox that the application delivers: none.
+// Deliver returns the topics of the outbox that the application delivers: none.
 func (a *App) Deliver() map[string]engine.Deliver { return nil }
 
-// Bind joins the application to the engine whose jobs it acts on. It is called once, before the engine runs.
+// Bind connects the application to the engine of its jobs. It is called once, before the engine runs.
 func (a *App) Bind(e *engine.Engine) { a.engine, a.explainer = e, explain.New(e) }
 
-// Close ends the application; nothing of it is open.
+// Close does nothing: the application has no open resources.
 func (a *App) Close() error { return nil }
 
-// Start creates a bulk. It has neither group nor owner nor tags, so that no hold on what it acts on keeps it waiting. Errors: Invalid; Refused if
-// the number of jobs to expect is missing, with the number that match now. A bulk that the key made already is given
-// again; Conflict if it was another one.
+// Start creates a bulk. It has no group, owner or tags, so that no hold on the jobs delays it. For a key that was used
+// before it returns the earlier bulk. Errors: Invalid; Conflict if the earlier bulk differs; Refused if Expect is missing,
+// with the number of jobs that match now.
 func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 	if err := a.check(&r); err != nil {
 		return job.Job{}, err
 	}
 	if r.Note == "" {
-		return job.Job{}, job.Errorf(job.Invalid, "bulk", "", "it needs a note: the history of every job will say why")
+		return job.Job{}, job.Errorf(job.Invalid, "bulk", "",
+			"a note is required: it is kept in the history of every job")
 	}
 	if r.Expect == nil {
 		n, err := a.countMatches(ctx, &r, time.Time{})
 		if err != nil {
 			return job.Job{}, err
 		}
-		return job.Job{}, job.Errorf(job.Refused, "bulk", "", "%s: say that you expect %d, and it begins", matching(n), n)
+		return job.Job{}, job.Errorf(job.Refused, "bulk", "", "%s: repeat the request with expect=%d", matching(n), n)
 	}
 	if *r.Expect < 1 {
-		return job.Job{}, job.Errorf(job.Invalid, "bulk", "", "to expect %d jobs is to do nothing", *r.Expect)
+		return job.Job{}, job.Errorf(job.Invalid, "bulk", "", "expect is %d: a bulk needs at least one job", *r.Expect)
 	}
 	j, err := a.engine.Submit(ctx, engine.Order{
 		Kind: Kind, Key: r.Key, Priority: new(job.FirstPriority), Spec: r, By: lifecycle.Operator, Actor: r.Actor,
@@ -86,7 +88,7 @@ func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 	return j, err
 }
 
-// matching says how many jobs match.
+// matching formats the number of jobs that match.
 func matching(n int) string {
 	switch n {
 	case 0:
@@ -97,7 +99,7 @@ func matching(n int) string {
 	return fmt.Sprintf("%d jobs match", n)
 }
 
-// countMatches counts the jobs that match, last changed before a time if one is given.
+// countMatches counts the jobs that match and, if before is set, were last changed before it.
 func (a *App) countMatches(ctx context.Context, r *Request, before time.Time) (int, error) {
 	n := 0
 	err := a.each(ctx, r.query(before, 1000), func(*job.Job) error { n++; return nil })

@@ -19,7 +19,8 @@ func TestBulkActsOnAllMatchesAndNothingElse(t *testing.T) {
 		w := open(t, store, Options{Page: 3}, false)
 		defer w.stop()
 		j, got := w.run(retry(7))
-		if want := (Result{Matches: 7, Done: 7}); j.State != Completed || j.Message != "7 of 7 done" || cmp.Diff(want, got) != "" {
+		if want := (Result{Matches: 7, Done: 7}); j.State != Completed || j.Message != "7 of 7 done" ||
+			cmp.Diff(want, got) != "" {
 			t.Errorf("got %s %q %+v", j.State, j.Message, got)
 		}
 		for i, id := range ids {
@@ -35,11 +36,13 @@ func TestBulkActsOnAllMatchesAndNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last := history[len(history)-1]; last.Actor != "ann" || last.By != lc.Operator || last.Note != "glue is back"+mark(j.ID) {
+		if last := history[len(history)-1]; last.Actor != "ann" || last.By != lc.Operator ||
+			last.Note != "glue is back"+mark(j.ID) {
 			t.Errorf("got %+v", last)
 		}
 		own, err := store.History(t.Context(), j.ID, 0, 1)
-		if err != nil || own[0].By != lc.Operator || own[0].Actor != "ann" || own[0].Note != "retry 7 jobs: glue is back" {
+		if err != nil || own[0].By != lc.Operator || own[0].Actor != "ann" ||
+			own[0].Note != "retry 7 jobs: glue is back" {
 			t.Errorf("got %+v, %v", own, err)
 		}
 		if faults := w.verify(); len(faults) > 0 {
@@ -65,11 +68,14 @@ func TestBulkIsAudited(t *testing.T) {
 		}
 		for i, want := range []job.Audit{
 			{Event: job.Create, Job: j.ID, Kind: Kind, To: Pending, Note: "retry 2 jobs: glue is back"},
-			{Event: "retry", Job: ids[0], Kind: "test.parcel", From: "Broken", To: "Working", Note: "glue is back" + mark(j.ID), Seen: 4},
-			{Event: "retry", Job: ids[1], Kind: "test.parcel", From: "Broken", To: "Working", Note: "glue is back" + mark(j.ID), Seen: 4},
+			{Event: "retry", Job: ids[0], Kind: "test.parcel", From: "Broken", To: "Working",
+				Note: "glue is back" + mark(j.ID), Seen: 4},
+			{Event: "retry", Job: ids[1], Kind: "test.parcel", From: "Broken", To: "Working",
+				Note: "glue is back" + mark(j.ID), Seen: 4},
 		} {
 			got := list[i]
-			want.Seq, want.At, want.By, want.Actor, want.Prev, want.Hash = got.Seq, got.At, lc.Operator, "ann", got.Prev, got.Hash
+			want.Seq, want.At, want.By, want.Actor, want.Prev, want.Hash = got.Seq, got.At, lc.Operator, "ann",
+				got.Prev, got.Hash
 			if want.Seen != 0 {
 				want.Seen = got.Seen
 				if got.Seen == 0 {
@@ -89,7 +95,8 @@ func TestAnotherNumberMatches(t *testing.T) {
 		w := open(t, store, Options{}, false)
 		defer w.stop()
 		j, got := w.run(retry(2))
-		if j.State != Failed || j.Cause != CauseCount || j.Message != "3 jobs match and 2 were expected: nothing was done" || got.Done != 0 {
+		if j.State != Failed || j.Cause != CauseCount ||
+			j.Message != "3 jobs match and 2 were expected: nothing was done" || got.Done != 0 {
 			t.Errorf("got %s %s %q %+v", j.State, j.Cause, j.Message, got)
 		}
 		for _, id := range ids {
@@ -110,7 +117,8 @@ func TestStartWithoutTheNumberNamesIt(t *testing.T) {
 		defer w.stop()
 		r := retry(0)
 		r.Expect = nil
-		if _, err := w.Start(t.Context(), r); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "3 jobs match") {
+		if _, err := w.Start(t.Context(), r); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "3 jobs match") {
 			t.Errorf("got %v", err)
 		}
 		if page, err := store.List(t.Context(), job.Query{Kinds: []job.Kind{Kind}}); err != nil || len(page.Jobs) > 0 {
@@ -130,12 +138,16 @@ func TestRefusals(t *testing.T) {
 			{"cannot retry while Done: the lifecycle has no such arrow (can: delete)", 2, ids[3:5]},
 			{"cannot retry while Waiting: the lifecycle has no such arrow (can: hold)", 1, ids[5:]},
 		}}
-		if diff := cmp.Diff(want, got); diff != "" || j.State != Completed || !strings.HasPrefix(j.Message, "3 of 6 done, 3 refused; 2: cannot retry while Done") {
+		if diff := cmp.Diff(want, got); diff != "" ||
+			j.State != Completed || !strings.HasPrefix(j.Message,
+			"3 of 6 done, 3 refused; 2: cannot retry while Done") {
 			t.Errorf("got %s %q (-want +got):\n%s", j.State, j.Message, diff)
 		}
-		waiting := Request{Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Done"}, Event: "delete", Note: "n", Expect: ptr(2)}
+		waiting := Request{Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Done"}, Event: "delete", Note: "n",
+			Expect: ptr(2)}
 		j, got = w.run(waiting)
-		if j.State != Failed || j.Cause != CauseRefused || got.Refused != 2 || len(got.Refusals) != 1 || got.Refusals[0].Reason != "... is gone for ever: confirm it" {
+		if j.State != Failed || j.Cause != CauseRefused || got.Refused != 2 || len(got.Refusals) != 1 ||
+			got.Refusals[0].Reason != "... cannot be restored: confirm it" {
 			t.Errorf("got %s %s %+v", j.State, j.Cause, got)
 		}
 		waiting.Confirm = true
@@ -159,16 +171,18 @@ func TestRefusalsAreBounded(t *testing.T) {
 		jobs += one.Jobs
 		examples += len(one.Sample)
 	}
-	if len(r.Refusals) != maxReasons || jobs != 300 || examples != maxExamples || r.Refusals[maxReasons-1].Reason != otherReason {
+	if len(r.Refusals) != maxReasons || jobs != 300 || examples != maxExamples ||
+		r.Refusals[maxReasons-1].Reason != otherReason {
 		t.Errorf("got %d reasons for %d jobs with %d examples", len(r.Refusals), jobs, examples)
 	}
-	if text := (Result{Matches: 300, Refused: 300, Refusals: r.Refusals}).String(); !strings.HasSuffix(text, "; and 17 more reasons") {
+	if text := (Result{Matches: 300, Refused: 300, Refusals: r.Refusals}).String(); !strings.HasSuffix(text,
+		"; and 17 more reasons") {
 		t.Errorf("got %q", text)
 	}
 }
 
-// TestJobsThatChangeMeanwhile: a job that still matches is acted on as it is now, one that does not is left alone, and one that changes again and
-// again is given up.
+// TestJobsThatChangeMeanwhile: a job that still matches is acted on as it is now, one that does not is left alone,
+// and one that changes repeatedly is abandoned.
 func TestJobsThatChangeMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ids := shelf(t, map[string]int{"glue": 5}, 0, 0)
@@ -177,7 +191,8 @@ func TestJobsThatChangeMeanwhile(t *testing.T) {
 		touch := func(id job.ID) {
 			text := "touched"
 			j := w.get(id)
-			r, err := store.Commit(t.Context(), job.Change{Job: id, Version: j.Version, At: time.Now(), Set: job.Fields{Message: &text}})
+			r, err := store.Commit(t.Context(),
+				job.Change{Job: id, Version: j.Version, At: time.Now(), Set: job.Fields{Message: &text}})
 			if err != nil || r[0].Err != nil {
 				t.Error(err, r)
 			}
@@ -189,7 +204,8 @@ func TestJobsThatChangeMeanwhile(t *testing.T) {
 			switch j.ID {
 			case ids[0]:
 				touch(ids[1])
-				if _, err := w.e.Do(t.Context(), engine.Act{Job: ids[2], Event: "delete", By: lc.Operator, Confirm: true}); err != nil {
+				if _, err := w.e.Do(t.Context(),
+					engine.Act{Job: ids[2], Event: "delete", By: lc.Operator, Confirm: true}); err != nil {
 					t.Error(err)
 				}
 			case ids[3]:
@@ -198,7 +214,8 @@ func TestJobsThatChangeMeanwhile(t *testing.T) {
 			return nil
 		}
 		j, got := w.run(retry(5))
-		if want := (Result{Matches: 5, Done: 3, Changed: 2}); cmp.Diff(want, got) != "" || j.Message != "3 of 5 done, 2 changed meanwhile" {
+		if want := (Result{Matches: 5, Done: 3, Changed: 2}); cmp.Diff(want, got) != "" ||
+			j.Message != "3 of 5 done, 2 changed meanwhile" {
 			t.Errorf("got %q %+v", j.Message, got)
 		}
 		for i, want := range []lc.State{"Working", "Working", "Gone", "Broken", "Working"} {
@@ -254,7 +271,8 @@ func TestCancelStopsBetweenJobs(t *testing.T) {
 		if p, ok := w.e.Progress(j.ID); !ok || p.Done != 3 || p.Total != 6 || p.Unit != "jobs" {
 			t.Errorf("progress %+v", p)
 		}
-		if _, err := w.e.Do(t.Context(), engine.Act{Job: j.ID, Event: Cancel, By: lc.Operator, Actor: "ann"}); err != nil {
+		if _, err := w.e.Do(t.Context(),
+			engine.Act{Job: j.ID, Event: Cancel, By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		close(goOn)
@@ -282,7 +300,8 @@ func TestBulkWorksUnderHolds(t *testing.T) {
 		store, _ := shelf(t, map[string]int{"glue": 2}, 0, 2)
 		w := open(t, store, Options{}, false)
 		defer w.stop()
-		for _, s := range []job.Scope{{Group: "maps"}, {Owner: "ann"}, {Kind: "test.parcel"}, {Tag: "queue=ingest"}, {State: "Broken"}} {
+		for _, s := range []job.Scope{{Group: "maps"}, {Owner: "ann"}, {Kind: "test.parcel"}, {Tag: "queue=ingest"},
+			{State: "Broken"}} {
 			if _, err := w.e.Hold(t.Context(), s, "op", "flood", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
@@ -329,7 +348,8 @@ func TestBulkPriority(t *testing.T) {
 		store, ids := shelf(t, nil, 1, 2)
 		w := open(t, store, Options{}, false)
 		defer w.stop()
-		r := Request{Group: "maps", Event: lc.Reprioritize, Priority: ptr(3), Note: "exhibition", Actor: "ann", Expect: ptr(3)}
+		r := Request{Group: "maps", Event: lc.Reprioritize, Priority: ptr(3), Note: "exhibition", Actor: "ann",
+			Expect: ptr(3)}
 		j, got := w.run(r)
 		if j.State != Completed || got.Done != 2 || got.Refused != 1 {
 			t.Errorf("got %s %+v", j.State, got)
@@ -342,7 +362,7 @@ func TestBulkPriority(t *testing.T) {
 	})
 }
 
-func TestRequestsThatMakeNoSense(t *testing.T) {
+func TestInvalidRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, _ := shelf(t, nil, 0, 0)
 		w := open(t, store, Options{}, false)
@@ -351,11 +371,11 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 			change func(*Request)
 			want   string
 		}{
-			"no filter":        {func(r *Request) { r.Kinds, r.States = nil, nil }, "needs a filter"},
+			"no filter":        {func(r *Request) { r.Kinds, r.States = nil, nil }, "a filter is required"},
 			"no event":         {func(r *Request) { r.Event = "" }, "event is missing"},
 			"not a person's":   {func(r *Request) { r.Event = "finish" }, "no operator can"},
-			"unknown kind":     {func(r *Request) { r.Kinds = []job.Kind{"x"} }, "there is no kind"},
-			"bulks":            {func(r *Request) { r.Kinds = []job.Kind{Kind} }, "there is no kind"},
+			"unknown kind":     {func(r *Request) { r.Kinds = []job.Kind{"x"} }, "unknown kind"},
+			"bulks":            {func(r *Request) { r.Kinds = []job.Kind{Kind} }, "unknown kind"},
 			"unknown state":    {func(r *Request) { r.States = []lc.State{"Brokn"} }, "state"},
 			"unknown outcome":  {func(r *Request) { r.Outcomes = []lc.Outcome{"good"} }, "outcome"},
 			"empty cause":      {func(r *Request) { r.Causes = []string{""} }, "cause"},
@@ -363,14 +383,15 @@ func TestRequestsThatMakeNoSense(t *testing.T) {
 			"long note":        {func(r *Request) { r.Note = strings.Repeat("x", 3000) }, "note"},
 			"nothing expected": {func(r *Request) { r.Expect = ptr(0) }, "expect"},
 			"value elsewhere":  {func(r *Request) { r.Priority = ptr(1) }, "priority"},
-			"no value":         {func(r *Request) { r.Event = lc.Reprioritize }, "needs a value"},
+			"no value":         {func(r *Request) { r.Event = lc.Reprioritize }, "requires a value"},
 			"value too large":  {func(r *Request) { r.Event, r.Priority = lc.Reprioritize, ptr(100) }, "0..99"},
 			"long group":       {func(r *Request) { r.Group = strings.Repeat("x", 5000) }, "group"},
 			"many causes":      {func(r *Request) { r.Causes = make([]string, 101) }, "more than"},
 		} {
 			r := retry(1)
 			c.change(&r)
-			if _, err := w.Start(t.Context(), r); job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), c.want) {
+			if _, err := w.Start(t.Context(), r); job.KindOf(err) != job.Invalid ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
@@ -395,14 +416,16 @@ func TestPreview(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(got.Sample) != 6 || got.Sample[0].Refused != "" || got.Sample[1].Refused != "its sender is away" || !strings.Contains(got.Sample[3].Refused, "cannot retry") {
+		if len(got.Sample) != 6 || got.Sample[0].Refused != "" || got.Sample[1].Refused != "its sender is away" ||
+			!strings.Contains(got.Sample[3].Refused, "cannot retry") {
 			t.Errorf("got %+v", got.Sample)
 		}
 		got.Sample = nil
 		want := Preview{
 			Event: "retry", Count: 6, Bytes: 60, Legal: 3,
 			States: []StateCount{
-				{"test.parcel", "Broken", 3, 30, 3, []lc.Event{"retry", "delete"}}, {"test.parcel", "Done", 2, 20, 0, []lc.Event{"delete"}},
+				{"test.parcel", "Broken", 3, 30, 3, []lc.Event{"retry", "delete"}},
+				{"test.parcel", "Done", 2, 20, 0, []lc.Event{"delete"}},
 				{"test.parcel", "Waiting", 1, 10, 0, []lc.Event{"hold"}},
 			},
 			Groups: []Count{{"maps", 6, 60}}, Causes: []Count{{"", 3, 30}, {"glue", 3, 30}},

@@ -13,13 +13,15 @@ import (
 	"github.com/stagepost/stagepost/store/crash"
 )
 
-// TestBulkGoesOnAfterEveryCrash stops the world before and after every call of the store while a bulk works; another engine goes on with it. Every
-// job is acted on once and counted once. Of windows in which an act was not yet counted there must be some: without the look into the history
-// these would be done or counted wrongly.
+// TestBulkGoesOnAfterEveryCrash simulates a crash before and after every call of the store while a bulk runs; another
+// engine continues it. Every job is acted on once and counted once. Of windows in which an act was not yet counted
+// there must be some: without the check of the history these would be done or counted wrongly.
 func TestBulkGoesOnAfterEveryCrash(t *testing.T) {
 	for name, r := range map[string]Request{
-		"retry":    retry(5),
-		"priority": {Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Waiting"}, Event: lc.Reprioritize, Priority: ptr(7), Note: "n", Actor: "ann", Expect: ptr(5)},
+		"retry": retry(5),
+		"priority": {Kinds: []job.Kind{"test.parcel"},
+			States: []lc.State{"Waiting"}, Event: lc.Reprioritize, Priority: ptr(7), Note: "n", Actor: "ann",
+			Expect: ptr(5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			uncounted := 0
@@ -51,7 +53,7 @@ func crashOnce(t *testing.T, f *crash.Fuse, r Request, uncounted *int) (faults [
 	}
 	store, ids := shelf(t, map[string]int{"glue": broken}, 0, waiting)
 	first := open(t, fused{crash.NewStore(store, f), store}, Options{Page: 2}, false)
-	_, _ = first.Start(t.Context(), r) // it may be refused, or be done and nobody learns of it
+	_, _ = first.Start(t.Context(), r) // it may be refused, or succeed without an answer
 	time.Sleep(5 * time.Second)
 	first.stop()
 
@@ -59,7 +61,7 @@ func crashOnce(t *testing.T, f *crash.Fuse, r Request, uncounted *int) (faults [
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(page.Jobs) == 0 { // the world stopped before there was a bulk
+	if len(page.Jobs) == 0 { // the crash came before the bulk was created
 		return nil
 	}
 	id := page.Jobs[0].ID

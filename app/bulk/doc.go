@@ -1,15 +1,15 @@
-// Package bulk does one thing to many jobs: what an operator could do to each by hand, on all that match a query.
+// Package bulk applies one event to many jobs: an operator's action on all jobs that match a query.
 //
-//	Request   request.go   which jobs, what to do, why, and how many there must be
-//	Preview   preview.go   what the request would meet, with nothing done
-//	Pending   step.go      counts; a number other than the expected one fails the bulk before it touched anything
-//	Running   step.go      goes through the matches, oldest first, a page at a time
-//	Result    result.go    what was done, refused, changed meanwhile
+//	Request   request.go   the jobs, the event, the reason, and the expected number of jobs
+//	Preview   preview.go   the effect of a request, without a change
+//	Pending   step.go      counts; another number than expected fails the bulk before any change
+//	Running   step.go      processes the matches, oldest first, a page at a time
+//	Result    result.go    the numbers of jobs done, refused and changed concurrently
 //
-// A bulk is a job with a lifecycle of its own, [Life]. It acts through [engine.Engine.Do] with the version that it saw, so that lifecycle, rules
-// and audit list judge and keep each act as if a person had done it alone.
+// A bulk is a job with a lifecycle of its own, [Life]. It acts through [engine.Engine.Do] with the version that it
+// read. So lifecycle, rules and audit log apply to each act as if a person had done it alone.
 //
-// The truth about a single job is that job's history: every act carries the bulk's id in its note. The bulk's own record holds the page that it is
-// about to do and the tallies of the pages before, saved together. Whoever goes on after a crash looks into the history of each job of that page
-// that is not as it was planned, and so neither acts twice nor counts wrongly.
+// A job's own history is authoritative: every act carries the bulk's id in its note. The bulk's record has the next
+// page and the results of the pages before, saved together. After a crash, the next attempt reads the history of each
+// job of that page that has changed. So it neither acts twice nor counts wrongly.
 package bulk

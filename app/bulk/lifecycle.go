@@ -27,28 +27,36 @@ const (
 	Delete lifecycle.Event = "delete"
 )
 
-// Short words for the table below.
+// Short names for the table below.
 const (
 	byWorker   = lifecycle.Worker
 	byTimer    = lifecycle.Timer
 	byOperator = lifecycle.Operator
 )
 
-// Life is the whole life of a bulk. It cannot be retried: what it did not do may be asked for again as another bulk, with a count of its own.
+// Life is the lifecycle of a bulk. A bulk cannot be retried: another bulk with a count of its own does the rest.
 var Life = lifecycle.Must(string(Kind),
-	lifecycle.OnQueue(Pending, "An operator brings it here; a worker counts the jobs that match.",
+	lifecycle.OnQueue(Pending, "An operator created it; a worker counts the jobs that match.",
 		lifecycle.OnPass(Begin, Running, byWorker, "As many jobs match as the operator expects."),
-		lifecycle.OnFail(Fail, Failed, byWorker|byTimer, "Another number of jobs matches, or the request cannot be met; nothing was done."),
-		onCancel("Called off before anything was done."),
+		lifecycle.OnFail(Fail, Failed, byWorker|byTimer,
+			"Another number of jobs matches, or the request is invalid; nothing was done."),
+		onCancel("Cancelled before anything was done."),
 	),
-	lifecycle.OnWork(Running, "A worker goes through the matches, oldest first.",
-		lifecycle.OnPass(Finish, Completed, byWorker, "Every match was done, refused or had changed meanwhile, and at least one was not refused."),
-		lifecycle.OnFail(Fail, Failed, byWorker|byTimer, "Not one could be done and some were refused, or it could not go on; what was done stays done."),
+	lifecycle.OnWork(Running, "A worker processes the matches, oldest first.",
+		lifecycle.OnPass(Finish,
+			Completed, byWorker, "Every match was done, refused or had changed concurrently, and at least one was "+
+				"not refused."),
+		lifecycle.OnFail(Fail, Failed,
+			byWorker|byTimer, "No job was done and some were refused, or the bulk could not continue; what was done "+
+				"stays done."),
 		onCancel("It stops before the next job; what was done stays done."),
 	),
-	lifecycle.OnEnd(Completed, lifecycle.OK, "It went through all matches; the message says how many were done and how many refused.", onDelete()),
-	lifecycle.OnEnd(Failed, lifecycle.Failed, "Nothing was done, or it could not go on; the message says why.", onDelete()),
-	lifecycle.OnEnd(Cancelled, lifecycle.Cancelled, "An operator stopped it; what was done until then stays done.", onDelete()),
+	lifecycle.OnEnd(Completed, lifecycle.OK,
+		"All matches are processed; the message has the numbers of jobs done and refused.", onDelete()),
+	lifecycle.OnEnd(Failed, lifecycle.Failed,
+		"Nothing was done, or the bulk could not continue; the message has the reason.", onDelete()),
+	lifecycle.OnEnd(Cancelled, lifecycle.Cancelled, "An operator stopped it; what was done until then stays done.",
+		onDelete()),
 	lifecycle.OnEnd(Deleted, lifecycle.None, "Only the tombstone is left, until it is purged."),
 )
 
@@ -57,5 +65,7 @@ func onCancel(doc string) lifecycle.Arrow {
 }
 
 func onDelete() lifecycle.Arrow {
-	return lifecycle.On(Delete, Deleted, byOperator|byTimer, "Its record is not needed any more; the histories of the jobs keep what was done to them.")
+	return lifecycle.On(Delete,
+		Deleted, byOperator|byTimer,
+		"Its record is not needed any more; the histories of the jobs keep what was done to them.")
 }

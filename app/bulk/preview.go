@@ -11,12 +11,13 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Preview is what a request would meet. Lifecycles were asked about every job, rules of applications about the sample only.
+// Preview is the effect that a request would have. Lifecycles are checked for every job, rules of applications for
+// the sample only.
 type Preview struct {
 	Event  lifecycle.Event `json:"event"`
 	Count  int             `json:"count"`
-	Bytes  int64           `json:"bytes"` // as far as they are known
-	Legal  int             `json:"legal"` // of the jobs: their lifecycle has the event where they stand
+	Bytes  int64           `json:"bytes"` // as far as known
+	Legal  int             `json:"legal"` // number of jobs whose lifecycle has the event in their state
 	States []StateCount    `json:"states"`
 	Groups []Count         `json:"groups"`
 	Causes []Count         `json:"causes"`
@@ -30,12 +31,12 @@ type StateCount struct {
 	Jobs  int               `json:"jobs"`
 	Bytes int64             `json:"bytes"`
 	Legal int               `json:"legal"` // of the jobs
-	Can   []lifecycle.Event `json:"can"`   // what an operator may do to them
+	Can   []lifecycle.Event `json:"can"`   // events that are open to an operator
 }
 
 // Count counts the matches of one group or cause.
 type Count struct {
-	Name  string `json:"name"` // empty: those that have none
+	Name  string `json:"name"` // empty: jobs without one
 	Jobs  int    `json:"jobs"`
 	Bytes int64  `json:"bytes"`
 }
@@ -49,22 +50,22 @@ type Sample struct {
 	Owner   string          `json:"owner,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
 	Message string          `json:"message,omitempty"`
-	Refused string          `json:"refused,omitempty"` // why it would refuse now
+	Refused string          `json:"refused,omitempty"` // why it would be refused now
 }
 
 const sampleSize = 10
 
-// survey gathers a preview.
+// survey collects a preview.
 type survey struct {
 	app      *App
 	preview  Preview
-	states   map[job.Place]*StateCount
+	states   map[job.KindState]*StateCount
 	groups   map[string]*Count
 	causes   map[string]*Count
 	verdicts map[stand]verdict
 }
 
-// stand is where a job stands in which lifecycle: all that the judge looks at.
+// stand is the state of a job in a version of its lifecycle.
 type stand struct {
 	kind job.Kind
 	at   lifecycle.Position
@@ -75,13 +76,14 @@ type verdict struct {
 	can     []lifecycle.Event
 }
 
-// Preview tells what a request would meet, and does nothing. Note and expected number need not be given.
+// Preview returns the effect of a request without executing it. Note and expected number are optional.
 func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
 	if err := a.check(&r); err != nil {
 		return Preview{}, err
 	}
 	s := &survey{
-		app: a, preview: Preview{Event: r.Event, Sample: []Sample{}}, states: map[job.Place]*StateCount{}, groups: map[string]*Count{},
+		app: a, preview: Preview{Event: r.Event, Sample: []Sample{}}, states: map[job.KindState]*StateCount{},
+		groups: map[string]*Count{},
 		causes: map[string]*Count{}, verdicts: map[stand]verdict{},
 	}
 	if err := a.each(ctx, r.query(time.Time{}, 1000), func(j *job.Job) error { return s.add(ctx, j) }); err != nil {
@@ -90,8 +92,8 @@ func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
 	return s.conclude(), nil
 }
 
-// judge asks the lifecycle whether the event is legal where the job stands, and what is.
-func (s *survey) judge(j *job.Job) verdict {
+// check reports whether the lifecycle has the event in the state of the job, and which events it has.
+func (s *survey) check(j *job.Job) verdict {
 	at := stand{j.Kind, j.Position}
 	v, ok := s.verdicts[at]
 	if !ok {
@@ -104,8 +106,8 @@ func (s *survey) judge(j *job.Job) verdict {
 }
 
 func (s *survey) add(ctx context.Context, j *job.Job) error {
-	v := s.judge(j)
-	place := job.Place{Kind: j.Kind, State: j.State}
+	v := s.check(j)
+	place := job.KindState{Kind: j.Kind, State: j.State}
 	state := s.states[place]
 	if state == nil {
 		state = &StateCount{Kind: j.Kind, State: j.State, Can: []lifecycle.Event{}}
@@ -129,7 +131,8 @@ func (s *survey) add(ctx context.Context, j *job.Job) error {
 	if len(s.preview.Sample) == sampleSize {
 		return nil
 	}
-	one := Sample{ID: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Cause: j.Cause, Message: j.Message}
+	one := Sample{ID: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Cause: j.Cause,
+		Message: j.Message}
 	var err error
 	if one.Refused, err = s.refusal(ctx, j, v); err != nil {
 		return err
@@ -138,7 +141,7 @@ func (s *survey) add(ctx context.Context, j *job.Job) error {
 	return nil
 }
 
-// refusal asks the application's rules too.
+// refusal also checks the application's rules.
 func (s *survey) refusal(ctx context.Context, j *job.Job, v verdict) (string, error) {
 	if v.refusal != nil {
 		return v.refusal.Error(), nil
@@ -169,7 +172,7 @@ func tally(of map[string]*Count, name string, bytes int64) {
 	c.Bytes += bytes
 }
 
-// conclude gives the preview with the largest numbers first.
+// conclude returns the preview with the largest numbers first.
 func (s *survey) conclude() Preview {
 	p := s.preview
 	p.States = []StateCount{}
@@ -188,6 +191,9 @@ func ordered(of map[string]*Count) []Count {
 	for _, one := range of {
 		all = append(all, *one)
 	}
-	slices.SortFunc(all, func(a, b Count) int { return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a,
+		b Count) int {
+		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name))
+	})
 	return all
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Request says what is to be done to which jobs. Empty filters do not restrict, but one must be there. Bulks themselves and tombstones never match.
+// Request defines the jobs and the event. Empty filters do not restrict, but one is required. Bulks themselves and
+// tombstones never match.
 type Request struct {
 	Kinds    []job.Kind          `json:"kinds,omitempty"`
 	States   []lifecycle.State   `json:"states,omitempty"`
@@ -23,32 +24,35 @@ type Request struct {
 
 	Event    lifecycle.Event `json:"event"`
 	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other
-	Note     string          `json:"note,omitempty"`     // why; needed for all but a preview
-	Actor    string          `json:"actor,omitempty"`    // who
+	Note     string          `json:"note,omitempty"`     // reason; required except for a preview
+	Actor    string          `json:"actor,omitempty"`    // the person
 	Key      string          `json:"key,omitempty"`      // idempotency key
-	Expect   *int            `json:"expect,omitempty"`   // how many jobs match; needed for all but a preview
-	Confirm  bool            `json:"confirm,omitempty"`  // the operator knows what the event loses
+	Expect   *int            `json:"expect,omitempty"`   // number of jobs that match; required except for a preview
+	Confirm  bool            `json:"confirm,omitempty"`  // the operator accepts what the event loses
 }
 
 // Bounds of a request.
 const (
 	maxText   = 4096 // bytes of one text
 	maxValues = 100  // of one filter
-	maxNote   = 2000 // bytes; the bulk's id comes behind it
+	maxNote   = 2000 // bytes; the bulk's id is appended
 )
 
-// check refuses a request that makes no sense. The error is of kind Invalid.
+// check refuses an invalid request. The error is of kind Invalid.
 func (a *App) check(r *Request) error {
 	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "bulk", "", format, args...) }
-	if len(r.Kinds)+len(r.States)+len(r.Outcomes)+len(r.Causes) == 0 && r.Group+r.Owner+string(r.Parent)+r.Tag == "" && r.Before.IsZero() {
-		return wrong("it needs a filter: kinds, states, outcomes, group, owner, parent, tag, causes or before")
+	if len(r.Kinds)+len(r.States)+len(r.Outcomes)+len(r.Causes) == 0 && r.Group+r.Owner+string(r.Parent)+r.Tag == "" &&
+		r.Before.IsZero() {
+		return wrong("a filter is required: kinds, states, outcomes, group, owner, parent, tag, causes or before")
 	}
-	for name, n := range map[string]int{"kinds": len(r.Kinds), "states": len(r.States), "outcomes": len(r.Outcomes), "causes": len(r.Causes)} {
+	for name, n := range map[string]int{"kinds": len(r.Kinds), "states": len(r.States), "outcomes": len(r.Outcomes),
+		"causes": len(r.Causes)} {
 		if n > maxValues {
 			return wrong("%s has more than %d values", name, maxValues)
 		}
 	}
-	for name, text := range map[string]string{"group": r.Group, "owner": r.Owner, "parent": string(r.Parent), "tag": r.Tag} {
+	for name, text := range map[string]string{"group": r.Group, "owner": r.Owner, "parent": string(r.Parent),
+		"tag": r.Tag} {
 		if len(text) > maxText {
 			return wrong("%s is longer than %d bytes", name, maxText)
 		}
@@ -59,8 +63,9 @@ func (a *App) check(r *Request) error {
 		}
 	}
 	for _, o := range r.Outcomes {
-		if !slices.Contains([]lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled}, o) {
-			return wrong("there is no outcome %.40q", o)
+		if !slices.Contains([]lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut,
+			lifecycle.Cancelled}, o) {
+			return wrong("unknown outcome %.40q", o)
 		}
 	}
 	if len(r.Note) > maxNote {
@@ -69,7 +74,7 @@ func (a *App) check(r *Request) error {
 	return a.checkEvent(r)
 }
 
-// checkEvent refuses kinds, states and events that no lifecycle in question has.
+// checkEvent refuses kinds, states and events that no selected lifecycle has.
 func (a *App) checkEvent(r *Request) error {
 	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "bulk", "", format, args...) }
 	lives, err := a.lives(r)
@@ -78,7 +83,7 @@ func (a *App) checkEvent(r *Request) error {
 	}
 	for _, s := range r.States {
 		if !slices.ContainsFunc(lives, func(t *lifecycle.Table) bool { _, ok := t.Stage(s); return ok }) {
-			return wrong("no lifecycle in question has a state %.40q (known: %s)", s, states(lives))
+			return wrong("no selected lifecycle has a state %.40q (known: %s)", s, states(lives))
 		}
 	}
 	if r.Event == "" {
@@ -87,20 +92,20 @@ func (a *App) checkEvent(r *Request) error {
 	legal := []string{}
 	for _, t := range lives {
 		for _, s := range t.Stages() {
-			for _, arrow := range s.Arrows {
-				if arrow.By&lifecycle.Operator != 0 && !slices.Contains(legal, string(arrow.Event)) {
-					legal = append(legal, string(arrow.Event))
+			for _, a := range s.Arrows {
+				if a.By&lifecycle.Operator != 0 && !slices.Contains(legal, string(a.Event)) {
+					legal = append(legal, string(a.Event))
 				}
 			}
 		}
 	}
 	slices.Sort(legal)
 	if !slices.Contains(legal, string(r.Event)) {
-		return wrong("no operator can %.40q any of these (but: %s)", r.Event, strings.Join(legal, ", "))
+		return wrong("no operator can cause %.40q on these jobs (legal: %s)", r.Event, strings.Join(legal, ", "))
 	}
 	switch isPriority := r.Event == lifecycle.Reprioritize; {
 	case isPriority && r.Priority == nil:
-		return wrong("the event priority needs a value, 0 to 99")
+		return wrong("the event priority requires a value, 0 to 99")
 	case !isPriority && r.Priority != nil:
 		return wrong("a value of priority is for the event priority, not for %s", r.Event)
 	case isPriority && (*r.Priority < job.FirstPriority || *r.Priority > job.LastPriority):
@@ -109,7 +114,7 @@ func (a *App) checkEvent(r *Request) error {
 	return nil
 }
 
-// states lists the states of lifecycles, for a sentence.
+// states lists the states of lifecycles for a message.
 func states(lives []*lifecycle.Table) string {
 	var words []string
 	for _, t := range lives {
@@ -121,7 +126,7 @@ func states(lives []*lifecycle.Table) string {
 	return strings.Join(slices.Compact(words), ", ")
 }
 
-// lives gives the lifecycles of the kinds in question: those named, or all of the engine but that of bulks.
+// lives returns the lifecycles of the named kinds, or of all kinds of the engine except bulks.
 func (a *App) lives(r *Request) ([]*lifecycle.Table, error) {
 	kinds, known := r.Kinds, []string{}
 	for _, k := range a.engine.Kinds() {
@@ -136,26 +141,28 @@ func (a *App) lives(r *Request) ([]*lifecycle.Table, error) {
 	for _, k := range kinds {
 		t := a.engine.Life(k)
 		if t == nil || k == Kind {
-			return nil, job.Errorf(job.Invalid, "bulk", "", "there is no kind %.40q to act on (known: %s)", k, strings.Join(known, ", "))
+			return nil, job.Errorf(job.Invalid, "bulk", "", "unknown kind %.40q (known: %s)", k,
+				strings.Join(known, ", "))
 		}
 		lives = append(lives, t)
 	}
 	return lives, nil
 }
 
-// query gives the store's query of a request: jobs last changed before a time, oldest first, a page of n. Parts that stores do not filter by are
-// asked of each job by matches.
+// query returns the store's query for a request: jobs last changed before a time, oldest first, a page of n. matches
+// checks the filters that stores do not have.
 func (r *Request) query(before time.Time, n int) job.Query {
 	if before.IsZero() || !r.Before.IsZero() && r.Before.Before(before) {
 		before = r.Before
 	}
 	return job.Query{
-		Kinds: r.Kinds, States: r.States, Outcomes: r.Outcomes, Group: r.Group, Owner: r.Owner, Parent: r.Parent, Tag: r.Tag, Causes: r.Causes,
+		Kinds: r.Kinds, States: r.States, Outcomes: r.Outcomes, Group: r.Group, Owner: r.Owner, Parent: r.Parent,
+		Tag: r.Tag, Causes: r.Causes,
 		Before: before, Oldest: true, Limit: n,
 	}
 }
 
-// matches tells whether a job that the query gave is one to act on.
+// matches reports whether a job from the query is to be processed.
 func (a *App) matches(j *job.Job) bool {
 	return j.Kind != Kind && !j.Gone && a.engine.Life(j.Kind) != nil
 }

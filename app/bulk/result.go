@@ -12,34 +12,34 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Result says what a bulk did. While it runs, its numbers are those of the last page that was done.
+// Result is the result of a bulk. While it runs, the numbers are those of the last finished page.
 type Result struct {
-	Matches  int       `json:"matches"` // as counted at its beginning
+	Matches  int       `json:"matches"` // as counted at the start
 	Done     int       `json:"done"`
 	Refused  int       `json:"refused"` // by a lifecycle or a rule
-	Changed  int       `json:"changed"` // before the bulk came to them, so that they matched no more
-	Skipped  int       `json:"skipped"` // gone altogether
+	Changed  int       `json:"changed"` // changed before the bulk reached them, so that they no longer matched
+	Skipped  int       `json:"skipped"` // deleted and purged
 	Refusals []Refusal `json:"refusals,omitempty"`
 }
 
-// Refusal is why some jobs refused.
+// Refusal is a reason with the jobs that were refused for it.
 type Refusal struct {
 	Reason string   `json:"reason"`
 	Jobs   int      `json:"jobs"`
 	Sample []job.ID `json:"sample,omitempty"` // some of them
 }
 
-// Bounds of what a bulk remembers of refusals.
+// Bounds of the recorded refusals.
 const (
-	maxReasons  = 20
-	maxExamples = 100 // of all reasons together
-	toldReasons = 3   // in a sentence
-	otherReason = "other reasons"
+	maxReasons    = 20
+	maxExamples   = 100 // of all reasons together
+	statedReasons = 3   // in a message
+	otherReason   = "other reasons"
 )
 
 func (r *Result) seen() int { return r.Done + r.Refused + r.Changed + r.Skipped }
 
-// anyID finds the ids of jobs in a sentence: reasons that differ in nothing else are one reason.
+// anyID finds the ids of jobs in a sentence: reasons that differ only in ids are one reason.
 var anyID = regexp.MustCompile(`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
 
 // refuse counts a refusal under its reason.
@@ -71,14 +71,14 @@ func (r *Result) refuse(id job.ID, err error) {
 	}
 }
 
-// String gives the result as a sentence: "37 of 40 done, 3 refused: cannot retry while Completed ...".
+// String returns the result as a sentence: "37 of 40 done, 3 refused: cannot retry while Completed ...".
 func (r Result) String() string {
 	text := fmt.Sprintf("%d of %d done", r.Done, r.Matches)
 	if r.Changed > 0 {
 		text += fmt.Sprintf(", %d changed meanwhile", r.Changed)
 	}
 	if r.Skipped > 0 {
-		text += fmt.Sprintf(", %d gone", r.Skipped)
+		text += fmt.Sprintf(", %d deleted", r.Skipped)
 	}
 	if r.Refused == 0 {
 		return text
@@ -88,7 +88,7 @@ func (r Result) String() string {
 	slices.SortStableFunc(reasons, func(a, b Refusal) int { return cmp.Compare(b.Jobs, a.Jobs) })
 	for i, one := range reasons {
 		switch {
-		case i == toldReasons:
+		case i == statedReasons:
 			return text + fmt.Sprintf("; and %d more reasons", len(reasons)-i)
 		case len(reasons) == 1:
 			text += ": " + one.Reason
@@ -99,7 +99,8 @@ func (r Result) String() string {
 	return text
 }
 
-// Result gives what a bulk did. Of one that was cancelled or could not go on, the histories of the jobs of its last page tell how far it had come.
+// Result returns the result of a bulk. If it was cancelled or could not continue, the histories of the jobs of its
+// last page show how far it had come.
 func (a *App) Result(ctx context.Context, id job.ID) (Result, error) {
 	j, err := a.engine.Store().Get(ctx, id)
 	if err != nil {

@@ -12,30 +12,30 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Causes for which a bulk fails.
+// Causes of failed bulks.
 const (
-	CauseCount   = "count"   // another number of jobs matches than was expected; nothing was done
-	CauseInvalid = "invalid" // the request makes no sense any more; nothing was done
-	CauseRefused = "refused" // not one could be done
+	CauseCount   = "count"   // another number of jobs matches than expected; nothing was done
+	CauseInvalid = "invalid" // the request is not valid any more; nothing was done
+	CauseRefused = "refused" // no job could be done
 )
 
-// record is what a bulk keeps of its work. It is saved at the end of each page, together with the page that comes next.
+// record is the persisted progress of a bulk. It is saved at the end of each page, together with the next page.
 type record struct {
 	Begun time.Time `json:"begun"` // matches were last changed before
 	Result
-	Page   []planned `json:"page,omitempty"` // what is done next, or was being done when the last worker died
+	Page   []planned `json:"page,omitempty"` // the next page, or the page in progress when the last worker crashed
 	Cursor string    `json:"cursor,omitempty"`
-	Last   bool      `json:"last,omitempty"` // no page comes after Page
+	Last   bool      `json:"last,omitempty"` // no page follows Page
 }
 
 // planned is a job as it was when its page was read.
 type planned struct {
 	ID      job.ID `json:"id"`
 	Version int64  `json:"version"`
-	Seq     int64  `json:"seq"` // entries of its history
+	Seq     int64  `json:"seq"` // number of its history entries
 }
 
-// count is the step of Pending: it counts the matches and holds them against the expected number.
+// count is the step of Pending: it compares the number of matches with the expected number.
 func (a *App) count(ctx context.Context, r *engine.Run) error {
 	var q Request
 	if err := r.Spec(&q); err != nil {
@@ -45,7 +45,7 @@ func (a *App) count(ctx context.Context, r *engine.Run) error {
 		return engine.Fail(CauseInvalid, err)
 	}
 	if q.Expect == nil {
-		return engine.Fail(CauseInvalid, errors.New("it does not say how many jobs to expect"))
+		return engine.Fail(CauseInvalid, errors.New("the expected number of jobs is missing"))
 	}
 	now := r.Now()
 	n, err := a.countMatches(ctx, &q, now)
@@ -58,7 +58,7 @@ func (a *App) count(ctx context.Context, r *engine.Run) error {
 	return r.SetData(record{Begun: now, Result: Result{Matches: n}})
 }
 
-// pass is one attempt at going through the matches.
+// pass is one attempt at processing the matches.
 type pass struct {
 	*engine.Run
 	app    *App
@@ -66,7 +66,7 @@ type pass struct {
 	record record
 }
 
-// act is the step of Running. Whoever takes it on after a crash begins with the page that was saved last.
+// act is the step of Running. After a crash it begins with the last saved page.
 func (a *App) act(ctx context.Context, r *engine.Run) error {
 	p := &pass{Run: r, app: a}
 	if err := errors.Join(r.Spec(&p.q), r.Data(&p.record)); err != nil {
@@ -91,7 +91,7 @@ func (a *App) act(ctx context.Context, r *engine.Run) error {
 	}
 }
 
-// turn reads the next page and saves it together with the tallies of those before.
+// turn reads the next page and saves it together with the results of the pages before.
 func (p *pass) turn(ctx context.Context) error {
 	q := p.q.query(p.record.Begun, p.app.options.Page)
 	q.After = p.record.Cursor
@@ -112,7 +112,8 @@ func (p *pass) turn(ctx context.Context) error {
 	return p.Save(ctx)
 }
 
-// one acts on a job. One that is not as it was planned was either done by an attempt that died, or changed: then it is looked at once more.
+// one processes one job. A job that differs from its planned version was either done by a crashed attempt, or
+// changed; then again processes it.
 func (p *pass) one(ctx context.Context, one *planned) error {
 	err := p.do(ctx, one.ID, one.Version)
 	if job.KindOf(err) == job.Conflict {
@@ -141,7 +142,7 @@ func (p *pass) one(ctx context.Context, one *planned) error {
 	return nil
 }
 
-// again acts on a job that changed since its page was read, if it still matches.
+// again processes a job that changed since its page was read, if it still matches.
 func (p *pass) again(ctx context.Context, id job.ID) error {
 	j, err := p.app.engine.Store().Get(ctx, id)
 	if err != nil {
@@ -154,7 +155,7 @@ func (p *pass) again(ctx context.Context, id job.ID) error {
 	return p.do(ctx, id, j.Version)
 }
 
-// do causes the event on one job, as a person would who saw that version.
+// do causes the event on one job, like a person who read that version.
 func (p *pass) do(ctx context.Context, id job.ID, version int64) error {
 	note := p.q.Note + mark(p.Job().ID)
 	if p.q.Event == lifecycle.Reprioritize {
@@ -162,15 +163,16 @@ func (p *pass) do(ctx context.Context, id job.ID, version int64) error {
 		return err
 	}
 	_, err := p.app.engine.Do(ctx, engine.Act{
-		Job: id, Event: p.q.Event, By: lifecycle.Operator, Actor: p.q.Actor, Note: note, Version: version, Confirm: p.q.Confirm,
+		Job: id, Event: p.q.Event, By: lifecycle.Operator, Actor: p.q.Actor, Note: note, Version: version,
+		Confirm: p.q.Confirm,
 	})
 	return err
 }
 
-// mark is what stands behind the note of every act of a bulk.
+// mark is the end of the note of every act of a bulk.
 func mark(id job.ID) string { return " (bulk " + string(id) + ")" }
 
-// did tells whether the bulk has acted on a job since its page was read.
+// did reports whether the bulk has acted on a job since its page was read.
 func (a *App) did(ctx context.Context, bulk job.ID, q *Request, one *planned) (bool, error) {
 	history, err := a.engine.Store().History(ctx, one.ID, one.Seq, 0)
 	if kind := job.KindOf(err); kind == job.NotFound || kind == job.Gone {
@@ -184,7 +186,7 @@ func (a *App) did(ctx context.Context, bulk job.ID, q *Request, one *planned) (b
 	return false, err
 }
 
-// conclude ends the bulk. It failed only if it could do nothing and was refused.
+// conclude ends the bulk. It fails only if no job was done and some were refused.
 func (p *pass) conclude() error {
 	p.record.Page = nil
 	p.record.Changed += max(0, p.record.Matches-p.record.seen()) // they changed before their page was read

@@ -23,7 +23,7 @@ var parcel = lc.Must("test.parcel",
 		lc.OnFail("fail", "Broken", lc.Worker|lc.Timer, "it cannot be read")),
 	lc.OnWait("Held", "somebody holds it",
 		lc.On("release", "Waiting", lc.Operator, "it may go on"),
-		lc.On("delete", "Gone", lc.Operator, "nobody wants it").Sets(lc.Cancelled)),
+		lc.On("delete", "Gone", lc.Operator, "it is not needed").Sets(lc.Cancelled)),
 	lc.OnWork("Working", "a packer packs it",
 		lc.OnPass("finish", "Done", lc.Worker, "it is packed"),
 		lc.OnFail("fail", "Broken", lc.Worker|lc.Timer, "it broke"),
@@ -31,7 +31,7 @@ var parcel = lc.Must("test.parcel",
 	lc.OnEnd("Done", lc.OK, "packed", lc.On("delete", "Gone", lc.Operator|lc.Timer, "kept long enough")),
 	lc.OnEnd("Broken", lc.Failed, "it went wrong",
 		lc.OnReenter("retry", lc.Operator|lc.Owner, "once more", "Waiting", "Working"),
-		lc.On("delete", "Gone", lc.Operator|lc.Timer, "nobody wants it")),
+		lc.On("delete", "Gone", lc.Operator|lc.Timer, "it is not needed")),
 	lc.OnEnd("Gone", lc.None, "only the record is left"),
 )
 
@@ -40,8 +40,9 @@ type order struct {
 	Fails string `json:"fails"` // cause
 }
 
-// world is the application beside parcels, in fake time. Its engine packs parcels only if asked; else they stay where they are put.
-type world struct {
+// fixture is the application with parcels, in fake time. Its engine packs parcels only if asked; else they stay where
+// they are put.
+type fixture struct {
 	*App
 	t     *testing.T
 	store job.Store
@@ -51,18 +52,19 @@ type world struct {
 }
 
 // open runs application and engine on a store. It is called inside a bubble of fake time.
-func open(t *testing.T, store job.Store, o Options, packs bool) *world {
+func open(t *testing.T, store job.Store, o Options, packs bool) *fixture {
 	t.Helper()
-	w := &world{App: New(o), t: t, store: store}
-	work := engine.Work{Life: parcel, Prefix: "par", Outside: !packs, Allow: func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
-		if a.Event == "delete" && !a.Confirm {
-			return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "%s is gone for ever: confirm it", j.ID)
-		}
-		if w.allow != nil {
-			return job.Require{}, w.allow(j, a)
-		}
-		return job.Require{}, nil
-	}}
+	w := &fixture{App: New(o), t: t, store: store}
+	work := engine.Work{Life: parcel, Prefix: "par", Outside: !packs,
+		Allow: func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+			if a.Event == "delete" && !a.Confirm {
+				return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "%s cannot be restored: confirm it", j.ID)
+			}
+			if w.allow != nil {
+				return job.Require{}, w.allow(j, a)
+			}
+			return job.Require{}, nil
+		}}
 	if packs {
 		work.Steps = map[lc.State]engine.Step{
 			"Waiting": func(context.Context, *engine.Run) error { return nil },
@@ -103,7 +105,8 @@ func shelf(t *testing.T, broken map[string]int, done, waiting int) (job.Store, [
 	w := open(t, store, Options{}, true)
 	var ids []job.ID
 	add := func(fails string) {
-		j, err := w.e.Submit(t.Context(), engine.Order{Kind: "test.parcel", Group: "maps", Owner: "ann", Bytes: 10, Spec: order{fails}})
+		j, err := w.e.Submit(t.Context(),
+			engine.Order{Kind: "test.parcel", Group: "maps", Owner: "ann", Bytes: 10, Spec: order{fails}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +130,7 @@ func shelf(t *testing.T, broken map[string]int, done, waiting int) (job.Store, [
 	return store, ids
 }
 
-func (w *world) get(id job.ID) job.Job {
+func (w *fixture) get(id job.ID) job.Job {
 	w.t.Helper()
 	j, err := w.store.Get(w.t.Context(), id)
 	if err != nil {
@@ -137,7 +140,7 @@ func (w *world) get(id job.ID) job.Job {
 }
 
 // run starts a bulk and waits for its end.
-func (w *world) run(r Request) (job.Job, Result) {
+func (w *fixture) run(r Request) (job.Job, Result) {
 	w.t.Helper()
 	j, err := w.Start(w.t.Context(), r)
 	if err != nil {
@@ -146,7 +149,7 @@ func (w *world) run(r Request) (job.Job, Result) {
 	return w.end(j.ID)
 }
 
-func (w *world) end(id job.ID) (job.Job, Result) {
+func (w *fixture) end(id job.ID) (job.Job, Result) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Hour)
 	defer cancel()
@@ -162,7 +165,7 @@ func (w *world) end(id job.ID) (job.Job, Result) {
 }
 
 // acts counts the entries that a bulk made in a job's history.
-func (w *world) acts(id, bulk job.ID) int {
+func (w *fixture) acts(id, bulk job.ID) int {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
 	if err != nil {
@@ -178,7 +181,7 @@ func (w *world) acts(id, bulk job.ID) int {
 }
 
 // verify checks every history against its record.
-func (w *world) verify() []string {
+func (w *fixture) verify() []string {
 	w.t.Helper()
 	page, err := w.store.List(w.t.Context(), job.Query{Limit: 1000})
 	if err != nil {
@@ -202,6 +205,7 @@ func ptr(n int) *int { return &n }
 // retry is the request of most tests.
 func retry(expect int) Request {
 	return Request{
-		Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Broken"}, Event: "retry", Note: "glue is back", Actor: "ann", Expect: ptr(expect),
+		Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Broken"}, Event: "retry", Note: "glue is back",
+		Actor: "ann", Expect: ptr(expect),
 	}
 }

@@ -101,7 +101,7 @@ func TestCompletedIsOwed(t *testing.T) {
 		if err := asked(&results, &compute.Ending{}); err != nil {
 			t.Errorf("control: %v", err)
 		}
-		at := []job.Place{{Kind: compute.JobKind, State: compute.Retrieving}}
+		at := []job.KindState{{Kind: compute.JobKind, State: compute.Retrieving}}
 		if _, err := w.eng.Acquire(t.Context(), "ann", at, 1, 0); job.KindOf(err) != job.Refused {
 			t.Errorf("a worker elsewhere: got %v", err)
 		}

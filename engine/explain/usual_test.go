@@ -149,7 +149,7 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 		w.stop()
 		now := w.Clock().Now()
 		silent = w.post(engine.Order{})
-		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1", From: []job.Place{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
+		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1", From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
 		if err != nil || len(claimed) != 1 || claimed[0].ID != silent.ID {
 			t.Fatalf("got %+v, %v", claimed, err)
 		}

@@ -1,5 +1,6 @@
 // Package conn is a connection to SQLite and its prepared statements, directly on the translated C interface
-// (modernc.org/sqlite/lib). database/sql would cost the commit loop a third of its rate in boxing arguments and copying rows.
+// (modernc.org/sqlite/lib). database/sql would cost the commit loop a third of its rate in boxing arguments and
+// copying rows.
 //
 // A [Conn] and everything made from it belongs to one goroutine at a time.
 package conn
@@ -17,7 +18,7 @@ import (
 type Conn struct {
 	tls    *libc.TLS
 	db     uintptr
-	word   uintptr // room for one out-argument
+	word   uintptr // memory for one out-argument
 	frames uintptr // *int32: frames in the write-ahead log after the last commit
 	stmts  []*Stmt
 }
@@ -34,7 +35,7 @@ const (
 
 var patch = sync.OnceFunc(sqlite3.PatchIssue199) // page size on linux/arm64
 
-// Open opens the file. vfs names a registered file layer; empty means the system's.
+// Open opens the file. vfs names a registered file layer; empty selects the system's.
 func Open(file string, flags Flags, vfs string) (*Conn, error) {
 	patch()
 	c := &Conn{tls: libc.NewTLS()}
@@ -52,7 +53,8 @@ func Open(file string, flags Flags, vfs string) (*Conn, error) {
 	}
 	c.word = libc.Xcalloc(c.tls, 1, 16)
 	c.frames = c.word + 8
-	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.word, int32(flags)|sqlite3.SQLITE_OPEN_NOMUTEX|sqlite3.SQLITE_OPEN_EXRESCODE, layer)
+	rc := sqlite3.Xsqlite3_open_v2(c.tls, name, c.word,
+		int32(flags)|sqlite3.SQLITE_OPEN_NOMUTEX|sqlite3.SQLITE_OPEN_EXRESCODE, layer)
 	c.db = *(*uintptr)(at(c.word))
 	if rc != sqlite3.SQLITE_OK {
 		err := c.fault(rc, "open "+file)
@@ -80,7 +82,7 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Exec runs statements that give no rows worth reading.
+// Exec runs statements whose rows are ignored.
 func (c *Conn) Exec(sql string) error {
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -93,23 +95,24 @@ func (c *Conn) Exec(sql string) error {
 	return nil
 }
 
-// Interrupt makes the running statement fail with [Interrupted]. It may be called from any goroutine, but not after Close.
+// Interrupt makes the running statement fail with [Interrupted]. It may be called from any goroutine, but not after
+// Close.
 func (c *Conn) Interrupt() {
 	tls := libc.NewTLS() // the connection's own is in use
 	defer tls.Close()
 	sqlite3.Xsqlite3_interrupt(tls, c.db)
 }
 
-// InTransaction tells whether a transaction is open.
+// InTransaction reports whether a transaction is open.
 func (c *Conn) InTransaction() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
 
 // LastRow is the row number of the last insertion.
 func (c *Conn) LastRow() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls, c.db) }
 
-// Changes counts the rows that this connection has ever inserted, updated or deleted.
+// Changes returns the number of rows that this connection has ever inserted, updated or deleted.
 func (c *Conn) Changes() int64 { return sqlite3.Xsqlite3_total_changes64(c.tls, c.db) }
 
-// CountFrames makes Frames work. It replaces the automatic checkpoint.
+// CountFrames enables Frames. It replaces the automatic checkpoint.
 func (c *Conn) CountFrames() {
 	sqlite3.Xsqlite3_wal_hook(c.tls, c.db, *(*uintptr)(unsafe.Pointer(&struct {
 		f func(*libc.TLS, uintptr, uintptr, uintptr, int32) int32
@@ -121,11 +124,11 @@ func noteFrames(_ *libc.TLS, note, _, _ uintptr, frames int32) int32 {
 	return sqlite3.SQLITE_OK
 }
 
-// Frames is the number of pages in the write-ahead log after the last commit of this connection.
+// Frames returns the number of pages in the write-ahead log after the last commit of this connection.
 func (c *Conn) Frames() int { return int(*(*int32)(at(c.frames))) }
 
-// Checkpoint copies what it can of the log into the database without waiting for anybody. done tells whether nothing is left
-// in the log, so that the next commit starts it anew.
+// Checkpoint copies as much of the log into the database as is possible without waiting. done reports whether the
+// whole log was copied, so that the next commit restarts it.
 func (c *Conn) Checkpoint() (done bool, err error) {
 	out := libc.Xcalloc(c.tls, 1, 8)
 	defer libc.Xfree(c.tls, out)

@@ -31,7 +31,8 @@ func TestValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, text := range []string{"", "short", "a\x00b", strings.Repeat("x", roomSize), strings.Repeat("long", roomSize)} {
+	for i, text := range []string{"", "short", "a\x00b", strings.Repeat("x", roomSize),
+		strings.Repeat("long", roomSize)} {
 		blob := []byte(text + "!")
 		put.Int(1, int64(-i))
 		put.Text(2, text)
@@ -44,8 +45,10 @@ func TestValues(t *testing.T) {
 		if row, err := get.Step(); !row || err != nil {
 			t.Fatal(row, err)
 		}
-		if get.GetInt(0) != int64(-i) || get.GetText(1) != text || !bytes.Equal(get.GetBytes(2), blob) || !get.IsNull(3) || !get.IsText(1) {
-			t.Errorf("a text of %d bytes came back as %d, %q..., %d bytes", len(text), get.GetInt(0), get.GetText(1)[:min(9, len(text))], len(get.GetBytes(2)))
+		if get.GetInt(0) != int64(-i) || get.GetText(1) != text || !bytes.Equal(get.GetBytes(2), blob) ||
+			!get.IsNull(3) || !get.IsText(1) {
+			t.Errorf("a text of %d bytes came back as %d, %q..., %d bytes", len(text), get.GetInt(0),
+				get.GetText(1)[:min(9, len(text))], len(get.GetBytes(2)))
 		}
 		get.Reset()
 	}
@@ -59,7 +62,9 @@ func TestNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := map[string]func(){
-		"number": func() { s.Int(1, 7) }, "text": func() { s.Text(1, "x") }, "blob": func() { s.Blob(1, []byte("x")) }, "JSON": func() { s.JSON(1, []byte("x")) },
+		"number": func() { s.Int(1, 7) },
+		"text":   func() { s.Text(1, "x") }, "blob": func() { s.Blob(1, []byte("x")) },
+		"JSON":       func() { s.JSON(1, []byte("x")) },
 		"empty text": func() { s.Text(1, "") },
 	}
 	null := func(want bool, what string) {
@@ -112,7 +117,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Interrupt stops a statement that would run for ever.
+// Interrupt stops a statement that would run indefinitely.
 func TestInterrupt(t *testing.T) {
 	c := open(t)
 	running := make(chan error)

@@ -7,11 +7,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// copyPages is how many pages are copied between two looks at the context.
+// copyPages is the number of pages that are copied between two checks of the context.
 const copyPages = 1024
 
-// CopyTo copies the whole database into that of another connection by SQLite's backup interface. Inside a read transaction of c it copies the
-// state that the transaction sees, however much others write meanwhile.
+// CopyTo copies the whole database into that of another connection by SQLite's backup interface. Inside a read
+// transaction of c it copies the state that the transaction sees, regardless of concurrent writes.
 func (c *Conn) CopyTo(ctx context.Context, to *Conn) (err error) {
 	name, err := libc.CString("main")
 	if err != nil {

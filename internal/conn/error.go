@@ -8,7 +8,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Error is what SQLite answered.
+// Error is an error of SQLite.
 type Error struct {
 	Code int // extended result code
 	Text string
@@ -16,20 +16,20 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (sqlite %d)", e.Text, e.Code) }
 
-// Fault sorts errors by what the store does about them.
+// Fault classifies errors by how the store handles them.
 type Fault int
 
 // The faults.
 const (
 	Other       Fault = iota // the statement or its values
-	Full                     // no room on the disk: later there may be some
+	Full                     // the disk is full; a later attempt may succeed
 	IO                       // the disk failed
 	Corrupt                  // the file is damaged or not a database
-	Busy                     // another process holds the file
+	Busy                     // another process has locked the file
 	Interrupted              // stopped by Interrupt
 )
 
-// FaultOf sorts an error; Other for errors that are not SQLite's.
+// FaultOf classifies an error; Other for errors that are not SQLite's.
 func FaultOf(err error) Fault {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -50,7 +50,7 @@ func FaultOf(err error) Fault {
 	return Other
 }
 
-// fault makes an error of a result code.
+// fault returns the error for a result code.
 func (c *Conn) fault(rc int32, op string) error {
 	text := libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, rc))
 	if c.db != 0 && sqlite3.Xsqlite3_extended_errcode(c.tls, c.db) == rc {

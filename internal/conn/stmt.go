@@ -10,21 +10,21 @@ import (
 
 // Stmt is a prepared statement. Parameters count from 1, columns from 0, as in SQLite.
 //
-// Use: bind every parameter, Step until it gives no row, and Reset when the rows are not read to the end.
+// Use: bind every parameter, Step until it returns no row, and Reset if the rows are not read to the end.
 type Stmt struct {
 	c    *Conn
 	stmt uintptr
 	sql  string
 	room uintptr // memory for texts and blobs until the next Reset
 	used int
-	null uint64 // parameters, by bit, that are known to be bound to nothing: what is bound stays bound from use to use
-	err  error  // first failure to bind; Step gives it
+	null uint64 // bits of the parameters that are bound to NULL: bindings persist between uses
+	err  error  // first failure to bind; Step returns it
 }
 
-// roomSize holds the texts of an ordinary row; longer ones are copied by SQLite.
+// roomSize is enough for the texts of an ordinary row; SQLite copies longer ones.
 const roomSize = 4096
 
-// Prepare compiles one statement, to be used many times. It lives as long as the connection.
+// Prepare compiles one statement for repeated use. It is valid as long as the connection.
 func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Stmt) Int(i int, v int64) {
 	s.note(sqlite3.Xsqlite3_bind_int64(s.c.tls, s.stmt, int32(i), v))
 }
 
-// Null binds nothing.
+// Null binds NULL.
 func (s *Stmt) Null(i int) {
 	if s.null&(1<<i) != 0 {
 		return
@@ -74,12 +74,12 @@ func (s *Stmt) Null(i int) {
 // Text binds a text.
 func (s *Stmt) Text(i int, v string) {
 	s.null &^= 1 << i
-	p, del := s.place(unsafe.Slice(unsafe.StringData(v), len(v)))
+	p, del := s.copyIn(unsafe.Slice(unsafe.StringData(v), len(v)))
 	s.note(sqlite3.Xsqlite3_bind_text(s.c.tls, s.stmt, int32(i), p, int32(len(v)), del))
 	s.free(p, del)
 }
 
-// TextOrNull binds a text, or nothing if it is empty.
+// TextOrNull binds a text, or NULL if it is empty.
 func (s *Stmt) TextOrNull(i int, v string) {
 	if v == "" {
 		s.Null(i)
@@ -88,19 +88,19 @@ func (s *Stmt) TextOrNull(i int, v string) {
 	s.Text(i, v)
 }
 
-// JSON binds bytes as text, or nothing if there are none.
+// JSON binds bytes as text, or NULL if there are none.
 func (s *Stmt) JSON(i int, v []byte) { s.TextOrNull(i, unsafe.String(unsafe.SliceData(v), len(v))) }
 
 // Blob binds bytes.
 func (s *Stmt) Blob(i int, v []byte) {
 	s.null &^= 1 << i
-	p, del := s.place(v)
+	p, del := s.copyIn(v)
 	s.note(sqlite3.Xsqlite3_bind_blob(s.c.tls, s.stmt, int32(i), p, int32(len(v)), del))
 	s.free(p, del)
 }
 
-// place copies bytes to memory that SQLite may read. Go's own may move or be freed.
-func (s *Stmt) place(v []byte) (p uintptr, del uintptr) {
+// copyIn copies bytes to memory that SQLite may read. Go's own may be moved or freed.
+func (s *Stmt) copyIn(v []byte) (p uintptr, del uintptr) {
 	const static, transient = 0, ^uintptr(0)
 	if s.used+len(v) <= roomSize {
 		p = s.room + uintptr(s.used)
@@ -135,7 +135,7 @@ func (s *Stmt) note(rc int32) {
 	}
 }
 
-// Step runs the statement to its next row. After the last one, and after an error, it is reset.
+// Step runs the statement to its next row. After the last row, and after an error, the statement is reset.
 func (s *Stmt) Step() (row bool, err error) {
 	if s.err != nil {
 		err, s.err = s.err, nil
@@ -153,7 +153,7 @@ func (s *Stmt) Step() (row bool, err error) {
 	return false, err
 }
 
-// Run steps a statement that gives no rows.
+// Run steps a statement that returns no rows.
 func (s *Stmt) Run() error {
 	row, err := s.Step()
 	if row {
@@ -168,25 +168,25 @@ func (s *Stmt) Reset() {
 	s.used = 0
 }
 
-// GetInt reads a number; 0 for nothing.
+// GetInt reads a number; 0 for NULL.
 func (s *Stmt) GetInt(i int) int64 {
 	return sqlite3.Xsqlite3_column_int64(s.c.tls, s.stmt, int32(i))
 }
 
-// IsNull tells whether the column holds nothing.
+// IsNull reports whether the column is NULL.
 func (s *Stmt) IsNull(i int) bool {
 	return sqlite3.Xsqlite3_column_type(s.c.tls, s.stmt, int32(i)) == sqlite3.SQLITE_NULL
 }
 
-// IsText tells whether the column holds a text.
+// IsText reports whether the column is a text.
 func (s *Stmt) IsText(i int) bool {
 	return sqlite3.Xsqlite3_column_type(s.c.tls, s.stmt, int32(i)) == sqlite3.SQLITE_TEXT
 }
 
-// GetText reads a text; empty for nothing.
+// GetText reads a text; empty for NULL.
 func (s *Stmt) GetText(i int) string { return string(s.view(i)) }
 
-// GetBytes reads bytes; nil for nothing.
+// GetBytes reads bytes; nil for NULL.
 func (s *Stmt) GetBytes(i int) []byte {
 	v := s.view(i)
 	if v == nil {
@@ -195,7 +195,7 @@ func (s *Stmt) GetBytes(i int) []byte {
 	return append(make([]byte, 0, len(v)), v...)
 }
 
-// view is the column's memory, valid until the next Step.
+// view returns the column's memory, valid until the next Step.
 func (s *Stmt) view(i int) []byte {
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.stmt, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.stmt, int32(i))

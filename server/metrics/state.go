@@ -171,7 +171,7 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put putter) erro
 	}
 	groups := s.groups.choose(open)
 	sums := map[standing]job.Tally{}
-	places := map[job.Place]bool{}
+	places := map[job.KindState]bool{}
 	for i := range tallies {
 		t := &tallies[i]
 		at := standing{string(t.Kind), string(t.State), string(stage(t)), valid(t.Group)}
@@ -182,7 +182,7 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put putter) erro
 		sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
 		sums[at] = sum
 		if t.Jobs > 0 && at.stage != string(lifecycle.End) {
-			places[job.Place{Kind: t.Kind, State: t.State}] = true
+			places[job.KindState{Kind: t.Kind, State: t.State}] = true
 		}
 	}
 	for at, sum := range sums {
@@ -194,7 +194,7 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put putter) erro
 }
 
 // collectOldest asks for the job that was created first in each state.
-func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.Place, put putter) error {
+func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.KindState, put putter) error {
 	now := from.Engine.Clock().Now()
 	for _, p := range places {
 		page, err := from.Engine.Store().List(ctx, job.Query{Kinds: []job.Kind{p.Kind}, States: []lifecycle.State{p.State}, Oldest: true, Limit: 1})

@@ -167,7 +167,7 @@ func audited(ctx context.Context, st job.Store) ([]job.Audit, error) {
 // claim claims the job, which alone waits in its place, and renews the claim.
 func claim(ctx context.Context, st job.Store, j job.Job, at time.Time) (job.Job, error) {
 	got, err := st.Claim(ctx, job.Claim{Worker: "w1", N: 1, Now: at, Until: at.Add(time.Minute),
-		From: []job.Place{{Kind: j.Kind, State: j.State}}})
+		From: []job.KindState{{Kind: j.Kind, State: j.State}}})
 	if err != nil {
 		return j, err
 	}

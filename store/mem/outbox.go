@@ -43,7 +43,7 @@ func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) 
 		m := r.messages[k]
 		wanted := m.Job == id
 		if id == "" {
-			wanted = m.Settled == job.Pending && !m.Due.After(c.Now) && c.Wants(m.Topic)
+			wanted = m.Settled == job.Pending && !m.Due.After(c.Now) && c.Selects(m.Topic)
 		}
 		if wanted {
 			found = append(found, *m)

@@ -133,7 +133,7 @@ func BenchmarkClaim(b *testing.B) {
 			fill(b, s, n)
 			now := time.Now()
 			c := job.Claim{
-				Worker: "w", From: []job.Place{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now, Until: now.Add(time.Hour),
+				Worker: "w", From: []job.KindState{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now, Until: now.Add(time.Hour),
 			}
 			claimed := 0
 			b.ResetTimer()

@@ -16,9 +16,9 @@ const (
 	givenConfirmed = "clock confirmed"
 )
 
-var _ job.ClockKeeper = (*Store)(nil)
+var _ job.ClockStore = (*Store)(nil)
 
-// KeptClock is part of job.ClockKeeper.
+// KeptClock is part of job.ClockStore.
 func (s *Store) KeptClock(ctx context.Context) (k job.KeptClock, err error) {
 	err = s.do(ctx, false, func(*ledger.Ledger) error {
 		k = job.KeptClock{}
@@ -42,7 +42,7 @@ func (s *Store) KeptClock(ctx context.Context) (k job.KeptClock, err error) {
 	return k, err
 }
 
-// KeepClock is part of job.ClockKeeper.
+// KeepClock is part of job.ClockStore.
 func (s *Store) KeepClock(ctx context.Context, k job.KeptClock) error {
 	return s.do(ctx, false, func(*ledger.Ledger) error {
 		return s.records.try(s.records.keepClock(k))

@@ -154,7 +154,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 	}
 	claim := func(life *lifecycle.Table, n int) []job.Job {
 		jobs, err := s.Claim(ctx, job.Claim{
-			Worker: "worker-1", From: []job.Place{{Kind: job.Kind(life.Name()), State: "Waiting"}}, N: n, Now: at, Until: at.Add(time.Hour),
+			Worker: "worker-1", From: []job.KindState{{Kind: job.Kind(life.Name()), State: "Waiting"}}, N: n, Now: at, Until: at.Add(time.Hour),
 		})
 		if err != nil || len(jobs) == 0 {
 			t.Fatal("claim:", err, len(jobs))

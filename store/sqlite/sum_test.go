@@ -91,7 +91,7 @@ func editedRecord(t *testing.T, dir string, readable bool) {
 		t.Errorf("reported: %q", reported)
 	}
 	claim := job.Claim{
-		Worker: "w", From: []job.Place{{Kind: job.Kind(storetest.Step.Name()), State: "Waiting"}}, N: 10, Now: testTime.Add(time.Hour), Until: testTime.Add(2 * time.Hour),
+		Worker: "w", From: []job.KindState{{Kind: job.Kind(storetest.Step.Name()), State: "Waiting"}}, N: 10, Now: testTime.Add(time.Hour), Until: testTime.Add(2 * time.Hour),
 	}
 	claimed, err := s.Claim(t.Context(), claim)
 	if err != nil || len(claimed) != 2 {

@@ -97,7 +97,7 @@ func ageingPlaces(w *world) {
 	w.moved(b, lifecycle.Operator, "hold", "release")               // came after c
 	w.moved(w.step(priority(0)), lifecycle.Worker, "begin", "next") // in a place that is not asked for
 	w.pass(time.Minute)
-	got := w.ages(9, 1, time.Second, func(c *job.Claim) { c.From = append(c.From, job.Place{Kind: stepKind, State: running}) })
+	got := w.ages(9, 1, time.Second, func(c *job.Claim) { c.From = append(c.From, job.KindState{Kind: stepKind, State: running}) })
 	same(w, "order", ids(got), []job.ID{a.ID, c.ID, b.ID})
 }
 

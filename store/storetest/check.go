@@ -163,9 +163,9 @@ func (c *checker) tallies(all []job.Job) {
 
 // index asks for each state's jobs and compares with the records.
 func (c *checker) index(all []job.Job) {
-	want := map[job.Place][]job.ID{}
+	want := map[job.KindState][]job.ID{}
 	for _, j := range all {
-		at := job.Place{Kind: j.Kind, State: j.State}
+		at := job.KindState{Kind: j.Kind, State: j.State}
 		want[at] = append(want[at], j.ID)
 	}
 	for at, jobs := range want {

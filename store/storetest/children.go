@@ -132,7 +132,7 @@ func requireUnsettled(w *world) {
 
 func spawnTwice(w *world) {
 	batch := w.create(w.made(Batch, expecting(2)))[0]
-	claim := job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.pass(time.Hour), From: []job.Place{{Kind: batchKind, State: waiting}}}
+	claim := job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.pass(time.Hour), From: []job.KindState{{Kind: batchKind, State: waiting}}}
 	got, err := w.st.Claim(w.Context(), claim)
 	if err != nil || len(got) != 1 {
 		w.Fatalf("claim gave %v, %v", ids(got), err)
@@ -192,7 +192,7 @@ func childWakes(w *world) {
 	claim := func() []job.ID {
 		w.Helper()
 		got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.now().Add(time.Hour),
-			From: []job.Place{{Kind: batchKind, State: waiting}}})
+			From: []job.KindState{{Kind: batchKind, State: waiting}}})
 		if err != nil {
 			w.Fatal(err)
 		}

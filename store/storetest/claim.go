@@ -64,7 +64,7 @@ func claimPlaces(w *world) {
 	same(w, "one state", ids(w.claim("w1", 9, running)), []job.ID{b.ID})
 	same(w, "two states", ids(w.claim("w1", 9, running, waiting)), []job.ID{a.ID})
 	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
-		From: []job.Place{{Kind: batchKind, State: waiting}, {Kind: stepKind, State: checking}}})
+		From: []job.KindState{{Kind: batchKind, State: waiting}, {Kind: stepKind, State: checking}}})
 	if err != nil || len(got) != 2 {
 		w.Errorf("places of two kinds gave %v, %v", ids(got), err)
 	}

@@ -6,19 +6,19 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// clockTests are for stores that keep the time ([job.ClockKeeper]); one that keeps none says so in the log.
+// clockTests are for stores that keep the time ([job.ClockStore]); one that keeps none says so in the log.
 var clockTests = []test{
 	{"gives what was kept last, after it is opened again too", clockKept},
 }
 
 func clockKept(w *world) {
-	if _, ok := w.st.(job.ClockKeeper); !ok {
+	if _, ok := w.st.(job.ClockStore); !ok {
 		w.Log("this store keeps no time")
 		return
 	}
 	holds := func(want job.KeptClock) {
 		w.Helper()
-		got, err := w.st.(job.ClockKeeper).KeptClock(w.Context())
+		got, err := w.st.(job.ClockStore).KeptClock(w.Context())
 		if err != nil || !got.Trusted.Equal(want.Trusted) || !got.Latest.Equal(want.Latest) || !got.Confirmed.Equal(want.Confirmed) {
 			w.Fatalf("got %+v, %v, want %+v", got, err, want)
 		}
@@ -30,7 +30,7 @@ func clockKept(w *world) {
 		{Trusted: early.Add(time.Minute), Latest: early.Add(-time.Hour), Confirmed: early.AddDate(1, 0, 0)},
 		{Trusted: early},
 	} {
-		if err := w.st.(job.ClockKeeper).KeepClock(w.Context(), k); err != nil {
+		if err := w.st.(job.ClockStore).KeepClock(w.Context(), k); err != nil {
 			w.Fatal(err)
 		}
 		holds(k)

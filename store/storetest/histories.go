@@ -195,7 +195,7 @@ func (h *histories) work(name string, client int, random *rand.Rand) {
 func (h *histories) claim(name string) (answer, error) {
 	now := h.now()
 	got, err := h.st.Claim(h.ctx, job.Claim{Worker: name, N: 1, Now: now, Until: now.Add(lease),
-		From: []job.Place{{Kind: h.kind(), State: waiting}}})
+		From: []job.KindState{{Kind: h.kind(), State: waiting}}})
 	if err != nil || len(got) == 0 {
 		return answer{}, err
 	}

@@ -39,7 +39,7 @@ func holdScopes(w *world) {
 	inside := w.step(owner("ann"), group("maps"), tagged("queue=a", "place=main"))
 	outside := w.moved(w.step(owner("bob"), group("books"), tagged("queue=b", "place=main")), lifecycle.Worker, "begin")
 	batch := w.create(w.made(Batch))[0]
-	places := []job.Place{{Kind: stepKind, State: waiting}, {Kind: stepKind, State: running}, {Kind: batchKind, State: waiting}}
+	places := []job.KindState{{Kind: stepKind, State: waiting}, {Kind: stepKind, State: running}, {Kind: batchKind, State: waiting}}
 	for _, s := range []job.Scope{
 		{}, {Kind: stepKind}, {State: waiting}, {Group: "maps"}, {Owner: "ann"}, {Job: inside.ID},
 		{Kind: stepKind, State: waiting, Group: "maps", Owner: "ann", Job: inside.ID}, {Kind: stepKind, Group: "books"},
@@ -90,7 +90,7 @@ func holdBatch(w *world) {
 	late := w.step(parent(a.ID))
 	same(w, "claim", ids(w.claim("w1", 9)), []job.ID{free.ID})
 	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
-		From: []job.Place{{Kind: batchKind, State: waiting}}})
+		From: []job.KindState{{Kind: batchKind, State: waiting}}})
 	if err != nil || len(got) != 1 || got[0].ID != b.ID {
 		w.Errorf("claim of batches gave %v, %v", ids(got), err)
 	}

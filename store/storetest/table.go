@@ -124,9 +124,9 @@ func claimEach(w *world, jobs []job.Job, match func(int) bool) {
 	w.Helper()
 	where := map[job.ID]int{}
 	ask := job.Claim{Worker: "w1", N: 1000, Now: w.now(), Until: w.now().Add(1e12)}
-	seen := map[job.Place]bool{}
+	seen := map[job.KindState]bool{}
 	for i, j := range jobs {
-		if p := (job.Place{Kind: j.Kind, State: j.State}); match(i) && !seen[p] {
+		if p := (job.KindState{Kind: j.Kind, State: j.State}); match(i) && !seen[p] {
 			seen[p] = true
 			ask.From = append(ask.From, p)
 		}

@@ -120,7 +120,7 @@ func (w *world) asks(worker string, n int, limits []job.Limit, states ...lifecyc
 	now := w.now()
 	c := job.Claim{Worker: worker, N: n, Now: now, Until: now.Add(time.Minute), Limits: limits}
 	for _, s := range states {
-		c.From = append(c.From, job.Place{Kind: stepKind, State: s})
+		c.From = append(c.From, job.KindState{Kind: stepKind, State: s})
 	}
 	return c
 }

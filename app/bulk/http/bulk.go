@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// Bulk does one thing to many jobs. *bulk.App is one.
+// Bulk is implemented by *bulk.App.
 type Bulk interface {
 	Preview(ctx context.Context, r bulk.Request) (bulk.Preview, error)
 	Start(ctx context.Context, r bulk.Request) (job.Job, error)
@@ -19,12 +19,12 @@ type Bulk interface {
 
 func (s *Handlers) bulkApp() (Bulk, error) {
 	if s.Bulk == nil {
-		return nil, job.Errorf(job.Refused, "bulk", "", "this server does no bulks")
+		return nil, job.Errorf(job.Refused, "bulk", "", "the application bulk is not enabled on this server")
 	}
 	return s.Bulk, nil
 }
 
-// startBulk creates a bulk, or tells what it would meet if dry is true.
+// startBulk creates a bulk, or returns its preview if dry is true.
 func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.bulkApp()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	return server.ReplyAs(w, http.StatusCreated, s.View(j))
 }
 
-// bulkResult tells what a bulk did.
+// bulkResult returns the result of a bulk.
 func (s *Handlers) bulkResult(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.bulkApp()
 	if err != nil {

@@ -30,16 +30,18 @@ func bulks(e *engine.Engine) *bulk.App {
 // part gives the routes of bulks to a server.
 func part(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, bulks(w.Engine)) }
 
-// openBulk is a server whose engine does bulks on letters that nobody carries.
+// openBulk is a server whose engine does bulks on letters that no worker claims.
 func openBulk(t *testing.T) *servertest.World {
 	t.Helper()
 	app := bulk.New(bulk.Options{})
-	e, err := engine.New(mem.New(), append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}), engine.Options{})
+	e, err := engine.New(mem.New(),
+		append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true}), engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	app.Bind(e)
-	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, app) })
+	w := servertest.Serve(t, server.Options{Engine: e},
+		func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, app) })
 	w.Run()
 	return w
 }
@@ -49,12 +51,15 @@ func TestBulkOverTheAPI(t *testing.T) {
 	for range 3 {
 		w.Post(engine.Order{Group: "maps", Bytes: 7})
 	}
-	b := client.Bulk{Kinds: []job.Kind{"test.letter"}, States: []lc.State{"Posted"}, Event: "hold", Note: "flood", Actor: "ann"}
+	b := client.Bulk{Kinds: []job.Kind{"test.letter"}, States: []lc.State{"Posted"}, Event: "hold", Note: "flood",
+		Actor: "ann"}
 	p, err := w.Client.BulkPreview(t.Context(), b)
-	if err != nil || p.Count != 3 || p.Legal != 3 || p.Bytes != 21 || len(p.Sample) != 3 || len(p.States) != 1 || p.Groups[0].Name != "maps" {
+	if err != nil || p.Count != 3 || p.Legal != 3 || p.Bytes != 21 || len(p.Sample) != 3 || len(p.States) != 1 ||
+		p.Groups[0].Name != "maps" {
 		t.Errorf("got %+v, %v", p, err)
 	}
-	if _, err = w.Client.StartBulk(t.Context(), b); job.KindOf(err) != job.Refused || client.ProblemOf(err).Status != http.StatusConflict {
+	if _, err = w.Client.StartBulk(t.Context(), b); job.KindOf(err) != job.Refused ||
+		client.ProblemOf(err).Status != http.StatusConflict {
 		t.Errorf("without the number: got %v", err)
 	}
 	b.Expect = &p.Count
@@ -100,20 +105,24 @@ func TestHostileBulks(t *testing.T) {
 			t.Errorf("%s: got %s: %s", body, answer.Status, text)
 		}
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/v1/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`),
+		http.StatusBadRequest, job.Invalid)
 	none := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) })
 	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
 }
 
-// TestClientReadsAllOfABulk: what the application says has a place in the client's types.
+// TestClientReadsAllOfABulk: the client's types have every field of the application's answer.
 func TestClientReadsAllOfABulk(t *testing.T) {
 	one := 1
-	sameText(t, bulk.Request{Event: "hold", Priority: &one, Expect: &one, Note: "n", Actor: "a", Group: "g"}, &client.Bulk{})
+	sameText(t, bulk.Request{Event: "hold", Priority: &one, Expect: &one, Note: "n", Actor: "a", Group: "g"},
+		&client.Bulk{})
 	sameText(t, bulk.Preview{
-		States: []bulk.StateCount{{Can: []lc.Event{"x"}}}, Groups: []bulk.Count{{Name: "g"}}, Causes: []bulk.Count{{Name: "c"}},
+		States: []bulk.StateCount{{Can: []lc.Event{"x"}}}, Groups: []bulk.Count{{Name: "g"}},
+		Causes: []bulk.Count{{Name: "c"}},
 		Sample: []bulk.Sample{{ID: "x", Group: "g", Owner: "o", Cause: "c", Message: "m", Refused: "r"}},
 	}, &client.BulkPreview{})
-	sameText(t, bulk.Result{Refusals: []bulk.Refusal{{Reason: "r", Jobs: 1, Sample: []job.ID{"x"}}}}, &client.BulkResult{})
+	sameText(t, bulk.Result{Refusals: []bulk.Refusal{{Reason: "r", Jobs: 1, Sample: []job.ID{"x"}}}},
+		&client.BulkResult{})
 }
 
 // sameText checks that a value written as JSON, read into another type and written again is the same text.
@@ -138,14 +147,17 @@ func TestListByTagAndCause(t *testing.T) {
 	w.Post(engine.Order{Tags: []string{"queue=ingest"}})
 	lost := w.Post(engine.Order{})
 	cause := "river"
-	if r, err := w.Store().Commit(context.Background(), job.Change{Job: lost.ID, Version: lost.Version, Set: job.Fields{Cause: &cause}}); err != nil || r[0].Err != nil {
+	if r, err := w.Store().Commit(context.Background(),
+		job.Change{Job: lost.ID, Version: lost.Version, Set: job.Fields{Cause: &cause}}); err != nil ||
+		r[0].Err != nil {
 		t.Fatal(r, err)
 	}
 	for _, c := range []struct {
 		q    job.Query
 		want int
 	}{
-		{job.Query{Tag: "queue=ingest"}, 1}, {job.Query{Tag: "queue=other"}, 0}, {job.Query{Causes: []string{"river", "x"}}, 1},
+		{job.Query{Tag: "queue=ingest"}, 1}, {job.Query{Tag: "queue=other"}, 0},
+		{job.Query{Causes: []string{"river", "x"}}, 1},
 		{job.Query{Causes: []string{"x"}}, 0}, {job.Query{}, 2},
 	} {
 		if page, err := w.Client.Jobs(t.Context(), c.q); err != nil || len(page.Jobs) != c.want {
@@ -154,7 +166,7 @@ func TestListByTagAndCause(t *testing.T) {
 	}
 }
 
-// TestPreviewNeedsNoReason: where staff must give reasons, what only looks needs none.
+// TestPreviewNeedsNoReason: if staff must give reasons, a preview requires none.
 func TestPreviewNeedsNoReason(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.ReasonsRequired = true }, nil, part)
 	for query, refused := range map[string]bool{"?dry=true": false, "": true} {

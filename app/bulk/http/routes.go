@@ -11,10 +11,14 @@ import (
 // routes lists the routes of bulks.
 func (s *Handlers) routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/bulk", Who: server.Operator, Doc: "Does one thing to all jobs that match: filters, event, note, expect (their number), confirm, priority; with dry=true only tells what it would meet.", Handle: s.startBulk, Preview: bulkPreview},
-		{Method: http.MethodGet, Pattern: "/api/v1/bulk/{id}", Who: server.Operator, Doc: "What a bulk did: done, refused and why, changed meanwhile.", Handle: s.bulkResult},
+		{Method: http.MethodPost, Pattern: "/api/v1/bulk", Who: server.Operator,
+			Doc: "Does one thing to all jobs that match: filters, event, note, expect (their number), confirm, " +
+				"priority; with dry=true only a preview.", Handle: s.startBulk, Preview: bulkPreview},
+		{Method: http.MethodGet, Pattern: "/api/v1/bulk/{id}",
+			Who: server.Operator, Doc: "Result of a bulk: jobs done, refused with reasons, changed concurrently.",
+			Handle: s.bulkResult},
 	}
 }
 
-// bulkPreview tells whether a request only shows what it would meet.
+// bulkPreview reports whether a request is a preview only.
 func bulkPreview(q url.Values, _ map[string]json.RawMessage) bool { return q.Get("dry") == "true" }

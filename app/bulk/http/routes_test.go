@@ -7,12 +7,12 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+// allowed lists the roles for each path prefix: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/bulk": "oa",
 }
 
-// reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn lists the type in which each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
 	"POST /api/v1/bulk": client.Bulk{},
 }

@@ -174,7 +174,7 @@ func (s *selection) ageing(c *job.Claim) bool {
 }
 
 // eldest gives the entry that waited longest of those that may be given, if it came into its state before the time; else nil.
-func (s *selection) eldest(from []job.Place, before int64) *entry {
+func (s *selection) eldest(from []job.KindState, before int64) *entry {
 	for {
 		var first *lane
 		for _, p := range from {

@@ -68,7 +68,7 @@ func (p *plain) change(j job.Job) {
 
 // claimable tells whether a claim may give the job, when picked are given already.
 func (p *plain) claimable(j *job.Job, c *job.Claim, holds []job.Hold, picked []job.ID) bool {
-	if j.Claimed() || slices.Contains(picked, j.ID) || j.Due.After(c.Now) || !slices.Contains(c.From, job.Place{Kind: j.Kind, State: j.State}) {
+	if j.Claimed() || slices.Contains(picked, j.ID) || j.Due.After(c.Now) || !slices.Contains(c.From, job.KindState{Kind: j.Kind, State: j.State}) {
 		return false
 	}
 	if slices.ContainsFunc(holds, func(h job.Hold) bool { return h.On(c.Now) && h.Matches(j) }) {
@@ -137,7 +137,7 @@ func (p *plain) claim(t *testing.T) {
 	}
 	for _, s := range states {
 		if p.random.IntN(3) > 0 {
-			c.From = append(c.From, job.Place{Kind: "k", State: s})
+			c.From = append(c.From, job.KindState{Kind: "k", State: s})
 		}
 	}
 	if p.random.IntN(2) == 0 {
@@ -232,7 +232,7 @@ func TestAgesStaySmall(t *testing.T) {
 		q.Put(&a, &b)
 		q.Put(&b, &c)
 	}
-	pl := q.places[job.Place{Kind: "k", State: "A"}]
+	pl := q.places[job.KindState{Kind: "k", State: "A"}]
 	if n := len(pl.elders); n > 100 {
 		t.Errorf("the place's order of age has %d lanes of %d", n, len(pl.lanes))
 	}
@@ -244,7 +244,7 @@ func TestAgesStaySmall(t *testing.T) {
 	}
 	q.Put(&away, &back)
 	q.Put(nil, &job.Job{ID: "young", Number: 99_999, Kind: "k", Position: waiting.Position, Entered: start.Add(time.Minute), Priority: -1})
-	c := job.Claim{N: 2, Now: start.Add(time.Hour), From: []job.Place{{Kind: "k", State: "A"}}, Ageing: job.Ageing{Share: 1}}
+	c := job.Claim{N: 2, Now: start.Add(time.Hour), From: []job.KindState{{Kind: "k", State: "A"}}, Ageing: job.Ageing{Share: 1}}
 	if got := q.Claim(&c, nil); !slices.Equal(got, []job.ID{"waits", "back"}) {
 		t.Errorf("a claim by age gives %v", got)
 	}

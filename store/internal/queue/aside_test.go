@@ -39,12 +39,12 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			}
 			holds := []job.Hold{{Scope: job.Scope{Job: "batch"}, Until: c.until}}
 			claim := func(now time.Time, n int) []job.ID {
-				return q.Claim(&job.Claim{N: n, Now: now, From: []job.Place{{Kind: "k", State: "A"}}}, holds)
+				return q.Claim(&job.Claim{N: n, Now: now, From: []job.KindState{{Kind: "k", State: "A"}}}, holds)
 			}
 			if got := claim(start, 1); len(got) > 0 {
 				t.Fatalf("%v was given under the hold", got)
 			}
-			if left := len(q.places[job.Place{Kind: "k", State: "A"}].lanes); left > 0 {
+			if left := len(q.places[job.KindState{Kind: "k", State: "A"}].lanes); left > 0 {
 				t.Errorf("%d lanes would be looked at again", left)
 			}
 			last := put(n+1, "")

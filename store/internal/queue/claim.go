@@ -67,7 +67,7 @@ func (q *Queue) serve(e *entry) {
 }
 
 // restore gives the function that takes back the turns which are given until it is called.
-func (q *Queue) restore(from []job.Place) func() {
+func (q *Queue) restore(from []job.KindState) func() {
 	turn, served := q.turn, maps.Clone(q.served)
 	given := make([]int, len(from))
 	for i, p := range from {
@@ -87,7 +87,7 @@ func (q *Queue) restore(from []job.Place) func() {
 }
 
 // reorder sorts the lanes of the places anew, after turns were taken back.
-func (q *Queue) reorder(from []job.Place) {
+func (q *Queue) reorder(from []job.KindState) {
 	for _, p := range from {
 		if pl := q.places[p]; pl != nil {
 			for _, l := range pl.lanes {
@@ -146,7 +146,7 @@ func (s *selection) pick(c *job.Claim) *entry {
 }
 
 // next gives the entry whose turn it is in any of the places, or nil.
-func (s *selection) next(from []job.Place) *entry {
+func (s *selection) next(from []job.KindState) *entry {
 	for {
 		var best *lane
 		for _, p := range from {
@@ -177,11 +177,11 @@ func (s *selection) next(from []job.Place) *entry {
 func (s *selection) unwanted(l *lane) bool { return l.suspect && s.suspects == job.NoSuspects }
 
 // firstSuspect gives the ready suspect of the best priority that came first, or nil. There are few: no more than workers had at once.
-func (s *selection) firstSuspect(from []job.Place) *entry {
+func (s *selection) firstSuspect(from []job.KindState) *entry {
 	var first *entry
 	for e := range s.q.suspect {
 		better := first == nil || e.priority < first.priority || e.priority == first.priority && e.number < first.number
-		if better && e.slot >= 0 && slices.Contains(from, e.lane.Place) && !s.full(e.lane) && !s.held(e) {
+		if better && e.slot >= 0 && slices.Contains(from, e.lane.KindState) && !s.full(e.lane) && !s.held(e) {
 			first = e
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // Queue is the index. The zero value is not usable; call New.
 type Queue struct {
 	entries map[job.ID]*entry // jobs that have not ended
-	places  map[job.Place]*place
+	places  map[job.KindState]*place
 	lanes   map[laneKey]*lane
 	delayed byTime // unclaimed, not due yet
 	timers  byTime // by Expires
@@ -35,14 +35,14 @@ type Queue struct {
 }
 
 type laneKey struct {
-	job.Place
+	job.KindState
 	group, owner string
 	tags         *tagSet // nil: none
 	suspect      bool    // see [job.Job.Suspect]
 }
 
 type tallyKey struct {
-	job.Place
+	job.KindState
 	group string
 }
 
@@ -71,7 +71,7 @@ type entry struct {
 // New makes an empty index.
 func New() *Queue {
 	return &Queue{
-		entries: map[job.ID]*entry{}, places: map[job.Place]*place{}, lanes: map[laneKey]*lane{},
+		entries: map[job.ID]*entry{}, places: map[job.KindState]*place{}, lanes: map[laneKey]*lane{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
 		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
@@ -105,7 +105,7 @@ func (q *Queue) Put(before, after *job.Job) {
 
 // AddEnded counts ended jobs that are not loaded one by one.
 func (q *Queue) AddEnded(n job.Tally) {
-	t := q.tallied(tallyKey{job.Place{Kind: n.Kind, State: n.State}, n.Group})
+	t := q.tallied(tallyKey{job.KindState{Kind: n.Kind, State: n.State}, n.Group})
 	t.jobs += n.Jobs
 	t.bytes += n.Bytes
 }
@@ -114,10 +114,10 @@ func (q *Queue) AddEnded(n job.Tally) {
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
 func (q *Queue) enter(e *entry, j *job.Job) {
-	key := laneKey{job.Place{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags), j.Suspect()}
+	key := laneKey{job.KindState{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags), j.Suspect()}
 	l := q.lanes[key]
 	if l == nil {
-		l = &lane{laneKey: key, place: q.place(key.Place), slot: -1}
+		l = &lane{laneKey: key, place: q.place(key.KindState), slot: -1}
 		q.lanes[key] = l
 	}
 	l.size++
@@ -170,7 +170,7 @@ func (q *Queue) leave(e *entry) {
 	}
 }
 
-func (q *Queue) place(p job.Place) *place {
+func (q *Queue) place(p job.KindState) *place {
 	pl := q.places[p]
 	if pl == nil {
 		pl = &place{q: q}
@@ -250,7 +250,7 @@ func (q *Queue) tallied(k tallyKey) *tally {
 }
 
 func (q *Queue) count(j *job.Job, n int64) {
-	k := tallyKey{job.Place{Kind: j.Kind, State: j.State}, j.Group}
+	k := tallyKey{job.KindState{Kind: j.Kind, State: j.State}, j.Group}
 	t := q.tallied(k)
 	t.jobs += n
 	t.bytes += n * j.Bytes
