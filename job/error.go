@@ -71,7 +71,7 @@ func KindOf(err error) ErrorKind {
 	return Internal
 }
 
-// Reason returns the text of an error without the job's id, for a reader who knows it.
+// Reason returns the text of an error without the job's id.
 func Reason(err error) string {
 	var e *Error
 	if errors.As(err, &e) && e.Err != nil {

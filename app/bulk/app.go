@@ -53,9 +53,9 @@ func (a *App) Bind(e *engine.Engine) { a.engine, a.explainer = e, explain.New(e)
 // Close does nothing: the application has no open resources.
 func (a *App) Close() error { return nil }
 
-// Start creates a bulk. It has no group, owner or tags, so that no hold on the jobs delays it. For a key that was used
-// before it returns the earlier bulk. Errors: Invalid; Conflict if the earlier bulk differs; Refused if Expect is missing,
-// with the number of jobs that match now.
+// Start creates a bulk. It has no group, owner or tags, so that no hold on the jobs delays it. For a key that was
+// used before it returns the earlier bulk. Errors: Invalid; Conflict if the earlier bulk differs; Refused if Expect
+// is missing, with the number of jobs that match now.
 func (a *App) Start(ctx context.Context, r Request) (job.Job, error) {
 	if err := a.check(&r); err != nil {
 		return job.Job{}, err
