@@ -13,7 +13,7 @@ const ComputeKind job.Kind = "compute.job"
 // ComputeJob is a compute job as its users see it.
 type ComputeJob struct {
 	ID       job.ID            `json:"id"`
-	Number   int64             `json:"number"` // its id on the wire of job-orchestrator
+	Number   int64             `json:"number"` // small, for programs that know jobs by numbers
 	Service  string            `json:"service"`
 	Owner    string            `json:"owner"`
 	User     string            `json:"user"`
@@ -23,7 +23,7 @@ type ComputeJob struct {
 	From     job.ID            `json:"from,omitempty"` // the job that it repeats
 
 	State   lifecycle.State   `json:"state"`
-	Status  string            `json:"status"` // the word of job-orchestrator for the state
+	Status  string            `json:"status"` // the word for the state that users' programs know
 	Outcome lifecycle.Outcome `json:"outcome,omitempty"`
 	Ended   bool              `json:"ended"`
 	Cause   string            `json:"cause,omitempty"`   // one word
@@ -159,7 +159,7 @@ type ComputeServices struct {
 // ComputeAgent is an agent as the server knows it.
 type ComputeAgent struct {
 	Name     string    `json:"name"`
-	Kind     string    `json:"kind"` // agent, legacy, slurm
+	Kind     string    `json:"kind"` // agent, slurm, or what a module calls its own
 	Up       bool      `json:"up"`
 	Since    time.Time `json:"since,omitzero"`
 	Error    string    `json:"error,omitempty"`

@@ -175,7 +175,7 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Check: a.env.Check}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: wordOr(a.keep), Log: log, Check: a.env.Check, Setting: a.env.Setting}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)

@@ -19,8 +19,8 @@ type Options struct {
 	// Refuse answers a request that does not pass. Defaults to the message as plain text.
 	Refuse func(w http.ResponseWriter, code int, message string)
 
-	// Patience is with a reader of an answer that takes nothing, and with a body that nobody wants and that does not come.
-	// Who reads a body sets times of his own. Defaults to 2 min.
+	// Patience is with a reader of an answer that takes nothing, and with a body that nobody wants and that does not
+	// come. Who reads a body sets times of his own. Defaults to 2 min.
 	Patience time.Duration
 }
 
@@ -29,8 +29,8 @@ type Options struct {
 var ownEndings = []string{".localhost", ".local", ".internal", ".test", ".tunnel"}
 
 // Guard keeps pages in browsers from using h in the name of whoever looks at them. A page of another origin may change
-// nothing; and over the loopback a request comes to an address, to localhost, to a name without a dot, or to one that no
-// stranger can have made lead there. Programs send no origin, and are not concerned. Besides, it lets no peer hold a
+// nothing; and over the loopback a request comes to an address, to localhost, to a name without a dot, or to one that
+// no stranger can have made lead there. Programs send no origin, and are not concerned. Besides, it lets no peer hold a
 // connection indefinitely by doing nothing (check S6).
 func Guard(h http.Handler, o Options) http.Handler {
 	o.Patience = cmp.Or(o.Patience, 2*time.Minute)

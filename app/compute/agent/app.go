@@ -37,22 +37,23 @@ type Runner interface {
 
 // Options of the application. Dir is required.
 type Options struct {
-	Dir      string              // the data directory
-	Name     string              // of the agent, shown to people. Defaults to the name of the machine
-	Slots    int                 // payloads that run at once. Defaults to the number of processors
-	Cores    float64             // that payloads together may ask for. Defaults to the number of processors; negative: any number
-	Memory   int64               // bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
-	Reserve  int64               // bytes of the disk that no parcel may take. Defaults to 256 MiB
-	Services map[string]Service  // by name. Defaults to any service, with the zero Service
-	Others   bool                // services that Services does not name are served, too, with the zero Service
-	Runner   Runner              // what confines payloads
-	Sandbox  string              // how Runner confines, for people and records
-	Grace    time.Duration       // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
-	Keep     time.Duration       // of files after the end of a payload, if no receipt comes. Defaults to 48 h; negative: until one comes
-	Limits   compute.Limits      // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
-	Check    compute.ScriptCheck // for services that set none. nil: every script may run
-	Log      *slog.Logger        // never of secrets, headers or content. Defaults to none
-	Disk     DiskSpace           // defaults to asking the file system of Dir
+	Dir      string                            // the data directory
+	Name     string                            // of the agent, shown to people. Defaults to the name of the machine
+	Slots    int                               // payloads that run at once. Defaults to the number of processors
+	Cores    float64                           // that payloads together may ask for. Defaults to the number of processors; negative: any number
+	Memory   int64                             // bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
+	Reserve  int64                             // bytes of the disk that no parcel may take. Defaults to 256 MiB
+	Services map[string]Service                // by name. Defaults to any service, with the zero Service
+	Others   bool                              // services that Services does not name are served, too, with the zero Service
+	Runner   Runner                            // what confines payloads
+	Sandbox  string                            // how Runner confines, for people and records
+	Grace    time.Duration                     // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
+	Keep     time.Duration                     // of files after the end of a payload, if no receipt comes. Defaults to 48 h; negative: until one comes
+	Limits   compute.Limits                    // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
+	Check    compute.ScriptCheck               // for services that set none. nil: every script may run
+	Setting  func(service, path string) string // what in the environment shows a path to jobs of a service. nil: nothing does
+	Log      *slog.Logger                      // never of secrets, headers or content. Defaults to none
+	Disk     DiskSpace                         // defaults to asking the file system of Dir
 }
 
 // DiskSpace tells how many bytes of a directory's file system are free.

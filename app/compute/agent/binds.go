@@ -21,8 +21,8 @@ func (a *App) lacks(p *compute.Parcel, s *Service) string {
 			continue
 		}
 		setting := fmt.Sprintf("binds: [%q] for the service in the file of stagepost agent --services", bind)
-		if from == to {
-			setting += ", or SERVICE_" + strings.ToUpper(p.Service) + "_BIND_RO=" + from + " in its environment"
+		if from == to && a.options.Setting != nil {
+			setting += ", or " + a.options.Setting(p.Service, from) + " in its environment"
 		}
 		return fmt.Sprintf("the server's settings show %s to jobs of %s, and this agent's do not; its owner can allow it: %s", bind, p.Service, setting)
 	}

@@ -14,11 +14,11 @@ import (
 // environment gives what variables say. A setting whose variable is not there is as if it was not said.
 func environment(c *wire.Config, environ []string, mode wire.Mode) site.Environment {
 	is := func(name string) bool {
-		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && len(v) > len(name)+1 })
+		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && v != name+"=" })
 	}
 	e := site.Environment{
-		NeedScript: c.StrictUpload, Resend: c.LegacyRedispatch, Strict: c.Compat == wire.Strict, Check: Check(c.ScriptPolicy),
-		Shown: shown(c), Dial: dialer(c),
+		NeedScript: c.StrictUpload, Resend: c.LegacyRedispatch, Strict: c.Compat == wire.Strict,
+		Check: Check(c.ScriptPolicy), Shown: shown(c), Setting: bindSetting, Dial: dialer(c),
 	}
 	if mode == wire.ServerMode {
 		e.Services = services(c)
@@ -48,19 +48,26 @@ func environment(c *wire.Config, environ []string, mode wire.Mode) site.Environm
 func shown(c *wire.Config) (all []site.Shown) {
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		if dirs := c.Services[name].BindRO; len(dirs) > 0 {
-			all = append(all, site.Shown{Service: name, Dirs: dirs, From: "SERVICE_" + strings.ToUpper(name) + "_BIND_RO"})
+			all = append(all, site.Shown{Service: name, Dirs: dirs, From: bindVariable(name)})
 		}
 	}
 	return all
 }
+
+// bindSetting is the variable that shows a directory to jobs of a service.
+func bindSetting(service, dir string) string { return bindVariable(service) + "=" + dir }
+
+func bindVariable(service string) string { return "SERVICE_" + strings.ToUpper(service) + "_BIND_RO" }
 
 // services gives the services that variables name, each with its original clients as agents.
 func services(c *wire.Config) (all []site.Added) {
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		one := c.Services[name]
 		added := site.Added{
-			Service: site.Service{Name: one.Name, RunsPerUser: &one.RunsPerUser, MaxRuns: &one.MaxRuns, Binds: one.BindRO},
-			From:    "the environment (SERVICE_" + strings.ToUpper(name) + "_...)",
+			Service: site.Service{
+				Name: one.Name, RunsPerUser: &one.RunsPerUser, MaxRuns: &one.MaxRuns, Binds: one.BindRO,
+			},
+			From: "the environment (SERVICE_" + strings.ToUpper(name) + "_...)",
 		}
 		for i := range one.Agents {
 			added.Agents = append(added.Agents, agentName(name, i))

@@ -17,7 +17,8 @@ func dialer(c *wire.Config) func(*site.Agent, site.Server) (compute.Executor, er
 // is there or an agent of ours is found out where variables give the address; the file says what it means.
 func dial(a *site.Agent, c *wire.Config, s site.Server) (compute.Executor, error) {
 	o := legacy.Options{
-		Services: a.Services, Resend: c.LegacyRedispatch, Trap: c.LegacyInjectTrap, Record: s.Record, Service: s.Service,
+		Services: a.Services, Resend: c.LegacyRedispatch, Trap: c.LegacyInjectTrap,
+		Record: s.Record, Service: s.Service,
 	}
 	var added bool
 	if o.Endpoints, added = endpoints(c, a.Name); added && a.Added {

@@ -43,14 +43,14 @@ func environ(all []string, r site.Reader) (site.Environment, error) {
 		mode = wire.AgentMode
 	}
 	named := slices.ContainsFunc(all, func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
-	var err error
-	if used := r != site.ForServer || named; used {
-		if c, err = wire.Environ(all, mode); err != nil {
-			return site.Environment{}, err
-		}
-		return environment(&c, all, mode), nil
+	if r == site.ForServer && !named {
+		return site.Environment{Dial: dialer(&c)}, nil
 	}
-	return site.Environment{Dial: dialer(&c)}, nil
+	c, err := wire.Environ(all, mode)
+	if err != nil {
+		return site.Environment{}, err
+	}
+	return environment(&c, all, mode), nil
 }
 
 // serveUsers serves the user's API.
@@ -62,7 +62,8 @@ func serveUsers(app *compute.App, store job.Store, o site.UsersOptions) http.Han
 			return c, err
 		}
 	}
-	return wire.Guard(wire.Users(Users(app, store), to), wire.GuardOptions{Compat: to.Compat, Token: o.Who != nil, Hosts: o.Hosts})
+	guard := wire.GuardOptions{Compat: to.Compat, Token: o.Who != nil, Hosts: o.Hosts}
+	return wire.Guard(wire.Users(Users(app, store), to), guard)
 }
 
 // serveAgent serves an agent to original servers.

@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Users gives the application to the user's API of job-orchestrator ([wire.Users]). A job's number is its id there. The store is the one that the application's engine has.
+// Users gives the application to the user's API of job-orchestrator ([wire.Users]). A job's number is its id there. The
+// store is the one that the application's engine has.
 func Users(app *compute.App, store job.Store) wire.Backend { return users{app, store} }
 
 type users struct {
@@ -129,7 +130,8 @@ func viewOf(j *job.Job) (wire.View, error) {
 		return wire.View{}, err
 	}
 	v := wire.View{
-		Status: wire.Status(compute.StatusOf(j.State)), Reason: j.Cause, Message: j.Message, Created: j.Created, Public: string(j.ID), Owner: j.Owner, Attempt: int(d.Attempt),
+		Status: wire.Status(compute.StatusOf(j.State)), Reason: j.Cause, Message: j.Message, Created: j.Created,
+		Public: string(j.ID), Owner: j.Owner, Attempt: int(d.Attempt),
 	}
 	if n := d.Notice; n != nil {
 		v.Started, _ = d.Times()
@@ -140,7 +142,8 @@ func viewOf(j *job.Job) (wire.View, error) {
 		}
 	}
 	if j.Ended {
-		if s, err := compute.SpecOf(j); err == nil && s.Imported == nil { // when one ended in another system is not known
+		// When one ended in another system is not known.
+		if s, err := compute.SpecOf(j); err == nil && s.Imported == nil {
 			v.Finished = j.Entered
 		}
 	}

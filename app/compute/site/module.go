@@ -58,6 +58,7 @@ type Environment struct {
 	Check      compute.ScriptCheck // of run.sh
 	Services   []Added
 	Shown      []Shown
+	Setting    func(service, path string) string // [agent.Options.Setting]
 
 	// Dial makes the executor of an agent that was added, or that a file reaches by legacy.
 	Dial func(a *Agent, s Server) (compute.Executor, error)

@@ -38,8 +38,8 @@ func Handler(ctx context.Context, a *agent.App, token string, o wire.AgentOption
 	return wire.Guard(wire.Agent(c, o), wire.GuardOptions{Token: token != "", Compat: o.Compat}), nil
 }
 
-// client is the agent as servers of job-orchestrator know it: no tickets, so every submission is a new payload; ids that
-// are guessed by nobody; nothing is forgotten before it was kept long enough, for no server says that it has everything.
+// client is the agent as servers of job-orchestrator know it: no tickets, so every submission is a new payload; ids
+// that nobody can guess; nothing is forgotten before it was kept long enough, for no server says that it has everything.
 type client struct {
 	direct   agent.Direct
 	instance string
@@ -153,9 +153,9 @@ func (s *submission) Commit(ctx context.Context) (wire.Payload, error) {
 
 // words are the states on the wire of job-orchestrator.
 var words = map[string]wire.Status{
-	string(compute.Prepared): wire.Prepared, string(compute.Running): wire.Running, string(compute.Completed): wire.Completed,
-	string(compute.Failed): wire.Failed, string(compute.Invalid): wire.Invalid, string(compute.Killed): wire.Killed,
-	string(compute.Cleaned): wire.Cleaned,
+	string(compute.Prepared): wire.Prepared, string(compute.Running): wire.Running,
+	string(compute.Completed): wire.Completed, string(compute.Failed): wire.Failed,
+	string(compute.Invalid): wire.Invalid, string(compute.Killed): wire.Killed, string(compute.Cleaned): wire.Cleaned,
 }
 
 // payload gives a payload to a server of job-orchestrator. One that was killed is Running until its processes are gone.
