@@ -18,7 +18,7 @@ import (
 )
 
 // plain lists the folders and documents that TestPlainWords checks. A path stands for itself and all below it.
-var plain = []string{"words_test.go", "format", "job", "quantity", "internal/conn", "app/bulk"}
+var plain = []string{"words_test.go", "format", "job", "quantity", "internal/conn", "app/bulk", "store"}
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.
 var unplain = []struct{ avoid, use string }{
@@ -44,7 +44,7 @@ var unplain = []struct{ avoid, use string }{
 var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
-	`no such arrow`, `place=\w+`,
+	`no such arrow`, `place=\w+`, `(?:into|from) room`,
 }
 
 // images are words that no declared name has as a part.

@@ -1,5 +1,5 @@
-// Package mem is a store in memory: complete by the contract, gone with the process. Tests use it as the fake for everything
-// above, small embedded uses as it is. It is the simplest reading of what the other stores do.
+// Package mem is a complete store in memory, without durability. Tests use it as the fake, and small embedded
+// programs as their store. It is the simplest implementation of the contract.
 package mem
 
 import (
@@ -43,7 +43,7 @@ type number struct {
 	n    int64
 }
 
-// New makes an empty store.
+// New returns an empty store.
 func New() *Store {
 	return &Store{
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
@@ -57,7 +57,7 @@ var (
 	_ job.Auditor = (*Store)(nil)
 )
 
-// do runs one operation under the lock and then tells the watchers.
+// do runs one operation under the lock and then notifies the watchers.
 func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
 	var none T
 	if err := ctx.Err(); err != nil {
@@ -168,13 +168,13 @@ func (s *Store) Properties() job.Properties {
 	return job.Properties{Name: "mem", Exclusive: true}
 }
 
-// records is the store as its ledger sees it. All methods are called under the lock.
+// records is the store as its ledger uses it. All methods are called under the lock.
 type records Store
 
 func (r *records) Job(id job.ID) (job.Job, error) {
 	j, ok := r.jobs[id]
 	if !ok {
-		return j, job.Errorf(job.NotFound, "get", id, "there is no such job")
+		return j, job.Errorf(job.NotFound, "get", id, "job not found")
 	}
 	return j, nil
 }

@@ -17,7 +17,7 @@ func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) ([]job.Message,
 	})
 }
 
-// messagesOf gives a page of messages, the newest first.
+// messagesOf returns a page of messages, newest first.
 func (s *Store) messagesOf(q *job.MessageQuery) []job.Message {
 	var page []job.Message
 	for _, k := range slices.Backward(s.posted) {

@@ -16,7 +16,7 @@ func (r *records) HasJobs(parent *job.Job) (bool, error) {
 	return false, nil
 }
 
-// Purge leaves the job's place in the order empty, so that cursors stay valid.
+// Purge leaves the job's position in the order empty, so that cursors stay valid.
 func (r *records) Purge(j *job.Job, _ ledger.Numbers) error {
 	r.order[r.place[j.ID]] = ""
 	delete(r.place, j.ID)

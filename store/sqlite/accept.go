@@ -12,14 +12,15 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// What the audit list calls an acceptance.
+// Events of the audit log for an acceptance.
 const (
 	AcceptLoss   lifecycle.Event = "accept-loss"
 	AcceptRecord lifecycle.Event = "accept-record"
 )
 
-// Accept makes the store in dir go on without the commits that Open misses in it, and enters who decided that and why in the audit list. It gives
-// what is missing. Kinds of error: Refused (nothing is missing), and those of Open.
+// Accept makes the store in dir continue without the commits whose absence Open detects, and records the person and
+// the reason in the audit log. It returns what is missing. Kinds of error: Refused (nothing is missing), and those of
+// Open.
 func Accept(ctx context.Context, dir, who, why string) (missing string, err error) {
 	s, err := Open(dir, Options{accept: func(text string) { missing = text }})
 	if err != nil {
@@ -32,8 +33,9 @@ func Accept(ctx context.Context, dir, who, why string) (missing string, err erro
 	return missing, s.accepted(ctx, AcceptLoss, who, fmt.Sprintf("%s (%s)", why, missing), "")
 }
 
-// AcceptRecords takes the records of jobs as they are, with their tasks and messages: what they say is given new checksums. The audit list has an
-// entry for each. Kinds of error: NotFound (no job has the id), Internal (a record cannot be read at all), and those of Open.
+// AcceptRecords accepts the records of jobs as they are, with their tasks and messages: it computes new checksums.
+// The audit log has an entry for each. Kinds of error: NotFound (no job has the id), Internal (a record is
+// unreadable), and those of Open.
 func AcceptRecords(ctx context.Context, dir, who, why string, ids ...job.ID) (err error) {
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -65,7 +67,7 @@ func (s *Store) accepted(ctx context.Context, event lifecycle.Event, who, why st
 	return results[0].Err
 }
 
-// sumAgain gives all rows of a job the checksums of what they say.
+// sumAgain recomputes the checksums of all rows of a job.
 func (r *records) sumAgain(id job.ID) error {
 	var row int64
 	find, err := r.c.Prepare("SELECT n FROM job_made WHERE id = ?")
@@ -84,7 +86,7 @@ func (r *records) sumAgain(id job.ID) error {
 	if err == nil {
 		err = errors.Join(sumRow(r.c, r.names, row), sumTasks(r.c, r.names, row), sumMessages(r.c, "job = ?", string(id)))
 	}
-	if isDamage(err) { // nothing was written: it cannot be read
+	if isDamage(err) { // nothing was written: the record is unreadable
 		return err
 	}
 	return r.try(err)

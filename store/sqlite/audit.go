@@ -45,7 +45,7 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, 
 	return orNone(list, err)
 }
 
-// auditPage reads entries as [job.Auditor] has it. What stands before an entry is the hash of the entry before it, as it is in the table.
+// auditPage reads entries as [job.Auditor] defines. Prev of an entry is the hash of the previous row.
 func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 	s := r.audit
 	if n < 0 {
@@ -83,7 +83,7 @@ func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 	return list, err
 }
 
-// verifyAudit checks the audit list page by page while the store goes on working.
+// verifyAudit checks the audit log page by page while the store continues.
 func (s *Store) verifyAudit(ctx context.Context, wrong func(job.ID, error)) error {
 	var last *job.Audit
 	for {
@@ -99,28 +99,28 @@ func (s *Store) verifyAudit(ctx context.Context, wrong func(job.ID, error)) erro
 			return s.verifyEnd(ctx, last, wrong)
 		}
 		if err := job.VerifyAudit(last, page); err != nil {
-			wrong("", err) // what follows hangs on it: one fault is told
+			wrong("", err) // later entries depend on it: one fault is reported
 			return nil
 		}
 		last = &page[len(page)-1]
 	}
 }
 
-// verifyEnd compares the last entry of the list with the one that the store made last; last is nil for an empty list.
+// verifyEnd compares the last entry of the log with the last one that the store wrote; last is nil for an empty log.
 func (s *Store) verifyEnd(ctx context.Context, last *job.Audit, wrong func(job.ID, error)) error {
 	if last == nil {
 		last = &job.Audit{}
 	}
 	return s.do(ctx, true, func(l *ledger.Ledger) error {
 		switch seq, hash := l.LastAudit(); {
-		case last.Seq < seq: // or it has grown meanwhile
+		case last.Seq < seq: // or it has grown since
 			rest, err := s.Audit(ctx, last.Seq, 1)
 			if err == nil && len(rest) == 0 {
-				wrong("", fmt.Errorf("audit list: entries %d to %d are missing", last.Seq+1, seq))
+				wrong("", fmt.Errorf("audit log: entries %d to %d are missing", last.Seq+1, seq))
 			}
 			return err
 		case last.Seq == seq && last.Hash != hash:
-			wrong("", fmt.Errorf("audit list: entry %d was replaced", seq))
+			wrong("", fmt.Errorf("audit log: entry %d was replaced", seq))
 		}
 		return nil
 	})

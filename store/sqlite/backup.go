@@ -12,9 +12,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Backup writes a copy of the database to file while the store goes on working: the state of one moment, complete and on disk when
-// Backup returns nil. A copy is opened by putting it into an empty directory as stagepost.db. Kinds of error: Conflict (the file
-// exists), Unavailable (no room, no access, ctx ended).
+// Backup writes a copy of the database to file while the store continues: the state of one moment, complete and on
+// disk when Backup returns nil. To open a copy, move it into an empty directory as stagepost.db. Kinds of error:
+// Conflict (the file exists), Unavailable (no free space, no access, ctx ended).
 func (s *Store) Backup(ctx context.Context, file string) error {
 	if s.dead.Load() != nil {
 		return s.deadError()
@@ -22,7 +22,7 @@ func (s *Store) Backup(ctx context.Context, file string) error {
 	if _, err := os.Lstat(file); err == nil {
 		return job.Errorf(job.Conflict, "backup", "", "%s exists already", file)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".backup-") // only we may enter it
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".backup-") // accessible to this user only
 	if err != nil {
 		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
@@ -42,7 +42,7 @@ func (s *Store) Backup(ctx context.Context, file string) error {
 	return nil
 }
 
-// copyTo writes a compact copy and brings it to the disk.
+// copyTo writes a compact copy and syncs it.
 func (s *Store) copyTo(ctx context.Context, file string) error {
 	c, err := s.connect(conn.ReadWrite, "")
 	if err != nil {
@@ -74,10 +74,10 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 	return syncFile(file)
 }
 
-// noHead notes in a copy that it has no head file.
+// noHead marks a copy as having no head file.
 const noHead = "PRAGMA synchronous = FULL; UPDATE head SET series = '', copied = 1"
 
-// leave notes in a copy that it has no head file: it gets one where it is opened.
+// leave marks a copy as having no head file: the next Open creates it.
 func (s *Store) leave(file string) error {
 	c, err := conn.Open(file, conn.ReadWrite, s.options.vfs)
 	if err != nil {

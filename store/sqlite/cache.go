@@ -2,7 +2,7 @@ package sqlite
 
 import "github.com/stagepost/stagepost/job"
 
-// entry is a record as the commit loop keeps it.
+// entry is a record in the cache of the commit loop.
 type entry struct {
 	n    int64 // row number
 	last int64 // number of its last history entry
@@ -11,8 +11,8 @@ type entry struct {
 	made, data uint32 // checksums of its parts
 }
 
-// cache keeps the records that the loop used last, in two generations: when the young one is full, the old one is dropped and
-// the young one becomes old. Only the loop uses it.
+// cache keeps the records that the loop used last, in two generations. When the young one is full, the old one is
+// dropped and the young one becomes the old one. Only the loop uses it.
 type cache struct {
 	young, old map[job.ID]*entry
 	size       int
@@ -36,7 +36,7 @@ func (c *cache) get(id job.ID) *entry {
 
 func (c *cache) put(e *entry) { c.young[e.job.ID] = e }
 
-// changed takes note of a record's new state: one that has ended is not used again soon.
+// changed records a new state of a record: one that has ended is not used again soon.
 func (c *cache) changed(e *entry) {
 	if e.job.Ended {
 		c.ended = append(c.ended, e.job.ID)
@@ -56,7 +56,7 @@ func (c *cache) age() {
 	}
 }
 
-// drop forgets a record that is gone.
+// drop removes a record that was purged.
 func (c *cache) drop(id job.ID) {
 	delete(c.young, id)
 	delete(c.old, id)

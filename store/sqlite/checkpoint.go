@@ -6,8 +6,8 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 )
 
-// Checkpoints copy the log into the database. A connection of their own does the bulk of it beside the loop; the loop only
-// copies what was written meanwhile, so that the log can begin anew and does not grow without end.
+// Checkpoints copy the log into the database. A separate connection copies most of it concurrently with the loop. The
+// loop only copies the rest, so that the log can restart and does not grow without limit.
 const (
 	manyFrames = 2000  // pages in the log: begin to copy (8 MB); the default of Options
 	maxFrames  = 32000 // the loop copies itself, whatever it takes (128 MB)
@@ -71,10 +71,10 @@ func (s *Store) copyRest() {
 	s.checkpointed(err)
 }
 
-// checkpointed judges the outcome of a checkpoint. A full or busy disk is no harm: the log keeps everything, and the next
-// checkpoint tries again.
+// checkpointed handles the result of a checkpoint. A full or busy disk is harmless: the log keeps everything, and the
+// next checkpoint retries.
 func (s *Store) checkpointed(err error) {
 	if f := conn.FaultOf(err); err != nil && f != conn.Full && f != conn.Busy {
-		s.die(err)
+		s.stop(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// What table given calls the times of [job.KeptClock], in microseconds since 1970; 0 for none.
+// Names in table given of the times of [job.KeptClock], in microseconds since 1970; 0 for none.
 const (
 	givenTrusted   = "clock trusted"
 	givenLatest    = "clock latest"

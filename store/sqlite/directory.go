@@ -15,14 +15,14 @@ const (
 	restore  = "restoring" // a restore into the directory has not ended
 )
 
-// prepareDir makes the directory and an empty database file, both for this user only. It refuses a directory that had a database
-// and has none now: to start empty would drop every job without a word.
+// prepareDir creates the directory and an empty database file, both for this user only. It refuses a directory whose
+// database is missing: an empty start would silently drop every job.
 func prepareDir(dir string) error {
 	if err := makeDir(dir); err != nil {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	if _, err := os.Stat(filepath.Join(dir, restore)); err == nil {
-		return job.Errorf(job.Internal, "open", "", "%s is not whole: a restore into it has not ended; if none is at work, remove the directory and"+
+		return job.Errorf(job.Internal, "open", "", "%s is incomplete: a restore into it has not ended; if no restore is running, remove the directory and"+
 			" restore again (stagepost restore BACKUP --data DIR)", dir)
 	}
 	file := filepath.Join(dir, database)
@@ -36,7 +36,7 @@ func prepareDir(dir string) error {
 	}
 	for _, name := range []string{marker, headName} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return job.Errorf(job.Internal, "open", "", "%s is missing or empty, but %s says that there was one: restore it from a backup,"+
+			return job.Errorf(job.Internal, "open", "", "%s is missing or empty, but %s shows that it existed: restore it from a backup,"+
 				" or remove %s and %s to begin without any jobs", file, filepath.Join(dir, name), marker, headName)
 		}
 	}
@@ -47,7 +47,7 @@ func prepareDir(dir string) error {
 	return f.Close()
 }
 
-// makeDir makes a directory and those above it that are missing, and brings their names to the disk.
+// makeDir creates a directory and its missing parents, and syncs their names.
 func makeDir(dir string) error {
 	switch _, err := os.Stat(dir); {
 	case err == nil, !errors.Is(err, fs.ErrNotExist):
@@ -64,7 +64,8 @@ func makeDir(dir string) error {
 	return syncFile(filepath.Dir(dir))
 }
 
-// mark notes that the directory has a database. It is called once the database holds its tables, and may be called again.
+// mark records that the directory has a database. It is called once the database has its tables, and may be called
+// again.
 func mark(dir string) error {
 	name := filepath.Join(dir, marker)
 	if _, err := os.Stat(name); err == nil {
@@ -77,7 +78,7 @@ func mark(dir string) error {
 	return errors.Join(syncFile(name), syncFile(dir))
 }
 
-// syncFile brings a file or directory to the disk.
+// syncFile syncs a file or directory.
 func syncFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {

@@ -1,37 +1,39 @@
-// Package sqlite keeps jobs in one SQLite file. It is the default store: one process, one directory, nothing to install.
+// Package sqlite keeps jobs in one SQLite file. It is the default store: one process, one directory, no installation.
 //
-// # What is the truth
+// # The authoritative data
 //
-// The tables of stagepost.db. Everything in memory (queue, counts, the lines that lists filter by, the cache of records) is
-// derived from them at the start and follows every commit. [Store.Fsck] compares the two and what the tables say twice.
+// The tables of stagepost.db are authoritative. Everything in memory (queue, counts, the lines by which lists filter,
+// the cache of records) is derived from them at the start and follows every commit. [Store.Fsck] compares memory with
+// tables, and redundant columns with their sources.
 //
-// What is gone by a purge is gone from all tables but the audit list; table `given` keeps the numbers that it had from being given again.
-// It also has the times of [job.KeptClock].
+// A purge removes a job from all tables except the audit log. Table `given` keeps its numbers from being reused. It
+// also has the times of [job.KeptClock].
 //
-// # How a commit goes
+// # The commit
 //
-//	callers -> inbox -> loop: BEGIN, every operation through the ledger, COMMIT (one sync, the head's beside it) -> memory -> answers -> hints
+//	callers -> inbox -> loop: BEGIN, every operation through the ledger, COMMIT (one sync, the head's in parallel)
+//	        -> memory -> answers -> hints
 //
-// One goroutine writes. It takes what waits, up to 4,096 operations, so the cost of a sync is shared and the rate grows with
-// the number of callers. Reads have connections of their own and see what is synced, never more.
+// One goroutine writes. It takes all waiting operations, up to 4,096, so they share the cost of a sync and the rate
+// grows with the number of callers. Reads have connections of their own and see only what is synced.
 //
-// # What happens on failure
+// # Failures
 //
 //   - An operation that the ledger refuses has written nothing and fails alone.
-//   - A statement fails: the transaction is rolled back, memory is loaded anew, and each operation is tried in a transaction of
-//     its own, so that only the guilty one fails.
-//   - The disk is full: operations fail with kind Unavailable; the store goes on when there is room.
-//   - The disk fails in a COMMIT, or the file is damaged: the store is dead. A sync is never tried again, because after a failed
-//     one nobody knows what the disk holds. Every call answers Unavailable, and the process is told to end ([Options.OnDeath]).
-//   - The audit list is cut short or changed: [Store.Verify] says from which entry on it does not hold. Nothing repairs it.
-//   - Commits are missing (the log was removed or damaged, an older database was put back, the audit list was cut): Open refuses with what is
-//     missing, as the file head has seen it.
-//   - Power fails: the log is replayed at the next start. Nothing that was acknowledged is lost.
+//   - A statement fails: the transaction is rolled back, memory is reloaded, and each operation runs in a transaction of
+//     its own, so that only the faulty one fails.
+//   - The disk is full: operations fail with kind Unavailable. The store continues when there is free space.
+//   - The disk fails in a COMMIT, or the file is damaged: the store stops. A sync is never retried, because after a failed
+//     one the content of the disk is unknown. Every call returns Unavailable, and the process should end ([Options.OnDeath]).
+//   - The audit log is truncated or changed: [Store.Verify] reports the first invalid entry. There is no repair.
+//   - Commits are missing (the log was removed or damaged, an older database was put back, the audit log was truncated):
+//     Open refuses the database and reports what is missing, by the file head.
+//   - A power failure: the log is replayed at the next start. No acknowledged write is lost.
 //
 // # The directory
 //
-//	stagepost.db      the database (with -wal and -shm beside it while it is open)
-//	owner             locked by the process that has the store open; says who that is
-//	head              the newest commit, synced with each one: a database that misses any is refused, see [Accept]
-//	has-data          there was a database here: if it is missing, something is wrong and the store does not start empty
+//	stagepost.db      the database (with -wal and -shm while it is open)
+//	owner             locked by the process that has the store open; its text identifies that process
+//	head              the newest commit, synced with each one: a database without it is refused, see [Accept]
+//	has-data          marks a directory that had a database: if the database is missing, the store does not start empty
 package sqlite

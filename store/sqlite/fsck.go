@@ -12,14 +12,14 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// Report is what a check of the database found.
+// Report is the result of a check of the database.
 type Report struct {
 	Jobs, Events, Tasks, Messages int64
 	Faults                        []Fault
 	More                          int64 // faults beyond those listed
 }
 
-// Clean tells whether nothing is wrong, or nothing is any more.
+// Clean reports whether there was no fault, or all were repaired.
 func (r *Report) Clean() bool {
 	for _, f := range r.Faults {
 		if !f.Repaired {
@@ -29,11 +29,11 @@ func (r *Report) Clean() bool {
 	return r.More == 0
 }
 
-// Fault is one thing that is wrong.
+// Fault is one fault of the database.
 type Fault struct {
-	Job      job.ID // empty if it is about no job
+	Job      job.ID // empty if it concerns no job
 	Text     string
-	Repaired bool // it was derived from something else and has been rebuilt
+	Repaired bool // it was derived from other data and has been rebuilt
 }
 
 func (f Fault) String() string {
@@ -50,12 +50,12 @@ func (f Fault) String() string {
 // mostFaults bounds a report.
 const mostFaults = 1000
 
-// Lives gives the lifecycle of a kind, nil if it is not known here.
+// Lives returns the lifecycle of a kind, nil if it is unknown.
 type Lives = func(job.Kind) *lifecycle.Table
 
-// Fsck holds everything that is derived against what it is derived from, in the file and in memory, and with repair rebuilds what
-// differs. Records and history are the truth: they are never changed, only reported. Writers wait while it runs, which takes about
-// three seconds for a million jobs. The error says that the check could not go on.
+// Fsck compares all derived data with its sources, in the file and in memory, and with repair rebuilds what differs.
+// Records and history are authoritative: they are never changed, only reported. Writers wait while it runs, about
+// three seconds for a million jobs. The error means that the check could not continue.
 func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, error) {
 	var report Report
 	err := s.do(ctx, true, func(l *ledger.Ledger) error {
@@ -85,7 +85,7 @@ func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, err
 	return report, err
 }
 
-// FsckDir checks the database in a directory that no process has open. It is for one that Open refuses.
+// FsckDir checks the database in a directory that no process has open, such as one that Open refuses.
 func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report Report, err error) {
 	if err := prepareDir(dir); err != nil {
 		return report, err
@@ -113,7 +113,7 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 	return f.report, nil
 }
 
-// fsckMemory compares what the store keeps in memory with what a fresh load says.
+// fsckMemory compares the memory of the store with a fresh load.
 func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	fresh := &lines{}
 	again, err := load(f.c, s.names, fresh, s.records.damaged)
@@ -127,7 +127,7 @@ func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 			jobs, claimed, bytes := t.Jobs, t.Claimed, t.Bytes
 			t.Jobs, t.Claimed, t.Bytes = 0, 0, 0
 			counts[t] += sign * jobs
-			t.Claimed = 1 // the claimed ones apart, and the bytes
+			t.Claimed = 1 // count the claimed ones separately, and the bytes
 			counts[t] += sign * claimed
 			t.Claimed, t.Bytes = 0, 1
 			counts[t] += sign * bytes
@@ -152,14 +152,14 @@ func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	}
 }
 
-// replace takes over other lines.
+// replace replaces all lines.
 func (l *lines) replace(by *lines) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.leaves, l.n = by.leaves, by.n
 }
 
-// differ counts the lines that are not the same, and tells which is the first.
+// differ counts the lines that differ, and returns the first.
 func (l *lines) differ(other *lines) (first, n int64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -171,7 +171,7 @@ func (l *lines) differ(other *lines) (first, n int64) {
 	return first, n
 }
 
-// at gives the line of a row, an empty one if there is none. The caller holds the lock.
+// at returns the line of a row, an empty one if there is none. The caller holds the lock.
 func (l *lines) at(row int64) line {
 	i := int(row - 1)
 	if i/leaf >= len(l.leaves) {

@@ -6,7 +6,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// children counts the jobs of every batch anew.
+// children recounts the jobs of every batch.
 func (f *fsck) children() error {
 	const sql = `SELECT m.n, m.id, m.parent, j.state, j.ended, j.outcome, m.kind FROM job_made m JOIN job_now j ON j.n = m.n
  WHERE m.parent IS NOT NULL ORDER BY m.n`
@@ -20,7 +20,8 @@ func (f *fsck) children() error {
 			Position: lifecycle.Position{Outcome: lifecycle.Outcome(f.names.getName(s, 5))},
 			Ended:    s.GetInt(4) > 0, Gone: s.GetInt(4) == 2,
 		}
-		if life := f.lives(job.Kind(f.names.getName(s, 6))); life != nil && f.repair { // the flag may be under repair itself
+		// the flag may be under repair itself
+		if life := f.lives(job.Kind(f.names.getName(s, 6))); life != nil && f.repair {
 			state := lifecycle.State(f.names.getName(s, 3))
 			if _, known := life.Stage(state); known {
 				child.Ended, child.Gone = life.Ended(state), life.Tombstone(state)
@@ -47,7 +48,7 @@ func (f *fsck) counts(n int64, facts *rowFacts) {
 	if facts.real != nil {
 		real = *facts.real
 	}
-	real.Expected = says.Expected                  // that is the record's own
+	real.Expected = says.Expected                  // authoritative in the record itself
 	real.Deleted = max(real.Deleted, says.Deleted) // records of deleted jobs may have been purged
 	if facts.there && real.Created() > real.Expected {
 		f.fault(f.id(n), false, "it expects %d jobs and has %d", real.Expected, real.Created())
@@ -58,7 +59,7 @@ func (f *fsck) counts(n int64, facts *rowFacts) {
 	}
 }
 
-// id looks up the ID of a row for a message.
+// id returns the ID of a row for a message.
 func (f *fsck) id(n int64) (id job.ID) {
 	s, err := f.c.Prepare("SELECT id FROM job_made WHERE n = ?")
 	if err != nil {
@@ -73,7 +74,7 @@ func (f *fsck) id(n int64) (id job.ID) {
 	return id
 }
 
-// events walks the history of all jobs at once, in the order in which it was written.
+// events reads the history of all jobs in one pass, in the order in which it was written.
 func (f *fsck) events() error {
 	const sql = "SELECT e, job, coalesce(back, 0), seq, move FROM event ORDER BY e"
 	err := each(f.c, sql, func(s *conn.Stmt) error {
@@ -137,7 +138,7 @@ func (f *fsck) keys() error {
 	})
 }
 
-// orphans looks for what belongs to a job that does not exist.
+// orphans finds the data of jobs that do not exist.
 func (f *fsck) orphans() error {
 	err := each(f.c, "SELECT job, name, job IN (SELECT n FROM job_made) FROM task", func(s *conn.Stmt) error {
 		f.report.Tasks++
@@ -168,7 +169,7 @@ func (f *fsck) orphans() error {
 	})
 }
 
-// holds checks that each hold is filed under its scope.
+// holds checks that the key of each hold is its scope.
 func (f *fsck) holds() error {
 	return each(f.c, "SELECT scope, kind, state, grp, owner, job, tag FROM hold", func(s *conn.Stmt) error {
 		scope := job.Scope{

@@ -20,17 +20,17 @@ type fsck struct {
 	rows    []rowFacts // by row number
 	numbers map[kindNumber]job.ID
 	highest map[job.Kind]int64 // number so far
-	fixes   []fix              // to be made when all reading is done
+	fixes   []fix              // repairs that are executed after all reads
 	unsound map[int64]job.ID   // rows whose record does not match its checksum
 }
 
-// rowFacts is what the check keeps of a job.
+// rowFacts are the facts about a job that the check keeps.
 type rowFacts struct {
 	there     bool
-	counts    *job.Children // what the record says, nil for none
-	real      *job.Children // what its children say, nil for none
-	seq, last int64         // what the record says
-	gotSeq    int64         // what the history says
+	counts    *job.Children // by the record, nil for none
+	real      *job.Children // by its children, nil for none
+	seq, last int64         // by the record
+	gotSeq    int64         // by the history
 	gotLast   int64
 }
 
@@ -57,7 +57,7 @@ func (f *fsck) fault(id job.ID, repaired bool, format string, args ...any) {
 	f.report.Faults = append(f.report.Faults, Fault{Job: id, Repaired: repaired, Text: fmt.Sprintf(format, args...)})
 }
 
-// derived notes a fault in something derived, and how it is repaired.
+// derived records a fault in derived data, and its repair.
 func (f *fsck) derived(id job.ID, sql string, values []any, format string, args ...any) {
 	f.fault(id, f.repair, format, args...)
 	if f.repair {
@@ -116,7 +116,7 @@ func (x *fix) make(c *conn.Conn) error {
 	return s.Run()
 }
 
-// integrity asks SQLite about its file: pages, indexes, unique keys, types.
+// integrity checks the file with SQLite: pages, indexes, unique keys, types.
 func (f *fsck) integrity() error {
 	return each(f.c, "PRAGMA integrity_check(100)", func(s *conn.Stmt) error {
 		if text := s.GetText(0); text != "ok" {
@@ -132,7 +132,7 @@ func (f *fsck) dictionaries() error {
 		"SELECT 'move ' || event FROM move GROUP BY event, from_state, to_state, outcome, actor HAVING count(*) > 1",
 	} {
 		err := each(f.c, sql, func(s *conn.Stmt) error {
-			f.fault("", false, "%s stands twice in its dictionary", s.GetText(0))
+			f.fault("", false, "%s occurs twice in its dictionary", s.GetText(0))
 			return nil
 		})
 		if err != nil {
@@ -158,7 +158,7 @@ func (f *fsck) halves() error {
 	return nil
 }
 
-// records reads every record and checks what it says by itself.
+// records reads every record and checks it by itself.
 func (f *fsck) records() error {
 	return each(f.c, selectRow+"ORDER BY m.n", func(s *conn.Stmt) error {
 		n := s.GetInt(0)
@@ -224,11 +224,11 @@ func (f *fsck) record(e *entry, flag int64) {
 	f.flag(e, flag)
 }
 
-// flag checks that the record says of its state what the lifecycle says.
+// flag checks that the flag of the record agrees with the lifecycle.
 func (f *fsck) flag(e *entry, flag int64) {
 	life := f.lives(e.job.Kind)
 	if life == nil {
-		f.fault(e.job.ID, false, "there is no lifecycle of kind %q", e.job.Kind)
+		f.fault(e.job.ID, false, "unknown kind %q", e.job.Kind)
 		return
 	}
 	if _, known := life.Stage(e.job.State); !known {

@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// sumAgain gives a row that was repaired its new checksum. One that did not match before keeps the old one: if the repair brought back what was
-// written, it matches again.
+// sumAgain recomputes the checksum of a repaired row. A row that did not match before keeps the old one: if the
+// repair restored the written values, it matches again.
 func (f *fsck) sumAgain(x *fix) error {
 	switch {
 	case strings.HasPrefix(x.sql, "UPDATE job_now "):
@@ -60,7 +60,7 @@ func eachRow(c *conn.Conn, n int64, row func(*conn.Stmt) error) error {
 	return rows(s, row)
 }
 
-// sumRow makes the checksum of a record fit what the record says.
+// sumRow recomputes the checksum of a record.
 func sumRow(c *conn.Conn, n *names, row int64) error {
 	var sum int64
 	err := eachRow(c, row, func(s *conn.Stmt) error {

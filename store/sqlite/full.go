@@ -24,7 +24,7 @@ func (s *Store) setFull(full bool) {
 	s.full = full
 }
 
-// Full reports since when writes are refused because the disk is full. The zero time: they are not.
+// Full returns the time since when writes are refused because the disk is full. The zero time: they are accepted.
 func (s *Store) Full() time.Time {
 	if since := s.fullSince.Load(); since != nil {
 		return *since
@@ -32,8 +32,8 @@ func (s *Store) Full() time.Time {
 	return time.Time{}
 }
 
-// Writable commits a transaction that changes nothing. The error says why the store accepts no writes: kind Unavailable, with a
-// [job.Full] if the disk is full.
+// Writable commits a transaction that changes nothing. The error is the reason why the store accepts no writes: kind
+// Unavailable, with a [job.Full] if the disk is full.
 func (s *Store) Writable(ctx context.Context) error {
 	return s.do(ctx, false, func(*ledger.Ledger) error {
 		err := s.records.c.Exec("INSERT INTO room (filler) VALUES (zeroblob(64)); DELETE FROM room")
@@ -52,9 +52,9 @@ func (s *Store) fullError() error {
 	return &job.Error{Op: "store", Kind: job.Unavailable, Err: &job.Full{Dir: s.dir, Free: free}}
 }
 
-// roomAgain tries whether a full disk takes data again, by writing some and deleting it. It is tried at most every quarter of a
-// second.
-func (s *Store) roomAgain() bool {
+// spaceAgain tests whether a full disk accepts data again: it writes some and deletes it. It tests at most every
+// quarter of a second.
+func (s *Store) spaceAgain() bool {
 	if time.Since(s.tried) < 250*time.Millisecond {
 		return false
 	}
@@ -68,7 +68,7 @@ func (s *Store) roomAgain() bool {
 		err = errors.Join(err, s.records.c.Exec("ROLLBACK"))
 	}
 	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
-		s.die(err)
+		s.stop(err)
 	}
 	return false
 }

@@ -18,51 +18,52 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// The newest commit is repeated in the file `head` beside the database. A database that lost its log, was damaged there, or was replaced by an older
-// one looks sound by itself: it only ends earlier. The head shows it at the next start.
+// The file `head` beside the database repeats the newest commit. A database that lost its log, was damaged there, or
+// was replaced by an older one is valid by itself; it only ends earlier. The head detects it at the next start.
 //
-// Each transaction writes its number into the row of table head. The same number is written to the file as begun, and synced, while the COMMIT syncs the
-// log; callers are answered when both are on the disk. Then the number is written to the file as committed. That needs no sync of its own: it
-// reaches the disk with the next transaction, or headIdle later. So, whatever was written when the power failed:
+// Each transaction writes its number into the row of table head. The same number is written to the file as begun, and
+// synced, while the COMMIT syncs the log; callers are answered when both are on the disk. Then the number is written
+// to the file as committed, without a sync of its own: it reaches the disk with the next transaction, or headIdle
+// later. So, at any time of a power failure:
 //
-//   - the file never says committed before the log is on the disk: a sound database is never refused;
-//   - the database is never more than one commit ahead of what the file calls begun;
-//   - what is missing is noticed, but for the last commit if the power fails within headIdle of it and the log loses it as well.
+//   - the file never has committed before the log is on the disk: a valid database is never refused;
+//   - the database is never more than one commit ahead of begun in the file;
+//   - missing commits are detected, except the last one if the power fails within headIdle of it and the log loses it too.
 const (
 	headName  = "head"
 	headSlots = 2
-	slotSize  = 4096 // apart by more than a disk writes at once
-	slotText  = 512  // of a slot is used: one sector
+	slotSize  = 4096 // further apart than one write of a disk
+	slotText  = 512  // the used part of a slot: one sector
 	headIdle  = 100 * time.Millisecond
 )
 
-// head is what is known of the newest commit.
+// head describes the newest commit.
 type head struct {
 	series        string    // of commits; a database that continues from a copy begins another
-	begun         int64     // number of the newest commit that was begun
-	seq           int64     // number of the newest commit that is on the disk; what follows is of that one
-	mark          int64     // random: two databases that continued from the same one differ in it
+	begun         int64     // number of the newest commit that began
+	seq           int64     // number of the newest commit on the disk; the following fields describe it
+	mark          int64     // random: it differs in two databases that continued from the same one
 	at            time.Time // when
 	rows, entries int64     // highest numbers of jobs and of history entries
 	audits        int64     // entries in the audit list
 	auditHash     job.Hash  // of the last one
-	copied        bool      // the database says that it has no head file yet
+	copied        bool      // the database has no head file yet
 }
 
-// headFile keeps the head in a file with two slots. Between two syncs only one of them is written, so that the other one is whole whenever the
-// power fails. Only the commit loop calls it.
+// headFile keeps the head in a file with two slots. Between two syncs only one of them is written, so that the other
+// one is valid after a power failure. Only the commit loop calls it.
 type headFile struct {
 	file *os.File
-	next int // slot that is written next
+	next int // slot of the next write
 	text []byte
 	idle *time.Timer
-	tap  func(headOp) // for tests: what was done to the file
+	tap  func(headOp) // for tests: receives the operations on the file
 
 	mu     sync.Mutex // guards failed
-	failed error      // of a sync that nobody waited for
+	failed error      // error of a sync in the background
 }
 
-// headOp is something done to the head file.
+// headOp is an operation on the head file.
 type headOp struct {
 	sync bool
 	at   int64
@@ -71,7 +72,7 @@ type headOp struct {
 
 var headSums = crc32.MakeTable(crc32.Castagnoli)
 
-// appendSlot appends a slot's text: lines that people can read, and a checksum.
+// appendSlot appends a slot's text: readable lines and a checksum.
 func (h *head) appendSlot(text []byte) []byte {
 	begin := len(text)
 	number := func(name string, n int64) {
@@ -94,7 +95,7 @@ func (h *head) appendSlot(text []byte) []byte {
 	return append(text, '\n')
 }
 
-// parseSlot reads a slot; ok is false if it is not whole.
+// parseSlot parses a slot; ok is false if it is incomplete or damaged.
 func parseSlot(text string) (h head, ok bool) {
 	body, sum, found := strings.Cut(strings.TrimRight(text, " \n\x00"), "sum=")
 	if want, err := strconv.ParseInt(sum, 10, 64); !found || err != nil || want != int64(crc32.Checksum([]byte(body), headSums)) {
@@ -125,7 +126,8 @@ func parseSlot(text string) (h head, ok bool) {
 	return h, h.series != ""
 }
 
-// readHead reads the file. slot is the one that says it. The error is [fs.ErrNotExist] if there is no file, and errHeadDamaged if no slot is whole.
+// readHead reads the file. slot is the number of the slot with the head. The error is [fs.ErrNotExist] if there is no
+// file, and errHeadDamaged if no slot is valid.
 func readHead(dir string) (h head, slot int, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, headName))
 	if err != nil {
@@ -147,7 +149,7 @@ func readHead(dir string) (h head, slot int, err error) {
 
 var errHeadDamaged = errors.New("it is damaged")
 
-// createHead replaces the file, or makes it: it is the old one or the new one whenever the power fails.
+// createHead replaces the file, or creates it: after a power failure it is the old one or the new one.
 func createHead(dir string, h *head, tap func(headOp)) error {
 	text := h.appendSlot(nil)
 	text = append(text, make([]byte, headSlots*slotSize-len(text))...)
@@ -168,7 +170,7 @@ func createHead(dir string, h *head, tap func(headOp)) error {
 	return syncFile(dir)
 }
 
-// openHead opens the file to go on with h, which the database holds; slot is where the newest one is.
+// openHead opens the file to continue with h, the head of the database; slot has the newest one.
 func openHead(dir string, h *head, slot int, tap func(headOp)) (*headFile, error) {
 	file, err := os.OpenFile(filepath.Join(dir, headName), os.O_RDWR, 0o600)
 	if err != nil {
@@ -197,12 +199,12 @@ func (f *headFile) sync() error {
 	return err
 }
 
-// begin writes the head and brings it to the disk.
+// begin writes the head and syncs it.
 func (f *headFile) begin(h *head) error {
 	f.mu.Lock()
 	failed := f.failed
 	f.mu.Unlock()
-	if failed != nil { // a second sync would say nothing of what the first one lost
+	if failed != nil { // a second sync would not report what the first one lost
 		return fmt.Errorf("%s: %w", headName, failed)
 	}
 	if err := errors.Join(f.write(h), f.sync()); err != nil {
@@ -212,13 +214,13 @@ func (f *headFile) begin(h *head) error {
 	return nil
 }
 
-// confirm writes that the newest commit is on the disk. It is brought there with the next one, or soon.
+// confirm records that the newest commit is on the disk. The next sync covers it.
 func (f *headFile) confirm(h *head) error {
 	f.idle.Reset(headIdle)
 	return f.write(h)
 }
 
-// syncIdle brings to the disk what confirm wrote.
+// syncIdle syncs the write of confirm.
 func (f *headFile) syncIdle() {
 	if err := f.sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
 		f.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// settleHead compares the database with the head file and opens that, or makes one for a database that has none yet. The ledger is loaded.
+// settleHead compares the database with the head file and opens that, or creates one for a database without it. The
+// ledger is loaded.
 func (s *Store) settleHead() error {
 	r := s.records
 	if r.order = s.options.order; r.order == nil {
@@ -51,7 +52,7 @@ func (s *Store) settleHead() error {
 	return err
 }
 
-// newest is what the database says of its newest commit.
+// newest returns the newest commit of the database.
 func (s *Store) newest() (head, error) {
 	db, err := headOf(s.records.c)
 	db.rows, db.entries = s.records.nextRow-1, s.records.nextEvent-1
@@ -59,7 +60,7 @@ func (s *Store) newest() (head, error) {
 	return db, err
 }
 
-// adopt makes the head file of a database. Power may fail at any point: the next start does it again.
+// adopt creates the head file of a database. After a power failure the next start repeats it.
 func (s *Store) adopt(h *head) error {
 	c := s.records.c
 	if err := c.Exec(fmt.Sprintf("UPDATE head SET series = '%s', copied = 1", h.series)); err != nil {
@@ -72,7 +73,7 @@ func (s *Store) adopt(h *head) error {
 	return c.Exec("UPDATE head SET copied = 0")
 }
 
-// compareHead says what the database misses of what the head file has seen.
+// compareHead returns what the database misses of the head file's newest commit.
 func (s *Store) compareHead(db *head) (file head, slot int, missing string, err error) {
 	file, slot, err = readHead(s.dir)
 	name := filepath.Join(s.dir, headName)
@@ -80,16 +81,17 @@ func (s *Store) compareHead(db *head) (file head, slot int, missing string, err 
 	case errors.Is(err, fs.ErrNotExist) && db.copied:
 		return file, 0, "", nil
 	case errors.Is(err, fs.ErrNotExist):
-		return file, 0, fmt.Sprintf("%s is missing, which says what the newest commit is: whether any are lost cannot be checked", name), nil
+		return file, 0, fmt.Sprintf("%s is missing, which identifies the newest commit: lost commits cannot be detected", name), nil
 	case errors.Is(err, errHeadDamaged):
-		return file, 0, fmt.Sprintf("%s is damaged, which says what the newest commit is: whether any are lost cannot be checked", name), nil
+		return file, 0, fmt.Sprintf("%s is damaged, which identifies the newest commit: lost commits cannot be detected", name), nil
 	case err != nil:
 		return file, 0, "", &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	case db.series != file.series:
-		return file, slot, fmt.Sprintf("it is the copy of another time or place: %s belongs to another database, whose newest commit is %d of %s;"+
+		return file, slot, fmt.Sprintf("it is a copy of another time or directory: %s belongs to another database, whose newest commit is %d of %s;"+
 			" this one ends with commit %d%s", name, file.seq, stamp(file.at), db.seq, madeAt(db)), nil
 	}
-	// Also where the database says that it has no head file: it does so until its first commit, to which a damaged log can bring it back.
+	// This check includes a database that is marked as having no head file: a damaged log can bring it back to that
+	// mark, which its first commit removes.
 	missing, err = lacks(s.records.c, db, &file)
 	return file, slot, missing, err
 }
@@ -103,7 +105,7 @@ func lacks(c *conn.Conn, db, file *head) (string, error) {
 	}{
 		{file.seq - db.seq, "commit", "commits"}, {file.rows - db.rows, "job", "jobs"},
 		{file.entries - db.entries, "history entry", "history entries"},
-		{file.audits - db.audits, "entry of the audit list", "entries of the audit list"},
+		{file.audits - db.audits, "entry of the audit log", "entries of the audit log"},
 	} {
 		switch {
 		case part.n == 1:
@@ -114,7 +116,7 @@ func lacks(c *conn.Conn, db, file *head) (string, error) {
 	}
 	if len(lost) > 0 {
 		return fmt.Sprintf("it has gone back in time: it ends with commit %d%s, the newest commit is %d of %s. Missing: %s."+
-			" Its log (%s-wal) was removed or damaged, an older database was put in its place, or rows were deleted",
+			" Its log (%s-wal) was removed or damaged, an older database replaced it, or rows were deleted",
 			db.seq, madeAt(db), file.seq, stamp(file.at), strings.Join(lost, ", "), database), nil
 	}
 	if file.seq == db.seq && file.mark != db.mark {
@@ -129,11 +131,11 @@ func lacks(c *conn.Conn, db, file *head) (string, error) {
 	}
 	defer s.Close()
 	s.Int(1, file.audits)
-	missing := fmt.Sprintf("entry %d of the audit list is missing", file.audits)
+	missing := fmt.Sprintf("entry %d of the audit log is missing", file.audits)
 	err = rows(s, func(s *conn.Stmt) error {
 		missing = ""
 		if string(s.GetBytes(0)) != string(file.auditHash[:]) {
-			missing = fmt.Sprintf("entry %d of the audit list was replaced", file.audits)
+			missing = fmt.Sprintf("entry %d of the audit log was replaced", file.audits)
 		}
 		return nil
 	})

@@ -9,11 +9,11 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 )
 
-// Installation gives the id of the installation: 26 random characters, made when a data directory is opened for the first time and never
-// changed. A backup has the id of the installation that it was made of, and keeps it when it is restored.
+// Installation returns the id of the installation: 26 random characters, created when a data directory is opened for
+// the first time and never changed. A backup has the id of its source, and keeps it when it is restored.
 func (s *Store) Installation() string { return s.installation }
 
-// identify reads the id of the installation, and makes it if there is none.
+// identify reads the id of the installation, and creates it if there is none.
 func identify(c *conn.Conn) (id string, err error) {
 	fresh := strings.ToLower(rand.Text())
 	err = c.Exec(fmt.Sprintf("INSERT INTO installation SELECT 1, '%s', '%s' WHERE NOT EXISTS (SELECT 1 FROM installation)",

@@ -7,8 +7,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// view creates the view of a kind that is seen for the first time: jobs of kind "ingest.job" in view ingest_job. It is for
-// people at the sqlite3 prompt; a kind whose name is taken gets none.
+// view creates the view of a new kind: jobs of kind "ingest.job" in view ingest_job. It is for people at the sqlite3
+// prompt; a kind whose name is taken gets none.
 func (r *records) view(kind job.Kind) error {
 	if r.viewed[kind] {
 		return nil
@@ -26,7 +26,7 @@ func viewName(kind job.Kind) string {
 		}
 		return '_'
 	}, string(kind))
-	if strings.HasPrefix(strings.ToLower(name), "sqlite_") { // SQLite keeps these names for itself
+	if strings.HasPrefix(strings.ToLower(name), "sqlite_") { // reserved by SQLite
 		return "kind_" + name
 	}
 	return name

@@ -7,8 +7,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// line is what lists filter by, for one job; words by number. It saves every index that a transition would change. A line may
-// say too much (a word without a number is `unnumbered`, times are rounded): whoever reads a list checks the record.
+// line has the fields by which lists filter, for one job; words by number. It replaces every index that a transition
+// would change. A line may match too much (a word without a number is `unnumbered`, times are rounded): the reader of
+// a list checks the record.
 type line struct {
 	kind, state, outcome uint32
 	group, owner, parent uint32
@@ -17,16 +18,16 @@ type line struct {
 	ended                bool
 }
 
-// unnumbered stands for every word that is not in the dictionary.
+// unnumbered is the number of every word that is not in the dictionary.
 const unnumbered = ^uint32(0)
 
 type lineChange struct {
 	n    int64
 	line line
-	gone bool // the record is; line is empty
+	gone bool // the record was purged; line is empty
 }
 
-// line makes the line of a record; for the loop, after the record was bound. parent 0 leaves the one that is there.
+// line returns the line of a record; for the loop, after the record was bound. parent 0 keeps the current one.
 func (n *names) line(j *job.Job, parent int64) line {
 	word := func(w string) uint32 {
 		if number, ok := n.words.numbers[w]; ok || w == "" {
@@ -41,20 +42,20 @@ func (n *names) line(j *job.Job, parent int64) line {
 	}
 }
 
-// leaf is how many lines are summed up together.
+// leaf is the number of lines that are summarized together.
 const leaf = 4096
 
-// leafLines are consecutive lines, column by column so that a search touches few of them, with what is known of all of them, so
-// that it skips those without a hit.
+// leafLines are consecutive lines, column by column so that a search touches few of them, with a summary, so that it
+// skips those without a hit.
 type leafLines struct {
 	kind, state, outcome, group, owner, parent, tags, cause, changed [leaf]uint32
 	ended                                                            [leaf]bool
 
 	places []placeCount
-	seen   [6]filter // groups, owners, parents, outcomes, sets of tags, causes that ever stood here
+	seen   [6]filter // groups, owners, parents, outcomes, sets of tags, causes that ever occurred in it
 }
 
-// line gives line i; the empty one for a gap, which matches nothing: no kind has number 0.
+// line returns line i; the empty one for a gap, which matches nothing: no kind has number 0.
 func (f *leafLines) line(i int) line {
 	return line{
 		kind: f.kind[i], state: f.state[i], outcome: f.outcome[i], group: f.group[i], owner: f.owner[i], parent: f.parent[i],
@@ -67,20 +68,20 @@ type placeCount struct {
 	n           int32
 }
 
-// filter is a set of numbers that may claim to hold more than it does.
+// filter is a set of numbers with false positives.
 type filter [8]uint64
 
 func (f *filter) add(v uint32)      { h := v * 2654435769 >> 23; f[h>>6] |= 1 << (h & 63) }
 func (f *filter) has(v uint32) bool { h := v * 2654435769 >> 23; return f[h>>6]&(1<<(h&63)) != 0 }
 
-// lines are the lines of all jobs by row number, which begin with 1.
+// lines are the lines of all jobs by row number, from 1.
 type lines struct {
 	mu     sync.RWMutex // guards all below
 	leaves []*leafLines
 	n      int64 // number of lines
 }
 
-// apply takes over the changes of a commit.
+// apply applies the changes of a commit.
 func (l *lines) apply(changes []lineChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +94,7 @@ func (l *lines) apply(changes []lineChange) {
 	}
 }
 
-// drop empties the line of a row that is gone. The caller holds the lock.
+// drop empties the line of a purged row. The caller holds the lock.
 func (l *lines) drop(n int64) {
 	if at := int(n - 1); at/leaf < len(l.leaves) {
 		f, i := l.leaves[at/leaf], at%leaf
@@ -153,7 +154,7 @@ type want struct {
 	before                  uint32 // changed not after this second
 }
 
-// matches looks at the columns that tell most jobs apart first.
+// matches checks the most selective columns first.
 func (w *want) matches(f *leafLines, i int) bool {
 	return is(w.parent, f.parent[i]) && is(w.owner, f.owner[i]) && is(w.group, f.group[i]) && in(w.states, f.state[i]) &&
 		f.kind[i] != 0 && in(w.kinds, f.kind[i]) && in(w.outcomes, f.outcome[i]) &&
@@ -161,7 +162,7 @@ func (w *want) matches(f *leafLines, i int) bool {
 		(w.ended == nil || *w.ended == f.ended[i]) && (w.before == 0 || f.changed[i] <= w.before)
 }
 
-// mayMatch tells whether some line of the leaf may match.
+// mayMatch reports whether some line of the leaf may match.
 func (w *want) mayMatch(f *leafLines) bool {
 	may := func(v *uint32, seen *filter) bool { return v == nil || seen.has(*v) }
 	if !may(w.group, &f.seen[0]) || !may(w.owner, &f.seen[1]) || !may(w.parent, &f.seen[2]) {
@@ -181,7 +182,8 @@ func (w *want) mayMatch(f *leafLines) bool {
 	return false
 }
 
-// driver gives a column and the one number in it that matches, 0 if there is none such: most lines need no further look.
+// driver returns a column and the only number in it that matches, 0 if there is none: most lines need no further
+// check.
 func (w *want) driver(f *leafLines) (column *[leaf]uint32, number uint32) {
 	switch {
 	case w.parent != nil:
@@ -194,7 +196,7 @@ func (w *want) driver(f *leafLines) (column *[leaf]uint32, number uint32) {
 	return &f.kind, 0
 }
 
-// anyOf tells whether one of the numbers may be in the filter, or none is asked for.
+// anyOf reports whether one of the numbers may be in the filter, or none is given.
 func anyOf(wanted []uint32, seen *filter) bool {
 	return len(wanted) == 0 || slices.ContainsFunc(wanted, seen.has)
 }
@@ -213,7 +215,7 @@ func in(wanted []uint32, got uint32) bool {
 
 func is(wanted *uint32, got uint32) bool { return wanted == nil || *wanted == got }
 
-// search gives up to limit rows that match, beginning with row from and going up (step 1) or down (step -1).
+// search returns up to limit rows that match, beginning with row from and going up (step 1) or down (step -1).
 func (l *lines) search(w *want, from int64, step, limit int) []int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

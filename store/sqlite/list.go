@@ -51,7 +51,7 @@ func step(q *job.Query) int {
 	return -1
 }
 
-// listLive lists what only the queue knows: jobs whose time has run out, jobs of a worker.
+// listLive lists by the queue: jobs whose time has ended, jobs of a worker.
 func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.Page, err error) {
 	var ids []job.ID
 	err = s.do(ctx, true, func(l *ledger.Ledger) error {
@@ -65,7 +65,7 @@ func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.
 		for _, id := range ids {
 			e, err := s.entry(r, id)
 			if job.KindOf(err) == job.NotFound || s.leftOut(err) {
-				continue // it was purged meanwhile, or is damaged
+				continue // it was purged by now, or is damaged
 			}
 			if err != nil {
 				return err
@@ -79,7 +79,7 @@ func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.
 	return page, err
 }
 
-// page collects a page and one job more, to know whether there is another page.
+// page collects a page and one more job, to detect another page.
 func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.Page, err error) {
 	w, found, err := s.wanted(r, q)
 	if !found || err != nil {
@@ -117,7 +117,7 @@ func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.P
 	}
 }
 
-// candidates gives rows that may match, from a row on.
+// candidates returns rows that may match, from a row on.
 func (s *Store) candidates(r *reader, q *job.Query, w *want, from int64, n int) ([]int64, error) {
 	if q.Key == "" {
 		return s.lines.search(w, from, step(q), n), nil
@@ -178,7 +178,7 @@ func (s *Store) wanted(r *reader, q *job.Query) (w *want, found bool, err error)
 	return w, w.parent != nil, err
 }
 
-// leftOut tells whether a read found a damaged record, which a list leaves out. It is reported once.
+// leftOut reports whether a read found a damaged record, which a list omits. It is reported once.
 func (s *Store) leftOut(err error) bool {
 	if !isDamage(err) {
 		return false
@@ -187,7 +187,7 @@ func (s *Store) leftOut(err error) bool {
 	return true
 }
 
-// report passes damage on to who wants to know, once for each job.
+// report passes damage to OnDamage, once for each job.
 func (s *Store) report(err error) {
 	var e *job.Error
 	if !errors.As(err, &e) || s.options.OnDamage == nil {

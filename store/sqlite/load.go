@@ -34,27 +34,27 @@ func rows(s *conn.Stmt, row func(*conn.Stmt) error) error {
 	}
 }
 
-// loadMade and loadNow are read side by side: both tables have one row per job, in the same order. What a queue does not
-// need (spec, data, hashes) stays on the disk.
+// loadMade and loadNow are read in parallel: both tables have one row per job, in the same order. Columns that a
+// queue does not need (spec, data, hashes) are not read.
 const (
 	loadMade = "SELECT n, kind, number, owner, created, parent, id FROM job_made ORDER BY n"
 	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
  due, deadline, expires, entered, children, cause, tags, bytes FROM job_now ORDER BY n`
 )
 
-// loader builds what the store keeps in memory from the records.
+// loader builds the store's memory from the records.
 type loader struct {
 	names  *names
 	ledger *ledger.Ledger
-	lines  *lines                  // nil if they are there already
+	lines  *lines                  // nil if they exist already
 	batch  map[int64]job.ID        // jobs that have children
-	ended  map[job.Tally]job.Tally // by what they stand for, with no jobs
+	ended  map[job.Tally]job.Tally // by their properties, with no jobs
 	last   map[job.Kind]int64      // highest number of ended jobs
 
-	damaged map[job.ID]error // only counted: nothing can be done with them
+	damaged map[job.ID]error // only counted: they are not usable
 }
 
-// load reads all records. lines may be nil. Jobs whose records are known to be damaged come into no queue.
+// load reads all records. into may be nil. Jobs whose records are known to be damaged are not queued.
 func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledger.Ledger, error) {
 	l := &loader{
 		names: n, ledger: ledger.New(), lines: into,
@@ -89,7 +89,7 @@ func getHold(s *conn.Stmt) job.Hold {
 	}
 }
 
-// given reads which numbers are not given again, and where the audit list ends.
+// given reads which numbers are not reused, and the end of the audit log.
 func (l *loader) given(c *conn.Conn) error {
 	err := each(c, "SELECT what, n FROM given UNION ALL SELECT '"+givenMessage+"', max(m) FROM message", func(s *conn.Stmt) error {
 		what, n := s.GetText(0), s.GetInt(1)
@@ -105,7 +105,7 @@ func (l *loader) given(c *conn.Conn) error {
 	}
 	return each(c, "SELECT a, hash FROM audit ORDER BY a DESC LIMIT 1", func(s *conn.Stmt) error {
 		var hash job.Hash
-		copy(hash[:], s.GetBytes(1)) // a damaged one shows in Verify
+		copy(hash[:], s.GetBytes(1)) // Verify reports a damaged one
 		l.ledger.LoadAudit(s.GetInt(0), hash)
 		return nil
 	})
@@ -146,7 +146,7 @@ func (l *loader) record(made, now *conn.Stmt) {
 	j.State, j.Outcome = lifecycle.State(l.names.getName(now, 1)), lifecycle.Outcome(l.names.getName(now, 2))
 	j.Ended, j.Gone, j.Group = now.GetInt(3) > 0, now.GetInt(3) == 2, l.names.getWord(now, 4)
 	j.Changed, j.Cause, j.Bytes = getTime(now, 5, created), l.names.getWord(now, 19), now.GetInt(21)
-	j.Tags, _ = l.names.getTags(now, 20) // damaged ones show when the record is read
+	j.Tags, _ = l.names.getTags(now, 20) // damaged ones are reported when the record is read
 	if l.lines != nil {
 		l.lines.set(row, l.names.line(&j, made.GetInt(5)))
 	}
@@ -171,7 +171,7 @@ func (l *loader) record(made, now *conn.Stmt) {
 		j.Parent = l.batch[parent]
 	}
 	if !now.IsNull(18) {
-		_ = getChildren(now.GetText(18), &j.Children) // a damaged one shows when the record is read
+		_ = getChildren(now.GetText(18), &j.Children) // a damaged one is reported when the record is read
 	}
 	j.Priority, j.Version, j.Epoch, j.Worker = int(now.GetInt(6)), now.GetInt(7), now.GetInt(8), l.names.getWord(now, 9)
 	j.Until = getTime(now, 10, created)

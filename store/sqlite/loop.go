@@ -13,31 +13,31 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// The commit loop. Operations of all callers come to one goroutine, which takes what waits, runs it through the ledger inside one
-// transaction, and commits that with one sync. Only then are callers answered and watchers told: nothing is seen before it is on
-// disk. An operation that the ledger refuses has written nothing and fails alone.
+// The commit loop. One goroutine receives the operations of all callers. It takes all that wait, runs them through
+// the ledger inside one transaction, and commits with one sync. Only then it answers callers and notifies watchers:
+// nothing is visible before it is on disk. An operation that the ledger refuses has written nothing and fails alone.
 
 const (
-	mostOps = 512                   // in one transaction: with more callers than that, the others get ready meanwhile
+	mostOps = 512                   // in one transaction: further callers get ready during it
 	linger  = 40 * time.Microsecond // wait for more after a transaction of several operations
 )
 
-// op is one operation on its way through the loop.
+// op is one operation in the loop.
 type op struct {
 	run   func(*ledger.Ledger) error
 	reads bool // writes nothing: runs between transactions
 	err   error
-	taken atomic.Bool // by the loop; or by a caller that gave up before it
+	taken atomic.Bool // by the loop, or by a caller that left before it
 	done  chan struct{}
 }
 
-// inbox is where operations wait for the loop.
+// inbox holds the operations that wait for the loop.
 type inbox struct {
 	mu      sync.Mutex // guards waiting and closed
 	waiting []*op
 	closed  bool
 	count   atomic.Int32
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // has capacity for one
 }
 
 func (b *inbox) put(o *op) bool {
@@ -56,20 +56,20 @@ func (b *inbox) put(o *op) bool {
 	return true
 }
 
-// take moves up to n operations into room.
-func (b *inbox) take(room []*op, n int) []*op {
+// take moves up to n operations into batch.
+func (b *inbox) take(batch []*op, n int) []*op {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n = min(n, len(b.waiting))
-	room = append(room, b.waiting[:n]...)
+	batch = append(batch, b.waiting[:n]...)
 	rest := copy(b.waiting, b.waiting[n:])
 	clear(b.waiting[rest:])
 	b.waiting = b.waiting[:rest]
 	b.count.Store(int32(rest))
-	return room
+	return batch
 }
 
-// close refuses further operations; those that wait are still taken.
+// close refuses further operations; the loop still takes waiting ones.
 func (b *inbox) close() {
 	b.mu.Lock()
 	b.closed = true
@@ -82,8 +82,8 @@ func (b *inbox) close() {
 
 var errClosed = errors.New("the store is closed")
 
-// do sends an operation through the loop and waits for it. A caller whose context ends gets kind Unavailable, but only as long as
-// the loop has not taken the operation: the answer always tells the operation's fate.
+// do sends an operation through the loop and waits for it. A caller whose context ends gets kind Unavailable, but
+// only until the loop has taken the operation: the answer is always its result.
 func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) error) error {
 	o := &op{run: run, reads: reads, done: make(chan struct{})}
 	if err := ctx.Err(); err != nil {
@@ -103,7 +103,7 @@ func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) err
 	return o.err
 }
 
-// Waiting tells how many operations wait for the commit loop.
+// Waiting returns the number of operations that wait for the commit loop.
 func (s *Store) Waiting() int { return int(s.inbox.count.Load()) }
 
 // loop runs until the inbox is closed and empty.
@@ -129,17 +129,17 @@ func (s *Store) loop() {
 	}
 }
 
-// idle tells whether nothing waits and nothing will come.
+// idle reports whether no operation waits or can arrive.
 func (b *inbox) idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.closed && len(b.waiting) == 0
 }
 
-// mostYields bounds the lingering where the clock stands still (testing/synctest): the time is up long before it elsewhere.
+// mostYields bounds the lingering if the clock stands still (testing/synctest).
 const mostYields = 10_000
 
-// linger lets those who were just answered come again, so that they share the next sync.
+// linger gives the answered callers time for their next operations, so that they share the next sync.
 func (s *Store) linger(last int) {
 	begin := time.Now()
 	for n := 0; n < mostYields && int(s.inbox.count.Load()) < last && time.Since(begin) < linger; n++ {
@@ -147,7 +147,7 @@ func (s *Store) linger(last int) {
 	}
 }
 
-// round carries out operations and answers them. It gives how many there were.
+// round carries out operations and answers them. It returns their number.
 func (s *Store) round(ops []*op) int {
 	writes := ops[:0]
 	for _, o := range ops {
@@ -181,7 +181,7 @@ func answerAll(ops []*op, err error) {
 
 // write carries out operations in one transaction, or each in its own if a statement fails.
 func (s *Store) write(ops []*op) {
-	if s.full && !s.roomAgain() {
+	if s.full && !s.spaceAgain() {
 		answerAll(ops, s.fullError())
 		return
 	}
@@ -210,8 +210,8 @@ func (s *Store) write(ops []*op) {
 	}
 }
 
-// transactPastDamage runs one operation. As often as it finds the record of another job damaged, which is in no queue from then on, it is tried
-// again: a claim gets other jobs.
+// transactPastDamage runs one operation. Each time it finds the record of another job damaged, which then leaves the
+// queue, it retries: a claim gets other jobs.
 func (s *Store) transactPastDamage(op []*op) error {
 	for {
 		known := len(s.records.damaged)
@@ -226,8 +226,8 @@ func (s *Store) transactPastDamage(op []*op) error {
 	}
 }
 
-// transact runs operations in one transaction and, when it is on disk, shows and answers them. An error says that the
-// transaction has failed and nobody has been answered.
+// transact runs operations in one transaction and, when it is on disk, publishes and answers them. An error means
+// that the transaction has failed and no caller was answered.
 func (s *Store) transact(ops []*op) error {
 	r, began := s.records, time.Now()
 	if err := r.begin(); err != nil {
@@ -250,7 +250,7 @@ func (s *Store) transact(ops []*op) error {
 	for _, o := range ops {
 		o.answer(o.err)
 	}
-	s.tell(hints)
+	s.notify(hints)
 	if s.options.OnCommit != nil {
 		s.options.OnCommit(len(ops), took)
 	}
@@ -258,28 +258,28 @@ func (s *Store) transact(ops []*op) error {
 	return nil
 }
 
-// commitError marks the failure of a COMMIT: whether the disk has the transaction is not known.
+// commitError is the failure of a COMMIT: it is unknown whether the disk has the transaction.
 type commitError struct{ err error }
 
 func (e *commitError) Error() string { return "commit: " + e.err.Error() }
 func (e *commitError) Unwrap() error { return e.err }
 
-// recover brings the memory back to what the disk says after a transaction that failed. A disk that fails in a commit is not
-// asked again: after a failed sync nobody knows what it holds, so the store dies and the next start reads what is there.
+// recover reloads memory from the disk after a failed transaction. After a failed sync the content of the disk is
+// unknown, so after a failed COMMIT the store stops and the next start reads the disk.
 func (s *Store) recover(err error) {
 	var commit *commitError
 	fault := conn.FaultOf(err)
 	if fault == conn.Corrupt || (errors.As(err, &commit) && fault != conn.Full) {
-		s.die(err)
+		s.stop(err)
 		return
 	}
 	s.setFull(fault == conn.Full)
 	if err := s.records.rollback(); err != nil {
-		s.die(err)
+		s.stop(err)
 		return
 	}
 	if err := s.reload(); err != nil {
-		s.die(err)
+		s.stop(err)
 	}
 }
 
@@ -296,8 +296,8 @@ func (s *Store) lost(err error) error {
 	return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 }
 
-// die ends the store: every call is answered with kind Unavailable from now on, and the process is told to end.
-func (s *Store) die(err error) {
+// stop ends the store: every call returns kind Unavailable from now on, and the process should end.
+func (s *Store) stop(err error) {
 	if s.dead.CompareAndSwap(nil, &deadStore{err}) {
 		s.deaths <- err
 		if s.options.OnDeath != nil {
@@ -306,7 +306,7 @@ func (s *Store) die(err error) {
 	}
 }
 
-// deadStore is why a store died.
+// deadStore is the reason why a store stopped.
 type deadStore struct{ err error }
 
 func (s *Store) deadError() error {

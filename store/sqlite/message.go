@@ -13,7 +13,7 @@ import (
 
 const selectMessage = "SELECT key, job, topic, body, created, due, attempts, error, settled, tried, m, sum FROM message "
 
-// onDamage decides about a message that is damaged: nil keeps it, errLeaveOut leaves it out, and any other error ends the reading.
+// onDamage decides about a damaged message: nil keeps it, errLeaveOut omits it, and any other error ends the read.
 type onDamage func(m *job.Message, err error) error
 
 var errLeaveOut = errors.New("left out")
@@ -22,7 +22,7 @@ func refuse(_ *job.Message, err error) error { return err }
 
 func leaveOut(*job.Message, error) error { return errLeaveOut }
 
-// showDamage is for lists, which show what there is.
+// showDamage is for lists, which show damaged messages too.
 func showDamage(m *job.Message, err error) error {
 	m.Error = err.Error()
 	return nil
@@ -73,8 +73,8 @@ func wholeMessage(s *conn.Stmt, m *job.Message) error {
 	return nil
 }
 
-// listMessages are a reader's statements for lists of messages, the newest first. Parameters: topic or nothing, settled or nothing, cursor,
-// page size, job. The one that asks for pending ones reads only those, of which there are few.
+// listMessages are a reader's statements for lists of messages, newest first. Parameters: topic or NULL, settled or
+// NULL, cursor, page size, job. The statement for pending ones reads only those, of which there are few.
 const (
 	filterMessages = "(?1 IS NULL OR topic = ?1) AND (?2 IS NULL OR coalesce(settled, '') = ?2) AND m < ?3 "
 	listMessages   = selectMessage + "WHERE " + filterMessages + "ORDER BY m DESC LIMIT ?4"
@@ -83,10 +83,10 @@ const (
 	listGivenUp    = selectMessage + "WHERE settled = 'given-up' AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
 )
 
-// messageLists are the prepared ones.
+// messageLists are the prepared statements.
 type messageLists struct{ all, ofJob, pending, givenUp *conn.Stmt }
 
-// messagesOf gives a page of messages.
+// messagesOf returns a page of messages.
 func (s *Store) messagesOf(ctx context.Context, q *job.MessageQuery) (page []job.Message, err error) {
 	err = s.read(ctx, "outbox", q.Job, func(r *reader) (err error) {
 		stmt := r.messages.all

@@ -9,19 +9,19 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// The schema grows by numbered files, each applied once and in one transaction with its row in schema_version. A migration
-// library would bring database/sql and its driver into the binary for what these lines do.
+// Numbered files extend the schema, each applied once and in one transaction with its row in schema_version. A
+// migration library would add database/sql and its driver to the binary for these few lines.
 //
 //go:embed schema/*.sql
 var migrations embed.FS
 
-// schemaVersion is the newest version this binary knows.
+// schemaVersion is the newest version that this binary supports.
 const schemaVersion = 4
 
 // Schema is the newest schema that this program reads and writes.
 func Schema() int { return schemaVersion }
 
-// migrate brings the schema to schemaVersion. A database that is newer is refused with kind Internal.
+// migrate upgrades the schema to schemaVersion. A newer database is refused with kind Internal.
 func migrate(c *conn.Conn) error {
 	if err := c.Exec("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT"); err != nil {
 		return err
@@ -31,7 +31,7 @@ func migrate(c *conn.Conn) error {
 		return err
 	}
 	if version > schemaVersion {
-		return job.Errorf(job.Internal, "open", "", "the database has schema %d, this program knows %d: use a newer one", version, schemaVersion)
+		return job.Errorf(job.Internal, "open", "", "the database has schema %d, this program supports %d: use a newer program", version, schemaVersion)
 	}
 	for v := version + 1; v <= schemaVersion; v++ {
 		text, err := migrations.ReadFile(fmt.Sprintf("schema/%03d.sql", v))

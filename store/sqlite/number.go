@@ -8,8 +8,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// listNumber gives the page of a query with Number. Rows are in order of creation and the numbers of one kind rise with them, so it halves the rows
-// in memory and reads some twenty numbers of a million: no index grows with every job.
+// listNumber returns the page of a query with Number. Rows are in order of creation and the numbers of one kind
+// increase with them. So a binary search in memory reads some twenty numbers of a million, and no index grows with
+// every job.
 func (s *Store) listNumber(ctx context.Context, q *job.Query) (page job.Page, err error) {
 	kind, known := s.names.words.find(string(q.Kinds[0]))
 	if !known {
@@ -33,7 +34,7 @@ func (s *Store) listNumber(ctx context.Context, q *job.Query) (page job.Page, er
 	return page, err
 }
 
-// numberOf reads the number of the job in a row, 0 if the row is gone.
+// numberOf reads the number of the job in a row, 0 if the row was purged.
 func (r *reader) numberOf(row int64) (number int64, err error) {
 	r.number.Int(1, row)
 	err = rows(r.number, func(s *conn.Stmt) error {
@@ -45,8 +46,8 @@ func (r *reader) numberOf(row int64) (number int64, err error) {
 	return number, err
 }
 
-// numbered gives the row of the job of a kind that has the number, or 0, among the rows up to last. read gives the number of a row, 0 if the row
-// is gone: a purge takes it from the tables a moment before it takes it from the lines.
+// numbered returns the row of the job of a kind that has the number, or 0, among the rows up to last. read returns
+// the number of a row, 0 if the row was purged: a purge removes it from the tables before the lines.
 func (l *lines) numbered(kind uint32, number, last int64, read func(row int64) (int64, error)) (int64, error) {
 	of := &want{kinds: []uint32{kind}}
 	low, high := int64(1), last+1 // rows below low have lower numbers, rows from high on higher ones
@@ -67,7 +68,8 @@ func (l *lines) numbered(kind uint32, number, last int64, read func(row int64) (
 	return 0, nil
 }
 
-// nextNumber gives the first row from one row on and below another that matches, with its number; 0 if there is none.
+// nextNumber returns the first row from one row on and below another that matches, with its number; 0 if there is
+// none.
 func (l *lines) nextNumber(w *want, from, below int64, read func(row int64) (int64, error)) (row, number int64, err error) {
 	for from < below {
 		found := l.search(w, from, 1, 1)

@@ -25,12 +25,12 @@ type Store struct {
 	inbox        inbox
 	watch        watchers
 
-	// The loop's own.
+	// Used by the loop only.
 	records     *records
 	ledger      *ledger.Ledger
 	checkpoints *checkpointer
 	full        bool      // the disk was full
-	tried       time.Time // when it was last tried
+	tried       time.Time // when a full disk was last tested
 
 	fullSince atomic.Pointer[time.Time] // nil: the disk is not full
 	reported  sync.Map                  // jobs whose damaged record was reported
@@ -47,8 +47,8 @@ var (
 	_ job.Auditor = (*Store)(nil)
 )
 
-// Open opens the store in dir, which it creates if need be. Kinds of error: Unavailable (another process has it, no access),
-// Internal (the database is missing where there was one, damaged, or from a newer version).
+// Open opens the store in dir, which it creates if necessary. Kinds of error: Unavailable (another process has it, no
+// access), Internal (the database is missing, damaged, or from a newer version).
 func Open(dir string, options Options) (*Store, error) {
 	s := &Store{
 		dir: dir, options: options.withDefaults(), names: newNames(), lines: &lines{},
@@ -121,7 +121,7 @@ func (s *Store) open() (err error) {
 	return err
 }
 
-// connect opens one more connection to the database.
+// connect opens another connection to the database.
 func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 	c, err := conn.Open(filepath.Join(s.dir, database), flags, s.options.vfs)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 	return c, nil
 }
 
-// reload builds the ledger anew from the disk; the loop calls it after a rollback.
+// reload rebuilds the ledger from the disk; the loop calls it after a rollback.
 func (s *Store) reload() (err error) {
 	if s.ledger, err = load(s.records.c, s.names, nil, s.records.damaged); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (r *records) findNext() error {
 	})
 }
 
-// Close carries out what waits, closes the database and gives the directory free. It may be called twice.
+// Close executes the waiting operations, closes the database and releases the directory. It may be called twice.
 func (s *Store) Close() error {
 	s.inbox.close()
 	<-s.stopped
@@ -188,5 +188,5 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// Dead gives the error that ended the store, once.
+// Dead delivers the error that stopped the store, once.
 func (s *Store) Dead() <-chan error { return s.deaths }

@@ -13,11 +13,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// owner is the lock on a data directory. The lock is the kernel's, so it ends with the process however that ends; the text in
-// the file only says whose it is.
+// owner is the lock on a data directory. The kernel releases it when the process ends; the text in the file only
+// identifies the process.
 type owner struct{ file *os.File }
 
-// own takes the lock, or gives kind Unavailable with the name of the process that has it.
+// own takes the lock, or returns kind Unavailable with the name of the process that has it.
 func own(dir, address string) (*owner, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -49,7 +49,8 @@ func write(f *os.File, text string) error {
 	return err
 }
 
-// release gives the directory free. The file stays: removing it would let two processes lock two files of the same name.
+// release releases the directory. The file stays: its removal would let two processes lock two files of the same
+// name.
 func (o *owner) release() error {
 	return errors.Join(write(o.file, ""), o.file.Close())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// What table given calls its numbers.
+// Names in table given for numbers.
 const (
 	givenRow     = "row"
 	givenEvent   = "history entry"
@@ -36,8 +36,8 @@ func (p *purging) prepare(c *conn.Conn) error {
 	})
 }
 
-// HasJobs is part of ledger.Records. It asks the lines of what is committed; a parent that is gone gets no jobs, and of those it had some may
-// have been purged in the open transaction.
+// HasJobs implements ledger.Records. It searches the committed lines. A deleted parent gets no jobs, and the open
+// transaction may have purged some of those it had.
 func (r *records) HasJobs(parent *job.Job) (bool, error) {
 	e, err := r.entry(parent.ID)
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *records) purge(e *entry, last ledger.Numbers) error {
 	return nil
 }
 
-// purgeHistory walks from the last entry back to the first. A link that is damaged ends the walk: Fsck finds what is left.
+// purgeHistory deletes from the last entry back to the first. A damaged link ends it: Fsck finds the rest.
 func (r *records) purgeHistory(e *entry) error {
 	for at := e.last; ; {
 		back, there := int64(0), false

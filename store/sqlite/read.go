@@ -68,7 +68,7 @@ func (p *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// read lends a reader to f, which sees one state of the database: what has been synced when it begins.
+// read runs f with a reader, which sees one state of the database: what was synced when it begins.
 func (s *Store) read(ctx context.Context, op string, id job.ID, f func(*reader) error) error {
 	if s.dead.Load() != nil {
 		return s.deadError()
@@ -128,7 +128,7 @@ func (s *Store) entry(r *reader, id job.ID) (*entry, error) {
 	r.byID.Text(1, string(id))
 	e, err := s.row(r.byID)
 	if e == nil && err == nil {
-		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
+		return nil, job.Errorf(job.NotFound, "get", id, "job not found")
 	}
 	return e, err
 }
@@ -168,8 +168,8 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 	return events, nil
 }
 
-// history walks a job's entries from its last one back to the first, and then computes the hashes forward. Whether they end in
-// the record's is for Verify to say.
+// history reads a job's entries from its last one back to the first, and then computes the hashes forward. Verify
+// compares the last hash with the record.
 func (s *Store) history(r *reader, of *entry) ([]job.Event, error) {
 	events := make([]job.Event, of.job.Seq)
 	at := of.last
@@ -191,7 +191,7 @@ func (s *Store) history(r *reader, of *entry) ([]job.Event, error) {
 	return events, nil
 }
 
-// event reads entry number at, and how far the one before it lies behind.
+// event reads entry number at, and the distance to the previous one.
 func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64, err error) {
 	r.event.Int(1, at)
 	row, err := r.event.Step()

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// records is the database as the ledger sees it, inside the loop's open transaction. Only the loop uses it.
+// records is the database for the ledger, inside the loop's open transaction. Only the loop uses it.
 type records struct {
 	c         *conn.Conn
 	names     *names
@@ -24,13 +24,13 @@ type records struct {
 	nextEvent int64             // number of the next history entry
 	viewed    map[job.Kind]bool // kinds that have a view
 	lines     []lineChange      // of the open transaction, for the lists in memory
-	shown     *lines            // of what is committed
+	shown     *lines            // the committed ones
 	purging   purging
 	head      head // of the newest commit
 	headFile  *headFile
-	order     func(head, commit func() error) error // how the head and the log come to the disk
-	changes   int64                                 // of the connection when the transaction began
-	damaged   map[job.ID]error                      // records that were read and found damaged; they are in no queue
+	order     func(head, commit func() error) error // how the head and the log are synced
+	changes   int64                                 // changes of the connection when the transaction began
+	damaged   map[job.ID]error                      // records that were found damaged; they are not queued
 	failed    error                                 // the first statement that failed; the transaction cannot be committed
 }
 
@@ -97,7 +97,7 @@ func (r *records) begin() error {
 	return r.names.begin()
 }
 
-// commit closes it; afterwards everything is on disk. audits and hash are of the last entry of the audit list.
+// commit commits it; afterwards everything is on disk. audits and hash are of the last entry of the audit log.
 func (r *records) commit(audits int64, hash job.Hash) error {
 	if r.c.Changes() == r.changes { // everything was refused
 		return r.stmts.commit.Run()
@@ -124,7 +124,8 @@ func (r *records) commit(audits int64, hash job.Hash) error {
 	return r.headFile.confirm(&r.head)
 }
 
-// inParallel syncs the head file and the log at the same time. A head file that has no room is behind until there is some; that is no harm.
+// inParallel syncs the head file and the log at the same time. If the disk is full, the head file lags behind; that
+// is harmless.
 func inParallel(head, commit func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- head() }()
@@ -135,7 +136,7 @@ func inParallel(head, commit func() error) error {
 	return err
 }
 
-// rollback undoes the transaction and forgets what it left in memory. The caller then loads the ledger anew.
+// rollback rolls the transaction back and drops its state in memory. The caller then reloads the ledger.
 func (r *records) rollback() error {
 	r.names.rolledBack()
 	r.cache.clear()
@@ -147,7 +148,7 @@ func (r *records) rollback() error {
 	return r.c.Exec("ROLLBACK")
 }
 
-// try notes a failure: whatever the ledger makes of the error, the transaction is lost.
+// try records a failure: whatever the ledger does with the error, the transaction fails.
 func (r *records) try(err error) error {
 	if err == nil {
 		return nil
@@ -197,7 +198,7 @@ func (r *records) entry(id job.ID) (*entry, error) {
 		return nil, r.try(err)
 	}
 	if !row {
-		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
+		return nil, job.Errorf(job.NotFound, "get", id, "job not found")
 	}
 	defer s.Reset()
 	e, err := r.names.getRow(s)
@@ -317,7 +318,7 @@ func (r *records) Update(before, after *job.Job) error {
 	return nil
 }
 
-// same compares data, looking at the bytes only if they are not the same memory.
+// same compares data; it reads the bytes only if the addresses differ.
 func same(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -450,7 +451,7 @@ func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) 
 	}
 	onDamage := refuse
 	if id == "" {
-		onDamage = leaveOut // one that is damaged is not delivered, and does not keep the others
+		onDamage = leaveOut // a damaged one is not delivered, and does not block the others
 	}
 	found, err := messages(s, onDamage)
 	return found, r.try(err)

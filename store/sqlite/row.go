@@ -10,14 +10,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// selectRow reads whole records; getRow knows its columns. The caller adds WHERE.
+// selectRow reads whole records; getRow has its columns. The caller adds WHERE.
 const selectRow = `SELECT m.n, m.id, m.kind, m.number, p.id, m.owner, m.definition, m.created, m.key, m.spec,
  j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp, j.version, j.epoch, j.worker, j.until,
  j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires, j.entered, j.changed, j.message, j.cause, j.children,
  j.seq, j.last, j.head, d.data, j.tags, j.bytes, j.sum
 FROM job_made m JOIN job_now j ON j.n = m.n LEFT JOIN job_data d ON d.n = m.n LEFT JOIN job_made p ON p.n = m.parent `
 
-// getRow reads the record under the statement's cursor. One that is damaged is an error that names the job, see isDamage.
+// getRow reads the record under the statement's cursor. A damaged one is an error with the job's id, see isDamage.
 func (n *names) getRow(s *conn.Stmt) (*entry, error) {
 	e, err := n.readRow(s)
 	if err == nil && !sumIs(s, 38, e.sumRecord()) {
@@ -26,7 +26,7 @@ func (n *names) getRow(s *conn.Stmt) (*entry, error) {
 	return e, err
 }
 
-// readRow reads the record as it is, whatever its checksum says.
+// readRow reads the record regardless of its checksum.
 func (n *names) readRow(s *conn.Stmt) (*entry, error) {
 	e := &entry{n: s.GetInt(0), last: s.GetInt(33)}
 	j := &e.job
@@ -77,7 +77,7 @@ const (
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// bindNow binds what changes about a job.
+// bindNow binds the mutable fields of a job.
 func (n *names) bindNow(s *conn.Stmt, e *entry) error {
 	j := &e.job
 	created := j.Created.UnixMicro()
@@ -123,7 +123,7 @@ func (n *names) bindNow(s *conn.Stmt, e *entry) error {
 	return n.bindTags(s, 27, j.Tags)
 }
 
-// bindMade binds what never changes about a job.
+// bindMade binds the immutable fields of a job.
 func (n *names) bindMade(s *conn.Stmt, row, parent int64, j *job.Job) error {
 	s.Int(1, row)
 	s.Text(2, string(j.ID))
@@ -148,7 +148,7 @@ func (n *names) bindMade(s *conn.Stmt, row, parent int64, j *job.Job) error {
 	return nil
 }
 
-// ended is how a row says that a job has ended (1) and is a tombstone (2).
+// ended is the flag of a row: 1 for an ended job, 2 for a tombstone.
 func ended(j *job.Job) int64 {
 	switch {
 	case j.Gone:
@@ -159,7 +159,7 @@ func ended(j *job.Job) int64 {
 	return 0
 }
 
-// bindTime binds a time as microseconds since base, nothing for the zero time.
+// bindTime binds a time as microseconds since base, NULL for the zero time.
 func bindTime(s *conn.Stmt, i int, base int64, t time.Time) {
 	if t.IsZero() {
 		s.Null(i)
@@ -175,7 +175,7 @@ func getTime(s *conn.Stmt, i int, base int64) time.Time {
 	return unixMicro(base + s.GetInt(i))
 }
 
-// children writes a batch's counts, nothing if there are none.
+// children formats a batch's counts, empty if there are none.
 func children(c *job.Children) string {
 	if *c == (job.Children{}) {
 		return ""

@@ -10,16 +10,17 @@ import (
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-// Freeze runs do between two commits: commits of others wait until it returns, reads go on. A backup takes the moment of several databases
-// and files in here, and quickly: claims are not renewed meanwhile. It gives the error of do.
+// Freeze runs do between two commits: other commits wait until it returns, reads continue. A backup takes its
+// snapshots of several databases and files in it. do must be quick: claims are not renewed during it. The result is
+// the error of do.
 func (s *Store) Freeze(ctx context.Context, do func() error) error {
 	return s.do(ctx, true, func(*ledger.Ledger) error { return do() })
 }
 
-// Snapshot is a database as it was when [Pin] was called. Writers go on, but their log is not cleared before Close.
+// Snapshot is a database as of the call of [Pin]. Writers continue, but their log is not cleared before Close.
 type Snapshot struct{ c *conn.Conn }
 
-// Pin keeps the present state of a database file, of this package or another one, until Close.
+// Pin pins the present state of a database file, of this package or another one, until Close.
 func Pin(file string) (*Snapshot, error) {
 	c, err := conn.Open(file, conn.ReadWrite, "")
 	if err == nil {
@@ -34,7 +35,8 @@ func Pin(file string) (*Snapshot, error) {
 	return &Snapshot{c}, nil
 }
 
-// CopyTo writes the snapshot to a new file that only its owner can read, and brings it to the disk. The copy is whole without any other file.
+// CopyTo writes the snapshot to a new file that only its owner can read, and syncs it. The copy is complete without
+// other files.
 func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 	fail := func(err error) error { return &job.Error{Op: "snapshot", Kind: job.Unavailable, Err: err} }
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -50,7 +52,7 @@ func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 	}
 	err = p.c.CopyTo(ctx, to)
 	if err == nil {
-		err = to.Exec("PRAGMA journal_mode = DELETE") // a log beside it would be a file of its own
+		err = to.Exec("PRAGMA journal_mode = DELETE") // a log would be a second file
 	}
 	if err == nil {
 		err = headless(to)
@@ -64,7 +66,7 @@ func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 	return nil
 }
 
-// headless notes in a copied store that it has no head file: it gets one where it is opened. Databases of others have no table for that.
+// headless marks a copied store as having no head file: the next Open creates it. Other databases have no such table.
 func headless(c *conn.Conn) error {
 	store := false
 	err := each(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('head', 'job_made')", func(s *conn.Stmt) error {

@@ -11,10 +11,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Each record, task, hold and message has a checksum (CRC-32C) over what it says, with words in place of their numbers. A row that was damaged on the disk
-// or edited by hand does not match it. It finds accidents; who forges a row can compute it too.
+// Each record, task, hold and message has a checksum (CRC-32C) over its content, with words instead of their numbers.
+// A row that was damaged on the disk or edited does not match it. It detects accidents; a forger can compute it too.
 
-// damageError says that something does not match its checksum or cannot be read. It is wrapped in a [job.Error] of kind Internal that names the job.
+// damageError reports data that does not match its checksum or is unreadable. It is wrapped in a [job.Error] of kind
+// Internal with the id of the job.
 type damageError struct{ what string }
 
 func (e *damageError) Error() string { return e.what }
@@ -23,28 +24,28 @@ func damaged(id job.ID, format string, args ...any) error {
 	return &job.Error{Op: "read", Kind: job.Internal, ID: id, Err: &damageError{fmt.Sprintf(format, args...)}}
 }
 
-// mismatch is what a row says that does not match its checksum.
+// mismatch is the error for a row that does not match its checksum.
 func mismatch(id job.ID, what string) error {
 	return damaged(id, "%s does not match the checksum: changed or damaged outside Stagepost."+
-		" Restore a backup; or stop the server and take it as it is: stagepost accept --note REASON %s", what, id)
+		" Restore a backup; or stop the server and accept it as it is: stagepost accept --note REASON %s", what, id)
 }
 
-// isDamage tells whether a read found damage, not a disk that fails.
+// isDamage reports whether a read found damage, as opposed to a failing disk.
 func isDamage(err error) bool {
 	var d *damageError
 	return errors.As(err, &d)
 }
 
-// summer collects what a checksum covers.
+// summer collects the data of a checksum.
 type summer struct {
-	sum  uint32
-	text []byte
-	room [512]byte
+	sum    uint32
+	text   []byte
+	buffer [512]byte
 }
 
 func newSummer() *summer {
 	s := &summer{}
-	s.text = s.room[:0]
+	s.text = s.buffer[:0]
 	return s
 }
 
@@ -55,7 +56,7 @@ func (s *summer) str(v string) {
 	s.text = append(s.text, v...)
 }
 
-// bytes covers what may be long, without a copy.
+// bytes adds long data without a copy.
 func (s *summer) bytes(v []byte) {
 	s.int(int64(len(v)))
 	s.flush()
@@ -84,13 +85,13 @@ func (s *summer) flush() {
 	s.text = s.text[:0]
 }
 
-// end gives the checksum.
+// end returns the checksum.
 func (s *summer) end() uint32 {
 	s.flush()
 	return s.sum
 }
 
-// sumMade is over what never changes about a job. An entry keeps it, so that a long spec is summed once.
+// sumMade is over the immutable fields of a job. An entry keeps it, so that a long spec is summed once.
 func sumMade(n int64, j *job.Job) uint32 {
 	s := newSummer()
 	s.int(n)
@@ -163,7 +164,7 @@ func sumHold(h *job.Hold) int64 {
 	return int64(s.end())
 }
 
-// sumMessage is over a message; tried is what its row says of its deliveries.
+// sumMessage is over a message; tried are the deliveries of its row.
 func sumMessage(m *job.Message, tried []byte) int64 {
 	s := newSummer()
 	for _, v := range [...]string{m.Key, string(m.Job), m.Topic, m.Error, string(m.Settled)} {
@@ -177,7 +178,7 @@ func sumMessage(m *job.Message, tried []byte) int64 {
 	return int64(s.end())
 }
 
-// sumIs tells whether the column has the checksum, or none: an earlier version wrote the row.
+// sumIs reports whether the column has the checksum, or none: an earlier version wrote the row.
 func sumIs(s *conn.Stmt, column int, want int64) bool {
 	return s.IsNull(column) || s.GetInt(column) == want
 }

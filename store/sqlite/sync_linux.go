@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// syncData brings a file's content to the disk, without its times.
+// syncData syncs a file's content, without its times.
 func syncData(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package sqlite
 
 import "os"
 
-// syncData brings a file's content to the disk.
+// syncData syncs a file's content.
 func syncData(f *os.File) error { return f.Sync() }

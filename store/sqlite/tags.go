@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 )
 
-// A record's tags are one word, a JSON array of texts: few sets of tags stand in very many records.
+// A record's tags are one word, a JSON array of texts: very many records share few sets of tags.
 
 // appendTags appends that word; nothing for no tags.
 func appendTags(text []byte, tags []string) []byte {
@@ -24,13 +24,13 @@ func appendTags(text []byte, tags []string) []byte {
 			text = append(text, '"')
 			continue
 		}
-		quoted, _ := json.Marshal(t) // a string always can
+		quoted, _ := json.Marshal(t) // a string has no marshal errors
 		text = append(text, quoted...)
 	}
 	return append(text, ']')
 }
 
-// plain tells whether a text stands for itself within JSON.
+// plain reports whether a text needs no escapes within JSON.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
@@ -50,14 +50,14 @@ func parseTags(text string) (tags []string, err error) {
 	return tags, nil
 }
 
-// tagSets remembers the sets of tags that it has met, by number of their word, so that they are not read anew for
-// each record. It is safe for concurrent use.
+// tagSets caches the sets of tags by the number of their word, so that they are not parsed for each record. It is
+// safe for concurrent use.
 type tagSets struct {
 	mu       sync.RWMutex // guards all below
 	byNumber map[int64][]string
 }
 
-// getTags reads what bindTags wrote. The slice is shared: nobody changes tags in place.
+// getTags reads the result of bindTags. The slice is shared and read-only.
 func (n *names) getTags(s *conn.Stmt, i int) ([]string, error) {
 	if s.IsNull(i) {
 		return nil, nil
@@ -88,7 +88,7 @@ func (t *tagSets) meet(number int64, tags []string) {
 	t.byNumber[number] = tags
 }
 
-// with gives the numbers of the sets that have the tag.
+// with returns the numbers of the sets that have the tag.
 func (t *tagSets) with(tag string) (numbers []uint32) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -106,8 +106,8 @@ func (n *names) bindTags(s *conn.Stmt, i int, tags []string) error {
 		s.Null(i)
 		return nil
 	}
-	var room [128]byte
-	text := appendTags(room[:0], tags)
+	var buffer [128]byte
+	text := appendTags(buffer[:0], tags)
 	if number, known := n.words.numbers[string(text)]; known { // no lock: the loop is the only writer
 		s.Int(i, number)
 		return nil
@@ -115,17 +115,17 @@ func (n *names) bindTags(s *conn.Stmt, i int, tags []string) error {
 	return n.bindWord(s, i, string(text))
 }
 
-// tagsNumber gives the number of a record's tags for its line, after they were bound or read. For the loop.
+// tagsNumber returns the number of a record's tags for its line, after they were bound or read. For the loop.
 func (n *names) tagsNumber(tags []string) uint32 {
 	if len(tags) == 0 {
 		return 0
 	}
-	var room [128]byte
-	number, known := n.words.numbers[string(appendTags(room[:0], tags))]
+	var buffer [128]byte
+	number, known := n.words.numbers[string(appendTags(buffer[:0], tags))]
 	if !known {
 		return unnumbered
 	}
-	if _, err := n.tagsOf(number); err != nil { // from now on the set is known to queries
+	if _, err := n.tagsOf(number); err != nil { // makes the set visible to queries
 		return unnumbered
 	}
 	return uint32(number)

@@ -10,9 +10,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another while the store
-// goes on working; after all jobs, the audit list too. It calls wrong for each job whose history does not hold, without an ID for the audit
-// list, and tells how many jobs it checked. The error says only that the check itself could not go on.
+// Verify checks the hash chain and the replay of a job's history, or of all jobs if id is empty, one after another
+// while the store continues. After all jobs it also checks the audit log. It calls wrong for each job with an invalid
+// history, without an ID for the audit log, and returns the number of checked jobs. The error only reports that the
+// check itself could not continue.
 func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) (checked int64, err error) {
 	if id != "" {
 		err := s.read(ctx, "verify", id, func(r *reader) error {
@@ -62,7 +63,7 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 	return checked, s.verifyAudit(ctx, wrong)
 }
 
-// damagedJob takes the job out of what a read said of its damage.
+// damagedJob separates the job from the damage that a read reported.
 func damagedJob(err error) (job.ID, error) {
 	var e *job.Error
 	if errors.As(err, &e) {
@@ -109,7 +110,7 @@ func (s *Store) verify(r *reader, e *entry, lives func(job.Kind) *lifecycle.Tabl
 	}
 	life := lives(e.job.Kind)
 	if life == nil {
-		wrong(e.job.ID, fmt.Errorf("there is no lifecycle of kind %q", e.job.Kind))
+		wrong(e.job.ID, fmt.Errorf("unknown kind %q", e.job.Kind))
 		return
 	}
 	if err := job.Verify(e.job, history, life); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// watchers are those who want to be told of commits.
+// watchers are the callers of Watch.
 type watchers struct {
 	mu   sync.Mutex // guards all below
 	wake map[int]func([]job.Hint)
@@ -36,7 +36,7 @@ func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 	})
 }
 
-// hints makes hints of what the transaction changed.
+// hints returns the hints for the changes of the transaction.
 func (s *Store) hints() []job.Hint {
 	touched := s.ledger.Touched()
 	if len(touched) == 0 || s.watch.n.Load() == 0 {
@@ -49,7 +49,7 @@ func (s *Store) hints() []job.Hint {
 	return hints
 }
 
-func (s *Store) tell(hints []job.Hint) {
+func (s *Store) notify(hints []job.Hint) {
 	if len(hints) == 0 {
 		return
 	}

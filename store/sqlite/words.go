@@ -8,10 +8,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// dictionary numbers values that stand in many rows. Only the commit loop adds to it; everybody reads.
+// dictionary numbers values that occur in many rows. Only the commit loop adds values; all goroutines read.
 //
-// A value is visible to readers before the row that names it is committed, so a reader never meets a number it does not know.
-// After a rollback the value keeps its number and is written again by the next transaction.
+// A value is visible to readers before the row with its number is committed, so a reader never finds an unknown
+// number. After a rollback the value keeps its number and the next transaction writes it again.
 type dictionary[K comparable] struct {
 	mu      sync.RWMutex // guards numbers
 	numbers map[K]int64
@@ -52,7 +52,7 @@ func (d *dictionary[K]) add(v K) int64 {
 	return n
 }
 
-// find gives the number of a value that some row may name.
+// find returns the number of a value that some row may have.
 func (d *dictionary[K]) find(v K) (int64, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -60,7 +60,7 @@ func (d *dictionary[K]) find(v K) (int64, bool) {
 	return n, ok
 }
 
-// value gives the value of a number, the zero value for one that is not known (Fsck reports those).
+// value returns the value of a number, the zero value for an unknown one (Fsck reports those).
 func (d *dictionary[K]) value(n int64) (v K) {
 	if all := *d.all.Load(); n > 0 && n < int64(len(all)) {
 		return all[n]
@@ -89,7 +89,7 @@ func (d *dictionary[K]) rolledBack() {
 	d.fresh = d.fresh[:0]
 }
 
-// load takes in value number n at the start. Numbers that are missing stay unknown.
+// load adds value number n at the start. Missing numbers stay unknown.
 func (d *dictionary[K]) load(n int64, v K) {
 	all := *d.all.Load()
 	for int64(len(all)) <= n {
@@ -101,7 +101,7 @@ func (d *dictionary[K]) load(n int64, v K) {
 	d.all.Store(&all)
 }
 
-// move is what a history entry says beside who, when and why.
+// move is the part of a history entry besides actor, time and reason.
 type move struct {
 	event    lifecycle.Event
 	from, to lifecycle.State
@@ -120,13 +120,13 @@ func newNames() *names {
 	return &names{words: newDictionary[string](), moves: newDictionary[move](), sets: tagSets{byNumber: map[int64][]string{}}}
 }
 
-// Words that people and programs choose freely go into the dictionary only when they are short and there is room.
+// Words that people and programs choose freely are added to the dictionary only if they are short and it has space.
 const (
 	longestWord = 64
 	mostWords   = 1 << 20
 )
 
-// numbered tells whether a freely chosen word has or gets a number.
+// numbered reports whether a freely chosen word has or gets a number.
 func (n *names) numbered(word string) bool {
 	if len(word) > longestWord {
 		return false
@@ -135,7 +135,7 @@ func (n *names) numbered(word string) bool {
 	return known || n.words.len() < mostWords
 }
 
-// bindWord binds a freely chosen word: its number, or the text itself, or nothing. For the loop.
+// bindWord binds a freely chosen word: its number, or the text itself, or NULL. For the loop.
 func (n *names) bindWord(s *conn.Stmt, i int, word string) error {
 	switch {
 	case word == "":
@@ -155,7 +155,7 @@ func (n *names) bindName(s *conn.Stmt, i int, word string) error {
 	return err
 }
 
-// getWord reads what bindWord wrote.
+// getWord reads the result of bindWord.
 func (n *names) getWord(s *conn.Stmt, i int) string {
 	if s.IsText(i) {
 		return s.GetText(i)
@@ -176,7 +176,7 @@ func (n *names) committed() { n.words.committed(); n.moves.committed() }
 
 func (n *names) rolledBack() { n.words.rolledBack(); n.moves.rolledBack() }
 
-// load reads both dictionaries; called before anybody else sees them.
+// load reads both dictionaries, before other goroutines use them.
 func (n *names) load(c *conn.Conn) error {
 	err := each(c, "SELECT w, text FROM word ORDER BY w", func(s *conn.Stmt) error {
 		n.words.load(s.GetInt(0), s.GetText(1))

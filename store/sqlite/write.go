@@ -70,7 +70,7 @@ func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) (taken []job.Me
 	return orNone(taken, err)
 }
 
-// orNone gives nothing beside an error.
+// orNone returns nothing together with an error.
 func orNone[T any](answer []T, err error) ([]T, error) {
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@ package ledger
 
 import "github.com/stagepost/stagepost/job"
 
-// note adds an entry to the audit list, with the next number and sealed to the one before.
+// note appends an entry to the audit log, with the next number and sealed to the previous one.
 func (l *Ledger) note(r Records, a job.Audit) error {
 	a.Seq = l.audits + 1
 	a.Seal(l.sealed)
@@ -13,13 +13,13 @@ func (l *Ledger) note(r Records, a job.Audit) error {
 	return nil
 }
 
-// enterOnly carries out a change without a job: an entry in the audit list and nothing else.
+// enterOnly carries out a change without a job: an entry of the audit log and nothing else.
 func (l *Ledger) enterOnly(r Records, c *job.Change) error {
 	switch {
 	case c.Event == "" || c.Actor == "":
-		return job.Errorf(job.Invalid, "commit", "", "a change without a job needs an event and an actor, for the audit list")
+		return job.Errorf(job.Invalid, "commit", "", "a change without a job needs an event and an actor, for the audit log")
 	case c.Purge || c.Chain != nil || len(c.Spawn)+len(c.Tasks)+len(c.Outbox) > 0:
-		return job.Errorf(job.Invalid, "commit", "", "a change without a job can do nothing but enter %s in the audit list", c.Event)
+		return job.Errorf(job.Invalid, "commit", "", "a change without a job can only add an entry for %s to the audit log", c.Event)
 	}
 	return l.note(r, job.Audited(c, nil))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Commit is job.Store's, for one change.
+// Commit implements job.Store for one change.
 func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
 	switch {
 	case c.Job == "":
@@ -14,7 +14,7 @@ func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
 	case c.Purge:
 		return l.purge(r, c)
 	}
-	before, after := &l.before, &l.after // their room is used again: this is the hottest path of all
+	before, after := &l.before, &l.after // reused: this is the most frequent operation
 	var err error
 	if *before, err = r.Job(c.Job); err != nil {
 		return job.Job{}, err
@@ -46,8 +46,8 @@ func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
 	return committed, nil
 }
 
-// parent checks what the change requires and gives the parent with its new counts, or nil if they do not change. A parent whose
-// last child ended is due at once: it may be waiting for that.
+// parent checks what the change requires and returns the parent with its new counts, or nil if they do not change. A
+// parent whose last child ended is due at once: it may wait for that.
 func (l *Ledger) parent(r Records, before, after *job.Job, c *job.Change) (*family, error) {
 	if before.Parent == "" {
 		return nil, c.Require.Holds(before, nil)
@@ -74,7 +74,7 @@ func (l *Ledger) parent(r Records, before, after *job.Job, c *job.Change) (*fami
 	return f, nil
 }
 
-// spawn plans the children of the change and counts them with their parent.
+// spawn plans the children of the change and adds them to the parent's counts.
 func (l *Ledger) spawn(r Records, after *job.Job, c *job.Change) (*plan, error) {
 	if len(c.Spawn) == 0 {
 		return nil, nil
@@ -134,10 +134,10 @@ func take(j *job.Job, worker string, until time.Time) {
 	j.Starts++
 }
 
-// Claim is job.Store's.
+// Claim implements job.Store.
 func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 	if c.Worker == "" {
-		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs the name of its worker")
+		return nil, job.Errorf(job.Invalid, "claim", "", "the worker of the claim is missing")
 	}
 	ids := l.queue.Claim(c, l.holds)
 	claimed := make([]job.Job, 0, len(ids))
@@ -162,12 +162,13 @@ func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 	return claimed, nil
 }
 
-// Renew is job.Store's.
+// Renew implements job.Store.
 func (l *Ledger) Renew(r Records, c *job.Renewal) ([]job.Lease, error) {
 	var lost []job.Lease
 	for _, lease := range c.Leases {
 		before, err := r.Job(lease.Job)
-		if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Internal { // a damaged record keeps no other lease from being renewed
+		// a damaged record does not prevent the renewal of other leases
+		if kind := job.KindOf(err); err != nil && kind != job.NotFound && kind != job.Internal {
 			return nil, err
 		}
 		if err != nil || before.Epoch != lease.Epoch || before.Worker != c.Worker || before.Worker == "" {

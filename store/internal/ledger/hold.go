@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Hold is job.Store's.
+// Hold implements job.Store.
 func (l *Ledger) Hold(r Records, c *job.HoldChange) ([]job.Hold, error) {
 	if c == nil {
 		return l.Holds(), nil
@@ -15,7 +15,7 @@ func (l *Ledger) Hold(r Records, c *job.HoldChange) ([]job.Hold, error) {
 	at := slices.IndexFunc(l.holds, func(h job.Hold) bool { return h.Scope == c.Hold.Scope })
 	if c.Release {
 		if at < 0 {
-			return nil, job.Errorf(job.NotFound, "release", "", "there is no hold on %s", c.Hold.Scope)
+			return nil, job.Errorf(job.NotFound, "release", "", "no hold on %s", c.Hold.Scope)
 		}
 		if err := r.DropHold(c.Hold.Scope); err != nil {
 			return nil, err

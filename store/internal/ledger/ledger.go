@@ -1,9 +1,9 @@
-// Package ledger is what every store that keeps its queue in memory does with a create, a claim or a commit: which records it
-// reads, what it checks, what it writes. The stores differ in where records lie ([Records]) and in how they make a commit atomic
-// and durable.
+// Package ledger implements create, claim and commit for stores that keep their queue in memory: which records they
+// read, what they check, and what they write. The stores differ in how they keep records ([Records]) and in how they
+// make a commit atomic and durable.
 //
-// A ledger checks everything before it writes, so an operation that is refused has written nothing. It is not safe for concurrent
-// use: it belongs to the store's commit loop.
+// A ledger checks everything before it writes, so a refused operation has written nothing. It is not safe for
+// concurrent use: it belongs to the store's commit loop.
 package ledger
 
 import (
@@ -23,45 +23,45 @@ type Ledger struct {
 	revised int64      // version of the holds
 	numbers map[job.Kind]int64
 	posted  int64    // number of the last message
-	audits  int64    // number of the last entry of the audit list
+	audits  int64    // number of the last entry of the audit log
 	sealed  job.Hash // its hash
 	touched []job.Job
-	before  job.Job // the record of the commit that is under way
+	before  job.Job // the record of the current commit
 	after   job.Job
 }
 
-// New makes a ledger that knows no jobs yet.
+// New returns an empty ledger.
 func New() *Ledger {
 	return &Ledger{queue: queue.New(), numbers: map[job.Kind]int64{}}
 }
 
-// Load takes in a record at the start.
+// Load adds a record at the start.
 func (l *Ledger) Load(j *job.Job) {
 	l.numbers[j.Kind] = max(l.numbers[j.Kind], j.Number)
 	l.queue.Put(nil, j)
 }
 
-// LoadTally takes in ended jobs that need only be counted; lastNumber is the highest number of their kind.
+// LoadTally adds ended jobs that are only counted; lastNumber is the highest number of their kind.
 func (l *Ledger) LoadTally(t job.Tally, lastNumber int64) {
 	l.LoadNumber(t.Kind, lastNumber)
 	l.queue.AddEnded(t)
 }
 
-// LoadNumber takes in that a number of the kind was given: the job may have been purged.
+// LoadNumber records that a number of the kind was assigned: the job may have been purged.
 func (l *Ledger) LoadNumber(kind job.Kind, number int64) {
 	l.numbers[kind] = max(l.numbers[kind], number)
 }
 
-// LoadPosted takes in that a message had the number.
+// LoadPosted records that a message had the number.
 func (l *Ledger) LoadPosted(number int64) { l.posted = max(l.posted, number) }
 
-// LoadAudit takes in the last entry of the audit list.
+// LoadAudit sets the last entry of the audit log.
 func (l *Ledger) LoadAudit(seq int64, hash job.Hash) { l.audits, l.sealed = seq, hash }
 
-// LastAudit gives the number and the hash of the last entry of the audit list.
+// LastAudit returns the number and the hash of the last entry of the audit log.
 func (l *Ledger) LastAudit() (seq int64, hash job.Hash) { return l.audits, l.sealed }
 
-// LoadHold takes in a hold at the start.
+// LoadHold adds a hold at the start.
 func (l *Ledger) LoadHold(h job.Hold) {
 	l.revised = max(l.revised, h.Version)
 	l.holds = append(l.holds, h)
@@ -71,11 +71,11 @@ func (l *Ledger) LoadHold(h job.Hold) {
 // Tally counts all jobs.
 func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
 
-// Live gives n or more of the jobs that a query with Overdue or Worker wants, in no order, or as many as there are. What a record must
-// have besides is for the caller to look at.
+// Live returns n or more of the jobs that match a query with Overdue or Worker, unordered, or all if there are fewer.
+// The caller checks the other conditions of the query.
 func (l *Ledger) Live(q *job.Query, n int) []job.ID {
 	if len(q.Causes) > 0 || len(q.Outcomes) > 0 || q.Key != "" || !q.Before.IsZero() {
-		n = math.MaxInt // the queue knows nothing of these: any of its jobs may be one of the n
+		n = math.MaxInt // the queue does not index these: any of its jobs may be one of the n
 	}
 	if !q.Overdue.IsZero() {
 		return l.queue.Overdue(q, n)
@@ -83,17 +83,17 @@ func (l *Ledger) Live(q *job.Query, n int) []job.ID {
 	return l.queue.Claimed(q, n)
 }
 
-// Holds gives the holds, oldest first.
+// Holds returns the holds, oldest first.
 func (l *Ledger) Holds() []job.Hold { return slices.Clone(l.holds) }
 
-// Touched gives the records that changed since the last call. The slice is valid until the next operation.
+// Touched returns the records that changed since the last call. The slice is valid until the next operation.
 func (l *Ledger) Touched() []job.Job {
 	t := l.touched
 	l.touched = l.touched[:0]
 	return t
 }
 
-// insert writes a record that is in the queue already; update writes one and puts it there.
+// insert writes a record that is in the queue already; update writes one and enqueues it.
 func (l *Ledger) insert(r Records, j *job.Job, e *job.Event) error {
 	if err := r.Insert(j); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (l *Ledger) insert(r Records, j *job.Job, e *job.Event) error {
 	return nil
 }
 
-// enter puts a new or moved record into the queue and claims it at once if that was asked for and nothing speaks against it. A new one
-// waits its turn; one on its way is only overtaken by those of better priority.
+// enter enqueues a new or moved record and claims it at once if that was requested and is allowed. A new job waits
+// its turn; a chained one is only preceded by jobs of better priority.
 func (l *Ledger) enter(before, after *job.Job, c *job.Chain, now time.Time) {
 	l.queue.Put(before, after)
 	if c != nil && !after.Ended && l.queue.CanChain(after.ID, before == nil, c.Limits, l.holds, now) {
@@ -125,7 +125,7 @@ func (l *Ledger) update(r Records, before, after *job.Job) error {
 	return nil
 }
 
-// Create is job.Store's.
+// Create implements job.Store.
 func (l *Ledger) Create(r Records, jobs []job.Created) ([]job.Job, error) {
 	parents := map[job.ID]*family{}
 	p, err := l.plan(r, jobs, parents)
@@ -150,7 +150,7 @@ func (l *Ledger) Create(r Records, jobs []job.Created) ([]job.Job, error) {
 	return p.answer, nil
 }
 
-// family is a parent whose counts change by a creation or by a child's move.
+// family is a parent whose counts change by a creation or by a child's transition.
 type family struct{ before, after job.Job }
 
 func (f *family) check() error {
@@ -164,16 +164,16 @@ func tooMany(id job.ID, c job.Children) error {
 	return job.Errorf(job.Refused, "create", id, "it expects %d jobs, %d would be too many", c.Expected, c.Created())
 }
 
-// plan of a creation: which jobs are new and what is answered for each.
+// plan of a creation: which jobs are new, and the result for each.
 type plan struct {
 	fresh  []job.Created
 	answer []job.Job
 	places []int // index in answer of each fresh one
 
-	last map[job.Kind]int64 // the highest number of each kind of fresh ones, with those that they get
+	last map[job.Kind]int64 // the highest number of each kind of fresh ones, including the numbers that they get
 }
 
-// plan decides which jobs exist already. parents collects the parents of new ones with their new counts.
+// plan decides which jobs exist. parents collects the parents of new ones with their new counts.
 func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family) (*plan, error) {
 	type key struct {
 		kind       job.Kind
@@ -221,7 +221,7 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 	return p, nil
 }
 
-// born gives the record of a job that is created by the same plan, or nil.
+// born returns the record of a job that the same plan creates, or nil.
 func (p *plan) born(id job.ID) *job.Job {
 	for i := range p.fresh {
 		if p.fresh[i].Job.ID == id {
@@ -231,7 +231,7 @@ func (p *plan) born(id job.ID) *job.Job {
 	return nil
 }
 
-// existing gives the job that has the ID or the key, or nil.
+// existing returns the job that has the ID or the key, or nil.
 func existing(r Records, j *job.Job) (*job.Job, error) {
 	id := j.ID
 	if j.Key != "" {
@@ -253,7 +253,7 @@ func existing(r Records, j *job.Job) (*job.Job, error) {
 	return &old, nil
 }
 
-// join counts a new child with its parent, which may be created by the same plan. ids are the jobs that were asked for so far.
+// join counts a new child with its parent, which the same plan may create. ids are the jobs of the request so far.
 func (p *plan) join(r Records, j *job.Job, ids map[job.ID]int, parents map[job.ID]*family) error {
 	if j.Parent == "" {
 		return nil
@@ -284,8 +284,8 @@ func (p *plan) join(r Records, j *job.Job, ids map[job.ID]int, parents map[job.I
 	return nil
 }
 
-// number gives the number of a job that is new: its own, which must be higher than all that were given in its kind, by this plan too, or the next.
-// Lists find jobs by number because rows and numbers rise together.
+// number returns the number of a new job: its own, which must be higher than all earlier ones of its kind, including
+// those of this plan, or the next. Lists find jobs by number because rows and numbers increase together.
 func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
 	last := max(l.numbers[j.Kind], p.last[j.Kind])
 	n := j.Number

@@ -6,7 +6,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Outbox is job.Store's, but for lists of all jobs' messages, which a store makes itself.
+// Outbox implements job.Store except for lists of all jobs' messages, which a store implements itself.
 func (l *Ledger) Outbox(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	if c.Job != "" {
 		return r.Messages(c, c.Job)
@@ -40,7 +40,7 @@ func (l *Ledger) Outbox(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	return taken, nil
 }
 
-// settle takes over what became of messages. One that is settled already stays so.
+// settle records the results of messages. It ignores a message that is settled.
 func settle(r Records, messages []job.Message) error {
 	for i := range messages {
 		s := &messages[i]
@@ -62,7 +62,7 @@ func settle(r Records, messages []job.Message) error {
 	return nil
 }
 
-// replay gives the messages that are to be delivered again as they are to be written.
+// replay returns the messages to be delivered again, as they are to be written.
 func replay(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	var again []job.Message
 	for _, key := range c.Replay {
@@ -71,9 +71,9 @@ func replay(r Records, c *job.OutboxCall) ([]job.Message, error) {
 		case err != nil:
 			return nil, err
 		case m == nil:
-			return nil, job.Errorf(job.NotFound, "replay", "", "there is no message %q", key)
+			return nil, job.Errorf(job.NotFound, "replay", "", "no message %q", key)
 		case m.Settled == job.Pending:
-			return nil, job.Errorf(job.Conflict, "replay", m.Job, "message %q is still on its way", key)
+			return nil, job.Errorf(job.Conflict, "replay", m.Job, "message %q is still pending", key)
 		}
 		m.Settled, m.Attempts, m.Due = job.Pending, 0, c.Now
 		again = append(again, *m)
@@ -81,7 +81,7 @@ func replay(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	return again, nil
 }
 
-// post adds messages; one whose key exists is left as it is.
+// post adds messages and ignores those whose key exists.
 func (l *Ledger) post(r Records, messages []job.Message) error {
 	for i := range messages {
 		old, err := r.Message(messages[i].Key)

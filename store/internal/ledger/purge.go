@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/stagepost/stagepost/job"
 
-// purge removes the record of a tombstone and what belongs to it. It gives the record as it was. Nobody is told of it: watchers of the job
-// have seen its end.
+// purge removes the record of a tombstone with its history, tasks and messages. It returns the old record. Watchers
+// are not notified: they have seen the end of the job.
 func (l *Ledger) purge(r Records, c *job.Change) (job.Job, error) {
 	j, err := r.Job(c.Job)
 	if err != nil {
@@ -24,11 +24,11 @@ func (l *Ledger) purge(r Records, c *job.Change) (job.Job, error) {
 	return j, nil
 }
 
-// purgeable checks that the record is the one the change was made for, and that nothing hangs on it any more.
+// purgeable checks that the record is the one that the change expects, and that nothing refers to it any more.
 func purgeable(r Records, j *job.Job, c *job.Change) error {
 	switch {
 	case c.Event != "" || c.Chain != nil || len(c.Spawn)+len(c.Tasks)+len(c.Outbox) > 0:
-		return job.Errorf(job.Invalid, "purge", j.ID, "a purge goes with nothing else")
+		return job.Errorf(job.Invalid, "purge", j.ID, "a purge cannot be combined with other changes")
 	case c.Version == 0:
 		return job.Errorf(job.Invalid, "purge", j.ID, "a purge needs an expected version")
 	case c.Version != j.Version:
@@ -36,7 +36,7 @@ func purgeable(r Records, j *job.Job, c *job.Change) error {
 	case c.From != "" && c.From != j.State:
 		return job.Errorf(job.Conflict, "purge", j.ID, "it is %s, expected %s", j.State, c.From)
 	case !j.Gone:
-		return job.Errorf(job.Refused, "purge", j.ID, "it is %s: only the record of a deleted job can go", j.State)
+		return job.Errorf(job.Refused, "purge", j.ID, "it is %s: only the record of a deleted job can be purged", j.State)
 	}
 	if j.Children.Created() > 0 {
 		has, err := r.HasJobs(j)
@@ -53,7 +53,7 @@ func purgeable(r Records, j *job.Job, c *job.Change) error {
 	}
 	for i := range messages {
 		if messages[i].Settled == job.Pending {
-			return job.Errorf(job.Refused, "purge", j.ID, "its message %q is still on its way", messages[i].Key)
+			return job.Errorf(job.Refused, "purge", j.ID, "its message %q is still pending", messages[i].Key)
 		}
 	}
 	return nil

@@ -2,7 +2,8 @@ package queue
 
 import "github.com/stagepost/stagepost/job"
 
-// age is when something came into its state, ties broken by number. The zero age is none: numbers begin with 1.
+// age is the time at which an entry came into its state, ties broken by number. The zero age means none: numbers
+// begin with 1.
 type age struct{ at, number int64 }
 
 func (a age) less(b age) bool {
@@ -12,8 +13,8 @@ func (a age) less(b age) bool {
 	return a.number < b.number
 }
 
-// ages is a heap of things, the oldest first. Nothing is ever taken out of its middle: what has left is dropped when it comes to the top, or when
-// there is more of it than of the rest. Most things come in the order of their age, and then adding one costs a comparison.
+// ages is a heap, oldest first. Entries are never removed from its middle: those that left the state are dropped at
+// the top, or when they are the majority. Most entries are added in order of age, which costs one comparison.
 type ages[T any] []aged[T]
 
 type aged[T any] struct {
@@ -34,7 +35,7 @@ func (h *ages[T]) push(a age, of T) {
 	}
 }
 
-// pop takes the oldest away.
+// pop removes the oldest.
 func (h *ages[T]) pop() {
 	all := *h
 	last := len(all) - 1
@@ -57,12 +58,12 @@ func (h *ages[T]) pop() {
 	}
 }
 
-// crowded tells whether most of the heap has left, when n are there.
+// crowded reports whether most entries of the heap have left the state, if n are in it.
 func (h ages[T]) crowded(n int) bool { return len(h) > 2*n+32 }
 
 func (e *entry) age() age { return age{e.entered, e.number} }
 
-// file takes a ready entry into its lane's order of age, unless it stands there already.
+// file adds a ready entry to its lane's order of age, unless it is in it.
 func (l *lane) file(e *entry) {
 	if !e.filed {
 		if l.elders.crowded(len(l.ready)) {
@@ -79,7 +80,7 @@ func (l *lane) file(e *entry) {
 	}
 }
 
-// refile leaves only ready entries in the order.
+// refile keeps only ready entries in the order.
 func (l *lane) refile() {
 	for _, a := range l.elders {
 		if a.of.lane == l {
@@ -94,7 +95,7 @@ func (l *lane) refile() {
 	}
 }
 
-// oldest gives the ready entry of the lane that came into the state first, or nil.
+// oldest returns the ready entry of the lane that came into the state first, or nil.
 func (l *lane) oldest() *entry {
 	for len(l.elders) > 0 {
 		top := l.elders[0]
@@ -111,7 +112,7 @@ func (l *lane) oldest() *entry {
 	return nil
 }
 
-// file takes a lane into its place's order of age, by l.filed: no entry of the lane is older than that.
+// file adds a lane to its state's order of age, by l.filed: no entry of the lane is older.
 func (p *place) file(l *lane) {
 	if p.elders.crowded(len(p.lanes)) {
 		p.refile() // l is among its lanes
@@ -120,7 +121,7 @@ func (p *place) file(l *lane) {
 	p.elders.push(l.filed, l)
 }
 
-// refile leaves only lanes with ready entries in the order. No lane may be put aside meanwhile.
+// refile keeps only lanes with ready entries in the order. No lane may be set aside during it.
 func (p *place) refile() {
 	for _, a := range p.elders {
 		if a.of.slot < 0 {
@@ -136,13 +137,14 @@ func (p *place) refile() {
 	}
 }
 
-// oldest gives the lane of the entry that waits longest, or nil. The lane is the first in p.elders and may be one that was put aside.
+// oldest returns the lane of the entry that waits longest, or nil. The lane is the first in p.elders and may be one
+// that was set aside.
 func (p *place) oldest() *lane {
 	for len(p.elders) > 0 {
 		top := p.elders[0]
 		l := top.of
 		if l.filed != top.age {
-			p.elders.pop() // it stands elsewhere in the order too
+			p.elders.pop() // it has another position in the order too
 			continue
 		}
 		e := l.oldest()
@@ -159,7 +161,8 @@ func (p *place) oldest() *lane {
 	return nil
 }
 
-// ageing tells whether it is the turn of who waited longest: Share-1 jobs of the places were given since the last time.
+// ageing reports whether the job that waited longest has its turn: Share-1 jobs of the states were granted since the
+// last time.
 func (s *selection) ageing(c *job.Claim) bool {
 	if c.Ageing.Share <= 0 {
 		return false
@@ -173,7 +176,8 @@ func (s *selection) ageing(c *job.Claim) bool {
 	return given+1 >= c.Ageing.Share
 }
 
-// eldest gives the entry that waited longest of those that may be given, if it came into its state before the time; else nil.
+// eldest returns the entry that waited longest of those that may be granted, if it came into its state before the
+// time; otherwise nil.
 func (s *selection) eldest(from []job.KindState, before int64) *entry {
 	for {
 		var first *lane
@@ -191,7 +195,7 @@ func (s *selection) eldest(from []job.KindState, before int64) *entry {
 		}
 		e := first.oldest()
 		switch {
-		case first.slot < 0: // put aside already
+		case first.slot < 0: // set aside already
 			s.pass(first)
 		case s.unwanted(first) || s.full(first) || s.heldLane(e):
 			s.putAside(first)
@@ -204,7 +208,7 @@ func (s *selection) eldest(from []job.KindState, before int64) *entry {
 	}
 }
 
-// pass takes a lane that may give nothing out of its place's order of age for the time of the selection.
+// pass removes a lane that has nothing to grant from its state's order of age during the selection.
 func (s *selection) pass(l *lane) {
 	l.place.elders.pop()
 	s.passed = append(s.passed, l)

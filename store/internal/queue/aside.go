@@ -7,8 +7,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// setAside takes a ready entry out of its lane that a hold on a job or batch concerns. It stays aside as long as that hold is in force, so that a
-// batch of many held jobs costs one claim something, and not every claim.
+// setAside removes a ready entry from its lane if a hold on a job or batch applies to it. It stays aside as long as
+// that hold is in force, so that a batch of many held jobs slows down one claim, and not every claim.
 func (q *Queue) setAside(e *entry, by job.Scope) {
 	e.lane.remove(e, q)
 	held := q.aside[by]
@@ -20,7 +20,7 @@ func (q *Queue) setAside(e *entry, by job.Scope) {
 	e.aside = held
 }
 
-// recall puts back into their lanes the entries whose hold is not in force any more.
+// recall returns the entries whose hold is no longer in force to their lanes.
 func (q *Queue) recall(holds []job.Hold, now time.Time) {
 	for by, held := range q.aside {
 		if slices.ContainsFunc(holds, func(h job.Hold) bool { return h.Scope == by && h.On(now) }) {

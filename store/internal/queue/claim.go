@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Claim picks up to c.N jobs by the rules of [job.Store]. It takes them out of their lanes; the caller must Put the claimed
-// records afterwards, which it can only fail to do by giving up the whole index. A dry claim leaves everything as it was.
+// Claim picks up to c.N jobs by the rules of [job.Store]. It removes them from their lanes. The caller must Put the
+// claimed records afterwards, or discard the whole index. A dry claim changes nothing.
 func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 	q.promote(micro(c.Now))
 	q.recall(holds, c.Now)
@@ -36,8 +36,8 @@ func (q *Queue) Claim(c *job.Claim, holds []job.Hold) []job.ID {
 	return ids
 }
 
-// CanChain tells whether the job, which waits in its lane, may be claimed out of turn by the worker that brought it there: nothing
-// holds or limits it and nobody of better priority waits; with inTurn, nobody else at all whose turn it would be.
+// CanChain reports whether the job, which waits in its lane, may be claimed out of turn by the worker that moved it:
+// no hold or limit applies, and no job of better priority waits; with inTurn, no other job precedes it at all.
 func (q *Queue) CanChain(id job.ID, inTurn bool, limits []job.Limit, holds []job.Hold, now time.Time) bool {
 	q.promote(micro(now))
 	q.recall(holds, now)
@@ -56,7 +56,7 @@ func (q *Queue) CanChain(id job.ID, inTurn bool, limits []job.Limit, holds []job
 	return first == nil || first.ready[0].priority >= e.priority
 }
 
-// serve notes that the owner had its turn and takes the entry out of its lane.
+// serve records the turn of the owner and removes the entry from its lane.
 func (q *Queue) serve(e *entry) {
 	q.turn++
 	q.served[e.lane.owner] = q.turn
@@ -66,7 +66,7 @@ func (q *Queue) serve(e *entry) {
 	}
 }
 
-// restore gives the function that takes back the turns which are given until it is called.
+// restore returns the function that undoes the turns since its call.
 func (q *Queue) restore(from []job.KindState) func() {
 	turn, served := q.turn, maps.Clone(q.served)
 	given := make([]int, len(from))
@@ -86,7 +86,7 @@ func (q *Queue) restore(from []job.KindState) func() {
 	}
 }
 
-// reorder sorts the lanes of the places anew, after turns were taken back.
+// reorder sorts the lanes of the states again, after turns were undone.
 func (q *Queue) reorder(from []job.KindState) {
 	for _, p := range from {
 		if pl := q.places[p]; pl != nil {
@@ -98,7 +98,7 @@ func (q *Queue) reorder(from []job.KindState) {
 	}
 }
 
-// forget drops the turns of owners that have no jobs.
+// forget drops the turns of owners without jobs.
 func (q *Queue) forget() {
 	known := make(map[string]int64, len(q.lanes))
 	for k := range q.lanes {
@@ -109,7 +109,7 @@ func (q *Queue) forget() {
 	q.served = known
 }
 
-// selection is the state of one pick: what was put aside because it is held or over a limit.
+// selection is the state of one pick: what was set aside because it is held or over a limit.
 type selection struct {
 	q      *Queue
 	holds  []job.Hold
@@ -117,16 +117,17 @@ type selection struct {
 
 	suspects job.Suspects
 
-	lanes  []*lane // put aside: full or held as a whole
-	passed []*lane // taken out of their places' order of age
+	lanes  []*lane // set aside: full or held as a whole
+	passed []*lane // removed from their states' order of age
 	picked []*entry
 	back   []*entry // of those picked: to be put back
 
-	counts  map[share]int // what is under way by the limits
-	counted []bool        // by limit: whether its counts are there
+	counts  map[share]int // active jobs by the limits
+	counted []bool        // by limit: whether its counts are computed
 }
 
-// pick gives the entry whose turn it is, or nil: by age if it is time for that and somebody has waited long enough, else by priority.
+// pick returns the next entry, or nil: by age if it is time for that and some entry has waited long enough, otherwise
+// by priority.
 func (s *selection) pick(c *job.Claim) *entry {
 	if s.suspects == job.OnlySuspects {
 		return s.firstSuspect(c.From)
@@ -145,7 +146,7 @@ func (s *selection) pick(c *job.Claim) *entry {
 	return s.next(c.From)
 }
 
-// next gives the entry whose turn it is in any of the places, or nil.
+// next returns the next entry in any of the states, or nil.
 func (s *selection) next(from []job.KindState) *entry {
 	for {
 		var best *lane
@@ -173,10 +174,11 @@ func (s *selection) next(from []job.KindState) *entry {
 	}
 }
 
-// unwanted tells whether the lane has suspects, and the claim is not for them.
+// unwanted reports whether the lane has suspects and the claim excludes them.
 func (s *selection) unwanted(l *lane) bool { return l.suspect && s.suspects == job.NoSuspects }
 
-// firstSuspect gives the ready suspect of the best priority that came first, or nil. There are few: no more than workers had at once.
+// firstSuspect returns the ready suspect of the best priority that came first, or nil. There are few: no more than
+// workers had at once.
 func (s *selection) firstSuspect(from []job.KindState) *entry {
 	var first *entry
 	for e := range s.q.suspect {
@@ -188,7 +190,7 @@ func (s *selection) firstSuspect(from []job.KindState) *entry {
 	return first
 }
 
-// putAside takes a lane out of its place for the time of the selection.
+// putAside removes a lane from its state during the selection.
 func (s *selection) putAside(l *lane) {
 	heap.Remove(l.place, l.slot)
 	s.lanes = append(s.lanes, l)
@@ -204,7 +206,7 @@ func (s *selection) putBack() {
 	for _, e := range s.back {
 		e.lane.settle(s.q)
 	}
-	for _, l := range s.passed { // when all lanes are back in their places
+	for _, l := range s.passed { // when all lanes are back in their states
 		l.place.elders.push(l.filed, l)
 	}
 	for _, e := range s.back {
@@ -216,12 +218,12 @@ func (s *selection) held(e *entry) bool {
 	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return e.matches(&h) })
 }
 
-// hold gives the scope of the hold that holds the entry.
+// hold returns the scope of the hold that applies to the entry.
 func (s *selection) hold(e *entry) job.Scope {
 	return s.holds[slices.IndexFunc(s.holds, func(h job.Hold) bool { return e.matches(&h) })].Scope
 }
 
-// heldLane tells whether a hold concerns all jobs of the entry's lane.
+// heldLane reports whether a hold applies to all jobs of the entry's lane.
 func (s *selection) heldLane(e *entry) bool {
 	return slices.ContainsFunc(s.holds, func(h job.Hold) bool { return h.Job == "" && e.matches(&h) })
 }

@@ -2,20 +2,20 @@ package queue
 
 import "container/heap"
 
-// lane is the line of jobs that stand alike.
+// lane is the queue of jobs with the same properties.
 type lane struct {
 	laneKey
 	place   *place
 	ready   []*entry // heap by priority, then number
 	size    int      // jobs in all: ready, delayed, claimed
 	claimed int
-	slot    int   // index in the place's heap, or -1
-	key     order // as it was when the place last looked
+	slot    int   // index in the state's heap, or -1
+	key     order // as of its last position in the heap
 	elders  ages[*entry]
-	filed   age // under which the place knows the lane: no ready entry is older; none if it does not know it
+	filed   age // under which the state has the lane: no ready entry is older; zero if the state does not have it
 }
 
-// order is what lanes of a place are sorted by.
+// order is the sort key of the lanes of a state.
 type order struct {
 	priority int
 	served   int64 // the owner's last turn
@@ -76,7 +76,7 @@ func (l *lane) now(q *Queue) order {
 	return order{l.ready[0].priority, q.served[l.owner], l.ready[0].number}
 }
 
-// settle puts the lane where it belongs in its place after its head may have changed.
+// settle moves the lane to its position in its state after its head may have changed.
 func (l *lane) settle(q *Queue) {
 	switch {
 	case len(l.ready) == 0:
@@ -99,7 +99,7 @@ type place struct {
 	q      *Queue
 	lanes  []*lane
 	elders ages[*lane]
-	given  int // jobs given since the last one that was given for its age
+	given  int // jobs granted since the last one that was granted by age
 }
 
 func (p *place) Len() int           { return len(p.lanes) }
@@ -124,7 +124,7 @@ func (p *place) Pop() any {
 	return l
 }
 
-// first gives the lane whose turn it is. Turns only ever rise, so a lane whose key is old can only have to go back.
+// first returns the next lane. Turns only increase, so a lane with an old key can only move back.
 func (p *place) first() *lane {
 	for len(p.lanes) > 0 {
 		l := p.lanes[0]
@@ -168,7 +168,7 @@ func (b *byTime) Pop() any {
 	return e
 }
 
-// each calls f for the entries whose time has come, until f says no. It looks only at the part of the heap that is due.
+// each calls f for the due entries, until f returns false. It visits only the due part of the heap.
 func (b *byTime) each(now int64, f func(*entry) bool) {
 	todo := []int{0}
 	for len(todo) > 0 {

@@ -6,7 +6,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// full tells whether a limit forbids to take one more from the lane. A job in a state that the limit occupies has its place already.
+// full reports whether a limit forbids to grant one more job of the lane. A job in an occupied state of the limit is
+// counted already.
 func (s *selection) full(l *lane) bool {
 	for i := range s.limits {
 		if m := &s.limits[i]; guards(m, l) && !slices.Contains(m.Occupy, l.State) && s.under(i, l) >= m.Max {
@@ -24,7 +25,7 @@ func concerns(m *job.Limit, l *lane) bool {
 	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner) && (m.Tag == "" || l.tags.has(m.Tag))
 }
 
-// share is what a limit counts together: all jobs, or those of one group, one owner or both.
+// share is the set of jobs that a limit counts together: all jobs, or those of one group, one owner or both.
 type share struct {
 	limit        int
 	group, owner string
@@ -41,7 +42,8 @@ func (s *selection) share(limit int, l *lane) share {
 	return one
 }
 
-// under tells how much is under way by the limit, as far as it is counted together with lane l. The lanes are counted once in a selection.
+// under returns the number of active jobs of the limit that are counted together with lane l. The lanes are counted
+// once in a selection.
 func (s *selection) under(limit int, l *lane) int {
 	if s.counts == nil {
 		s.counts, s.counted = map[share]int{}, make([]bool, len(s.limits))
@@ -70,7 +72,7 @@ func (s *selection) under(limit int, l *lane) int {
 	return s.counts[s.share(limit, l)]
 }
 
-// take notes an entry as picked: it is not put as claimed yet.
+// take records an entry as picked, before it is Put as claimed.
 func (s *selection) take(e *entry) {
 	s.picked = append(s.picked, e)
 	for i, counted := range s.counted {

@@ -1,9 +1,10 @@
-// Package queue is the index of jobs that a store keeps in memory: who is next, how many stand where, whose time ran out.
-// It is derived from the records; a store loads it at the start and tells it of every change.
+// Package queue is the index of jobs that a store keeps in memory: the order of claims, the counts, and the timers.
+// It is derived from the records. A store loads it at the start and updates it with every change.
 //
-// Jobs that stand alike (kind, state, group, owner, tags) wait in one lane, ordered by priority and number. Lanes of a place take turns:
-// best priority first, then the owner that was served longest ago. Picking a job costs O(log n) with n waiting. Lanes and places know
-// besides who came first into the state, for [job.Ageing].
+// Jobs with the same properties (kind, state, group, owner, tags) wait in one lane, ordered by priority and number.
+// The lanes of a state take turns: best priority first, then the owner that was served longest ago. A pick costs
+// O(log n) with n waiting jobs. Lanes and states also order their jobs by the time at which they came into the state,
+// for [job.Ageing].
 //
 // A Queue is not safe for concurrent use: it belongs to the store's commit loop.
 package queue
@@ -30,7 +31,7 @@ type Queue struct {
 	turn    int64
 	tally   map[tallyKey]*tally
 	sets    map[string]*tagSet                // by their text
-	aside   map[job.Scope]map[*entry]struct{} // ready but for a hold on their job or batch, by the hold
+	aside   map[job.Scope]map[*entry]struct{} // ready except for a hold on their job or batch, by the hold
 	suspect map[*entry]struct{}               // unclaimed suspects
 }
 
@@ -68,7 +69,7 @@ type entry struct {
 	aside    map[*entry]struct{} // that the entry is in, or nil
 }
 
-// New makes an empty index.
+// New returns an empty index.
 func New() *Queue {
 	return &Queue{
 		entries: map[job.ID]*entry{}, places: map[job.KindState]*place{}, lanes: map[laneKey]*lane{},
@@ -80,7 +81,7 @@ func New() *Queue {
 	}
 }
 
-// Put takes a change of a record into the index. before is nil for a new job.
+// Put applies a change of a record to the index. before is nil for a new job.
 func (q *Queue) Put(before, after *job.Job) {
 	if before != nil {
 		q.count(before, -1)
@@ -103,14 +104,14 @@ func (q *Queue) Put(before, after *job.Job) {
 	q.enter(e, after)
 }
 
-// AddEnded counts ended jobs that are not loaded one by one.
+// AddEnded counts ended jobs that are not loaded individually.
 func (q *Queue) AddEnded(n job.Tally) {
 	t := q.tallied(tallyKey{job.KindState{Kind: n.Kind, State: n.State}, n.Group})
 	t.jobs += n.Jobs
 	t.bytes += n.Bytes
 }
 
-// Drop takes a job that has ended out of the counts: its record is gone.
+// Drop removes a job that has ended from the counts: its record was purged.
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
 func (q *Queue) enter(e *entry, j *job.Job) {
@@ -143,7 +144,7 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 	}
 }
 
-// leave takes the entry out of everything but the map of entries.
+// leave removes the entry from everything except the map of entries.
 func (q *Queue) leave(e *entry) {
 	l := e.lane
 	delete(q.suspect, e)
@@ -188,7 +189,7 @@ func (q *Queue) promote(now int64) {
 	}
 }
 
-// NextDue gives the time at which the next delayed job becomes due or the next timer runs out; zero if there is none.
+// NextDue returns the time at which the next delayed job becomes due or the next timer fires; zero if there is none.
 func (q *Queue) NextDue() time.Time {
 	var at int64
 	if len(q.delayed.entries) > 0 {
@@ -203,7 +204,7 @@ func (q *Queue) NextDue() time.Time {
 	return time.UnixMicro(at)
 }
 
-// Claimed gives up to n jobs of those a query wants that workers hold whose names start with its Worker.
+// Claimed returns up to n jobs that match a query and are claimed by workers whose names start with its Worker.
 func (q *Queue) Claimed(wanted *job.Query, n int) []job.ID {
 	var ids []job.ID
 	for _, e := range q.claimed {
@@ -214,7 +215,7 @@ func (q *Queue) Claimed(wanted *job.Query, n int) []job.ID {
 	return ids
 }
 
-// Overdue gives up to n jobs of those a query wants whose claim or time in their state has run out by its Overdue.
+// Overdue returns up to n jobs that match a query and whose claim or time in their state had ended by its Overdue.
 func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
 	at := micro(wanted.Overdue)
 	var ids []job.ID
@@ -232,7 +233,7 @@ func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
 	return ids
 }
 
-// wanted tells whether a query wants the entry, as far as the index knows; the rest is for the caller to look at.
+// wanted reports whether a query selects the entry by the fields of the index; the caller checks the others.
 func (e *entry) wanted(q *job.Query) bool {
 	k := e.lane.laneKey
 	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k.Kind)) && (len(q.States) == 0 || slices.Contains(q.States, k.State)) &&
@@ -262,7 +263,7 @@ func (q *Queue) count(j *job.Job, n int64) {
 	}
 }
 
-// Tally counts all jobs by kind, state and group, in no particular order.
+// Tally counts all jobs by kind, state and group, unordered.
 func (q *Queue) Tally() []job.Tally {
 	all := make([]job.Tally, 0, len(q.tally))
 	for k, t := range q.tally {
@@ -271,7 +272,7 @@ func (q *Queue) Tally() []job.Tally {
 	return all
 }
 
-// Live gives the number of jobs that have not ended.
+// Live returns the number of jobs that have not ended.
 func (q *Queue) Live() int { return len(q.entries) }
 
 func micro(t time.Time) int64 {
@@ -281,7 +282,7 @@ func micro(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// earlier gives the smaller of two times of which 0 means none.
+// earlier returns the smaller of two times of which 0 means none.
 func earlier(a, b int64) int64 {
 	if a == 0 || (b != 0 && b < a) {
 		return b
@@ -289,7 +290,7 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// matches tells whether a hold concerns the entry.
+// matches reports whether a hold applies to the entry.
 func (e *entry) matches(h *job.Hold) bool {
 	k := e.lane.laneKey
 	return h.Scope.Matches(&job.Job{

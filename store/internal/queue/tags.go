@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// tagSet is a set of tags that jobs have, made once: lanes are told apart by its address.
+// tagSet is a set of tags, interned: its address identifies it.
 type tagSet struct{ tags []string }
 
-// all gives the tags; a nil set has none.
+// all returns the tags; a nil set has none.
 func (s *tagSet) all() []string {
 	if s == nil {
 		return nil
@@ -18,13 +18,13 @@ func (s *tagSet) all() []string {
 
 func (s *tagSet) has(tag string) bool { return slices.Contains(s.all(), tag) }
 
-// tagSet gives the set of the tags, nil for none.
+// tagSet returns the set of the tags, nil for none.
 func (q *Queue) tagSet(tags []string) *tagSet {
 	if len(tags) == 0 {
 		return nil
 	}
-	var room [128]byte
-	text := room[:0]
+	var buffer [128]byte
+	text := buffer[:0]
 	for _, t := range tags {
 		text = binary.AppendUvarint(text, uint64(len(t)))
 		text = append(text, t...)
