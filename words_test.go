@@ -145,7 +145,7 @@ func unplainGo(path string, text []byte) (faults []string) {
 	if err != nil {
 		return append(faults, err.Error())
 	}
-	data := map[int]bool{} // lines of the output of an example, and lines of tests with a long literal
+	data := map[int]bool{} // lines of examples' output, of raw literals, and of tests with a long literal
 	for _, g := range f.Comments {
 		if strings.Contains(g.Text(), "Output:\n") {
 			for at := files.Position(g.Pos()).Line; at <= files.Position(g.End()).Line; at++ {
@@ -174,7 +174,8 @@ func unplainGo(path string, text []byte) (faults []string) {
 			if n.Kind == token.STRING && strings.Contains(n.Value, " ") { // a single word is data
 				faults = append(faults, unplainText(line(n), n.Value)...)
 			}
-			if n.Kind == token.STRING && len(n.Value) > columns/2 && strings.HasSuffix(path, "_test.go") {
+			if n.Kind == token.STRING && (strings.Contains(n.Value, "\n") ||
+				len(n.Value) > columns/3 && strings.HasSuffix(path, "_test.go")) {
 				for at := line(n); at <= files.Position(n.End()).Line; at++ {
 					data[at] = true
 				}

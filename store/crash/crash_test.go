@@ -27,7 +27,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestUpkeep stops the world in what people do beside the work; the control is a store that forgets half of the audit list.
+// TestUpkeep simulates a crash in each maintenance action of people; the control is a store that drops half of the
+// audit log.
 func TestUpkeep(t *testing.T) {
 	report := crash.Enumerate(t, memory, crash.Upkeep())
 	t.Log(report)
@@ -36,11 +37,11 @@ func TestUpkeep(t *testing.T) {
 	}
 	silent := func(*testing.T) (job.Store, func() job.Store) { return forgetful{mem.New()}, nil }
 	if report := crash.Enumerate(t, silent, crash.Upkeep()); report.Inconsistent == 0 {
-		t.Error("a store that forgets half of the audit list passes")
+		t.Error("a store that forgets half of the audit log passes")
 	}
 }
 
-// forgetful has half of an audit list.
+// forgetful has half of an audit log.
 type forgetful struct{ *mem.Store }
 
 func (f forgetful) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {

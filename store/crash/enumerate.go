@@ -19,14 +19,14 @@ type Workload struct {
 	Prepare func(ctx context.Context, st job.Store) error
 	// Run is the script. It stops at its first error; an error with the fuse unblown fails the test.
 	Run func(ctx context.Context, st job.Store) error
-	// Check looks at what is left for things that are wrong with this script alone. May be nil.
+	// Check checks what is left for faults that are specific to this script. May be nil.
 	Check func(ctx context.Context, st job.Store) []string
 }
 
 // Report is what an enumeration found.
 type Report struct {
 	Name         string
-	Windows      int // points at which the world was stopped
+	Windows      int // points of the simulated crashes
 	Inconsistent int // windows that left something wrong
 	Faults       []string
 }
@@ -42,9 +42,9 @@ func (r *Report) Add(other Report) {
 	r.Faults = append(r.Faults, other.Faults...)
 }
 
-// Windows runs a script with the fuse at every call, on both sides, until the fuse does not blow any more. The script starts
-// from nothing each time and gives what is wrong with what was left. The last run, which is not stopped, is checked too, but
-// is not a window.
+// Windows runs a script with the fuse at every call, on both sides, until the fuse does not blow any more. The script
+// starts from nothing each time and gives what is wrong with what was left. The last run, which is not stopped, is
+// checked too, but is not a window.
 func Windows(name string, script func(f *Fuse) (faults []string)) Report {
 	r := Report{Name: name}
 	for n := 1; ; n++ {
@@ -65,8 +65,8 @@ func Windows(name string, script func(f *Fuse) (faults []string)) Report {
 	}
 }
 
-// Enumerate stops the world at every call of the workload, on a store of its own each time. What is left is opened again,
-// checked against its records and by the workload, brought to its end by [GoOn], and checked again.
+// Enumerate simulates a crash at every call of the workload, on a store of its own each time. What is left is opened
+// again, checked against its records and by the workload, brought to its end by [GoOn], and checked again.
 func Enumerate(t *testing.T, open storetest.Open, w Workload) Report {
 	t.Helper()
 	ctx := t.Context()

@@ -5,19 +5,19 @@ import (
 	"sync"
 )
 
-// ErrStopped is what every call gives after the world has stopped.
-var ErrStopped = errors.New("the world has stopped")
+// ErrStopped is the result of every call after the simulated crash.
+var ErrStopped = errors.New("the process has crashed (simulated)")
 
-// Side says on which side of a call the world stops.
+// Side is the side of a call on which the crash happens.
 type Side string
 
-// The two sides. After a call its effect is there, and nobody has learned of it.
+// The two sides. After a call its effect exists, but the caller got no answer.
 const (
 	Before Side = "before"
 	After  Side = "after"
 )
 
-// Fuse stops the world at one call. The zero Fuse never blows and counts. It is safe for concurrent use.
+// Fuse simulates a crash at one call. The zero Fuse never blows and counts. It is safe for concurrent use.
 type Fuse struct {
 	At   int // number of the call, from 1; 0 for none
 	Side Side
@@ -27,7 +27,7 @@ type Fuse struct {
 	blown bool
 }
 
-// Call runs do, unless the world has stopped or stops now.
+// Call runs do, unless the crash has happened or happens now.
 func (f *Fuse) Call(do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,12 +40,12 @@ func (f *Fuse) Call(do func() error) error {
 	}
 	f.blown = true
 	if f.Side == After {
-		_ = do() // nobody learns how it went
+		_ = do() // no caller gets the result
 	}
 	return ErrStopped
 }
 
-// Blown tells whether the world has stopped.
+// Blown reports whether the crash has happened.
 func (f *Fuse) Blown() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// GoOn brings every job of a store to an end by legal moves, long after a crash: holds are released, claims that ran out are
-// lost, jobs are claimed and moved, messages are delivered (reliability invariants I8 and I12). The error names the first job
-// that cannot go on. All jobs must live by one of lives.
+// GoOn brings every job of a store to an end by legal moves, long after a crash: holds are released, claims that ran
+// out are lost, jobs are claimed and moved, messages are delivered (reliability invariants I8 and I12). The error
+// names the first job that cannot go on. All jobs must live by one of lives.
 func GoOn(ctx context.Context, st job.Store, lives ...*lifecycle.Table) error {
 	g := &goer{ctx: ctx, st: st, at: afterwards()}
 	if err := errors.Join(g.release(), g.lose(lives), g.deliver()); err != nil {
@@ -48,7 +48,7 @@ func (g *goer) release() error {
 	return err
 }
 
-// lose takes claims away from workers that died.
+// lose ends the claims of crashed workers.
 func (g *goer) lose(lives []*lifecycle.Table) error {
 	tables := map[job.Kind]*lifecycle.Table{}
 	for _, life := range lives {
@@ -65,7 +65,7 @@ func (g *goer) lose(lives []*lifecycle.Table) error {
 				continue
 			}
 			c, err := storetest.Transition(tables[j.Kind], j, lifecycle.Lost, lifecycle.Timer, g.at)
-			if err != nil { // a state that knows no loss: its claim is given back in the worker's name
+			if err != nil { // a state without a loss event: its claim is given back in the worker's name
 				c = job.Change{Job: j.ID, Epoch: j.Epoch, At: g.at}
 			}
 			changes = append(changes, c)
@@ -107,7 +107,8 @@ func (g *goer) deliver() error {
 // finish brings the jobs of one lifecycle to their ends.
 func (g *goer) finish(life *lifecycle.Table) error {
 	for {
-		page, err := g.st.List(g.ctx, job.Query{Kinds: []job.Kind{job.Kind(life.Name())}, Ended: new(bool), Limit: 1000})
+		page, err := g.st.List(g.ctx,
+			job.Query{Kinds: []job.Kind{job.Kind(life.Name())}, Ended: new(bool), Limit: 1000})
 		if err != nil || len(page.Jobs) == 0 {
 			return err
 		}

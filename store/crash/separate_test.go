@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/store/crash"
 )
 
-// The control of the enumerator: the job transitions of Merritt's queue as its transition document lists their writes, one
-// after another, on a map of nodes. The lock is ephemeral: it is gone after a crash.
+// The control of the enumerator: the job transitions of Merritt's queue as its transition document lists their
+// writes, one after another, on a map of nodes. The lock is ephemeral: it is gone after a crash.
 
 // nodes are the nodes of job 1 and its batch. References have no data.
 type nodes map[string]string
@@ -42,10 +42,12 @@ type transition struct {
 	writes []write
 }
 
-// moves writes a transition as the document does: status, old reference, new reference, batch lists if they change, lock.
+// moves writes a transition as the document does: status, old reference, new reference, batch lists if they change,
+// lock.
 func moves(from, to, before, after string, locked bool, more ...write) transition {
 	t := transition{name: from + " to " + to, from: in(from, before), writes: more}
-	t.writes = append(t.writes, write("jobs/1/status="+to), write("-states/"+from+"/"+before), write("states/"+to+"/"+after))
+	t.writes = append(t.writes, write("jobs/1/status="+to), write("-states/"+from+"/"+before),
+		write("states/"+to+"/"+after))
 	if list(from) != list(to) {
 		t.writes = append(t.writes, write("-batch/"+list(from)), write("batch/"+list(to)))
 	}
@@ -56,8 +58,8 @@ func moves(from, to, before, after string, locked bool, more ...write) transitio
 	return t
 }
 
-// document lists the 21 transitions. The numbers that estimating and downloading find out, and the working directory that goes
-// before a completed job, are written in the transitions that follow them.
+// document lists the 21 transitions. The numbers that estimating and downloading find out, and the working directory
+// that goes before a completed job, are written in the transitions that follow them.
 func document() []transition {
 	deletes := func(from string) transition {
 		t := transition{name: from + " to deleted", from: in(from, "10")}
@@ -67,7 +69,8 @@ func document() []transition {
 		t.writes = append(t.writes, write("-states/"+from+"/10"), write("-batch/"+list(from)))
 		return t
 	}
-	purge := transition{name: "completed to deleted", from: in("completed", "10"), writes: []write{"-directory", "-states/completed/10"}}
+	purge := transition{name: "completed to deleted", from: in("completed", "10"),
+		writes: []write{"-directory", "-states/completed/10"}}
 	purge.from["directory"] = ""
 	wrong := moves("downloading", "failed", "10", "10", true)
 	wrong.writes[1] = "-states/provisioning/10" // as the document has it: the reference is in downloading
@@ -87,7 +90,7 @@ func document() []transition {
 	}
 }
 
-// inconsistencies says what is wrong with the nodes.
+// inconsistencies returns the faults of the nodes.
 func inconsistencies(n nodes) []string {
 	var faults, references, lists []string
 	records := 0

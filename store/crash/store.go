@@ -89,12 +89,12 @@ func (s *Store) Outbox(ctx context.Context, c job.OutboxCall) ([]job.Message, er
 func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	auditor, ok := s.inner.(job.Auditor)
 	if !ok {
-		return nil, job.Errorf(job.Invalid, "audit", "", "the store keeps no audit list")
+		return nil, job.Errorf(job.Invalid, "audit", "", "the store keeps no audit log")
 	}
 	return call(s, "audit", func() ([]job.Audit, error) { return auditor.Audit(ctx, seq, n) })
 }
 
-// Watch is part of job.Store. It is no call that the fuse counts; hints stop with the world.
+// Watch is part of job.Store. The fuse does not count it; hints end with the crash.
 func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 	s.inner.Watch(ctx, func(hints []job.Hint) {
 		if !s.fuse.Blown() {

@@ -54,8 +54,9 @@ func TestFuse(t *testing.T) {
 		at    int
 		side  crash.Side
 		ran   int // how many of four calls took effect
-		heard int // how many were told so
-	}{{0, crash.Before, 4, 4}, {1, crash.Before, 0, 0}, {3, crash.Before, 2, 2}, {3, crash.After, 3, 2}, {9, crash.After, 4, 4}} {
+		heard int // how many got an answer
+	}{{0, crash.Before, 4, 4}, {1, crash.Before, 0, 0}, {3, crash.Before, 2, 2}, {3, crash.After, 3, 2},
+		{9, crash.After, 4, 4}} {
 		fuse := &crash.Fuse{At: c.at, Side: c.side}
 		ran, heard := 0, 0
 		for range 4 {
@@ -64,7 +65,8 @@ func TestFuse(t *testing.T) {
 			}
 		}
 		if ran != c.ran || heard != c.heard || fuse.Blown() != (heard < 4) {
-			t.Errorf("%s call %d: %d ran and %d were heard of, want %d and %d", c.side, c.at, ran, heard, c.ran, c.heard)
+			t.Errorf("%s call %d: %d ran and %d were answered, want %d and %d", c.side, c.at, ran, heard, c.ran,
+				c.heard)
 		}
 	}
 }

@@ -12,15 +12,17 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// Upkeep gives a workload of what people do beside the work itself: a job created by an operator, a hold and its release, another priority while
-// a worker has the job, its end, a message delivered again, the deletion, the purge, an entry in the audit list alone, and a new job with the old
-// id and key. Each is checked for being in the audit list exactly when it happened. The store must keep that list.
+// Upkeep gives a workload of what people do beside the work itself: a job created by an operator, a hold and its
+// release, another priority while a worker has the job, its end, a message delivered again, the deletion, the purge,
+// an entry in the audit log alone, and a new job with the old id and key. Each is checked for being in the audit
+// list exactly when it happened. The store must keep that list.
 func Upkeep() Workload {
 	return Workload{Name: "upkeep", Lives: lives(storetest.Step), Run: upkeep, Check: checkUpkeep}
 }
 
 // upkeepEvents are the entries that the workload makes, in their order.
-var upkeepEvents = []lifecycle.Event{job.Create, "hold", "release", lifecycle.Reprioritize, "cancel", "delete", job.Purge, "break-lock"}
+var upkeepEvents = []lifecycle.Event{job.Create, "hold", "release", lifecycle.Reprioritize, "cancel", "delete",
+	job.Purge, "break-lock"}
 
 func upkeep(ctx context.Context, st job.Store) error {
 	life, at := storetest.Step, start
@@ -63,9 +65,10 @@ func upkeep(ctx context.Context, st job.Store) error {
 	return clearAway(ctx, st, j, at.Add(2*time.Hour))
 }
 
-// clearAway delivers the message twice, purges the job and creates another in its place.
+// clearAway delivers the message twice, purges the job and creates another afterwards.
 func clearAway(ctx context.Context, st job.Store, j job.Job, at time.Time) error {
-	settled := job.OutboxCall{Now: at, Settle: []job.Message{{Key: "told", Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}}}
+	settled := job.OutboxCall{Now: at,
+		Settle: []job.Message{{Key: "told", Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}}}
 	for _, call := range []job.OutboxCall{settled, {Now: at, Replay: []string{"told"}}, settled} {
 		if _, err := st.Outbox(ctx, call); err != nil {
 			return err
@@ -83,7 +86,7 @@ func clearAway(ctx context.Context, st job.Store, j job.Job, at time.Time) error
 	return err
 }
 
-// checkUpkeep holds the world against the entries of the audit list.
+// checkUpkeep compares the store with the entries of the audit log.
 func checkUpkeep(ctx context.Context, st job.Store) []string {
 	list, err := audited(ctx, st)
 	holds, err2 := st.Hold(ctx, nil)
@@ -102,17 +105,17 @@ func checkUpkeep(ctx context.Context, st job.Store) []string {
 	}
 	n := len(events)
 	if !slices.Equal(events, upkeepEvents[:min(n, len(upkeepEvents))]) {
-		return []string{fmt.Sprintf("the audit list has %v", events)}
+		return []string{fmt.Sprintf("the audit log has %v", events)}
 	}
 	var faults []string
 	want := func(what string, got, want bool) {
 		if got != want {
-			faults = append(faults, fmt.Sprintf("%s: %t, the audit list ends with %v", what, got, events))
+			faults = append(faults, fmt.Sprintf("%s: %t, the audit log ends with %v", what, got, events))
 		}
 	}
 	first := there && j.Number == 1
 	want("the first job is there", first, n > 0 && n < 7)
-	want("the second job is there before its time", there && j.Number == 2 && n < 8, false)
+	want("the second job exists too early", there && j.Number == 2 && n < 8, false)
 	want("the hold is there", len(holds) == 1, n == 2)
 	want("its message is there", len(messages) == 1, n == 5 || n == 6)
 	if first {

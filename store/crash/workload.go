@@ -24,9 +24,9 @@ const theMove = "the move"
 // start is when workloads run.
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// Transitions gives a workload for every legal move of a table, by every actor that may make it: claim (if a worker makes it),
-// renew, and one commit of the move with a task, a message and, unless the job ends, a child. The job is a child itself.
-// Each is checked for having happened whole or not at all.
+// Transitions gives a workload for every legal move of a table, by every actor that may make it: claim (if a worker
+// makes it), renew, and one commit of the move with a task, a message and, unless the job ends, a child. The job is a
+// child itself. Each is checked for having happened whole or not at all.
 func Transitions(life *lifecycle.Table) []Workload {
 	legal, _ := storetest.Moves(life)
 	list := make([]Workload, len(legal))
@@ -75,7 +75,8 @@ func (s *script) prepare(ctx context.Context, st job.Store) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := storetest.Drive(ctx, st, s.life, start.Add(time.Second), map[job.ID][]lifecycle.Taken{theJob: s.move.Way})
+	jobs, err := storetest.Drive(ctx, st, s.life, start.Add(time.Second),
+		map[job.ID][]lifecycle.Taken{theJob: s.move.Way})
 	s.before = jobs[theJob]
 	return err
 }
@@ -127,14 +128,15 @@ func (s *script) check(ctx context.Context, st job.Store) []string {
 	if moved > 0 {
 		position = to
 	}
-	if moved > 1 || len(tasks) != int(moved) || len(messages) != int(moved) || len(children.Jobs) != int(spawned) || now.Position != position {
+	if moved > 1 || len(tasks) != int(moved) || len(messages) != int(moved) || len(children.Jobs) != int(spawned) ||
+		now.Position != position {
 		return []string{fmt.Sprintf("after %d moves at %+v with %d tasks, %d messages, %d children",
 			moved, now.Position, len(tasks), len(messages), len(children.Jobs))}
 	}
 	return s.checkAudit(ctx, st, moved)
 }
 
-// checkAudit sees whether the move is in the audit list exactly when it was made, by a person.
+// checkAudit sees whether the move is in the audit log exactly when it was made, by a person.
 func (s *script) checkAudit(ctx context.Context, st job.Store, moved int64) []string {
 	list, err := audited(ctx, st)
 	if err != nil {
@@ -150,12 +152,12 @@ func (s *script) checkAudit(ctx context.Context, st job.Store, moved int64) []st
 		moved = 0
 	}
 	if entries != moved {
-		return []string{fmt.Sprintf("the audit list has the move %d times, want %d", entries, moved)}
+		return []string{fmt.Sprintf("the audit log has the move %d times, want %d", entries, moved)}
 	}
 	return nil
 }
 
-// audited gives the audit list; nil if the store keeps none.
+// audited gives the audit log; nil if the store keeps none.
 func audited(ctx context.Context, st job.Store) ([]job.Audit, error) {
 	auditor, ok := st.(job.Auditor)
 	if !ok {
@@ -164,7 +166,7 @@ func audited(ctx context.Context, st job.Store) ([]job.Audit, error) {
 	return auditor.Audit(ctx, 0, 10_000)
 }
 
-// claim claims the job, which alone waits in its place, and renews the claim.
+// claim claims the job, the only one in its state, and renews the claim.
 func claim(ctx context.Context, st job.Store, j job.Job, at time.Time) (job.Job, error) {
 	got, err := st.Claim(ctx, job.Claim{Worker: "w1", N: 1, Now: at, Until: at.Add(time.Minute),
 		From: []job.KindState{{Kind: j.Kind, State: j.State}}})
@@ -174,7 +176,8 @@ func claim(ctx context.Context, st job.Store, j job.Job, at time.Time) (job.Job,
 	if len(got) != 1 {
 		return j, fmt.Errorf("no claim gives %s in %s", j.ID, j.State)
 	}
-	lost, err := st.Renew(ctx, job.Renewal{Worker: "w1", Until: at.Add(time.Hour), Leases: []job.Lease{{Job: got[0].ID, Epoch: got[0].Epoch}}})
+	lost, err := st.Renew(ctx,
+		job.Renewal{Worker: "w1", Until: at.Add(time.Hour), Leases: []job.Lease{{Job: got[0].ID, Epoch: got[0].Epoch}}})
 	if err != nil {
 		return j, err
 	}
@@ -192,8 +195,8 @@ func commit(ctx context.Context, st job.Store, c job.Change) error {
 	return results[0].Err
 }
 
-// Walk gives a workload that takes one job of the table from its creation to a success, or to any end if none means success,
-// with a hold put and released on the way and its message delivered at the end.
+// Walk gives a workload that takes one job of the table from its creation to a success, or to any end if none means
+// success, with a hold put and released on the way and its message delivered at the end.
 func Walk(life *lifecycle.Table) Workload {
 	way, ok := storetest.Path(life, life.Start(), func(p lifecycle.Position) bool {
 		return life.Ended(p.State) && p.Outcome == lifecycle.OK
@@ -201,9 +204,10 @@ func Walk(life *lifecycle.Table) Workload {
 	if !ok {
 		way, _ = storetest.Path(life, life.Start(), func(p lifecycle.Position) bool { return life.Ended(p.State) })
 	}
-	return Workload{Name: life.Name() + " from creation to its end", Lives: lives(life), Run: func(ctx context.Context, st job.Store) error {
-		return walk(ctx, st, life, way)
-	}}
+	return Workload{Name: life.Name() + " from creation to its end", Lives: lives(life),
+		Run: func(ctx context.Context, st job.Store) error {
+			return walk(ctx, st, life, way)
+		}}
 }
 
 func walk(ctx context.Context, st job.Store, life *lifecycle.Table, way []lifecycle.Taken) error {

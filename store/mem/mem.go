@@ -47,7 +47,8 @@ type number struct {
 func New() *Store {
 	return &Store{
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
-		numbers: map[number]job.ID{}, history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
+		numbers: map[number]job.ID{},
+		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
 		watchers: map[int]func([]job.Hint){},
 	}
 }
@@ -174,7 +175,7 @@ type records Store
 func (r *records) Job(id job.ID) (job.Job, error) {
 	j, ok := r.jobs[id]
 	if !ok {
-		return j, job.Errorf(job.NotFound, "get", id, "job not found")
+		return j, job.Errorf(job.NotFound, "get", id, "there is no such job")
 	}
 	return j, nil
 }

@@ -25,13 +25,15 @@ func manyTasks(n int, message string) []job.Task {
 func taskStore(t testing.TB) (*mem.Store, func(tasks ...job.Task)) {
 	t.Helper()
 	s := mem.New()
-	j, e := job.New(job.Job{ID: "tst_1", Kind: "t", Position: lifecycle.Position{State: "A"}, Priority: 50}, lifecycle.Owner, "ann", time.Now())
+	j, e := job.New(job.Job{ID: "tst_1", Kind: "t", Position: lifecycle.Position{State: "A"}, Priority: 50},
+		lifecycle.Owner, "ann", time.Now())
 	if _, err := s.Create(t.Context(), job.Created{Job: j, Event: e}); err != nil {
 		t.Fatal(err)
 	}
 	version := j.Version
 	return s, func(tasks ...job.Task) {
-		results, err := s.Commit(t.Context(), job.Change{Job: j.ID, Version: version, Keep: true, At: time.Now(), Tasks: tasks})
+		results, err := s.Commit(t.Context(),
+			job.Change{Job: j.ID, Version: version, Keep: true, At: time.Now(), Tasks: tasks})
 		if err != nil || results[0].Err != nil {
 			t.Fatal(err, results)
 		}

@@ -84,7 +84,8 @@ func (r *records) sumAgain(id job.ID) error {
 		return job.Errorf(job.NotFound, "accept", id, "no job has this id")
 	}
 	if err == nil {
-		err = errors.Join(sumRow(r.c, r.names, row), sumTasks(r.c, r.names, row), sumMessages(r.c, "job = ?", string(id)))
+		err = errors.Join(sumRow(r.c, r.names, row), sumTasks(r.c, r.names, row),
+			sumMessages(r.c, "job = ?", string(id)))
 	}
 	if isDamage(err) { // nothing was written: the record is unreadable
 		return err

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	selectAudit = "SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash FROM audit "
+	selectAudit = "SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash " +
+		"FROM audit "
 	insertAudit = `INSERT INTO audit (a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen, hash)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
@@ -60,7 +61,8 @@ func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 		a := job.Audit{
 			Seq: s.GetInt(0), At: unixMicro(s.GetInt(1)), By: lifecycle.Actor(s.GetInt(2)), Actor: s.GetText(3),
 			Event: lifecycle.Event(s.GetText(4)), Job: job.ID(s.GetText(5)), Kind: job.Kind(s.GetText(6)),
-			From: lifecycle.State(s.GetText(7)), To: lifecycle.State(s.GetText(8)), Object: s.GetText(9), Note: s.GetText(10), Seen: s.GetInt(11),
+			From: lifecycle.State(s.GetText(7)), To: lifecycle.State(s.GetText(8)), Object: s.GetText(9),
+			Note: s.GetText(10), Seen: s.GetInt(11),
 		}
 		copy(a.Hash[:], s.GetBytes(12))
 		list = append(list, a)

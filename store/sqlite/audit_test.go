@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Any change of the audit list shows, in a backup as in the store itself.
+// Any change of the audit log shows, in a backup as in the store itself.
 func TestVerifyAudit(t *testing.T) {
 	whole := t.TempDir()
 	s := openStore(t, whole, Options{})
@@ -27,7 +27,8 @@ func TestVerifyAudit(t *testing.T) {
 		"hash":     {"UPDATE audit SET hash = x'00' WHERE a = 7", "entry 7 "},
 		"lost":     {"DELETE FROM audit WHERE a = 9", "entry 9 is missing"},
 		"no first": {"DELETE FROM audit WHERE a = 1", "entry 1 is missing"},
-		"swapped":  {"UPDATE audit SET a = 100 WHERE a = 3; UPDATE audit SET a = 3 WHERE a = 4; UPDATE audit SET a = 4 WHERE a = 100", "entry 3 "},
+		"swapped": {"UPDATE audit SET a = 100 WHERE a = 3; UPDATE audit SET a = 3 WHERE a = 4; UPDATE audit SET a = " +
+			"4 WHERE a = 100", "entry 3 "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -37,11 +38,13 @@ func TestVerifyAudit(t *testing.T) {
 			sql(t, dir, c.spoil)
 			spoilt := openStore(t, dir, Options{})
 			var wrong []string
-			checked, err := spoilt.Verify(t.Context(), "", lives, func(id job.ID, err error) { wrong = append(wrong, string(id)+err.Error()) })
+			checked, err := spoilt.Verify(t.Context(), "", lives,
+				func(id job.ID, err error) { wrong = append(wrong, string(id)+err.Error()) })
 			if err != nil || checked != 12 {
 				t.Errorf("%d jobs checked, %v", checked, err)
 			}
-			if c.says == "" && len(wrong) > 0 || c.says != "" && (len(wrong) != 1 || !strings.Contains(wrong[0], c.says)) {
+			if c.says == "" && len(wrong) > 0 || c.says != "" &&
+				(len(wrong) != 1 || !strings.Contains(wrong[0], c.says)) {
 				t.Errorf("wrong: %q, want %q", wrong, c.says)
 			}
 		})

@@ -32,7 +32,8 @@ var payload = json.RawMessage(`{"url":"` + strings.Repeat("x", 190) + `"}`)
 func benchJob(n int64, at time.Time) job.Created {
 	j, e := job.New(job.Job{
 		ID: job.ID(fmt.Sprintf("ben_01J9Z%021d", n)), Kind: "bench.job", Position: chain[0], Priority: 50,
-		Group: fmt.Sprintf("group%d", n%10), Owner: fmt.Sprintf("owner%d", n%100), Definition: "0123456789abcdef", Spec: payload,
+		Group: fmt.Sprintf("group%d", n%10), Owner: fmt.Sprintf("owner%d", n%100), Definition: "0123456789abcdef",
+		Spec: payload,
 	}, lifecycle.Owner, "alice", at)
 	return job.Created{Job: j, Event: e}
 }
@@ -133,7 +134,8 @@ func BenchmarkClaim(b *testing.B) {
 			fill(b, s, n)
 			now := time.Now()
 			c := job.Claim{
-				Worker: "w", From: []job.KindState{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now, Until: now.Add(time.Hour),
+				Worker: "w", From: []job.KindState{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now,
+				Until: now.Add(time.Hour),
 			}
 			claimed := 0
 			b.ResetTimer()
@@ -145,7 +147,8 @@ func BenchmarkClaim(b *testing.B) {
 				claimed += len(jobs)
 				back := make([]job.Change, len(jobs))
 				for i, j := range jobs {
-					back[i] = job.Change{Job: j.ID, Epoch: j.Epoch, Event: lifecycle.Yield, To: j.Position, By: lifecycle.Worker, At: now}
+					back[i] = job.Change{Job: j.ID, Epoch: j.Epoch, Event: lifecycle.Yield, To: j.Position,
+						By: lifecycle.Worker, At: now}
 				}
 				if _, err := s.Commit(b.Context(), back...); err != nil {
 					b.Fatal(err)

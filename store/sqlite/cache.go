@@ -43,8 +43,8 @@ func (c *cache) changed(e *entry) {
 	}
 }
 
-// age drops records that have ended, and the old generation if the young one is full. It is called between operations: within
-// one, a record stays.
+// age drops records that have ended, and the old generation if the young one is full. It is called between
+// operations: within one, a record stays.
 func (c *cache) age() {
 	for _, id := range c.ended {
 		delete(c.young, id)

@@ -22,7 +22,8 @@ var _ job.ClockStore = (*Store)(nil)
 func (s *Store) KeptClock(ctx context.Context) (k job.KeptClock, err error) {
 	err = s.do(ctx, false, func(*ledger.Ledger) error {
 		k = job.KeptClock{}
-		const sql = "SELECT what, n FROM given WHERE what IN ('" + givenTrusted + "', '" + givenLatest + "', '" + givenConfirmed + "')"
+		const sql = "SELECT what, n FROM given WHERE what IN ('" + givenTrusted + "', '" + givenLatest + "', '" +
+			givenConfirmed + "')"
 		return s.records.try(each(s.records.c, sql, func(row *conn.Stmt) error {
 			at := time.Time{}
 			if n := row.GetInt(1); n != 0 {
@@ -55,7 +56,8 @@ func (r *records) keepClock(k job.KeptClock) error {
 		return err
 	}
 	defer put.Close()
-	for what, at := range map[string]time.Time{givenTrusted: k.Trusted, givenLatest: k.Latest, givenConfirmed: k.Confirmed} {
+	for what, at := range map[string]time.Time{givenTrusted: k.Trusted, givenLatest: k.Latest,
+		givenConfirmed: k.Confirmed} {
 		n := int64(0)
 		if !at.IsZero() {
 			n = at.UnixMicro()

@@ -22,8 +22,10 @@ func prepareDir(dir string) error {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	if _, err := os.Stat(filepath.Join(dir, restore)); err == nil {
-		return job.Errorf(job.Internal, "open", "", "%s is incomplete: a restore into it has not ended; if no restore is running, remove the directory and"+
-			" restore again (stagepost restore BACKUP --data DIR)", dir)
+		return job.Errorf(job.Internal,
+			"open", "", "%s is incomplete: a restore into it has not ended; if no restore is running, remove the "+
+				"directory and"+
+				" restore again (stagepost restore BACKUP --data DIR)", dir)
 	}
 	file := filepath.Join(dir, database)
 	info, err := os.Stat(file)
@@ -36,8 +38,9 @@ func prepareDir(dir string) error {
 	}
 	for _, name := range []string{marker, headName} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return job.Errorf(job.Internal, "open", "", "%s is missing or empty, but %s shows that it existed: restore it from a backup,"+
-				" or remove %s and %s to begin without any jobs", file, filepath.Join(dir, name), marker, headName)
+			return job.Errorf(job.Internal, "open", "",
+				"%s is missing or empty, but %s shows that it existed: restore it from a backup,"+
+					" or remove %s and %s to begin without any jobs", file, filepath.Join(dir, name), marker, headName)
 		}
 	}
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
@@ -71,7 +74,9 @@ func mark(dir string) error {
 	if _, err := os.Stat(name); err == nil {
 		return nil
 	}
-	err := os.WriteFile(name, []byte("This directory holds a database of Stagepost. If it is lost, Stagepost does not start without it.\n"), 0o600)
+	err := os.WriteFile(name,
+		[]byte("This directory holds a database of Stagepost. If it is lost, Stagepost does not start without it.\n"),
+		0o600)
 	if err != nil {
 		return err
 	}

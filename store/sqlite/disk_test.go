@@ -12,7 +12,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// disk is a file layer between SQLite and the system's: it writes down what is done to the files, and fails when told to.
+// disk is a file layer between SQLite and the system's: it records the operations on the files, and fails on request.
 type disk struct {
 	name string // of the layer
 
@@ -82,7 +82,7 @@ func (d *disk) do(op diskOp) int32 {
 	return 0
 }
 
-// acknowledged notes that a caller was told.
+// acknowledged records what a caller was answered.
 func (d *disk) acknowledged(f fact) { d.do(diskOp{kind: 'a', ack: f}) }
 
 // head notes what is done to the head file, which is not SQLite's.
@@ -141,7 +141,8 @@ func diskOpen(tls *libc.TLS, vfs, name, file uintptr, flags int32, out uintptr) 
 	d, _ := disks.Load(vfs)
 	// SQLite's layer for Unix syncs the directory with the first sync of a log or journal that it may have created.
 	log := flags&(sqlite3.SQLITE_OPEN_WAL|sqlite3.SQLITE_OPEN_MAIN_JOURNAL) != 0
-	openFiles.Store(file, &openFile{d.(*disk), filepath.Base(libc.GoString(name)), log && flags&sqlite3.SQLITE_OPEN_CREATE != 0})
+	openFiles.Store(file, &openFile{d.(*disk), filepath.Base(libc.GoString(name)), log &&
+		flags&sqlite3.SQLITE_OPEN_CREATE != 0})
 	return rc
 }
 
@@ -218,7 +219,8 @@ var diskMethods = sync.OnceValue(func() uintptr {
 		FxDeviceCharacteristics: cFunc(func(tls *libc.TLS, f uintptr) int32 { return 0 }),
 		FxShmMap: cFunc(func(tls *libc.TLS, f uintptr, region, size, extend int32, out uintptr) int32 {
 			b, m := below(f)
-			return goFunc[func(*libc.TLS, uintptr, int32, int32, int32, uintptr) int32](m.FxShmMap)(tls, b, region, size, extend, out)
+			return goFunc[func(*libc.TLS, uintptr, int32, int32, int32, uintptr) int32](m.FxShmMap)(tls, b, region,
+				size, extend, out)
 		}),
 		FxShmLock: cFunc(func(tls *libc.TLS, f uintptr, offset, n, flags int32) int32 {
 			b, m := below(f)

@@ -20,13 +20,17 @@
 // # Failures
 //
 //   - An operation that the ledger refuses has written nothing and fails alone.
-//   - A statement fails: the transaction is rolled back, memory is reloaded, and each operation runs in a transaction of
+//   - A statement fails: the transaction is rolled back, memory is reloaded, and each operation runs in a
+//     transaction of
 //     its own, so that only the faulty one fails.
 //   - The disk is full: operations fail with kind Unavailable. The store continues when there is free space.
-//   - The disk fails in a COMMIT, or the file is damaged: the store stops. A sync is never retried, because after a failed
-//     one the content of the disk is unknown. Every call returns Unavailable, and the process should end ([Options.OnDeath]).
+//   - The disk fails in a COMMIT, or the file is damaged: the store stops. A sync is never retried, because after a
+//     failed
+//     one the content of the disk is unknown. Every call returns Unavailable, and the process should end
+//     ([Options.OnDeath]).
 //   - The audit log is truncated or changed: [Store.Verify] reports the first invalid entry. There is no repair.
-//   - Commits are missing (the log was removed or damaged, an older database was put back, the audit log was truncated):
+//   - Commits are missing (the log was removed or damaged, an older database was put back, the audit log was
+//     truncated):
 //     Open refuses the database and reports what is missing, by the file head.
 //   - A power failure: the log is replayed at the next start. No acknowledged write is lost.
 //
@@ -35,5 +39,5 @@
 //	stagepost.db      the database (with -wal and -shm while it is open)
 //	owner             locked by the process that has the store open; its text identifies that process
 //	head              the newest commit, synced with each one: a database without it is refused, see [Accept]
-//	has-data          marks a directory that had a database: if the database is missing, the store does not start empty
+//	has-data          marks a directory that had a database: if that is missing, the store does not start empty
 package sqlite

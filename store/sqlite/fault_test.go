@@ -49,13 +49,15 @@ func clean(t testing.TB, s *Store) {
 	if err != nil || !report.Clean() {
 		t.Errorf("fsck: %v %v", err, report.Faults)
 	}
-	if _, err := s.Verify(t.Context(), "", lives, func(id job.ID, err error) { t.Errorf("%s: %v", id, err) }); err != nil {
+	if _, err := s.Verify(t.Context(), "", lives,
+		func(id job.ID, err error) { t.Errorf("%s: %v", id, err) }); err != nil {
 		t.Error(err)
 	}
 	closeStore(t, s)
 }
 
-// A failed sync ends the store, which tells its process; it is not tried again, and the next start has all that was acknowledged.
+// A failed sync stops the store, which notifies its process. The sync is not retried, and the next start has all
+// acknowledged writes.
 func TestSyncFails(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
 	var died []error
@@ -76,12 +78,12 @@ func TestSyncFails(t *testing.T) {
 	_, err := s.Get(t.Context(), "tst_1")
 	wantKind(t, "get after a failed sync", err, job.Unavailable)
 	if len(died) != 1 || syncs != 1 {
-		t.Errorf("died %d times after %d syncs, want once after one", len(died), syncs)
+		t.Errorf("stopped %d times after %d syncs, want once after one", len(died), syncs)
 	}
 	select {
 	case <-s.Dead():
 	default:
-		t.Error("Dead says nothing")
+		t.Error("Dead delivers no error")
 	}
 	_ = s.Close() // its checkpoint fails as well
 	s = openStore(t, dir, Options{})
@@ -91,7 +93,8 @@ func TestSyncFails(t *testing.T) {
 	clean(t, s)
 }
 
-// An error at any single operation of the disk: what was acknowledged is there at the next start, and the store is sound.
+// An error at any single operation of the disk: what was acknowledged is there at the next start, and the store is
+// sound.
 func TestDiskErrorAnywhere(t *testing.T) {
 	for _, code := range []int32{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_FULL} {
 		for n := 1; ; n += faultStride {
@@ -134,10 +137,11 @@ func TestDiskErrorAnywhere(t *testing.T) {
 	}
 }
 
-// A full disk refuses writes and lets reads go on; the store goes on when there is room.
+// On a full disk the store refuses writes and serves reads; it continues when there is free space.
 func TestDiskFull(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
-	s := openStore(t, dir, Options{vfs: d.name, Space: func(string) (free, total int64, err error) { return 17, 1000, nil }})
+	s := openStore(t, dir, Options{vfs: d.name,
+		Space: func(string) (free, total int64, err error) { return 17, 1000, nil }})
 	create(t, s, "tst_1")
 	if err := s.Writable(t.Context()); err != nil || !s.Full().IsZero() {
 		t.Errorf("control: a disk with space: %v, full since %v", err, s.Full())
@@ -166,7 +170,8 @@ func TestDiskFull(t *testing.T) {
 		t.Error("counts must go on:", err)
 	}
 	d.failing(nil)
-	if err := s.do(t.Context(), true, nothing(func() { s.tried = time.Time{} })); err != nil { // as if a quarter of a second had passed
+	// as if a quarter of a second had passed
+	if err := s.do(t.Context(), true, nothing(func() { s.tried = time.Time{} })); err != nil {
 		t.Fatal(err)
 	}
 	create(t, s, "tst_2")
@@ -190,7 +195,8 @@ func TestGuiltyAlone(t *testing.T) {
 	for i := range errs {
 		wg.Go(func() {
 			if i == 5 {
-				errs[i] = s.do(context.Background(), false, nothing(func() { _ = s.records.try(errors.New("no such thing")) }))
+				errs[i] = s.do(context.Background(), false,
+					nothing(func() { _ = s.records.try(errors.New("planted")) }))
 				return
 			}
 			_, errs[i] = s.Create(context.Background(), made(fmt.Sprint("tst_a", i)))

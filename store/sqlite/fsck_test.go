@@ -8,22 +8,26 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// damages are statements that spoil what the workload left, what fsck says of each, and whether it can be repaired.
+// damages are statements that spoil what the workload left, the message of fsck for each, and whether it can be
+// repaired.
 var damages = []struct {
 	name, sql, says string
 	derived         bool
 }{
 	{"ended flag", "UPDATE job_now SET ended = 1 - ended WHERE n = 3", "as to having ended", true},
 	{"children counts", "UPDATE job_now SET children = '[3,9,0,0,0,0,0]' WHERE n = 1", "counts its jobs", true},
-	{"no children counts", "UPDATE job_now SET children = NULL WHERE n = 1", "counts its jobs", false}, // Expected is the record's own
+	// Expected is the record's own
+	{"no children counts", "UPDATE job_now SET children = NULL WHERE n = 1", "counts its jobs", false},
 	{"back link", "UPDATE event SET back = back + 1 WHERE seq = 2", "points back", true},
 	{"last entry", "UPDATE job_now SET last = last - 1 WHERE n = 2", "last history entry", true},
 	{"lost key", "DELETE FROM job_key WHERE n = 1", "cannot be found by its key", true},
 	{"key of another", "UPDATE job_key SET n = 2 WHERE n = 1", "key", true},
-	{"orphan entry", "INSERT INTO event (e, job, seq, move, at, epoch) VALUES (9999, 777, 1, 1, 0, 0)", "belongs to no job", true},
+	{"orphan entry", "INSERT INTO event (e, job, seq, move, at, epoch) VALUES (9999, 777, 1, 1, 0, 0)",
+		"belongs to no job", true},
 	{"orphan task", "UPDATE task SET job = 777 WHERE job = 2", "belongs to no job", true},
 	{"orphan data", "INSERT INTO job_data VALUES (777, '{}')", "data of no job", true},
-	{"orphan message", "UPDATE message SET job = 'tst_gone', settled = NULL WHERE m = 1", "its job does not exist", true},
+	{"orphan message", "UPDATE message SET job = 'tst_gone', settled = NULL WHERE m = 1", "its job does not exist",
+		true},
 	{"hold", "UPDATE hold SET scope = 'nonsense' WHERE owner = '1'", "is filed under", true},
 	{"lost entry", "DELETE FROM event WHERE e = (SELECT max(e) FROM event)", "history entries", false},
 	{"lost word", "DELETE FROM word WHERE w = (SELECT state FROM job_now WHERE n = 2)", "not in the dictionary", false},
@@ -35,7 +39,8 @@ var damages = []struct {
 	{"number out of order", "UPDATE job_made SET number = 1000 WHERE n = 2", "cannot be found by its number", false},
 	{"tags", "UPDATE job_now SET tags = 'nonsense' WHERE n = 2", "tags:", false},
 	{"word of tags", "UPDATE job_now SET tags = 9999 WHERE n = 2", "not in the dictionary", false},
-	{"children counted that were never there", "UPDATE job_now SET children = '[3,0,1,1,0,0,9]' WHERE n = 1", "expects 3 jobs", false},
+	{"children counted that were never there", "UPDATE job_now SET children = '[3,0,1,1,0,0,9]' WHERE n = 1",
+		"expects 3 jobs", false},
 	{"hash", "UPDATE job_now SET head = x'00' WHERE n = 2", "hash", false},
 	{"state", "UPDATE job_now SET state = (SELECT w FROM word WHERE text = 'alice') WHERE n = 2", "no state", false},
 }
@@ -58,7 +63,7 @@ func TestFsck(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !says(&report, d.says) || report.Clean() {
-				t.Fatalf("the report does not say %q: %v", d.says, report.Faults)
+				t.Fatalf("the report lacks %q: %v", d.says, report.Faults)
 			}
 			report, err = FsckDir(t.Context(), dir, lives, true)
 			if err != nil {
@@ -90,7 +95,8 @@ func TestFsckMemory(t *testing.T) {
 	s.lines.apply([]lineChange{{n: 1, line: line{kind: 1, state: 99}}})
 	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3, Bytes: 5}, 0)
 	report, err := s.Fsck(t.Context(), lives, true)
-	if err != nil || !says(&report, "listed wrongly") || !says(&report, "3 jobs too many counted") || !says(&report, "5 bytes too many counted") {
+	if err != nil || !says(&report, "listed wrongly") || !says(&report, "3 jobs too many counted") ||
+		!says(&report, "5 bytes too many counted") {
 		t.Errorf("got %v %v", report.Faults, err)
 	}
 	page, err := s.List(t.Context(), job.Query{States: []lifecycle.State{"Waiting"}})

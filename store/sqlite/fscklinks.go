@@ -81,7 +81,8 @@ func (f *fsck) events() error {
 		e, n, back, seq := s.GetInt(0), s.GetInt(1), s.GetInt(2), s.GetInt(3)
 		f.report.Events++
 		if n <= 0 || n >= int64(len(f.rows)) || !f.rows[n].there {
-			f.derived("", "DELETE FROM event WHERE e = ?", []any{e}, "history entry %d belongs to no job (row %d)", e, n)
+			f.derived("", "DELETE FROM event WHERE e = ?", []any{e}, "history entry %d belongs to no job (row %d)",
+				e, n)
 			return nil
 		}
 		facts := &f.rows[n]
@@ -108,7 +109,8 @@ func (f *fsck) events() error {
 			continue
 		}
 		if facts.seq != facts.gotSeq {
-			f.fault(f.id(int64(n)), false, "the record counts %d history entries, there are %d", facts.seq, facts.gotSeq)
+			f.fault(f.id(int64(n)), false, "the record counts %d history entries, there are %d", facts.seq,
+				facts.gotSeq)
 		} else if facts.last != facts.gotLast {
 			f.derived(f.id(int64(n)), "UPDATE job_now SET last = ?2 WHERE n = ?1", []any{int64(n), facts.gotLast},
 				"the record names %d as its last history entry, it is %d", facts.last, facts.gotLast)
@@ -124,7 +126,8 @@ func (f *fsck) keys() error {
  (SELECT 1 FROM job_key k WHERE k.key = m.key AND k.kind = m.kind AND k.n = m.n AND k.owner = who)`
 	err := each(f.c, `SELECT k.key, k.kind, k.owner, k.n FROM job_key k LEFT JOIN job_made m ON m.n = k.n
  WHERE m.n IS NULL OR m.key IS NOT k.key OR m.kind <> k.kind`, func(s *conn.Stmt) error {
-		f.derived("", "DELETE FROM job_key WHERE key = ? AND kind = ? AND owner = ?", []any{s.GetText(0), s.GetInt(1), s.GetText(2)},
+		f.derived("", "DELETE FROM job_key WHERE key = ? AND kind = ? AND owner = ?",
+			[]any{s.GetText(0), s.GetInt(1), s.GetText(2)},
 			"key %q names a job that does not have it", s.GetText(0))
 		return nil
 	})
@@ -162,7 +165,8 @@ func (f *fsck) orphans() error {
 	return each(f.c, sql, func(s *conn.Stmt) error {
 		f.report.Messages++
 		if s.GetInt(3) == 0 && s.GetInt(4) == 1 {
-			f.derived(job.ID(s.GetText(2)), "UPDATE message SET settled = 'given-up', error = 'its job does not exist' WHERE m = ?",
+			f.derived(job.ID(s.GetText(2)),
+				"UPDATE message SET settled = 'given-up', error = 'its job does not exist' WHERE m = ?",
 				[]any{s.GetInt(0)}, "message %q waits for delivery, its job does not exist", s.GetText(1))
 		}
 		return nil
@@ -173,8 +177,9 @@ func (f *fsck) orphans() error {
 func (f *fsck) holds() error {
 	return each(f.c, "SELECT scope, kind, state, grp, owner, job, tag FROM hold", func(s *conn.Stmt) error {
 		scope := job.Scope{
-			Kind: job.Kind(s.GetText(1)), State: lifecycle.State(s.GetText(2)), Group: s.GetText(3), Owner: s.GetText(4),
-			Job: job.ID(s.GetText(5)), Tag: s.GetText(6),
+			Kind: job.Kind(s.GetText(1)), State: lifecycle.State(s.GetText(2)), Group: s.GetText(3),
+			Owner: s.GetText(4),
+			Job:   job.ID(s.GetText(5)), Tag: s.GetText(6),
 		}
 		if scope.String() != s.GetText(0) {
 			f.derived(scope.Job, "UPDATE hold SET scope = ?2 WHERE scope = ?1", []any{s.GetText(0), scope.String()},

@@ -46,7 +46,9 @@ type fix struct {
 }
 
 func newFsck(ctx context.Context, c *conn.Conn, n *names, lives Lives, repair bool) *fsck {
-	return &fsck{ctx: ctx, c: c, names: n, lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}, highest: map[job.Kind]int64{}, unsound: map[int64]job.ID{}}
+	return &fsck{ctx: ctx, c: c, names: n,
+		lives: lives, repair: repair, numbers: map[kindNumber]job.ID{}, highest: map[job.Kind]int64{},
+		unsound: map[int64]job.ID{}}
 }
 
 func (f *fsck) fault(id job.ID, repaired bool, format string, args ...any) {
@@ -68,7 +70,8 @@ func (f *fsck) derived(id job.ID, sql string, values []any, format string, args 
 // run checks all tables and then makes the repairs in one transaction.
 func (f *fsck) run() error {
 	for _, part := range []func() error{
-		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds, f.mend, f.sums,
+		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds, f.mend,
+		f.sums,
 	} {
 		if err := f.ctx.Err(); err != nil {
 			return &job.Error{Op: "fsck", Kind: job.Unavailable, Err: err}
@@ -218,7 +221,8 @@ func (f *fsck) record(e *entry, flag int64) {
 	}
 	f.numbers[k] = j.ID
 	if before := f.highest[j.Kind]; j.Number < before {
-		f.fault(j.ID, false, "has number %d of kind %s after number %d: it cannot be found by its number", j.Number, j.Kind, before)
+		f.fault(j.ID, false, "has number %d of kind %s after number %d: it cannot be found by its number", j.Number,
+			j.Kind, before)
 	}
 	f.highest[j.Kind] = max(f.highest[j.Kind], j.Number)
 	f.flag(e, flag)

@@ -59,7 +59,8 @@ func (s *Store) spaceAgain() bool {
 		return false
 	}
 	s.tried = time.Now()
-	err := s.records.c.Exec("BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
+	err := s.records.c.Exec(
+		"BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
 	if err == nil {
 		s.setFull(false)
 		return true

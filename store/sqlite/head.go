@@ -28,7 +28,8 @@ import (
 //
 //   - the file never has committed before the log is on the disk: a valid database is never refused;
 //   - the database is never more than one commit ahead of begun in the file;
-//   - missing commits are detected, except the last one if the power fails within headIdle of it and the log loses it too.
+//   - missing commits are detected, except the last one if the power fails within headIdle of it and the log loses
+//     it too.
 const (
 	headName  = "head"
 	headSlots = 2
@@ -45,7 +46,7 @@ type head struct {
 	mark          int64     // random: it differs in two databases that continued from the same one
 	at            time.Time // when
 	rows, entries int64     // highest numbers of jobs and of history entries
-	audits        int64     // entries in the audit list
+	audits        int64     // entries in the audit log
 	auditHash     job.Hash  // of the last one
 	copied        bool      // the database has no head file yet
 }
@@ -98,11 +99,13 @@ func (h *head) appendSlot(text []byte) []byte {
 // parseSlot parses a slot; ok is false if it is incomplete or damaged.
 func parseSlot(text string) (h head, ok bool) {
 	body, sum, found := strings.Cut(strings.TrimRight(text, " \n\x00"), "sum=")
-	if want, err := strconv.ParseInt(sum, 10, 64); !found || err != nil || want != int64(crc32.Checksum([]byte(body), headSums)) {
+	if want, err := strconv.ParseInt(sum, 10, 64); !found || err != nil ||
+		want != int64(crc32.Checksum([]byte(body), headSums)) {
 		return h, false
 	}
 	numbers := map[string]*int64{
-		"begun": &h.begun, "commit": &h.seq, "mark": &h.mark, "jobs": &h.rows, "entries": &h.entries, "audits": &h.audits,
+		"begun": &h.begun, "commit": &h.seq, "mark": &h.mark, "jobs": &h.rows, "entries": &h.entries,
+		"audits": &h.audits,
 	}
 	for line := range strings.Lines(body) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
@@ -238,7 +241,8 @@ func (f *headFile) close() error {
 func headOf(c *conn.Conn) (h head, err error) {
 	rows := 0
 	err = each(c, "SELECT series, seq, mark, at, copied FROM head", func(s *conn.Stmt) error {
-		h = head{series: s.GetText(0), seq: s.GetInt(1), mark: s.GetInt(2), at: unixMicro(s.GetInt(3)), copied: s.GetInt(4) == 1}
+		h = head{series: s.GetText(0), seq: s.GetInt(1), mark: s.GetInt(2), at: unixMicro(s.GetInt(3)),
+			copied: s.GetInt(4) == 1}
 		rows++
 		return nil
 	})

@@ -50,7 +50,8 @@ func putFile(t testing.TB, from, to, name string) {
 	}
 }
 
-// refused wants that a directory is not opened, and what is said; and that it is after an acceptance, which is in the audit list.
+// refused requires that Open refuses a directory with these texts, and that it opens after an acceptance, which the
+// audit log has.
 func refused(t *testing.T, dir string, says ...string) {
 	t.Helper()
 	s, err := Open(dir, Options{})
@@ -61,7 +62,7 @@ func refused(t *testing.T, dir string, says ...string) {
 	wantKind(t, "open", err, job.Internal)
 	for _, text := range append(says, "stagepost accept --data "+dir) {
 		if !strings.Contains(err.Error(), text) {
-			t.Errorf("the error does not say %q: %v", text, err)
+			t.Errorf("the error lacks %q: %v", text, err)
 		}
 	}
 	missing, err := Accept(t.Context(), dir, "olga", "the disk broke")
@@ -70,8 +71,9 @@ func refused(t *testing.T, dir string, says ...string) {
 	}
 	s = openStore(t, dir, Options{})
 	list, err := s.Audit(t.Context(), 0, -1)
-	if err != nil || len(list) != 1 || list[0].Actor != "olga" || list[0].Event != AcceptLoss || !strings.Contains(list[0].Note, missing) {
-		t.Errorf("audit list: %+v, %v", list, err)
+	if err != nil || len(list) != 1 || list[0].Actor != "olga" || list[0].Event != AcceptLoss ||
+		!strings.Contains(list[0].Note, missing) {
+		t.Errorf("audit log: %+v, %v", list, err)
 	}
 	create(t, s, "tst_afterwards")
 	closeStore(t, s)
@@ -155,7 +157,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 	}
 }
 
-// Without its head nobody can say what the newest commit was.
+// Without its head the newest commit is unknown.
 func TestMissingHeadIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{})
@@ -184,7 +186,7 @@ func TestMissingHeadIsRefused(t *testing.T) {
 	for slot := range int64(headSlots) {
 		one := snapshot(t, dir)
 		spoil(one, slot)
-		clean(t, openStore(t, one, Options{})) // the other slot says enough
+		clean(t, openStore(t, one, Options{})) // the other slot suffices
 	}
 	both := snapshot(t, dir)
 	spoil(both, 0, 1)
@@ -197,7 +199,7 @@ func TestMissingHeadIsRefused(t *testing.T) {
 	wantKind(t, "a head alone", err, job.Internal)
 }
 
-// The end of the audit list is in the head, so that a list that was cut there is noticed although its chain holds.
+// The end of the audit log is in the head, so that a list that was cut there is noticed although its chain holds.
 func TestCutAuditListIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{})
@@ -213,21 +215,22 @@ func TestCutAuditListIsRefused(t *testing.T) {
 	}
 	closeStore(t, s)
 	for name, c := range map[string]struct{ spoil, says string }{
-		"last":     {"DELETE FROM audit WHERE a = 5", "1 entry of the audit list"},
-		"some":     {"DELETE FROM audit WHERE a > 2", "3 entries of the audit list"},
-		"all":      {"DELETE FROM audit", "5 entries of the audit list"},
-		"replaced": {"UPDATE audit SET hash = zeroblob(32) WHERE a = 5", "entry 5 of the audit list was replaced"},
+		"last":     {"DELETE FROM audit WHERE a = 5", "1 entry of the audit log"},
+		"some":     {"DELETE FROM audit WHERE a > 2", "3 entries of the audit log"},
+		"all":      {"DELETE FROM audit", "5 entries of the audit log"},
+		"replaced": {"UPDATE audit SET hash = zeroblob(32) WHERE a = 5", "entry 5 of the audit log was replaced"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := snapshot(t, dir)
 			s := openStore(t, dir, Options{}) // while a server runs, verify notices
 			sql(t, dir, c.spoil)
 			var wrong []string
-			if _, err := s.Verify(t.Context(), "", lives, func(_ job.ID, err error) { wrong = append(wrong, err.Error()) }); err != nil {
+			if _, err := s.Verify(t.Context(), "", lives,
+				func(_ job.ID, err error) { wrong = append(wrong, err.Error()) }); err != nil {
 				t.Fatal(err)
 			}
 			if len(wrong) != 1 || !strings.Contains(wrong[0], "audit") {
-				t.Errorf("verify says %q", wrong)
+				t.Errorf("verify returned %q", wrong)
 			}
 			closeStore(t, s)
 			refused(t, dir, c.says)
@@ -236,7 +239,8 @@ func TestCutAuditListIsRefused(t *testing.T) {
 	clean(t, openStore(t, dir, Options{})) // the control
 }
 
-// What a bit that flips in the log takes away is noticed, or nothing is lost. The control reads the same file without the head.
+// What a bit that flips in the log takes away is noticed, or nothing is lost. The control reads the same file without
+// the head.
 func TestFlippedBits(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{})
@@ -275,7 +279,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// A log that ends anywhere in the making of the database leaves a database that has no head file yet. It is noticed that there is one.
+// A log that ends anywhere in the making of the database leaves a database that has no head file yet. It is noticed
+// that there is one.
 func TestLogOfNewDatabaseIsCut(t *testing.T) {
 	const header, frame = 32, 24 + 4096 // https://sqlite.org/fileformat.html, section 4.1
 	dir := t.TempDir()
@@ -302,7 +307,7 @@ func TestLogOfNewDatabaseIsCut(t *testing.T) {
 	}
 }
 
-// flip turns one bit of a file over, and gives its place.
+// flip turns one bit of a file over, and returns its offset.
 func flip(t *testing.T, file string, random *rand.Rand) int {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -29,8 +29,11 @@ func (s *Store) settleHead() error {
 	}
 	switch {
 	case missing != "" && s.options.accept == nil:
-		return job.Errorf(job.Internal, "open", "", "%s: %s. Put back what is missing, or restore a backup into an empty directory."+
-			" To go on without it: stagepost accept --data %s --note REASON", filepath.Join(s.dir, database), missing, s.dir)
+		return job.Errorf(job.Internal, "open", "",
+			"%s: %s. Put back what is missing, or restore a backup into an empty directory."+
+				" To go on without it: stagepost accept --data %s --note REASON", filepath.Join(s.dir, database),
+			missing,
+			s.dir)
 	case missing != "":
 		s.options.accept(missing)
 		db.series = newSeries()
@@ -81,14 +84,17 @@ func (s *Store) compareHead(db *head) (file head, slot int, missing string, err 
 	case errors.Is(err, fs.ErrNotExist) && db.copied:
 		return file, 0, "", nil
 	case errors.Is(err, fs.ErrNotExist):
-		return file, 0, fmt.Sprintf("%s is missing, which identifies the newest commit: lost commits cannot be detected", name), nil
+		return file, 0, fmt.Sprintf(
+			"%s is missing, which identifies the newest commit: lost commits cannot be detected", name), nil
 	case errors.Is(err, errHeadDamaged):
-		return file, 0, fmt.Sprintf("%s is damaged, which identifies the newest commit: lost commits cannot be detected", name), nil
+		return file, 0, fmt.Sprintf(
+			"%s is damaged, which identifies the newest commit: lost commits cannot be detected", name), nil
 	case err != nil:
 		return file, 0, "", &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	case db.series != file.series:
-		return file, slot, fmt.Sprintf("it is a copy of another time or directory: %s belongs to another database, whose newest commit is %d of %s;"+
-			" this one ends with commit %d%s", name, file.seq, stamp(file.at), db.seq, madeAt(db)), nil
+		return file, slot, fmt.Sprintf(
+			"it is a copy of another time or directory: %s belongs to another database, whose newest commit is"+
+				" %d of %s; this one ends with commit %d%s", name, file.seq, stamp(file.at), db.seq, madeAt(db)), nil
 	}
 	// This check includes a database that is marked as having no head file: a damaged log can bring it back to that
 	// mark, which its first commit removes.
@@ -115,12 +121,14 @@ func lacks(c *conn.Conn, db, file *head) (string, error) {
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Sprintf("it has gone back in time: it ends with commit %d%s, the newest commit is %d of %s. Missing: %s."+
+		return fmt.Sprintf("it has gone back in time: it ends with commit %d%s, the newest commit is %d of %s. "+
+			"Missing: %s."+
 			" Its log (%s-wal) was removed or damaged, an older database replaced it, or rows were deleted",
 			db.seq, madeAt(db), file.seq, stamp(file.at), strings.Join(lost, ", "), database), nil
 	}
 	if file.seq == db.seq && file.mark != db.mark {
-		return fmt.Sprintf("it is not the database that made commit %d of %s: both continued from the same one", file.seq, stamp(file.at)), nil
+		return fmt.Sprintf("it is not the database that made commit %d of %s: both continued from the same one",
+			file.seq, stamp(file.at)), nil
 	}
 	if file.audits == 0 {
 		return "", nil

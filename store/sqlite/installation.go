@@ -16,7 +16,8 @@ func (s *Store) Installation() string { return s.installation }
 // identify reads the id of the installation, and creates it if there is none.
 func identify(c *conn.Conn) (id string, err error) {
 	fresh := strings.ToLower(rand.Text())
-	err = c.Exec(fmt.Sprintf("INSERT INTO installation SELECT 1, '%s', '%s' WHERE NOT EXISTS (SELECT 1 FROM installation)",
+	err = c.Exec(fmt.Sprintf(
+		"INSERT INTO installation SELECT 1, '%s', '%s' WHERE NOT EXISTS (SELECT 1 FROM installation)",
 		fresh, time.Now().UTC().Format(time.RFC3339)))
 	if err != nil {
 		return "", err

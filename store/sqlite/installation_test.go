@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A data directory has one id from its first opening on; a copy of the database has the same, another directory another.
+// A data directory has one id from its first opening on; a copy of the database has the same, another directory
+// another.
 func TestInstallation(t *testing.T) {
 	dir, copied := t.TempDir(), t.TempDir()
 	s := openStore(t, dir, Options{})

@@ -37,7 +37,8 @@ func (n *names) line(j *job.Job, parent int64) line {
 	}
 	return line{
 		kind: word(string(j.Kind)), state: word(string(j.State)), outcome: word(string(j.Outcome)),
-		group: word(j.Group), owner: word(j.Owner), parent: uint32(parent), tags: n.tagsNumber(j.Tags), cause: word(j.Cause),
+		group: word(j.Group), owner: word(j.Owner), parent: uint32(parent), tags: n.tagsNumber(j.Tags),
+		cause:   word(j.Cause),
 		changed: uint32(max(0, j.Changed.Unix())), ended: j.Ended,
 	}
 }
@@ -58,8 +59,9 @@ type leafLines struct {
 // line returns line i; the empty one for a gap, which matches nothing: no kind has number 0.
 func (f *leafLines) line(i int) line {
 	return line{
-		kind: f.kind[i], state: f.state[i], outcome: f.outcome[i], group: f.group[i], owner: f.owner[i], parent: f.parent[i],
-		tags: f.tags[i], cause: f.cause[i], changed: f.changed[i], ended: f.ended[i],
+		kind: f.kind[i], state: f.state[i], outcome: f.outcome[i], group: f.group[i], owner: f.owner[i],
+		parent: f.parent[i],
+		tags:   f.tags[i], cause: f.cause[i], changed: f.changed[i], ended: f.ended[i],
 	}
 }
 
@@ -156,7 +158,8 @@ type want struct {
 
 // matches checks the most selective columns first.
 func (w *want) matches(f *leafLines, i int) bool {
-	return is(w.parent, f.parent[i]) && is(w.owner, f.owner[i]) && is(w.group, f.group[i]) && in(w.states, f.state[i]) &&
+	return is(w.parent, f.parent[i]) && is(w.owner, f.owner[i]) && is(w.group, f.group[i]) &&
+		in(w.states, f.state[i]) &&
 		f.kind[i] != 0 && in(w.kinds, f.kind[i]) && in(w.outcomes, f.outcome[i]) &&
 		in(w.tags, f.tags[i]) && in(w.causes, f.cause[i]) &&
 		(w.ended == nil || *w.ended == f.ended[i]) && (w.before == 0 || f.changed[i] <= w.before)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A search over many leaves finds what a look at every line finds, up and down, whatever it skips.
+// A search over many leaves finds the same as a check of every line, up and down, whatever it skips.
 func TestSearch(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	const n = 3*leaf + 100
@@ -15,7 +15,8 @@ func TestSearch(t *testing.T) {
 		row := 1 + random.Int64N(n)
 		region := uint32(row / leaf) // so that some leaves lack some numbers
 		v := line{
-			kind: 1 + random.Uint32N(2), state: region + random.Uint32N(3), group: random.Uint32N(50) * (1 + region), owner: random.Uint32N(9),
+			kind: 1 + random.Uint32N(2), state: region + random.Uint32N(3), group: random.Uint32N(50) * (1 + region),
+			owner:   random.Uint32N(9),
 			outcome: random.Uint32N(2), ended: random.IntN(2) == 0, changed: random.Uint32N(1000),
 			tags: random.Uint32N(4) * region, cause: random.Uint32N(20),
 		}
@@ -29,7 +30,8 @@ func TestSearch(t *testing.T) {
 	}
 	group, owner, ended := uint32(40), uint32(3), true
 	for i, w := range []*want{
-		{}, {kinds: []uint32{2}}, {states: []uint32{5}}, {states: []uint32{0, 1}, ended: &ended}, {group: &group}, {group: &group, owner: &owner},
+		{}, {kinds: []uint32{2}}, {states: []uint32{5}}, {states: []uint32{0, 1}, ended: &ended}, {group: &group},
+		{group: &group, owner: &owner},
 		{outcomes: []uint32{1}, before: 10}, {states: []uint32{99}}, {owner: &owner, kinds: []uint32{1}},
 		{tags: []uint32{2, 6}}, {causes: []uint32{7}, states: []uint32{4}}, {tags: []uint32{unnumbered}},
 	} {

@@ -148,7 +148,8 @@ func (s *Store) wanted(r *reader, q *job.Query) (w *want, found bool, err error)
 	for _, o := range q.Outcomes {
 		w.outcomes = s.appendName(w.outcomes, string(o))
 	}
-	if len(q.Kinds) > 0 && len(w.kinds) == 0 || len(q.States) > 0 && len(w.states) == 0 || len(q.Outcomes) > 0 && len(w.outcomes) == 0 {
+	if len(q.Kinds) > 0 && len(w.kinds) == 0 || len(q.States) > 0 && len(w.states) == 0 || len(q.Outcomes) > 0 &&
+		len(w.outcomes) == 0 {
 		return w, false, nil
 	}
 	for _, c := range q.Causes {

@@ -76,30 +76,34 @@ func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledge
 	return l.ledger, err
 }
 
-const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER BY since, version"
+const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER " +
+	"BY since, version"
 
 // getHold reads a hold under the cursor of selectHolds.
 func getHold(s *conn.Stmt) job.Hold {
 	return job.Hold{
 		Scope: job.Scope{
-			Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2), Owner: s.GetText(3),
-			Job: job.ID(s.GetText(4)), Tag: s.GetText(10),
+			Kind: job.Kind(s.GetText(0)), State: lifecycle.State(s.GetText(1)), Group: s.GetText(2),
+			Owner: s.GetText(3),
+			Job:   job.ID(s.GetText(4)), Tag: s.GetText(10),
 		},
-		Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0), Version: s.GetInt(9),
+		Who: s.GetText(5), Why: s.GetText(6), Since: unixMicro(s.GetInt(7)), Until: getTime(s, 8, 0),
+		Version: s.GetInt(9),
 	}
 }
 
 // given reads which numbers are not reused, and the end of the audit log.
 func (l *loader) given(c *conn.Conn) error {
-	err := each(c, "SELECT what, n FROM given UNION ALL SELECT '"+givenMessage+"', max(m) FROM message", func(s *conn.Stmt) error {
-		what, n := s.GetText(0), s.GetInt(1)
-		if kind, of := strings.CutPrefix(what, givenNumber); of {
-			l.ledger.LoadNumber(job.Kind(kind), n)
-		} else if what == givenMessage {
-			l.ledger.LoadPosted(n)
-		}
-		return nil
-	})
+	err := each(c, "SELECT what, n FROM given UNION ALL SELECT '"+givenMessage+"', max(m) FROM message",
+		func(s *conn.Stmt) error {
+			what, n := s.GetText(0), s.GetInt(1)
+			if kind, of := strings.CutPrefix(what, givenNumber); of {
+				l.ledger.LoadNumber(job.Kind(kind), n)
+			} else if what == givenMessage {
+				l.ledger.LoadPosted(n)
+			}
+			return nil
+		})
 	if err != nil {
 		return err
 	}

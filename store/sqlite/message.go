@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-const selectMessage = "SELECT key, job, topic, body, created, due, attempts, error, settled, tried, m, sum FROM message "
+const selectMessage = "SELECT key, job, topic, body, created, due, attempts, error, settled, tried, m, sum FROM " +
+	"message "
 
 // onDamage decides about a damaged message: nil keeps it, errLeaveOut omits it, and any other error ends the read.
 type onDamage func(m *job.Message, err error) error
@@ -79,8 +80,9 @@ const (
 	filterMessages = "(?1 IS NULL OR topic = ?1) AND (?2 IS NULL OR coalesce(settled, '') = ?2) AND m < ?3 "
 	listMessages   = selectMessage + "WHERE " + filterMessages + "ORDER BY m DESC LIMIT ?4"
 	listJobs       = selectMessage + "WHERE job = ?5 AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
-	listPending    = selectMessage + "INDEXED BY message_pending WHERE settled IS NULL AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
-	listGivenUp    = selectMessage + "WHERE settled = 'given-up' AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
+	listPending    = selectMessage + "INDEXED BY message_pending WHERE settled IS NULL AND " + filterMessages +
+		"ORDER BY m DESC LIMIT ?4"
+	listGivenUp = selectMessage + "WHERE settled = 'given-up' AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
 )
 
 // messageLists are the prepared statements.

@@ -23,7 +23,8 @@ func Schema() int { return schemaVersion }
 
 // migrate upgrades the schema to schemaVersion. A newer database is refused with kind Internal.
 func migrate(c *conn.Conn) error {
-	if err := c.Exec("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT"); err != nil {
+	if err := c.Exec("CREATE TABLE IF NOT EXISTS schema_version " +
+		"(version INTEGER PRIMARY KEY, applied TEXT NOT NULL) STRICT"); err != nil {
 		return err
 	}
 	version, err := versionOf(c)
@@ -31,7 +32,9 @@ func migrate(c *conn.Conn) error {
 		return err
 	}
 	if version > schemaVersion {
-		return job.Errorf(job.Internal, "open", "", "the database has schema %d, this program supports %d: use a newer program", version, schemaVersion)
+		return job.Errorf(job.Internal,
+			"open", "", "the database has schema %d, this program supports %d: use a newer program", version,
+			schemaVersion)
 	}
 	for v := version + 1; v <= schemaVersion; v++ {
 		text, err := migrations.ReadFile(fmt.Sprintf("schema/%03d.sql", v))

@@ -84,7 +84,7 @@ func TestMigrateFromOne(t *testing.T) {
 	closeStore(t, s)
 	for id, list := range want.Messages {
 		for i := range list {
-			want.Messages[id][i].Tried = nil // schema 1 knows nothing of these
+			want.Messages[id][i].Tried = nil // schema 1 does not have these
 		}
 	}
 	schemaOne(t, from, dir)
@@ -95,10 +95,12 @@ func TestMigrateFromOne(t *testing.T) {
 		}
 		clean(t, s)
 	}
-	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got, []string{"1", "2", "3", "4"}) {
+	if got := texts(t, dir, "SELECT version FROM schema_version ORDER BY version", 1); !cmp.Equal(got,
+		[]string{"1", "2", "3", "4"}) {
 		t.Errorf("schema versions %v", got)
 	}
-	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' ORDER BY name)"
+	fresh := "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema WHERE name NOT LIKE 'storetest%' " +
+		"ORDER BY name)"
 	if diff := cmp.Diff(texts(t, from, fresh, 1), texts(t, dir, fresh, 1)); diff != "" {
 		t.Errorf("the schema differs from that of a new database (-new +migrated):\n%s", diff)
 	}
@@ -109,13 +111,15 @@ func TestMigrateFromOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Set.Tags, c.Set.Bytes = job.Tagged("queue=a"), new(int64)
-	r, err := s.Commit(t.Context(), c, job.Change{Job: j.ID, Version: j.Version + 1, Purge: true, By: lifecycle.Operator, Actor: "olga", At: testTime})
+	r, err := s.Commit(t.Context(),
+		c, job.Change{Job: j.ID, Version: j.Version + 1, Purge: true, By: lifecycle.Operator, Actor: "olga",
+			At: testTime})
 	if err != nil || r[0].Err != nil || r[1].Err != nil {
 		t.Fatal(err, r)
 	}
 	list, err := s.Audit(t.Context(), 0, 9)
 	if err != nil || len(list) != 2 || list[1].Event != job.Purge {
-		t.Errorf("audit list %+v, %v", list, err)
+		t.Errorf("audit log %+v, %v", list, err)
 	}
 	clean(t, s)
 	if got := texts(t, dir, "SELECT count(*) FROM storetest_step", 1)[0]; got != "8" {

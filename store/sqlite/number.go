@@ -70,7 +70,8 @@ func (l *lines) numbered(kind uint32, number, last int64, read func(row int64) (
 
 // nextNumber returns the first row from one row on and below another that matches, with its number; 0 if there is
 // none.
-func (l *lines) nextNumber(w *want, from, below int64, read func(row int64) (int64, error)) (row, number int64, err error) {
+func (l *lines) nextNumber(w *want, from, below int64, read func(row int64) (int64, error)) (row, number int64,
+	err error) {
 	for from < below {
 		found := l.search(w, from, 1, 1)
 		if len(found) == 0 || found[0] >= below {

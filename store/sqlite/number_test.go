@@ -14,17 +14,17 @@ import (
 )
 
 // numberWorld is a table of jobs with lines: numbers by row, 0 where there is no job.
-type numberWorld struct {
+type numberFixture struct {
 	lines   lines
 	kinds   []uint32
 	numbers []int64
 	reads   int
 }
 
-// newNumberWorld fills n rows with jobs of the kinds 1 to 3 in stretches of all lengths, whose numbers have gaps; some rows are gone. Of some of those the
-// lines do not know it yet.
-func newNumberWorld(random *rand.Rand, n int) *numberWorld {
-	w := &numberWorld{kinds: make([]uint32, n+1), numbers: make([]int64, n+1)}
+// newNumberWorld fills n rows with jobs of the kinds 1 to 3 in stretches of all lengths, whose numbers have gaps;
+// some rows are gone. Of some of those the lines do not know it yet.
+func newNumberFixture(random *rand.Rand, n int) *numberFixture {
+	w := &numberFixture{kinds: make([]uint32, n+1), numbers: make([]int64, n+1)}
 	last, kind := [4]int64{}, uint32(1)
 	for row := 1; row <= n; row++ {
 		if random.IntN(1+random.IntN(2000)) == 0 {
@@ -46,16 +46,17 @@ func newNumberWorld(random *rand.Rand, n int) *numberWorld {
 	return w
 }
 
-func (w *numberWorld) read(row int64) (int64, error) {
+func (w *numberFixture) read(row int64) (int64, error) {
 	w.reads++
 	return w.numbers[row], nil
 }
 
-// TestNumbered: over many leaves, in mixtures of kinds, every number is found in its row, and none that nobody has.
+// TestNumbered: over many leaves, in mixtures of kinds, every number is found in its row, and no number that no job
+// has.
 func TestNumbered(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{0, 1, 2, 50, leaf, 3*leaf + 100} {
-		w := newNumberWorld(random, n)
+		w := newNumberFixture(random, n)
 		rows := [4]map[int64]int64{{}, {}, {}, {}}
 		highest := int64(0)
 		for row := 1; row <= n; row++ {
@@ -68,7 +69,8 @@ func TestNumbered(t *testing.T) {
 			for number := int64(1); number <= highest+1; number += 1 + random.Int64N(4) {
 				got, err := w.lines.numbered(kind, number, int64(n), w.read)
 				if err != nil || got != rows[kind][number] {
-					t.Fatalf("%d rows: number %d of kind %d is in row %d, %v; want %d", n, number, kind, got, err, rows[kind][number])
+					t.Fatalf("%d rows: number %d of kind %d is in row %d, %v; want %d", n, number, kind, got, err,
+						rows[kind][number])
 				}
 			}
 		}
@@ -85,7 +87,7 @@ func TestNumbered(t *testing.T) {
 // TestNumberedReadsLittle: among a million jobs a lookup reads as many numbers as halving them takes.
 func TestNumberedReadsLittle(t *testing.T) {
 	const n, most = 1_000_000, 21
-	w := &numberWorld{numbers: make([]int64, n+1)}
+	w := &numberFixture{numbers: make([]int64, n+1)}
 	for row := 1; row <= n; row++ {
 		w.numbers[row] = int64(row)
 		w.lines.set(int64(row), line{kind: 1, state: 1})
@@ -100,14 +102,14 @@ func TestNumberedReadsLittle(t *testing.T) {
 
 func TestNumberedFails(t *testing.T) {
 	broken := errors.New("broken")
-	w := newNumberWorld(rand.New(rand.NewPCG(7, 8)), 100)
+	w := newNumberFixture(rand.New(rand.NewPCG(7, 8)), 100)
 	if _, err := w.lines.numbered(1, 5, 100, func(int64) (int64, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestNumberWhileJobsGo: a job that stays is found all the time while its neighbours are created and purged, which lists see a moment later than the
-// tables do.
+// TestNumberWhileJobsGo: a job that stays is found all the time while its neighbours are created and purged, which
+// lists see a moment later than the tables do.
 func TestNumberWhileJobsGo(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	at := time.Now()
@@ -131,7 +133,7 @@ func TestNumberWhileJobsGo(t *testing.T) {
 			for n := 0; !done.Load() || n == 0; n++ {
 				page, err := s.List(t.Context(), job.Query{Kinds: []job.Kind{stays.Kind}, Number: stays.Number})
 				if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != stays.ID {
-					t.Errorf("look %d: %d jobs, %v", n, len(page.Jobs), err)
+					t.Errorf("list %d: %d jobs, %v", n, len(page.Jobs), err)
 					return
 				}
 			}
@@ -142,9 +144,12 @@ func TestNumberWhileJobsGo(t *testing.T) {
 		for i := range jobs {
 			if j := &jobs[i]; j.ID != stays.ID {
 				purges = append(purges, job.Change{
-					Job: j.ID, Version: j.Version, Event: "delete", To: lifecycle.Position{State: "Deleted"}, Ended: true, Gone: true, By: lifecycle.Timer, At: at,
+					Job: j.ID, Version: j.Version,
+					Event: "delete", To: lifecycle.Position{State: "Deleted"}, Ended: true, Gone: true,
+					By: lifecycle.Timer, At: at,
 				})
-				purges = append(purges, job.Change{Job: j.ID, Version: j.Version + 1, Purge: true, By: lifecycle.Timer, At: at})
+				purges = append(purges, job.Change{Job: j.ID, Version: j.Version + 1, Purge: true, By: lifecycle.Timer,
+					At: at})
 			}
 		}
 		results, err := s.Commit(t.Context(), purges...)
@@ -160,7 +165,7 @@ func TestNumberWhileJobsGo(t *testing.T) {
 	lookers.Wait()
 }
 
-// TestNumberOfDamagedRow: a number that cannot be one is told, not searched on with.
+// TestNumberOfDamagedRow: an invalid number is reported and not used for the search.
 func TestNumberOfDamagedRow(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{})

@@ -48,7 +48,7 @@ func texts(t testing.TB, dir, query string, columns int) (found []string) {
 	return found
 }
 
-// A directory belongs to one store at a time; the second is told whose it is, and the lock ends with its owner.
+// A directory belongs to one store at a time; the second gets the owner in its error, and the lock ends with the owner.
 func TestOwner(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{Address: "localhost:8080"})
@@ -60,7 +60,8 @@ func TestOwner(t *testing.T) {
 		}
 	}
 	closeStore(t, s)
-	if err := os.WriteFile(filepath.Join(dir, "owner"), []byte("pid=1 of a process that was killed"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "owner"), []byte("pid=1 of a process that was killed"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, openStore(t, dir, Options{}))
@@ -70,7 +71,8 @@ func TestOwner(t *testing.T) {
 func TestMissingDatabase(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	closeStore(t, openStore(t, dir, Options{}))
-	for name, want := range map[string]os.FileMode{"": 0o700, database: 0o600, "owner": 0o600, marker: 0o600, headName: 0o600} {
+	for name, want := range map[string]os.FileMode{"": 0o700, database: 0o600, "owner": 0o600, marker: 0o600,
+		headName: 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q has mode %v (%v), want %v", name, info.Mode().Perm(), err, want)
@@ -103,14 +105,15 @@ func TestForeignDatabases(t *testing.T) {
 	sql(t, dir, fmt.Sprintf("INSERT INTO schema_version VALUES (%d, 'later')", schemaVersion+1))
 	_, err := Open(dir, Options{})
 	wantKind(t, "a newer schema", err, job.Internal)
-	if err := os.WriteFile(filepath.Join(dir, database), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, database), []byte(strings.Repeat("no database ", 1000)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = Open(dir, Options{})
 	wantKind(t, "not a database", err, job.Internal)
 }
 
-// After Close every call says so, and waits for nothing.
+// After Close every call returns an error at once.
 func TestClosed(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	closeStore(t, s)
@@ -152,7 +155,8 @@ func TestViews(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := job.Change{
-		Job: "tst_1", Version: 1, Event: "hold", To: c.Job.Position, By: 4, Actor: "alice", Note: "why not", At: testTime,
+		Job: "tst_1", Version: 1, Event: "hold", To: c.Job.Position, By: 4, Actor: "alice", Note: "why not",
+		At:     testTime,
 		Tasks:  []job.Task{{Name: "part", Kind: "k", State: "Done", Changed: testTime}},
 		Outbox: []job.Message{{Key: "m", Job: "tst_1", Topic: "mail", Created: testTime, Due: testTime}},
 	}
@@ -160,7 +164,8 @@ func TestViews(t *testing.T) {
 	if results, err := s.Commit(t.Context(), change); err != nil || results[0].Err != nil {
 		t.Fatal(err, results)
 	}
-	if _, err := s.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Who: "alice", Why: "audit", Since: testTime}}); err != nil {
+	if _, err := s.Hold(t.Context(),
+		&job.HoldChange{Hold: job.Hold{Who: "alice", Why: "audit", Since: testTime}}); err != nil {
 		t.Fatal(err)
 	}
 	tried := job.Message{Key: "m", Due: testTime, Tried: []job.Attempt{{At: testTime, Took: 5, Error: "busy"}}}

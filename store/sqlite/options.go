@@ -18,8 +18,8 @@ type Options struct {
 	// OnCommit is called by the commit loop after each transaction that is on disk: with the number of operations and
 	// the time from its begin to the end of the sync. It must be quick. Defaults to none.
 	OnCommit func(ops int, took time.Duration)
-	// Space returns the bytes of a directory's file system that are free, and its size, for messages about a full disk. Defaults to
-	// an error: the messages state no bytes.
+	// Space returns the bytes of a directory's file system that are free, and its size, for messages about a full
+	// disk. Defaults to an error: the messages state no bytes.
 	Space func(dir string) (free, total int64, err error)
 
 	// OnDamage is called once for each job whose record does not match its checksum, when a list omits it or a worker

@@ -33,7 +33,8 @@ func own(dir, address string) (*owner, error) {
 		return nil, job.Errorf(job.Unavailable, "open", "", "%s is in use by %s", dir, who)
 	}
 	host, _ := os.Hostname()
-	text := fmt.Sprintf("pid=%d\nhost=%s\nstart=%s\naddress=%s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339), address)
+	text := fmt.Sprintf("pid=%d\nhost=%s\nstart=%s\naddress=%s\n", os.Getpid(), host,
+		time.Now().UTC().Format(time.RFC3339), address)
 	if err := write(f, text); err != nil {
 		f.Close()
 		return nil, &job.Error{Op: "open", Kind: job.Unavailable, Err: err}

@@ -68,7 +68,8 @@ func cutHead(t *testing.T, names bool, ignore ...string) (cuts int, wrong []stri
 			continue
 		}
 		if err != nil || h.begun < least {
-			wrong = append(wrong, fmt.Sprintf("cut %d of %d: begun %d, confirmed %d, %v", i, len(images), h.begun, least, err))
+			wrong = append(wrong, fmt.Sprintf("cut %d of %d: begun %d, confirmed %d, %v", i, len(images), h.begun,
+				least, err))
 		}
 	}
 	if err := f.close(); err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// fact is what a caller was told: a record as of a version, a hold, a message, a purge, a number of entries in the audit list.
+// fact is an answer to a caller: a record as of a version, a hold, a message, a purge, a number of entries in the
+// audit log.
 type fact struct {
 	job     job.ID
 	version int64
@@ -69,7 +70,7 @@ func (f *imageFile) forgetDeleted() {
 	}
 }
 
-// after gives the content when those of the pending writes reach the disk that keep says, sector by sector.
+// after returns the content if the pending writes selected by keep reach the disk, sector by sector.
 func (f *imageFile) after(keep func() bool) (there bool, content []byte) {
 	there, content = f.there, append([]byte{}, f.durable...)
 	for _, op := range f.pending {
@@ -127,22 +128,23 @@ func (im *image) write(t *testing.T, dir string, keep func() bool) {
 	}
 }
 
-// workload is a workload with everything a store writes: creation with keys, claims, transitions, children, tasks, holds, messages.
-// It tells the disk what was acknowledged.
+// workload is a workload with everything a store writes: creation with keys, claims, transitions, children, tasks,
+// holds, messages. It reports to the disk what was acknowledged.
 func workload(t *testing.T, s *Store, d *disk) {
 	t.Helper()
 	ctx := t.Context()
 	at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	told := func(j job.Job) { d.acknowledged(fact{job: j.ID, version: j.Version, seq: j.Seq}) }
+	acked := func(j job.Job) { d.acknowledged(fact{job: j.ID, version: j.Version, seq: j.Seq}) }
 	commit := func(c job.Change) job.Job {
 		results, err := s.Commit(ctx, c)
 		if err != nil || results[0].Err != nil {
 			t.Fatal("commit:", err, results)
 		}
-		told(results[0].Job)
+		acked(results[0].Job)
 		return results[0].Job
 	}
-	move := func(j job.Job, life *lifecycle.Table, e lifecycle.Event, by lifecycle.Actor, with func(*job.Change)) job.Job {
+	move := func(j job.Job, life *lifecycle.Table, e lifecycle.Event, by lifecycle.Actor,
+		with func(*job.Change)) job.Job {
 		c, err := storetest.Transition(life, j, e, by, at)
 		if err != nil {
 			t.Fatal(err)
@@ -154,13 +156,14 @@ func workload(t *testing.T, s *Store, d *disk) {
 	}
 	claim := func(life *lifecycle.Table, n int) []job.Job {
 		jobs, err := s.Claim(ctx, job.Claim{
-			Worker: "worker-1", From: []job.KindState{{Kind: job.Kind(life.Name()), State: "Waiting"}}, N: n, Now: at, Until: at.Add(time.Hour),
+			Worker: "worker-1", From: []job.KindState{{Kind: job.Kind(life.Name()), State: "Waiting"}}, N: n, Now: at,
+			Until: at.Add(time.Hour),
 		})
 		if err != nil || len(jobs) == 0 {
 			t.Fatal("claim:", err, len(jobs))
 		}
 		for _, j := range jobs {
-			told(j)
+			acked(j)
 		}
 		return jobs
 	}
@@ -170,7 +173,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 			t.Fatal(err)
 		}
 		for _, j := range jobs {
-			told(j)
+			acked(j)
 		}
 	}
 	for round := range 3 {
@@ -181,9 +184,10 @@ func workload(t *testing.T, s *Store, d *disk) {
 		j := claim(storetest.Batch, 1)[0]
 		move(j, storetest.Batch, "begin", lifecycle.Worker, func(c *job.Change) {
 			for i := range 3 {
-				c.Spawn = append(c.Spawn, newJob(storetest.Step, fmt.Sprintf("tst_child%d%d", round, i), at, func(j *job.Job) {
-					j.Parent, j.Group = batch.Job.ID, "maps"
-				}))
+				c.Spawn = append(c.Spawn,
+					newJob(storetest.Step, fmt.Sprintf("tst_child%d%d", round, i), at, func(j *job.Job) {
+						j.Parent, j.Group = batch.Job.ID, "maps"
+					}))
 			}
 		})
 		for _, h := range []job.HoldChange{
@@ -197,7 +201,9 @@ func workload(t *testing.T, s *Store, d *disk) {
 		}
 		d.acknowledged(fact{hold: job.Scope{Owner: fmt.Sprint(round)}.String()})
 		for i, j := range claim(storetest.Step, 3) {
-			if _, err := s.Renew(ctx, job.Renewal{Worker: "worker-1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: at.Add(2 * time.Hour)}); err != nil {
+			if _, err := s.Renew(ctx,
+				job.Renewal{Worker: "worker-1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}},
+					Until: at.Add(2 * time.Hour)}); err != nil {
 				t.Fatal(err)
 			}
 			j = move(j, storetest.Step, "begin", lifecycle.Worker, func(c *job.Change) {
@@ -213,10 +219,12 @@ func workload(t *testing.T, s *Store, d *disk) {
 			key := fmt.Sprintf("%s/report/1", j.ID)
 			move(j, storetest.Step, event, lifecycle.Worker, func(c *job.Change) {
 				c.Note = "a note"
-				c.Outbox = []job.Message{{Key: key, Job: j.ID, Topic: "mail", Body: json.RawMessage(`{}`), Created: at, Due: at}}
+				c.Outbox = []job.Message{{Key: key, Job: j.ID, Topic: "mail", Body: json.RawMessage(`{}`), Created: at,
+					Due: at}}
 			})
 			d.acknowledged(fact{message: key})
-			if _, err := s.Outbox(ctx, job.OutboxCall{Settle: []job.Message{{Key: key, Settled: job.Delivered}}, Now: at}); err != nil {
+			if _, err := s.Outbox(ctx,
+				job.OutboxCall{Settle: []job.Message{{Key: key, Settled: job.Delivered}}, Now: at}); err != nil {
 				t.Fatal(err)
 			}
 			d.acknowledged(fact{message: key, settled: true})
@@ -227,7 +235,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 	}
 }
 
-// purgeOne is the part of the workload that people cause: a job with tags is cancelled, told of, deleted and purged.
+// purgeOne is the part of the workload that people cause: a job with tags is cancelled, reported, deleted and purged.
 func purgeOne(t *testing.T, s *Store, d *disk, at time.Time) {
 	t.Helper()
 	const id job.ID = "tst_purged"
@@ -256,7 +264,8 @@ func purgeOne(t *testing.T, s *Store, d *disk, at time.Time) {
 		}
 		commit(c)
 	}
-	settled := job.OutboxCall{Settle: []job.Message{{Key: string(id), Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}}, Now: at}
+	settled := job.OutboxCall{Settle: []job.Message{{Key: string(id), Settled: job.Delivered,
+		Tried: []job.Attempt{{At: at}}}}, Now: at}
 	if _, err := s.Outbox(t.Context(), settled); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +312,8 @@ func headLast(head, commit func() error) error { return headFirst(commit, head) 
 func record(t *testing.T, synchronous string, order func(head, commit func() error) error) []diskOp {
 	t.Helper()
 	d := newDisk(t)
-	s, err := Open(t.TempDir(), Options{vfs: d.name, sync: synchronous, frames: 40, Readers: 1, tap: d.head, order: order})
+	s, err := Open(t.TempDir(),
+		Options{vfs: d.name, sync: synchronous, frames: 40, Readers: 1, tap: d.head, order: order})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,8 +325,10 @@ func record(t *testing.T, synchronous string, order func(head, commit func() err
 // damage is what reopening an image shows.
 type damage struct{ images, lost, broken int }
 
-// cutPower reopens what a power cut leaves after each write that cut chooses, and tells what is missing, until report gives false.
-func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool, report func(string, ...any) bool) (total damage) {
+// cutPower reopens what a power cut leaves after each write that cut chooses, and reports what is missing, until
+// report gives false.
+func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool,
+	report func(string, ...any) bool) (total damage) {
 	t.Helper()
 	im := &image{files: map[string]*imageFile{}}
 	var acks []fact
@@ -329,7 +341,7 @@ func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool, repo
 		{"half lost", func() bool { return random.IntN(2) == 0 }},
 		{"none lost", func() bool { return true }},
 	}
-	room := imageRoom(t)
+	room := imageDir(t)
 	for i, op := range log {
 		if op.kind == 'a' {
 			acks = append(acks, op.ack)
@@ -356,7 +368,8 @@ func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool, repo
 			if broken != "" {
 				total.broken++
 			}
-			if lost+broken != "" && !report("cut after operation %d (%c %s), %s: %s %s", i, op.kind, op.file, p.name, lost, broken) {
+			if lost+broken != "" && !report("cut after operation %d (%c %s), %s: %s %s", i, op.kind, op.file, p.name,
+				lost, broken) {
 				return total
 			}
 		}
@@ -364,8 +377,8 @@ func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool, repo
 	return total
 }
 
-// imageRoom is a place for images, in memory if there is one.
-func imageRoom(t *testing.T) string {
+// imageDir is a directory for images, in memory if possible.
+func imageDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "stagepost-")
 	if err != nil {
@@ -375,7 +388,7 @@ func imageRoom(t *testing.T) string {
 	return dir
 }
 
-// examine opens an image as the next start would and holds it against what callers were told.
+// examine opens an image as the next start would and compares it with the answers to callers.
 func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 	t.Helper()
 	s, err := Open(dir, Options{Readers: 1})
@@ -388,7 +401,8 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 	if err != nil || !report.Clean() {
 		broken = fmt.Sprint("fsck: ", err, report.Faults)
 	}
-	if _, err := s.Verify(ctx, "", lives, func(id job.ID, err error) { broken = fmt.Sprint(id, ": ", err) }); err != nil {
+	if _, err := s.Verify(ctx, "", lives,
+		func(id job.ID, err error) { broken = fmt.Sprint(id, ": ", err) }); err != nil {
 		broken = err.Error()
 	}
 	holds, err := s.Hold(ctx, nil)
@@ -413,7 +427,7 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 			}
 		case f.entries > 0:
 			if list, err := s.Audit(ctx, 0, 1000); err != nil || len(list) < f.entries {
-				lost = fmt.Sprintf("%d of %d entries of the audit list (%v)", f.entries-len(list), f.entries, err)
+				lost = fmt.Sprintf("%d of %d entries of the audit log (%v)", f.entries-len(list), f.entries, err)
 			}
 		case f.message != "":
 			m, err := s.Outbox(ctx, job.OutboxCall{Job: messageJob(f.message)})
@@ -453,7 +467,8 @@ func atHeads() func(int, *diskOp) bool {
 	})
 }
 
-// A power cut after any write loses nothing that was acknowledged and leaves a database that is sound (E11), and is not refused for what its head says.
+// A power cut after any write loses nothing that was acknowledged and leaves a database that is sound (E11), and is
+// not refused because of its head.
 func TestPowerCut(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -469,7 +484,7 @@ func TestPowerCut(t *testing.T) {
 		})
 		t.Logf("%s: %d operations, %d images", c.name, len(log), got.images)
 		if got.images < 40 {
-			t.Errorf("%d images are too few to say anything", got.images)
+			t.Errorf("%d images are too few", got.images)
 		}
 	}
 }

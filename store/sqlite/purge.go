@@ -81,7 +81,8 @@ func (r *records) purge(e *entry, last ledger.Numbers) error {
 		what string
 		n    int64
 	}{
-		{givenRow, r.nextRow - 1}, {givenEvent, r.nextEvent - 1}, {givenMessage, last.Message}, {givenNumber + string(e.job.Kind), last.Job},
+		{givenRow, r.nextRow - 1}, {givenEvent, r.nextEvent - 1}, {givenMessage, last.Message},
+		{givenNumber + string(e.job.Kind), last.Job},
 	} {
 		p.given.Text(1, given.what)
 		p.given.Int(2, given.n)

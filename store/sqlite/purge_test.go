@@ -7,16 +7,19 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// After a purge the file names the job nowhere but in the audit list.
+// After a purge the file names the job nowhere but in the audit log.
 func TestPurgeLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{})
 	workload(t, s, newDisk(t))
 	clean(t, s)
 	for view, want := range map[string]string{
-		"jobs WHERE id = 'tst_purged'": "0", "storetest_step WHERE id = 'tst_purged'": "0", "history WHERE job = 'tst_purged'": "0",
-		"tasks WHERE job = 'tst_purged'": "0", "outbox WHERE job = 'tst_purged'": "0", "message WHERE key = 'tst_purged'": "0",
-		"job_key WHERE key = 'purged'": "0", "event WHERE job NOT IN (SELECT n FROM job_made)": "0", "task WHERE job NOT IN (SELECT n FROM job_made)": "0",
+		"jobs WHERE id = 'tst_purged'": "0", "storetest_step WHERE id = 'tst_purged'": "0",
+		"history WHERE job = 'tst_purged'": "0",
+		"tasks WHERE job = 'tst_purged'":   "0", "outbox WHERE job = 'tst_purged'": "0",
+		"message WHERE key = 'tst_purged'":                "0",
+		"job_key WHERE key = 'purged'":                    "0",
+		"event WHERE job NOT IN (SELECT n FROM job_made)": "0", "task WHERE job NOT IN (SELECT n FROM job_made)": "0",
 		"job_now": "12", "job_made": "12", "audit_list WHERE job = 'tst_purged'": "3",
 	} {
 		if got := texts(t, dir, "SELECT count(*) FROM "+view, 1)[0]; got != want {
@@ -35,13 +38,15 @@ func TestPurgeRolledBack(t *testing.T) {
 	s := openStore(t, dir, Options{})
 	create(t, s, "tst_1")
 	closeStore(t, s)
-	sql(t, dir, "UPDATE job_now SET ended = 2, sum = NULL; CREATE TRIGGER stop BEFORE DELETE ON job_made BEGIN SELECT raise(ABORT, 'no'); END")
+	sql(t, dir, "UPDATE job_now SET ended = 2, sum = NULL; CREATE TRIGGER stop BEFORE DELETE ON job_made BEGIN "+
+		"SELECT raise(ABORT, 'no'); END")
 	s = openStore(t, dir, Options{})
 	j, err := s.Get(t.Context(), "tst_1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, Purge: true, By: 4, Actor: "olga", At: testTime})
+	_, err = s.Commit(t.Context(),
+		job.Change{Job: j.ID, Version: j.Version, Purge: true, By: 4, Actor: "olga", At: testTime})
 	wantKind(t, "commit", err, job.Unavailable)
 	page, err := s.List(t.Context(), job.Query{})
 	if err != nil || len(page.Jobs) != 1 {

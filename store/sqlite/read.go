@@ -46,7 +46,8 @@ func openReaders(s *Store) (*readers, error) {
 			&r.auditBefore: selectAudit + "WHERE a < ? ORDER BY a DESC LIMIT ?",
 			&r.auditHash:   "SELECT hash FROM audit WHERE a = ?",
 
-			&r.messages.all: listMessages, &r.messages.ofJob: listJobs, &r.messages.pending: listPending, &r.messages.givenUp: listGivenUp,
+			&r.messages.all: listMessages, &r.messages.ofJob: listJobs, &r.messages.pending: listPending,
+			&r.messages.givenUp: listGivenUp,
 
 			&r.snapshot: "BEGIN",
 			&r.done:     "COMMIT",
@@ -128,7 +129,7 @@ func (s *Store) entry(r *reader, id job.ID) (*entry, error) {
 	r.byID.Text(1, string(id))
 	e, err := s.row(r.byID)
 	if e == nil && err == nil {
-		return nil, job.Errorf(job.NotFound, "get", id, "job not found")
+		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
 	}
 	return e, err
 }
@@ -151,7 +152,8 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 		}
 		events, err = s.history(r, e)
 		if n := len(events); err == nil && (n == 0 || events[n-1].Hash != e.job.Head) {
-			err = damaged(id, "the history does not match the record: entries were changed or damaged outside Stagepost; stagepost verify %s names the first", id)
+			err = damaged(id, "the history does not match the record: entries were changed or damaged outside "+
+				"Stagepost; stagepost verify %s names the first", id)
 		}
 		return err
 	})
@@ -212,7 +214,8 @@ func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64,
 	return r.event.GetInt(0), nil
 }
 
-const selectTasks = `SELECT name, kind, state, epoch, attempts, done, total, message, data, changed, sum FROM task WHERE job = ? ORDER BY name`
+const selectTasks = `SELECT name, kind, state, epoch, attempts, done, total, message, data, changed, sum FROM task ` +
+	`WHERE job = ? ORDER BY name`
 
 // Tasks is part of job.Store.
 func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err error) {

@@ -31,7 +31,8 @@ type records struct {
 	order     func(head, commit func() error) error // how the head and the log are synced
 	changes   int64                                 // changes of the connection when the transaction began
 	damaged   map[job.ID]error                      // records that were found damaged; they are not queued
-	failed    error                                 // the first statement that failed; the transaction cannot be committed
+	// the first statement that failed; the transaction cannot be committed
+	failed error
 }
 
 var _ ledger.Records = (*records)(nil)
@@ -43,13 +44,15 @@ type writing struct {
 }
 
 func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, error) {
-	r := &records{c: c, names: n, cache: newCache(cacheSize), shown: shown, viewed: map[job.Kind]bool{}, damaged: map[job.ID]error{}}
+	r := &records{c: c, names: n, cache: newCache(cacheSize), shown: shown, viewed: map[job.Kind]bool{},
+		damaged: map[job.ID]error{}}
 	err := prepare(c, map[**conn.Stmt]string{
 		&r.stmts.begin:  "BEGIN IMMEDIATE",
 		&r.stmts.commit: "COMMIT",
 		&r.stmts.head:   "UPDATE head SET seq = ?, mark = ?, at = ?",
 		&r.stmts.byID:   selectRow + "WHERE m.id = ?",
-		&r.stmts.keyed:  "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND k.owner = ?",
+		&r.stmts.keyed: "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND " +
+			"k.owner = ?",
 		&r.stmts.made:   insertMade,
 		&r.stmts.insert: insertNow,
 		&r.stmts.update: updateNow,
@@ -64,8 +67,10 @@ func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, 
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		&r.stmts.dropHold: "DELETE FROM hold WHERE scope = ?",
 		&r.stmts.message:  selectMessage + "WHERE key = ?",
-		&r.stmts.due:      selectMessage + "WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> ?4) ORDER BY due, m LIMIT ?2",
-		&r.stmts.ofJob:    selectMessage + "WHERE job = ? ORDER BY m",
+		&r.stmts.due: selectMessage +
+			"WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> " +
+			"?4) ORDER BY due, m LIMIT ?2",
+		&r.stmts.ofJob: selectMessage + "WHERE job = ? ORDER BY m",
 		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
  topic = excluded.topic, body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts,
@@ -198,7 +203,7 @@ func (r *records) entry(id job.ID) (*entry, error) {
 		return nil, r.try(err)
 	}
 	if !row {
-		return nil, job.Errorf(job.NotFound, "get", id, "job not found")
+		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
 	}
 	defer s.Reset()
 	e, err := r.names.getRow(s)
@@ -400,7 +405,8 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 // PutHold is part of ledger.Records.
 func (r *records) PutHold(h *job.Hold) error {
 	s := r.stmts.hold
-	for i, text := range [...]string{h.Scope.String(), string(h.Kind), string(h.State), h.Group, h.Owner, string(h.Job), h.Who, h.Why} {
+	for i, text := range [...]string{h.Scope.String(), string(h.Kind), string(h.State), h.Group, h.Owner, string(h.Job),
+		h.Who, h.Why} {
 		s.Text(1+i, text)
 	}
 	s.Int(9, h.Since.UnixMicro())

@@ -61,7 +61,8 @@ func (n *names) readRow(s *conn.Stmt) (*entry, error) {
 	return e, nil
 }
 
-// nowColumns are those of job_now in the order in which bindNow binds them, from parameter 2; the row number is parameter 1.
+// nowColumns are those of job_now in the order in which bindNow binds them, from parameter 2; the row number is
+// parameter 1.
 const (
 	updateNow = `UPDATE job_now SET state = ?2, last_ok = ?3, origin = ?4, outcome = ?5, ended = ?6, priority = ?7, grp = ?8,
  version = ?9, epoch = ?10, worker = ?11, until = ?12, starts = ?13, attempts = ?14, retries = ?15, due = ?16, deadline = ?17,

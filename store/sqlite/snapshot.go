@@ -69,10 +69,11 @@ func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 // headless marks a copied store as having no head file: the next Open creates it. Other databases have no such table.
 func headless(c *conn.Conn) error {
 	store := false
-	err := each(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('head', 'job_made')", func(s *conn.Stmt) error {
-		store = s.GetInt(0) == 2
-		return nil
-	})
+	err := each(c, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN ('head', 'job_made')",
+		func(s *conn.Stmt) error {
+			store = s.GetInt(0) == 2
+			return nil
+		})
 	if err != nil || !store {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// While the store is frozen nothing is committed; a snapshot that was taken then has what was there and nothing of what came later, and its copy
-// is whole in one file.
+// While the store is frozen nothing is committed; a snapshot that was taken then has what was there and nothing of
+// what came later, and its copy is whole in one file.
 func TestSnapshot(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	s := openStore(t, dir, Options{})

@@ -115,15 +115,18 @@ func (e *entry) sumRecord() int64 {
 	s.int(int64(e.made))
 	s.int(int64(e.data))
 	s.int(int64(len(j.Data)))
-	for _, v := range [...]string{string(j.State), string(j.LastOK), string(j.Origin), string(j.Outcome), j.Group, j.Worker, j.Message, j.Cause} {
+	for _, v := range [...]string{string(j.State), string(j.LastOK), string(j.Origin), string(j.Outcome), j.Group,
+		j.Worker, j.Message, j.Cause} {
 		s.str(v)
 	}
 	s.flag(j.Ended)
 	s.flag(j.Gone)
 	c := &j.Children
 	for _, v := range [...]int64{
-		int64(j.Priority), j.Version, j.Epoch, int64(j.Starts), int64(j.Attempts), int64(j.Retries), j.Bytes, j.Seq, e.last, int64(len(j.Tags)),
-		int64(c.Expected), int64(c.Open), int64(c.OK), int64(c.Failed), int64(c.TimedOut), int64(c.Cancelled), int64(c.Deleted),
+		int64(j.Priority), j.Version, j.Epoch, int64(j.Starts), int64(j.Attempts), int64(j.Retries), j.Bytes, j.Seq,
+		e.last, int64(len(j.Tags)),
+		int64(c.Expected), int64(c.Open), int64(c.OK), int64(c.Failed), int64(c.TimedOut), int64(c.Cancelled),
+		int64(c.Deleted),
 	} {
 		s.int(v)
 	}
@@ -155,7 +158,8 @@ func sumTask(n int64, t *job.Task) int64 {
 // sumHold is over a hold.
 func sumHold(h *job.Hold) int64 {
 	s := newSummer()
-	for _, v := range [...]string{string(h.Kind), string(h.State), h.Group, h.Owner, h.Tag, string(h.Job), h.Who, h.Why} {
+	for _, v := range [...]string{string(h.Kind), string(h.State), h.Group, h.Owner, h.Tag, string(h.Job), h.Who,
+		h.Why} {
 		s.str(v)
 	}
 	s.int(h.Since.UnixMicro())

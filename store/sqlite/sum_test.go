@@ -15,16 +15,18 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// verified gives what Verify says, job by job.
+// verified returns the faults of Verify by job.
 func verified(t *testing.T, s *Store) (wrong []string) {
 	t.Helper()
-	if _, err := s.Verify(t.Context(), "", lives, func(id job.ID, err error) { wrong = append(wrong, fmt.Sprintf("%s: %v", id, err)) }); err != nil {
+	if _, err := s.Verify(t.Context(), "", lives,
+		func(id job.ID, err error) { wrong = append(wrong, fmt.Sprintf("%s: %v", id, err)) }); err != nil {
 		t.Fatal(err)
 	}
 	return wrong
 }
 
-// A row that was edited is refused by reads, named by Verify and Fsck, left out by lists and not claimed; all others go on. Taken as it is, it is read again.
+// A row that was edited is refused by reads, named by Verify and Fsck, left out by lists and not claimed; all others
+// go on. Taken as it is, it is read again.
 func TestEditedRecord(t *testing.T) {
 	whole := t.TempDir()
 	s := openStore(t, whole, Options{})
@@ -72,18 +74,19 @@ func editedRecord(t *testing.T, dir string, readable bool) {
 	_, err := s.Get(t.Context(), id)
 	wantKind(t, "get", err, job.Internal)
 	if !isDamage(err) || !strings.Contains(err.Error(), string(id)) {
-		t.Errorf("get says %v", err)
+		t.Errorf("get: %v", err)
 	}
 	wrong := verified(t, s)
 	if len(wrong) != 1 || !strings.HasPrefix(wrong[0], string(id)+": the record") {
-		t.Errorf("verify says %q", wrong)
+		t.Errorf("verify: %q", wrong)
 	}
 	if report, err := s.Fsck(t.Context(), lives, false); err != nil || !says(&report, string(id)) {
-		t.Errorf("fsck says %v, %v", report.Faults, err)
+		t.Errorf("fsck: %v, %v", report.Faults, err)
 	}
 	for range 2 {
 		page, err := s.List(t.Context(), job.Query{Oldest: true, Limit: 1000})
-		if err != nil || len(page.Jobs) < 10 || slices.ContainsFunc(page.Jobs, func(j job.Job) bool { return j.ID == id }) {
+		if err != nil || len(page.Jobs) < 10 ||
+			slices.ContainsFunc(page.Jobs, func(j job.Job) bool { return j.ID == id }) {
 			t.Errorf("list: %d jobs, %v", len(page.Jobs), err)
 		}
 	}
@@ -91,7 +94,8 @@ func editedRecord(t *testing.T, dir string, readable bool) {
 		t.Errorf("reported: %q", reported)
 	}
 	claim := job.Claim{
-		Worker: "w", From: []job.KindState{{Kind: job.Kind(storetest.Step.Name()), State: "Waiting"}}, N: 10, Now: testTime.Add(time.Hour), Until: testTime.Add(2 * time.Hour),
+		Worker: "w", From: []job.KindState{{Kind: job.Kind(storetest.Step.Name()), State: "Waiting"}}, N: 10,
+		Now: testTime.Add(time.Hour), Until: testTime.Add(2 * time.Hour),
 	}
 	claimed, err := s.Claim(t.Context(), claim)
 	if err != nil || len(claimed) != 2 {
@@ -115,8 +119,9 @@ func editedRecord(t *testing.T, dir string, readable bool) {
 	if _, err := s.Get(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	if list, err := s.Audit(t.Context(), 0, -1); err != nil || list[0].Event != AcceptRecord || list[0].Object != string(id) {
-		t.Errorf("audit list: %+v, %v", list, err)
+	if list, err := s.Audit(t.Context(), 0, -1); err != nil || list[0].Event != AcceptRecord ||
+		list[0].Object != string(id) {
+		t.Errorf("audit log: %+v, %v", list, err)
 	}
 	wantKind(t, "accept a job that does not exist", func() error {
 		closeStore(t, s)
@@ -139,10 +144,11 @@ func TestEditedParts(t *testing.T) {
 			_, err := s.Tasks(t.Context(), child)
 			return err
 		}},
-		"message": {"UPDATE message SET body = '{\"to\":\"mallory\"}'", `message "tst_child00/report/1"`, func(s *Store) error {
-			_, err := s.Outbox(t.Context(), job.OutboxCall{Job: child})
-			return err
-		}},
+		"message": {"UPDATE message SET body = '{\"to\":\"mallory\"}'", `message "tst_child00/report/1"`,
+			func(s *Store) error {
+				_, err := s.Outbox(t.Context(), job.OutboxCall{Job: child})
+				return err
+			}},
 		"hold": {"UPDATE hold SET why = 'no reason'", "the hold on owner=1", nil},
 		"history": {"UPDATE event SET note = 'another' WHERE note IS NOT NULL", "tst_child00", func(s *Store) error {
 			_, err := s.History(t.Context(), child, 0, 0)
@@ -154,7 +160,7 @@ func TestEditedParts(t *testing.T) {
 			sql(t, dir, c.edit)
 			s := openStore(t, dir, Options{})
 			if wrong := verified(t, s); !strings.Contains(strings.Join(wrong, "\n"), c.says) {
-				t.Errorf("verify says %q", wrong)
+				t.Errorf("verify: %q", wrong)
 			}
 			if c.read != nil {
 				wantKind(t, "read", c.read(s), job.Internal)
@@ -166,7 +172,8 @@ func TestEditedParts(t *testing.T) {
 	s = openStore(t, whole, Options{})
 	post := made("tst_post")
 	for i := range 3 {
-		post.Outbox = append(post.Outbox, job.Message{Key: fmt.Sprint("m", i), Job: "tst_post", Topic: "mail", Created: testTime, Due: testTime})
+		post.Outbox = append(post.Outbox,
+			job.Message{Key: fmt.Sprint("m", i), Job: "tst_post", Topic: "mail", Created: testTime, Due: testTime})
 	}
 	if _, err := s.Create(t.Context(), post); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 // while the store continues. After all jobs it also checks the audit log. It calls wrong for each job with an invalid
 // history, without an ID for the audit log, and returns the number of checked jobs. The error only reports that the
 // check itself could not continue.
-func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table, wrong func(job.ID, error)) (checked int64, err error) {
+func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table,
+	wrong func(job.ID, error)) (checked int64, err error) {
 	if id != "" {
 		err := s.read(ctx, "verify", id, func(r *reader) error {
 			return r.inSnapshot(func() error {

@@ -117,7 +117,8 @@ type names struct {
 }
 
 func newNames() *names {
-	return &names{words: newDictionary[string](), moves: newDictionary[move](), sets: tagSets{byNumber: map[int64][]string{}}}
+	return &names{words: newDictionary[string](), moves: newDictionary[move](),
+		sets: tagSets{byNumber: map[int64][]string{}}}
 }
 
 // Words that people and programs choose freely are added to the dictionary only if they are short and it has space.
@@ -185,11 +186,13 @@ func (n *names) load(c *conn.Conn) error {
 	if err != nil {
 		return err
 	}
-	return each(c, "SELECT m, event, from_state, to_state, outcome, actor FROM move ORDER BY m", func(s *conn.Stmt) error {
-		n.moves.load(s.GetInt(0), move{
-			event: lifecycle.Event(s.GetText(1)), from: lifecycle.State(s.GetText(2)), to: lifecycle.State(s.GetText(3)),
-			outcome: lifecycle.Outcome(s.GetText(4)), by: lifecycle.Actor(s.GetInt(5)),
+	return each(c, "SELECT m, event, from_state, to_state, outcome, actor FROM move ORDER BY m",
+		func(s *conn.Stmt) error {
+			n.moves.load(s.GetInt(0), move{
+				event: lifecycle.Event(s.GetText(1)), from: lifecycle.State(s.GetText(2)),
+				to:      lifecycle.State(s.GetText(3)),
+				outcome: lifecycle.Outcome(s.GetText(4)), by: lifecycle.Actor(s.GetInt(5)),
+			})
+			return nil
 		})
-		return nil
-	})
 }

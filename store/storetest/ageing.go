@@ -12,15 +12,15 @@ var ageingTests = []test{
 	{"a batch of the last priority gets through a steady stream", ageingBatch},
 	{"not before the patience is over", ageingPatience},
 	{"who came into the state first", ageingFirst},
-	{"from all the places of the claim", ageingPlaces},
+	{"from all the states of the claim", ageingPlaces},
 	{"holds and limits stand", ageingHolds},
-	{"a dry claim tells who is next and changes nothing", ageingDry},
+	{"a dry claim reports the next job and changes nothing", ageingDry},
 	{"owners keep their turns", ageingOwners},
 	{"after the store is opened again", ageingReopened},
 }
 
 // ages asks for up to n jobs with ageing.
-func (w *world) ages(n, share int, patience time.Duration, with ...func(*job.Claim)) []job.Job {
+func (w *harness) ages(n, share int, patience time.Duration, with ...func(*job.Claim)) []job.Job {
 	w.Helper()
 	ask := w.asks("w1", n, nil)
 	ask.Ageing = job.Ageing{Share: share, Patience: patience}
@@ -35,7 +35,7 @@ func (w *world) ages(n, share int, patience time.Duration, with ...func(*job.Cla
 }
 
 // ageingBatch claims one job after another while there are always more of priority 5 than are claimed.
-func ageingBatch(w *world) {
+func ageingBatch(w *harness) {
 	const n, share = 8, 5
 	stream := func(picks, share int) (last int) {
 		for i := range picks {
@@ -61,7 +61,7 @@ func ageingBatch(w *world) {
 	w.sound()
 }
 
-func ageingPatience(w *world) {
+func ageingPatience(w *harness) {
 	old := w.step(priority(90))
 	w.pass(time.Minute)
 	var first []job.ID
@@ -72,11 +72,11 @@ func ageingPatience(w *world) {
 	w.pass(time.Hour)
 	young := w.step(priority(1))
 	same(w, "in its turn", ids(w.ages(1, 1, time.Hour)), []job.ID{old.ID})
-	same(w, "nobody else is that old", ids(w.ages(2, 1, 2*time.Hour)), []job.ID{young.ID, first[2]})
+	same(w, "no other job is that old", ids(w.ages(2, 1, 2*time.Hour)), []job.ID{young.ID, first[2]})
 }
 
 // ageingFirst goes by the time in the state: attempts do not make a job younger, moves do.
-func ageingFirst(w *world) {
+func ageingFirst(w *harness) {
 	moved, again, back := w.step(priority(5)), w.step(priority(90)), w.step(priority(91))
 	moved = w.moved(moved, lifecycle.Operator, "hold")
 	w.pass(time.Minute)
@@ -85,23 +85,26 @@ func ageingFirst(w *world) {
 	tried := w.ages(1, 1, time.Second)
 	same(w, "the oldest", ids(tried), []job.ID{again.ID})
 	w.must(w.move(tried[0], lifecycle.Backoff, lifecycle.Worker, sets(job.Fields{Due: ptr(w.now().Add(time.Minute))})))
-	w.must(job.Change{Job: back.ID, Version: back.Version, At: w.now(), Set: job.Fields{Tags: job.Tagged("queue=b"), Priority: ptr(99)}})
+	w.must(job.Change{Job: back.ID, Version: back.Version, At: w.now(),
+		Set: job.Fields{Tags: job.Tagged("queue=b"), Priority: ptr(99)}})
 	w.pass(2 * time.Minute)
-	same(w, "with attempts and tags changed", ids(w.ages(9, 1, time.Second)), []job.ID{again.ID, back.ID, late.ID, moved.ID})
+	same(w, "with attempts and tags changed", ids(w.ages(9, 1, time.Second)),
+		[]job.ID{again.ID, back.ID, late.ID, moved.ID})
 }
 
-func ageingPlaces(w *world) {
+func ageingPlaces(w *harness) {
 	a := w.step(priority(90))
 	b := w.step(priority(91))
 	c := w.moved(w.step(priority(92)), lifecycle.Worker, "begin")
 	w.moved(b, lifecycle.Operator, "hold", "release")               // came after c
-	w.moved(w.step(priority(0)), lifecycle.Worker, "begin", "next") // in a place that is not asked for
+	w.moved(w.step(priority(0)), lifecycle.Worker, "begin", "next") // in a state that is not requested
 	w.pass(time.Minute)
-	got := w.ages(9, 1, time.Second, func(c *job.Claim) { c.From = append(c.From, job.KindState{Kind: stepKind, State: running}) })
+	got := w.ages(9, 1, time.Second,
+		func(c *job.Claim) { c.From = append(c.From, job.KindState{Kind: stepKind, State: running}) })
 	same(w, "order", ids(got), []job.ID{a.ID, c.ID, b.ID})
 }
 
-func ageingHolds(w *world) {
+func ageingHolds(w *harness) {
 	held := []job.Job{w.step(priority(80), tagged("queue=a")), w.step(priority(81), owner("ann")), w.step(priority(82))}
 	for _, s := range []job.Scope{{Tag: "queue=a"}, {Owner: "ann"}, {Job: held[2].ID}} {
 		w.put(s, time.Time{})
@@ -116,17 +119,17 @@ func ageingHolds(w *world) {
 	limits := steps(1, func(l *job.Limit) { l.PerOwner = true })
 	limits[0].Owner = "bob"
 	with := func(c *job.Claim) { c.Limits = limits }
-	same(w, "past what is held or has no room", ids(w.ages(9, 1, time.Minute, with)), []job.ID{limited.ID, free.ID, young.ID})
+	same(w, "past held and limited jobs", ids(w.ages(9, 1, time.Minute, with)), []job.ID{limited.ID, free.ID, young.ID})
 	for _, h := range w.hold(nil) {
 		w.release(h.Scope)
 	}
 	same(w, "after the release", ids(w.ages(9, 1, time.Minute, with)), ids(held))
 	w.must(w.move(w.get(limited.ID), "begin", lifecycle.Worker))
-	same(w, "when there is room", ids(w.ages(9, 1, time.Minute, with)), []job.ID{more.ID})
+	same(w, "when the limit allows", ids(w.ages(9, 1, time.Minute, with)), []job.ID{more.ID})
 	w.sound()
 }
 
-func ageingDry(w *world) {
+func ageingDry(w *harness) {
 	for i := range 12 {
 		w.step(priority(90-i), owner(fmt.Sprint("o", i%3)), tagged(fmt.Sprint("queue=", i%2)))
 	}
@@ -143,7 +146,7 @@ func ageingDry(w *world) {
 }
 
 // ageingOwners has two owners in a steady stream, and a third whose old jobs are let in between.
-func ageingOwners(w *world) {
+func ageingOwners(w *harness) {
 	for range 20 {
 		w.step(priority(97), owner("cid"))
 	}
@@ -159,7 +162,7 @@ func ageingOwners(w *world) {
 	same(w, "given", given, map[string]int{"ann": 16, "bob": 16, "cid": 8})
 }
 
-func ageingReopened(w *world) {
+func ageingReopened(w *harness) {
 	var want []job.ID
 	for i := range 5 {
 		want = append(want, w.step(priority(90-i), owner(fmt.Sprint("o", i))).ID)

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// auditTests are for stores that keep the audit list ([job.Auditor]); one that keeps none says so in the log.
+// auditTests are for stores that keep the audit log ([job.Auditor]); for others the test logs that it is absent.
 var auditTests = []test{
 	{"what people do, and nothing else", auditPeople},
 	{"holds and releases", auditHolds},
@@ -20,11 +20,11 @@ var auditTests = []test{
 }
 
 // audited gives the whole list, checked; ok is false for a store that keeps none.
-func (w *world) audited() (list []job.Audit, ok bool) {
+func (w *harness) audited() (list []job.Audit, ok bool) {
 	w.Helper()
 	st, ok := w.st.(job.Auditor)
 	if !ok {
-		w.Log("this store keeps no audit list")
+		w.Log("this store keeps no audit log")
 		return nil, false
 	}
 	list, err := st.Audit(w.Context(), 0, 10_000)
@@ -46,7 +46,7 @@ func unsealed(list []job.Audit) []job.Audit {
 	return list
 }
 
-func auditPeople(w *world) {
+func auditPeople(w *harness) {
 	if _, ok := w.audited(); !ok {
 		return
 	}
@@ -62,7 +62,8 @@ func auditPeople(w *world) {
 		event lifecycle.Event
 		by    lifecycle.Actor
 	}{
-		{"hold", lifecycle.Operator}, {lifecycle.Reprioritize, lifecycle.Operator}, {"release", lifecycle.Operator}, {"begin", lifecycle.Worker},
+		{"hold", lifecycle.Operator}, {lifecycle.Reprioritize, lifecycle.Operator}, {"release", lifecycle.Operator},
+		{"begin", lifecycle.Worker},
 		{lifecycle.Lost, lifecycle.Timer}, {"cancel", lifecycle.Owner}, {"delete", lifecycle.Timer},
 	}
 	for i, a := range acts {
@@ -77,41 +78,49 @@ func auditPeople(w *world) {
 		}
 		j = w.must(change)
 	}
-	w.must(job.Change{Job: j.ID, Version: j.Version, By: lifecycle.Operator, At: w.now(), Set: job.Fields{Message: ptr("news")}}) // no event
+	// no event
+	w.must(job.Change{Job: j.ID, Version: j.Version, By: lifecycle.Operator, At: w.now(),
+		Set: job.Fields{Message: ptr("news")}})
 	got, _ := w.audited()
 	same(w, "entries", unsealed(got), want)
 	same(w, "an entry names the priorities", got[2].Object, "priority 50 to 9")
 	w.sound()
 }
 
-func auditHolds(w *world) {
+func auditHolds(w *harness) {
 	if _, ok := w.audited(); !ok {
 		return
 	}
-	put := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: "queue=a", Group: "maps"}, Who: "olga", Why: "a flood", Since: w.now(), Until: w.now()}}
+	put := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: "queue=a", Group: "maps"}, Who: "olga", Why: "a flood",
+		Since: w.now(), Until: w.now()}}
 	w.hold(&put)
 	again := put
 	again.Hold.Why, again.Hold.Since = "a larger flood", w.now()
 	w.hold(&again)
-	release := job.HoldChange{Hold: job.Hold{Scope: put.Hold.Scope, Who: "otto", Why: "all is dry", Since: w.now()}, Release: true}
+	release := job.HoldChange{Hold: job.Hold{Scope: put.Hold.Scope, Who: "otto", Why: "all is dry", Since: w.now()},
+		Release: true}
 	w.hold(&release)
 	_, err := w.st.Hold(w.Context(), &release)
 	w.refused(err, job.NotFound)
 	got, _ := w.audited()
-	same(w, "entries", unsealed(got), []job.Audit{job.AuditedHold(&put), job.AuditedHold(&again), job.AuditedHold(&release)})
+	same(w, "entries", unsealed(got),
+		[]job.Audit{job.AuditedHold(&put), job.AuditedHold(&again), job.AuditedHold(&release)})
 	same(w, "what was released", got[2].Object, "group=maps queue=a")
 }
 
-func auditAlone(w *world) {
+func auditAlone(w *harness) {
 	if _, ok := w.audited(); !ok {
 		return
 	}
-	whole := job.Change{By: lifecycle.Operator, Actor: "olga", Event: "break-lock", Note: "its holder is gone", At: w.now(), Set: job.Fields{Message: ptr("lock 7")}}
+	whole := job.Change{By: lifecycle.Operator,
+		Actor: "olga", Event: "break-lock", Note: "its holder is gone", At: w.now(),
+		Set: job.Fields{Message: ptr("lock 7")}}
 	w.must(whole)
 	spoilt := map[string]job.Change{}
 	for name, spoil := range map[string]func(*job.Change){
 		"no actor": func(c *job.Change) { c.Actor = "" }, "no event": func(c *job.Change) { c.Event = "" },
-		"with a message": func(c *job.Change) { c.Outbox = []job.Message{{Key: "k"}} }, "with a purge": func(c *job.Change) { c.Purge = true },
+		"with a message": func(c *job.Change) { c.Outbox = []job.Message{{Key: "k"}} },
+		"with a purge":   func(c *job.Change) { c.Purge = true },
 	} {
 		c := whole
 		spoil(&c)
@@ -129,13 +138,14 @@ func auditAlone(w *world) {
 }
 
 // auditRefused makes changes that are refused, each in one call with one that passes.
-func auditRefused(w *world) {
+func auditRefused(w *harness) {
 	before, ok := w.audited()
 	if !ok {
 		return
 	}
 	for _, spoil := range []func(*job.Change){
-		func(c *job.Change) { c.Version = 99 }, func(c *job.Change) { c.From = done }, func(c *job.Change) { c.Require.Held = true },
+		func(c *job.Change) { c.Version = 99 }, func(c *job.Change) { c.From = done },
+		func(c *job.Change) { c.Require.Held = true },
 		func(c *job.Change) { c.Job = "tst_nobody" }, func(c *job.Change) { c.Epoch = 7 },
 	} {
 		a, b := w.step(), w.step()
@@ -153,7 +163,7 @@ func auditRefused(w *world) {
 	w.sound()
 }
 
-func auditPages(w *world) {
+func auditPages(w *harness) {
 	if _, ok := w.audited(); !ok {
 		return
 	}
@@ -167,7 +177,8 @@ func auditPages(w *world) {
 		n    int
 		want []job.Audit
 	}{
-		{0, 3, all[:3]}, {3, 2, all[3:5]}, {5, 100, all[5:]}, {7, 5, nil}, {99, 5, nil}, {0, 0, nil}, {0, -2, all[5:]}, {0, -100, all},
+		{0, 3, all[:3]}, {3, 2, all[3:5]}, {5, 100, all[5:]}, {7, 5, nil}, {99, 5, nil}, {0, 0, nil}, {0, -2, all[5:]},
+		{0, -100, all},
 		{6, -2, all[3:5]}, {3, -9, all[:2]}, {1, -9, nil}, {99, -1, all[6:]}, {-5, 2, all[:2]}, {-5, -2, all[5:]},
 	} {
 		got, err := st.Audit(w.Context(), c.seq, c.n)
@@ -183,14 +194,15 @@ func auditPages(w *world) {
 	}
 }
 
-func auditReopened(w *world) {
+func auditReopened(w *harness) {
 	before, ok := w.audited()
 	if !ok {
 		return
 	}
 	for i := range 4 {
 		w.moved(w.step(), lifecycle.Operator, "hold")
-		w.hold(&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Group: fmt.Sprint(i)}, Who: "olga", Since: w.now(), Until: time.Time{}}})
+		w.hold(&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Group: fmt.Sprint(i)}, Who: "olga", Since: w.now(),
+			Until: time.Time{}}})
 		w.restart()
 		got, _ := w.audited()
 		same(w, "entries", len(got), len(before)+2)

@@ -12,7 +12,7 @@ var chainTests = []test{
 	{"without a claim before", chainWithoutClaim},
 	{"refused by a hold", chainHeld},
 	{"refused by a limit", chainLimit},
-	{"its own old claim leaves room", chainOwnRoom},
+	{"its own old claim does not count", chainOwnRoom},
 	{"refused when one of better priority waits", chainPriority},
 	{"refused when one of better priority has become due", chainPriorityDue},
 	{"refused before the job is due", chainDue},
@@ -23,7 +23,7 @@ var chainTests = []test{
 }
 
 // chained asks for the claim of the next state.
-func (w *world) chained(j job.Job, e lifecycle.Event, limits ...job.Limit) job.Change {
+func (w *harness) chained(j job.Job, e lifecycle.Event, limits ...job.Limit) job.Change {
 	w.Helper()
 	return w.move(j, e, lifecycle.Worker, func(c *job.Change) {
 		c.Chain = &job.Chain{Worker: "w1", Until: c.At.Add(time.Minute), Limits: limits}
@@ -31,7 +31,7 @@ func (w *world) chained(j job.Job, e lifecycle.Event, limits ...job.Limit) job.C
 }
 
 // goesOn checks whether the job is claimed after the chain, and that it moved either way.
-func (w *world) goesOn(c job.Change, want bool) job.Job {
+func (w *harness) goesOn(c job.Change, want bool) job.Job {
 	w.Helper()
 	got := w.must(c)
 	same(w, "record", w.get(c.Job), got)
@@ -41,7 +41,7 @@ func (w *world) goesOn(c job.Change, want bool) job.Job {
 	return got
 }
 
-func chainGranted(w *world) {
+func chainGranted(w *harness) {
 	j := w.claimed()
 	c := w.chained(j, "begin")
 	got := w.goesOn(c, true)
@@ -55,13 +55,13 @@ func chainGranted(w *world) {
 	w.sound()
 }
 
-func chainWithoutClaim(w *world) {
+func chainWithoutClaim(w *harness) {
 	j := w.step()
 	got := w.goesOn(w.chained(j, "begin"), true)
 	w.must(w.move(got, "next", lifecycle.Worker))
 }
 
-func chainHeld(w *world) {
+func chainHeld(w *harness) {
 	j := w.claimed(group("maps"))
 	w.put(job.Scope{Group: "maps", State: running}, w.now().Add(time.Hour))
 	w.goesOn(w.chained(j, "begin"), false)
@@ -79,18 +79,18 @@ func chainHeld(w *world) {
 	w.sound()
 }
 
-func chainLimit(w *world) {
+func chainLimit(w *harness) {
 	limit := steps(1, func(l *job.Limit) { l.Guard = []lifecycle.State{running} })
 	a, b := w.claimed(), w.claimed()
 	got := w.goesOn(w.chained(a, "begin", limit...), true)
 	w.goesOn(w.chained(b, "begin", limit...), false)
 	got = w.goesOn(w.chained(got, "next", limit...), true)
-	same(w, "room after the first went on", len(w.claimWith("w2", 9, limit, running)), 1)
+	same(w, "one slot is free after the first moved on", len(w.claimWith("w2", 9, limit, running)), 1)
 	w.must(w.move(got, "finish", lifecycle.Worker))
 	w.sound()
 }
 
-func chainOwnRoom(w *world) {
+func chainOwnRoom(w *harness) {
 	j := w.claimed()
 	j = w.goesOn(w.chained(j, "begin", steps(1)...), true)
 	j = w.goesOn(w.chained(j, "next", steps(1, func(l *job.Limit) {
@@ -99,7 +99,7 @@ func chainOwnRoom(w *world) {
 	w.must(w.move(j, "finish", lifecycle.Worker))
 }
 
-func chainPriority(w *world) {
+func chainPriority(w *harness) {
 	equal := w.moved(w.step(priority(50)), lifecycle.Worker, "begin")
 	j := w.claimed(priority(50))
 	got := w.goesOn(w.chained(j, "begin"), true) // one of equal priority waits, and need not be passed to
@@ -114,8 +114,9 @@ func chainPriority(w *world) {
 	w.goesOn(w.chained(j, "begin"), true) // one of better priority is claimed, another waits in another state
 }
 
-func chainPriorityDue(w *world) {
-	better := w.must(w.move(w.step(priority(1)), "begin", lifecycle.Worker, without, sets(job.Fields{Due: ptr(w.now().Add(time.Minute))})))
+func chainPriorityDue(w *harness) {
+	better := w.must(w.move(w.step(priority(1)), "begin", lifecycle.Worker, without,
+		sets(job.Fields{Due: ptr(w.now().Add(time.Minute))})))
 	j := w.claimed(priority(50))
 	j = w.goesOn(w.chained(j, "begin"), true) // it is not due yet
 	w.must(w.move(j, "fail", lifecycle.Worker))
@@ -125,7 +126,7 @@ func chainPriorityDue(w *world) {
 	same(w, "who is next", ids(w.claim("w1", 1, running)), []job.ID{better.ID})
 }
 
-func chainDue(w *world) {
+func chainDue(w *harness) {
 	j := w.claimed()
 	c := w.chained(j, "begin")
 	c.Set.Due = ptr(c.At.Add(time.Minute))
@@ -133,14 +134,14 @@ func chainDue(w *world) {
 	same(w, "not due", ids(w.claim("w1", 1, running)), nil)
 }
 
-func chainEnd(w *world) {
+func chainEnd(w *harness) {
 	w.moved(w.step(), lifecycle.Worker, "begin", "next")
 	j := w.claim("w1", 1, checking)[0]
 	w.goesOn(w.chained(j, "finish"), false)
 	w.sound()
 }
 
-func chainShared(w *world) {
+func chainShared(w *harness) {
 	limit := steps(2, func(l *job.Limit) { l.Guard = []lifecycle.State{running} })
 	var changes []job.Change
 	for range 4 {
@@ -160,13 +161,13 @@ func chainShared(w *world) {
 }
 
 // born gives a new job that is to be claimed as it is created.
-func (w *world) born(limits []job.Limit, with ...func(*job.Job)) job.Created {
+func (w *harness) born(limits []job.Limit, with ...func(*job.Job)) job.Created {
 	c := w.made(Step, with...)
 	c.Chain = &job.Chain{Worker: "w1", Until: w.now().Add(time.Minute), Limits: limits}
 	return c
 }
 
-func chainCreated(w *world) {
+func chainCreated(w *harness) {
 	c := w.born(nil, key("k"))
 	j := w.create(c)[0]
 	if j.Worker != "w1" || !j.Until.Equal(c.Chain.Until) || j.Epoch < 1 || j.Starts != 1 {
@@ -185,7 +186,7 @@ func chainCreated(w *world) {
 	w.sound()
 }
 
-func chainCreatedNot(w *world) {
+func chainCreatedNot(w *harness) {
 	free := func(what string, c job.Created) {
 		w.Helper()
 		j := w.create(c)[0]

@@ -10,9 +10,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Check holds a whole store against what its records say: histories, parents' counts, tallies, indexes, keys, numbers,
-// claims and the audit list (reliability invariants I2 to I5). It gives a sentence for each thing that is wrong. Jobs of kinds that are not
-// among lives are not replayed. Nobody may write meanwhile.
+// Check compares a whole store with its records: histories, parents' counts, tallies, indexes, keys, numbers, claims
+// and the audit log (reliability invariants I2 to I5). It gives a sentence for each thing that is wrong. Jobs of
+// kinds that are not among lives are not replayed. There must be no concurrent writes.
 func Check(ctx context.Context, st job.Store, lives ...*lifecycle.Table) []string {
 	c := checker{ctx: ctx, st: st, lives: map[job.Kind]*lifecycle.Table{}, jobs: map[job.ID]job.Job{}}
 	for _, life := range lives {
@@ -64,7 +64,8 @@ func (c *checker) record(j job.Job) {
 		c.fault("%s: version %d after %d moves", j.ID, j.Version, j.Seq)
 	}
 	if got, err := c.st.Get(c.ctx, j.ID); err != nil || got.Version != j.Version || got.Position != j.Position {
-		c.fault("%s is listed as %s version %d and read as %s version %d (%v)", j.ID, j.State, j.Version, got.State, got.Version, err)
+		c.fault("%s is listed as %s version %d and read as %s version %d (%v)", j.ID, j.State, j.Version, got.State,
+			got.Version, err)
 	}
 	life, known := c.lives[j.Kind]
 	if !known {
@@ -128,7 +129,7 @@ func (c *checker) counts(all []job.Job) {
 	}
 }
 
-// tallies recomputes what Count says.
+// tallies recomputes the result of Count.
 func (c *checker) tallies(all []job.Job) {
 	type place struct {
 		kind  job.Kind
@@ -157,7 +158,7 @@ func (c *checker) tallies(all []job.Job) {
 		c.fault("count: %v", err)
 	}
 	if got, want := sorted(got), sorted(want); !slices.Equal(got, want) {
-		c.fault("tallies are %v and the jobs say %v", got, want)
+		c.fault("tallies are %v, those of the records are %v", got, want)
 	}
 }
 
@@ -169,14 +170,15 @@ func (c *checker) index(all []job.Job) {
 		want[at] = append(want[at], j.ID)
 	}
 	for at, jobs := range want {
-		got, err := everything(c.ctx, c.st, job.Query{Kinds: []job.Kind{at.Kind}, States: []lifecycle.State{at.State}, Oldest: true})
+		got, err := everything(c.ctx, c.st,
+			job.Query{Kinds: []job.Kind{at.Kind}, States: []lifecycle.State{at.State}, Oldest: true})
 		if err != nil || !slices.Equal(ids(got), jobs) {
-			c.fault("%v lists %v and the records say %v (%v)", at, ids(got), jobs, err)
+			c.fault("%v lists %v, the records give %v (%v)", at, ids(got), jobs, err)
 		}
 	}
 }
 
-// audit checks the chain of the audit list, if the store keeps one.
+// audit checks the chain of the audit log, if the store keeps one.
 func (c *checker) audit() {
 	st, ok := c.st.(job.Auditor)
 	if !ok {

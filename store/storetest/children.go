@@ -26,7 +26,7 @@ var childTests = []test{
 	{"the last two jobs end at once: one report", childLastTwo},
 }
 
-func childMoves(w *world) {
+func childMoves(w *harness) {
 	batch := w.create(w.made(Batch, expecting(3)))[0]
 	j, sibling := w.step(parent(batch.ID)), w.step(parent(batch.ID))
 	version := w.get(batch.ID).Version
@@ -57,7 +57,7 @@ func childMoves(w *world) {
 	w.sound()
 }
 
-func requireParent(w *world) {
+func requireParent(w *harness) {
 	batch := w.create(w.made(Batch, expecting(1)))[0]
 	j := w.step(parent(batch.ID))
 	needs := func(c *job.Change) { c.Require.ParentIn = []lifecycle.State{gathering, failed} }
@@ -70,12 +70,13 @@ func requireParent(w *world) {
 	w.must(w.move(w.step(), "hold", lifecycle.Operator, needs)) // one without a parent
 }
 
-func requireSettled(w *world) {
+func requireSettled(w *harness) {
 	batch := w.moved(w.create(w.made(Batch, expecting(2)))[0], lifecycle.Worker, "begin")
 	report := func(want job.ErrorKind) {
 		w.Helper()
 		before := w.snapshot(batch.ID)
-		_, err := w.commit(w.move(w.get(batch.ID), "report", lifecycle.Engine, func(c *job.Change) { c.Require.Settled = true }))
+		_, err := w.commit(w.move(w.get(batch.ID), "report", lifecycle.Engine,
+			func(c *job.Change) { c.Require.Settled = true }))
 		if want == "" && err != nil {
 			w.Errorf("report: %v", err)
 		} else if want != "" {
@@ -94,7 +95,7 @@ func requireSettled(w *world) {
 	w.sound()
 }
 
-func requireIdle(w *world) {
+func requireIdle(w *harness) {
 	batch := w.create(w.made(Batch, expecting(9)))[0]
 	j := w.step(parent(batch.ID))
 	w.moved(w.get(batch.ID), lifecycle.Worker, "begin", "fail")
@@ -109,7 +110,7 @@ func requireIdle(w *world) {
 }
 
 // requireUnsettled goes to sleep until the last child ends, and must not if that was meanwhile.
-func requireUnsettled(w *world) {
+func requireUnsettled(w *harness) {
 	batch := w.create(w.made(Batch, expecting(1)))[0]
 	sleep := func(want job.ErrorKind) {
 		w.Helper()
@@ -130,9 +131,10 @@ func requireUnsettled(w *world) {
 	sleep(job.Conflict)
 }
 
-func spawnTwice(w *world) {
+func spawnTwice(w *harness) {
 	batch := w.create(w.made(Batch, expecting(2)))[0]
-	claim := job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.pass(time.Hour), From: []job.KindState{{Kind: batchKind, State: waiting}}}
+	claim := job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.pass(time.Hour),
+		From: []job.KindState{{Kind: batchKind, State: waiting}}}
 	got, err := w.st.Claim(w.Context(), claim)
 	if err != nil || len(got) != 1 {
 		w.Fatalf("claim gave %v, %v", ids(got), err)
@@ -158,7 +160,7 @@ func spawnTwice(w *world) {
 	w.sound()
 }
 
-func spawnExisting(w *world) {
+func spawnExisting(w *harness) {
 	batch := w.create(w.made(Batch, expecting(1)))[0]
 	child := w.step(parent(batch.ID))
 	w.claim("w1", 1)
@@ -170,7 +172,7 @@ func spawnExisting(w *world) {
 	same(w, "counts", w.get(batch.ID).Children, job.Children{Expected: 1, Open: 1})
 }
 
-func spawnElsewhere(w *world) {
+func spawnElsewhere(w *harness) {
 	batch := w.create(w.made(Batch, expecting(2)))[0]
 	j := w.claimed(parent(batch.ID))
 	sibling := w.made(Step, parent(batch.ID))
@@ -184,11 +186,12 @@ func spawnElsewhere(w *world) {
 	w.sound()
 }
 
-func childWakes(w *world) {
+func childWakes(w *harness) {
 	batch := w.create(w.made(Batch, expecting(2)))[0]
 	a, b := w.step(parent(batch.ID)), w.step(parent(batch.ID))
 	batch = w.get(batch.ID)
-	w.must(job.Change{Job: batch.ID, Version: batch.Version, At: w.now(), Set: job.Fields{Due: ptr(w.now().Add(time.Hour))}})
+	w.must(job.Change{Job: batch.ID, Version: batch.Version, At: w.now(),
+		Set: job.Fields{Due: ptr(w.now().Add(time.Hour))}})
 	claim := func() []job.ID {
 		w.Helper()
 		got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.now().Add(time.Hour),
@@ -205,9 +208,9 @@ func childWakes(w *world) {
 	same(w, "when the last has ended", claim(), []job.ID{batch.ID})
 }
 
-// childChunks creates the children of a batch in chunks, as a worker does that dies half-way; one that takes over starts
+// childChunks creates the children of a batch in chunks, like a worker that crashes half-way; its successor starts
 // from the beginning with the same ids. Some children end meanwhile, and the batch is never settled too early.
-func childChunks(w *world) {
+func childChunks(w *harness) {
 	const n, chunk = 5000, 1000
 	batch := w.create(w.made(Batch))[0]
 	batch = w.must(job.Change{Job: batch.ID, Version: batch.Version, At: w.now(), Set: job.Fields{Expected: ptr(n)}})
@@ -241,7 +244,8 @@ func childChunks(w *world) {
 			w.must(job.Change{Job: batch.ID, Version: now.Version, At: w.now(), Spawn: all[at : at+chunk]})
 		}
 	}
-	same(w, "all created", w.get(batch.ID).Children, job.Children{Expected: n, Open: n - chunk - 300, Cancelled: chunk + 300})
+	same(w, "all created", w.get(batch.ID).Children,
+		job.Children{Expected: n, Open: n - chunk - 300, Cancelled: chunk + 300})
 	end(chunk+300, n)
 	if got := w.get(batch.ID).Children; !got.Settled() || got.Cancelled != n {
 		w.Errorf("at the end: %+v", got)
@@ -249,9 +253,9 @@ func childChunks(w *world) {
 	w.sound()
 }
 
-// childLastTwo has the last two jobs of a batch end at once, each by its own worker; each then looks whether the batch is
-// to be reported (reliability experiment E17). Whatever the schedule, there is one report.
-func childLastTwo(w *world) {
+// childLastTwo has the last two jobs of a batch end at once, each by its own worker; each then checks whether the
+// batch is to be reported (reliability experiment E17). Whatever the schedule, there is one report.
+func childLastTwo(w *harness) {
 	for seed := range w.scale(10_000, 100) {
 		batch := w.moved(w.create(w.made(Batch, expecting(2)))[0], lifecycle.Worker, "begin")
 		w.create(w.made(Step, parent(batch.ID)), w.made(Step, parent(batch.ID)))

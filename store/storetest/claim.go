@@ -13,7 +13,7 @@ import (
 var claimTests = []test{
 	{"raises epoch and starts and names the worker", claimGives},
 	{"an empty answer is no error", claimNothing},
-	{"only from the places named", claimPlaces},
+	{"only from the named states", claimPlaces},
 	{"at most N", claimAtMost},
 	{"lowest priority number first, then the oldest", claimOrder},
 	{"priority goes before the owners' turns", claimPriorityFirst},
@@ -23,12 +23,12 @@ var claimTests = []test{
 	{"nothing before its due time", claimDue},
 	{"nothing that is claimed, however old the claim", claimClaimed},
 	{"never the same job to two of 16 workers", claimParallel},
-	{"a dry claim tells who is next and claims none", claimDry},
-	{"starts are counted until a worker says how it went", claimStarts},
+	{"a dry claim reports the next jobs and claims none", claimDry},
+	{"starts are counted until a worker reports", claimStarts},
 	{"suspects as the claim asks", claimSuspects},
 }
 
-func claimGives(w *world) {
+func claimGives(w *harness) {
 	before := w.step(owner("bob"), key("k"), group("maps"))
 	ask := w.asks("w1", 5, nil)
 	got, err := w.st.Claim(w.Context(), ask)
@@ -47,17 +47,17 @@ func claimGives(w *world) {
 	w.sound()
 }
 
-func claimNothing(w *world) {
+func claimNothing(w *harness) {
 	same(w, "claim on an empty store", ids(w.claim("w1", 3)), nil)
 	w.moved(w.step(), lifecycle.Operator, "hold")
 	same(w, "claim with nothing there", ids(w.claim("w1", 3)), nil)
 	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.now()})
 	if err != nil || len(got) > 0 {
-		w.Errorf("a claim from no place gave %v, %v", ids(got), err)
+		w.Errorf("a claim without a state returned %v, %v", ids(got), err)
 	}
 }
 
-func claimPlaces(w *world) {
+func claimPlaces(w *harness) {
 	a, b := w.step(), w.moved(w.step(), lifecycle.Worker, "begin")
 	w.create(w.made(Batch))
 	w.moved(w.step(), lifecycle.Worker, "begin", "next")
@@ -66,11 +66,11 @@ func claimPlaces(w *world) {
 	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
 		From: []job.KindState{{Kind: batchKind, State: waiting}, {Kind: stepKind, State: checking}}})
 	if err != nil || len(got) != 2 {
-		w.Errorf("places of two kinds gave %v, %v", ids(got), err)
+		w.Errorf("states of two kinds returned %v, %v", ids(got), err)
 	}
 }
 
-func claimAtMost(w *world) {
+func claimAtMost(w *harness) {
 	for range 5 {
 		w.step()
 	}
@@ -81,7 +81,7 @@ func claimAtMost(w *world) {
 	}
 }
 
-func claimOrder(w *world) {
+func claimOrder(w *harness) {
 	var want [100]job.ID
 	for _, p := range []int{50, 0, 99, 7, 70, 49} {
 		want[p] = w.step(priority(p)).ID
@@ -93,7 +93,7 @@ func claimOrder(w *world) {
 	same(w, "the rest", ids(w.claim("w1", 9, waiting, running)), order[1:])
 }
 
-func claimPriorityFirst(w *world) {
+func claimPriorityFirst(w *harness) {
 	other := w.step(owner("bob"), priority(2))
 	var want []job.ID
 	for range 3 {
@@ -102,15 +102,16 @@ func claimPriorityFirst(w *world) {
 	same(w, "order", ids(w.claim("w1", 9)), append(want, other.ID))
 }
 
-func claimPriorityChanged(w *world) {
+func claimPriorityChanged(w *harness) {
 	a, b := w.step(), w.step()
 	w.must(job.Change{Job: b.ID, Version: b.Version, At: w.now(), Set: job.Fields{Priority: ptr(3)}})
 	same(w, "order", ids(w.claim("w1", 1)), []job.ID{b.ID})
 	same(w, "order", ids(w.claim("w1", 2)), []job.ID{a.ID})
 }
 
-// herd creates five jobs of ann, two of bob and one of cid, in this order, and one of ann's before all others in priority.
-func herd(w *world) []job.Job {
+// herd creates five jobs of ann, two of bob and one of cid, in this order, and one of ann's before all others in
+// priority.
+func herd(w *harness) []job.Job {
 	var jobs []job.Job
 	for _, name := range []string{"ann", "ann", "ann", "ann", "ann", "bob", "bob", "cid"} {
 		jobs = append(jobs, w.step(owner(name)))
@@ -118,9 +119,9 @@ func herd(w *world) []job.Job {
 	return jobs
 }
 
-// inTurn checks that owners got their turns: each once, then those with two jobs, then the rest; and that each owner's jobs
-// went the oldest first.
-func inTurn(w *world, got []job.Job) {
+// inTurn checks that owners got their turns: each once, then those with two jobs, then the rest; and that each
+// owner's jobs went the oldest first.
+func inTurn(w *harness, got []job.Job) {
 	w.Helper()
 	if len(got) != 8 {
 		w.Fatalf("%d jobs were given, want 8", len(got))
@@ -143,12 +144,12 @@ func inTurn(w *world, got []job.Job) {
 	}
 }
 
-func claimOwners(w *world) {
+func claimOwners(w *harness) {
 	herd(w)
 	inTurn(w, w.claim("w1", 8))
 }
 
-func claimOwnersByOne(w *world) {
+func claimOwnersByOne(w *harness) {
 	herd(w)
 	var got []job.Job
 	for range 8 {
@@ -157,7 +158,7 @@ func claimOwnersByOne(w *world) {
 	inTurn(w, got)
 }
 
-func claimDue(w *world) {
+func claimDue(w *harness) {
 	at := w.now().Add(time.Hour)
 	late := w.step(due(at), priority(1))
 	now := w.step()
@@ -165,13 +166,14 @@ func claimDue(w *world) {
 	w.pass(time.Hour)
 	same(w, "when it is due", ids(w.claim("w1", 9)), []job.ID{late.ID})
 	j := w.get(late.ID)
-	back := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now(), Set: job.Fields{Due: ptr(w.now().Add(time.Minute))}})
+	back := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, At: w.now(),
+		Set: job.Fields{Due: ptr(w.now().Add(time.Minute))}})
 	same(w, "after it was put off", ids(w.claim("w1", 9)), nil)
 	w.must(job.Change{Job: j.ID, Version: back.Version, At: w.now(), Set: job.Fields{Due: ptr(time.Time{})}})
-	same(w, "after that was taken back", ids(w.claim("w1", 9)), []job.ID{late.ID})
+	same(w, "after that was undone", ids(w.claim("w1", 9)), []job.ID{late.ID})
 }
 
-func claimClaimed(w *world) {
+func claimClaimed(w *harness) {
 	j := w.claimed()
 	same(w, "while it is claimed", ids(w.claim("w2", 9)), nil)
 	w.pass(24 * time.Hour)
@@ -183,7 +185,7 @@ func claimClaimed(w *world) {
 	}
 }
 
-func claimParallel(w *world) {
+func claimParallel(w *harness) {
 	const n, workers = 200, 16
 	var list []job.Created
 	for i := range n {
@@ -224,7 +226,7 @@ func claimParallel(w *world) {
 	w.sound()
 }
 
-func claimDry(w *world) {
+func claimDry(w *harness) {
 	herd(w)
 	w.step(priority(1), due(w.now().Add(time.Hour)))
 	w.put(job.Scope{Owner: "cid"}, time.Time{})
@@ -253,7 +255,7 @@ func claimDry(w *world) {
 	w.sound()
 }
 
-func claimStarts(w *world) {
+func claimStarts(w *harness) {
 	j := w.claimed()
 	for n := 1; n <= 3; n++ {
 		if j.Starts != n {

@@ -6,12 +6,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// clockTests are for stores that keep the time ([job.ClockStore]); one that keeps none says so in the log.
+// clockTests are for stores that keep the time ([job.ClockStore]); for others the test logs that it is absent.
 var clockTests = []test{
 	{"gives what was kept last, after it is opened again too", clockKept},
 }
 
-func clockKept(w *world) {
+func clockKept(w *harness) {
 	if _, ok := w.st.(job.ClockStore); !ok {
 		w.Log("this store keeps no time")
 		return
@@ -19,7 +19,8 @@ func clockKept(w *world) {
 	holds := func(want job.KeptClock) {
 		w.Helper()
 		got, err := w.st.(job.ClockStore).KeptClock(w.Context())
-		if err != nil || !got.Trusted.Equal(want.Trusted) || !got.Latest.Equal(want.Latest) || !got.Confirmed.Equal(want.Confirmed) {
+		if err != nil || !got.Trusted.Equal(want.Trusted) || !got.Latest.Equal(want.Latest) ||
+			!got.Confirmed.Equal(want.Confirmed) {
 			w.Fatalf("got %+v, %v, want %+v", got, err, want)
 		}
 	}

@@ -20,18 +20,18 @@ var commitTests = []test{
 	{"an expected version that is over", commitVersion},
 	{"an expected state that is another", commitFrom},
 	{"neither epoch nor version", commitNeither},
-	{"a job that is not there", commitNobody},
+	{"a job that is not there", commitUnclaimed},
 	{"a priority out of bounds", commitPriority},
 	{"a refused change leaves nothing of its own, its neighbours pass", commitNeighbours},
 	{"two changes of one job in one call", commitTwice},
 	{"many versions at once: one wins", commitRace},
-	{"no changes", func(w *world) { same(w, "results", len(w.commitAll()), 0) }},
+	{"no changes", func(w *harness) { same(w, "results", len(w.commitAll()), 0) }},
 }
 
-// commitMove compares what the store gives and keeps with what job.Apply says.
-func commitMove(w *world) {
+// commitMove compares the stored record with the result of job.Apply.
+func commitMove(w *harness) {
 	j := w.claimed(owner("bob"))
-	c := w.move(j, "begin", lifecycle.Worker, note("looks good"), sets(job.Fields{Message: ptr("working")}))
+	c := w.move(j, "begin", lifecycle.Worker, note("fine"), sets(job.Fields{Message: ptr("working")}))
 	want, event, err := job.Apply(j, &c)
 	if err != nil {
 		w.Fatal(err)
@@ -46,7 +46,7 @@ func commitMove(w *world) {
 	w.sound()
 }
 
-func commitFields(w *world) {
+func commitFields(w *harness) {
 	at := w.now().Add(time.Hour)
 	for name, f := range everyField(at) {
 		j := w.claimed()
@@ -72,14 +72,17 @@ func everyField(at time.Time) map[string]job.Fields {
 	return map[string]job.Fields{
 		"data": {Data: []byte(`{"b":2}`)}, "message": {Message: ptr("news")}, "cause": {Cause: ptr("network")},
 		"priority": {Priority: ptr(3)}, "due": {Due: &at}, "deadline": {Deadline: &at}, "expires": {Expires: &at},
-		"attempts": {Attempts: ptr(2)}, "retries": {Retries: ptr(4)}, "expected": {Expected: ptr(9)}, "group": {Group: ptr("maps")},
-		"tags": {Tags: job.Tagged("queue=b", "place=main")}, "no tags": {Tags: []string{}}, "bytes": {Bytes: ptr[int64](1 << 50)},
+		"attempts": {Attempts: ptr(2)}, "retries": {Retries: ptr(4)}, "expected": {Expected: ptr(9)},
+		"group": {Group: ptr("maps")},
+		"tags":  {Tags: job.Tagged("queue=b", "place=main")}, "no tags": {Tags: []string{}},
+		"bytes": {Bytes: ptr[int64](1 << 50)},
 	}
 }
 
-func commitNews(w *world) {
+func commitNews(w *harness) {
 	j := w.claimed()
-	kept := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Set: job.Fields{Message: ptr("half done")}})
+	kept := w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(),
+		Set: job.Fields{Message: ptr("half done")}})
 	if !kept.Claimed() || kept.Epoch != j.Epoch || kept.Seq != j.Seq || kept.Starts != 1 {
 		w.Errorf("kept: %+v", kept)
 	}
@@ -97,17 +100,18 @@ func commitNews(w *world) {
 	w.sound()
 }
 
-func commitAside(w *world) {
+func commitAside(w *harness) {
 	j := w.claimed()
 	got := w.must(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Priority: ptr(1)}})
 	if got.Epoch != j.Epoch || got.Worker != "w1" || !got.Until.Equal(j.Until) {
 		w.Errorf("an operator's news touched the claim: %+v", got)
 	}
-	w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, who knows nothing of it
+	w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, unaware of it
 }
 
-// commitBeside has an operator change the priority of a job that is being worked on; the worker commits afterwards, under its old epoch.
-func commitBeside(w *world) {
+// commitBeside has an operator change the priority of a job that is being worked on; the worker commits afterwards,
+// under its old epoch.
+func commitBeside(w *harness) {
 	for _, starts := range []int{1, 2} {
 		j := w.claimed()
 		if starts == 2 {
@@ -121,12 +125,13 @@ func commitBeside(w *world) {
 		want.Priority, want.Version, want.Changed, want.Seq, want.Head = 3, j.Version+1, c.At, j.Seq+1, got.Head
 		same(w, "the job", got, want)
 		same(w, "its starts", got.Starts, starts)
-		same(w, "nobody else gets it", ids(w.claim("w2", 9)), nil)
-		lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.now().Add(time.Hour)})
+		same(w, "no other worker gets it", ids(w.claim("w2", 9)), nil)
+		lost, err := w.st.Renew(w.Context(),
+			job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.now().Add(time.Hour)})
 		if err != nil || len(lost) > 0 {
 			w.Errorf("the worker's renewal: lost %v, %v", lost, err)
 		}
-		w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, who knows nothing of it
+		w.must(w.move(j, "begin", lifecycle.Worker)) // by the worker, unaware of it
 
 		fenced := w.claimed() // the control: without Keep the worker is fenced off
 		c = w.move(fenced, lifecycle.Reprioritize, lifecycle.Operator, without)
@@ -140,7 +145,7 @@ func commitBeside(w *world) {
 }
 
 // commitEnters moves a job that has a due time, a timer and attempts: a loop keeps them, another state starts anew.
-func commitEnters(w *world) {
+func commitEnters(w *harness) {
 	at := w.now().Add(time.Hour)
 	j := w.claimed()
 	j = w.must(job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(),
@@ -162,7 +167,7 @@ func commitEnters(w *world) {
 	same(w, "record", w.get(j.ID), got)
 }
 
-func commitFences(w *world) {
+func commitFences(w *harness) {
 	j := w.claimed()
 	got := w.must(w.move(j, "cancel", lifecycle.Operator))
 	if got.Epoch <= j.Epoch || got.Claimed() || got.Outcome != lifecycle.Cancelled || !got.Ended {
@@ -175,19 +180,20 @@ func commitFences(w *world) {
 	w.sound()
 }
 
-func commitVersion(w *world) {
+func commitVersion(w *harness) {
 	j := w.step()
 	w.must(job.Change{Job: j.ID, Version: j.Version, At: w.now(), Set: job.Fields{Message: ptr("x")}})
 	before := w.snapshot(j.ID)
 	_, err := w.commit(w.move(j, "cancel", lifecycle.Operator))
 	w.refused(err, job.Conflict)
 	claimed := w.claim("w1", 1)[0]
-	_, err = w.commit(w.move(claimed, "begin", lifecycle.Worker, func(c *job.Change) { c.Version = before.Job.Version }))
+	_, err = w.commit(w.move(claimed, "begin", lifecycle.Worker,
+		func(c *job.Change) { c.Version = before.Job.Version }))
 	w.refused(err, job.Conflict)
 	w.must(w.move(claimed, "begin", lifecycle.Worker, func(c *job.Change) { c.Version = claimed.Version }))
 }
 
-func commitFrom(w *world) {
+func commitFrom(w *harness) {
 	j := w.step()
 	before := w.snapshot(j.ID)
 	_, err := w.commit(w.move(j, "cancel", lifecycle.Operator, func(c *job.Change) { c.From = running }))
@@ -196,7 +202,7 @@ func commitFrom(w *world) {
 	w.must(w.move(j, "cancel", lifecycle.Operator, func(c *job.Change) { c.From = "" }))
 }
 
-func commitNeither(w *world) {
+func commitNeither(w *harness) {
 	j := w.step()
 	before := w.snapshot(j.ID)
 	_, err := w.commit(w.move(j, "cancel", lifecycle.Operator, func(c *job.Change) { c.Version = 0 }))
@@ -204,12 +210,12 @@ func commitNeither(w *world) {
 	w.unchanged(before)
 }
 
-func commitNobody(w *world) {
+func commitUnclaimed(w *harness) {
 	_, err := w.commit(job.Change{Job: "tst_nobody", Version: 1, At: w.now()})
 	w.refused(err, job.NotFound)
 }
 
-func commitPriority(w *world) {
+func commitPriority(w *harness) {
 	j := w.step()
 	before := w.snapshot(j.ID)
 	for _, p := range []int{-1, 100} {
@@ -220,16 +226,17 @@ func commitPriority(w *world) {
 }
 
 // loaded is a move that brings everything a change can carry.
-func (w *world) loaded(j job.Job, e lifecycle.Event) job.Change {
+func (w *harness) loaded(j job.Job, e lifecycle.Event) job.Change {
 	w.Helper()
 	return w.move(j, e, lifecycle.Worker, func(c *job.Change) {
 		c.Tasks = []job.Task{{Name: "t-" + string(j.ID), Kind: "download", State: running, Changed: w.now()}}
 		c.Outbox = []job.Message{{Key: "m-" + string(j.ID), Job: j.ID, Topic: "mail", Created: w.now(), Due: w.now()}}
-		c.Spawn = []job.Created{w.made(Step, parent(j.ID), priority(job.LastPriority), func(child *job.Job) { child.ID = "tst_child_of_" + j.ID })}
+		c.Spawn = []job.Created{w.made(Step, parent(j.ID), priority(job.LastPriority),
+			func(child *job.Job) { child.ID = "tst_child_of_" + j.ID })}
 	})
 }
 
-func commitNeighbours(w *world) {
+func commitNeighbours(w *harness) {
 	for _, spoil := range []struct {
 		name string
 		with func(*job.Change)
@@ -257,7 +264,9 @@ func commitNeighbours(w *world) {
 		w.unchanged(before)
 		for _, i := range []int{0, 2} {
 			after := w.snapshot(jobs[i].ID)
-			if results[i].Err != nil || after.Job.State != running || len(after.Tasks) != 1 || len(after.Messages) != 1 || len(after.Children) != 1 {
+			if results[i].Err != nil ||
+				after.Job.State != running || len(after.Tasks) != 1 || len(after.Messages) != 1 ||
+				len(after.Children) != 1 {
 				w.Errorf("%s: neighbour %d: %v, %+v", spoil.name, i, results[i].Err, after)
 			}
 			same(w, "result", results[i].Job, after.Job)
@@ -269,7 +278,7 @@ func commitNeighbours(w *world) {
 }
 
 // commitTwice puts a chain of changes into one call: each sees what the one before left.
-func commitTwice(w *world) {
+func commitTwice(w *harness) {
 	j := w.claimed()
 	begin := w.move(j, "begin", lifecycle.Worker)
 	news := job.Change{Job: j.ID, Epoch: j.Epoch, Keep: true, At: w.now(), Set: job.Fields{Message: ptr("on")}}
@@ -285,7 +294,7 @@ func commitTwice(w *world) {
 	w.sound()
 }
 
-func commitRace(w *world) {
+func commitRace(w *harness) {
 	j := w.step()
 	const n = 16
 	c := w.move(j, "hold", lifecycle.Operator)
@@ -324,7 +333,7 @@ var staleTests = []test{
 }
 
 // staleEvery claims a job, loses it to another worker and tries every kind of change under the old epoch.
-func staleEvery(w *world) {
+func staleEvery(w *harness) {
 	old := w.claimed()
 	w.must(w.move(old, lifecycle.Lost, lifecycle.Timer))
 	taken := w.claim("w2", 1)[0]
@@ -339,7 +348,8 @@ func staleEvery(w *world) {
 	}
 	for _, e := range []lifecycle.Event{"begin", lifecycle.Waiting, lifecycle.Backoff, lifecycle.Yield} {
 		try["event "+string(e)] = w.move(old, e, lifecycle.Worker)
-		try["event "+string(e)+", keeping the claim"] = w.move(old, e, lifecycle.Worker, func(c *job.Change) { c.Keep = true })
+		try["event "+string(e)+", keeping the claim"] = w.move(old, e, lifecycle.Worker,
+			func(c *job.Change) { c.Keep = true })
 	}
 	all := w.loaded(old, "begin")
 	try["tasks"] = job.Change{Tasks: all.Tasks, Keep: true}
@@ -365,7 +375,7 @@ func staleEvery(w *world) {
 	w.sound()
 }
 
-func staleFuture(w *world) {
+func staleFuture(w *harness) {
 	j := w.claimed()
 	before := w.snapshot(j.ID)
 	_, err := w.commit(w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Epoch++ }))
@@ -375,9 +385,9 @@ func staleFuture(w *world) {
 	w.unchanged(before)
 }
 
-// staleRace has a worker end its work while its claim is taken away and given to another: one of the two moves happens, and
-// the loser is told.
-func staleRace(w *world) {
+// staleRace has a worker end its work while its claim is taken away and given to another: one of the two moves
+// happens, and the loser gets an error.
+func staleRace(w *harness) {
 	for range w.scale(10_000, 100) {
 		j := w.claimed()
 		work, lose := w.move(j, "begin", lifecycle.Worker), w.move(j, lifecycle.Lost, lifecycle.Timer)

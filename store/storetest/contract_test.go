@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// The contract holds for the simplest store; the same run in the stores' own packages says the same of them.
+// The contract holds for the simplest store; the packages of the other stores run the same tests.
 func TestMemory(t *testing.T) {
 	storetest.Run(t, func(*testing.T) (job.Store, func() job.Store) { return mem.New(), nil })
 }

@@ -13,37 +13,55 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-// broken are stores that each break one sentence of the contract, and the test (a part and words of a name) that must say so.
+// broken are stores that each break one sentence of the contract, and the test (a part and words of a name) that must
+// fail.
 var broken = map[string]struct {
 	test  string
 	store func(job.Store) job.Store
 }{
-	"keys are forgotten":        {"Create/twice", func(s job.Store) job.Store { return &breaks{Store: s, create: noKeys} }},
-	"parents are not told":      {"Create/parent.s_counts", func(s job.Store) job.Store { return &breaks{Store: s, create: noParents} }},
-	"epochs are not compared":   {"Stale/every", func(s job.Store) job.Store { return &breaks{Store: s, change: anyEpoch(s)} }},
-	"versions are not compared": {"Commit/expected_version", func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
-	"states are not compared":   {"Tables/storetest.step", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.From = "" }} }},
-	"claims are always kept":    {"Commit/news_without_a_move", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Keep = true }} }},
+	"keys are forgotten": {"Create/twice",
+		func(s job.Store) job.Store { return &breaks{Store: s, create: noKeys} }},
+	"parents are not changed": {"Create/parent.s_counts",
+		func(s job.Store) job.Store { return &breaks{Store: s, create: noParents} }},
+	"epochs are not compared": {"Stale/every",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: anyEpoch(s)} }},
+	"versions are not compared": {"Commit/expected_version",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
+	"states are not compared": {"Tables/storetest.step",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.From = "" }} }},
+	"claims are always kept": {"Commit/news_without_a_move",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Keep = true }} }},
 	"requirements are overlooked": {"Children/required", func(s job.Store) job.Store {
 		return &breaks{Store: s, change: func(c *job.Change) { c.Require = job.Require{} }}
 	}},
-	"children are not spawned": {"Children/spawned_once", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Spawn = nil }} }},
-	"messages are dropped":     {"Outbox/job.s_messages", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Outbox = nil }} }},
-	"tasks are dropped":        {"History/tasks", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Tasks = nil }} }},
-	"chains pass limits":       {"Chain/by_a_limit", func(s job.Store) job.Store { return &breaks{Store: s, change: noChainLimits} }},
-	"chains are never granted": {"Chain/granted", func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Chain = nil }} }},
-	"limits are overlooked":    {"Limit/a_number", func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.Limits = nil }} }},
+	"children are not spawned": {"Children/spawned_once",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Spawn = nil }} }},
+	"messages are dropped": {"Outbox/job.s_messages",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Outbox = nil }} }},
+	"tasks are dropped": {"History/tasks",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Tasks = nil }} }},
+	"chains pass limits": {"Chain/by_a_limit",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: noChainLimits} }},
+	"chains are never granted": {"Chain/granted",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Chain = nil }} }},
+	"limits are overlooked": {"Limit/a_number",
+		func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.Limits = nil }} }},
 	"everything is due": {"Claim/nothing_before", func(s job.Store) job.Store {
 		return &breaks{Store: s, claim: func(c *job.Claim) { c.Now = c.Now.AddDate(9, 0, 0) }}
 	}},
-	"more than asked for": {"Claim/at_most", func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.N++ }} }},
+	"more than asked for": {"Claim/at_most",
+		func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.N++ }} }},
 	"holds are forgotten": {"Hold/every_scope", func(s job.Store) job.Store {
 		return &breaks{Store: s, hold: func(h *job.HoldChange) { h.Hold.Group = "x" }}
 	}},
-	"lost leases are kept silent": {"Renew/gives", func(s job.Store) job.Store { return &breaks{Store: s, silent: true} }},
-	"leases of messages are none": {"Outbox/taken_message", func(s job.Store) job.Store { return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Lease = 0 }} }},
-	"lists overlook the parent":   {"List/every_filter", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
-	"lists overlook numbers":      {"Number/found", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Number = 0 }} }},
+	"lost leases are kept silent": {"Renew/gives",
+		func(s job.Store) job.Store { return &breaks{Store: s, silent: true} }},
+	"leases of messages are none": {"Outbox/taken_message",
+		func(s job.Store) job.Store { return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Lease = 0 }} }},
+	"lists overlook the parent": {"List/every_filter",
+		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
+	"lists overlook numbers": {"Number/found",
+		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Number = 0 }} }},
 	"numbers need no kind": {"Number/looked_up_in_one_kind", func(s job.Store) job.Store {
 		return &breaks{Store: s, query: func(q *job.Query) {
 			if q.Number > 0 {
@@ -61,8 +79,10 @@ var broken = map[string]struct {
 			}
 		}}
 	}},
-	"lists have one order":  {"List/newest", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Oldest = true }} }},
-	"lists overlook causes": {"Tag/lists_by_tag", func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Causes = nil }} }},
+	"lists have one order": {"List/newest",
+		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Oldest = true }} }},
+	"lists overlook causes": {"Tag/lists_by_tag",
+		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Causes = nil }} }},
 	"tags are dropped": {"Tag/kept", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Tags = nil }}
 	}},
@@ -88,15 +108,18 @@ var broken = map[string]struct {
 	"purges are overlooked": {"Purge/nothing", func(s job.Store) job.Store {
 		return &breaks{Store: s, change: func(c *job.Change) { c.Purge = false }}
 	}},
-	"purges need no version":   {"Purge/only_tombstones", func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
-	"deliveries are forgotten": {"Outbox/last_deliveries", func(s job.Store) job.Store { return &breaks{Store: s, outbox: noTried} }},
+	"purges need no version": {"Purge/only_tombstones",
+		func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
+	"deliveries are forgotten": {"Outbox/last_deliveries",
+		func(s job.Store) job.Store { return &breaks{Store: s, outbox: noTried} }},
 	"nothing is delivered anew": {"Outbox/settled_messages_are_delivered", func(s job.Store) job.Store {
 		return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Replay = nil }}
 	}},
 	"messages of all topics": {"Outbox/lists", func(s job.Store) job.Store {
 		return &breaks{Store: s, outbox: func(c *job.OutboxCall) {
 			if c.List != nil {
-				c.List = &job.MessageQuery{Job: c.List.Job, Settled: c.List.Settled, Before: c.List.Before, Limit: c.List.Limit}
+				c.List = &job.MessageQuery{Job: c.List.Job, Settled: c.List.Settled, Before: c.List.Before,
+					Limit: c.List.Limit}
 			}
 		}}
 	}},
@@ -212,8 +235,8 @@ func anyVersion(s job.Store) func(*job.Change) {
 
 const breakVariable = "STORETEST_BREAK"
 
-// TestBroken is the part of a control that runs in a process of its own, where it is to fail. Without its variable there is
-// nothing to break and it says nothing.
+// TestBroken is the part of a control that runs in a process of its own, where it is to fail. Without its variable
+// there is nothing to break and no test fails.
 func TestBroken(t *testing.T) {
 	b, ok := broken[os.Getenv(breakVariable)]
 	if !ok {

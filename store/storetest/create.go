@@ -23,7 +23,7 @@ var createTests = []test{
 	{"outbox messages are written with the job", createOutbox},
 }
 
-func createGives(w *world) {
+func createGives(w *harness) {
 	c := w.made(Step, owner("bob"), group("maps"), key("k1"), priority(7), func(j *job.Job) {
 		j.Data, j.Message, j.Cause = []byte(`{"n":1}`), "hello", "new"
 		j.Deadline, j.Expires = w.clock.Add(time.Hour), w.clock.Add(2*time.Hour)
@@ -38,7 +38,7 @@ func createGives(w *world) {
 	w.sound()
 }
 
-func createNumbers(w *world) {
+func createNumbers(w *harness) {
 	seen := map[job.Kind]map[int64]bool{stepKind: {}, batchKind: {}}
 	for range 3 {
 		for _, j := range w.create(w.made(Step), w.made(Batch), w.made(Step)) {
@@ -50,7 +50,7 @@ func createNumbers(w *world) {
 	}
 }
 
-func createSameID(w *world) {
+func createSameID(w *harness) {
 	first := w.claimed(owner("bob"))
 	before := w.snapshot(first.ID)
 	again := w.made(Step, func(j *job.Job) { j.ID, j.Owner, j.Priority = first.ID, "carol", 1 })
@@ -62,10 +62,11 @@ func createSameID(w *world) {
 	w.unchanged(before)
 }
 
-func createSameKey(w *world) {
+func createSameKey(w *harness) {
 	first := w.step(owner("bob"), key("upload-1"))
 	got := w.create(w.made(Step, owner("bob"), key("upload-1")), w.made(Step, owner("carol"), key("upload-1")),
-		w.made(Batch, owner("bob"), key("upload-1")), w.made(Step, owner("bob"), key("upload-2")), w.made(Step, owner("bob")),
+		w.made(Batch, owner("bob"), key("upload-1")), w.made(Step, owner("bob"), key("upload-2")),
+		w.made(Step, owner("bob")),
 		w.made(Step, owner("bob")))
 	same(w, "same kind, owner and key", got[0], first)
 	seen := map[job.ID]bool{}
@@ -81,7 +82,7 @@ func createSameKey(w *world) {
 	w.sound()
 }
 
-func createKeyTwice(w *world) {
+func createKeyTwice(w *harness) {
 	got := w.create(w.made(Step, key("k")), w.made(Step, key("k")), w.made(Step))
 	if got[0].ID != got[1].ID {
 		w.Errorf("the key made two jobs: %v", ids(got))
@@ -91,7 +92,7 @@ func createKeyTwice(w *world) {
 	}
 }
 
-func createParallel(w *world) {
+func createParallel(w *harness) {
 	batch := w.create(w.made(Batch, expecting(1)))[0]
 	const n = 100
 	var made [n]job.Created
@@ -123,7 +124,7 @@ func createParallel(w *world) {
 	w.sound()
 }
 
-func createNone(w *world) {
+func createNone(w *harness) {
 	good, orphan := w.made(Step, key("k")), w.made(Step, parent("tst_nobody"))
 	good.Outbox = []job.Message{{Key: "good", Job: good.Job.ID, Topic: "mail", Due: w.now()}}
 	for _, list := range [][]job.Created{{good, orphan}, {orphan, good}} {
@@ -141,7 +142,7 @@ func createNone(w *world) {
 	w.sound()
 }
 
-func createCounts(w *world) {
+func createCounts(w *harness) {
 	batch := w.create(w.made(Batch, expecting(3)))[0]
 	w.step(parent(batch.ID), key("a"))
 	same(w, "after one", w.get(batch.ID).Children, job.Children{Expected: 3, Open: 1})
@@ -154,13 +155,14 @@ func createCounts(w *world) {
 	w.sound()
 }
 
-func createWhole(w *world) {
-	whole := w.create(w.made(Batch, expecting(1), func(j *job.Job) { j.ID = "tst_whole" }), w.made(Step, parent("tst_whole")))
+func createWhole(w *harness) {
+	whole := w.create(w.made(Batch, expecting(1), func(j *job.Job) { j.ID = "tst_whole" }),
+		w.made(Step, parent("tst_whole")))
 	same(w, "parent and child in one call", w.get(whole[0].ID).Children, job.Children{Expected: 1, Open: 1})
 	w.sound()
 }
 
-func createTooMany(w *world) {
+func createTooMany(w *harness) {
 	batch := w.create(w.made(Batch, expecting(2)))[0]
 	w.step(parent(batch.ID))
 	before := w.snapshot(batch.ID)
@@ -175,16 +177,17 @@ func createTooMany(w *world) {
 	w.sound()
 }
 
-func createOfEnded(w *world) {
+func createOfEnded(w *harness) {
 	batch := w.moved(w.create(w.made(Batch, expecting(2)))[0], lifecycle.Worker, "begin", "fail")
 	_, err := w.st.Create(w.Context(), w.made(Step, parent(batch.ID)))
 	w.refused(err, job.Refused)
 	same(w, "counts", w.get(batch.ID).Children, job.Children{Expected: 2})
 }
 
-func createOutbox(w *world) {
+func createOutbox(w *harness) {
 	c := w.made(Step)
-	m := job.Message{Key: "k", Job: c.Job.ID, Topic: "mail", Body: []byte(`{"to":"bob"}`), Created: w.now(), Due: w.now()}
+	m := job.Message{Key: "k", Job: c.Job.ID, Topic: "mail", Body: []byte(`{"to":"bob"}`), Created: w.now(),
+		Due: w.now()}
 	c.Outbox = []job.Message{m}
 	w.create(c)
 	m.Number = 1

@@ -11,7 +11,8 @@ import (
 
 // Transition makes the change of one move of job j as the engine would: a worker's move under j's claim if it has one,
 // every other move with j's version. The error is the table's.
-func Transition(life *lifecycle.Table, j job.Job, e lifecycle.Event, by lifecycle.Actor, at time.Time) (job.Change, error) {
+func Transition(life *lifecycle.Table, j job.Job, e lifecycle.Event, by lifecycle.Actor, at time.Time) (job.Change,
+	error) {
 	to, err := life.Next(j.Position, e, by)
 	if err != nil {
 		return job.Change{}, err
@@ -28,8 +29,10 @@ func Transition(life *lifecycle.Table, j job.Job, e lifecycle.Event, by lifecycl
 	return c, nil
 }
 
-// Path gives a shortest legal way from position p to one that satisfies goal, loops left out; ok is false when there is none.
-func Path(life *lifecycle.Table, p lifecycle.Position, goal func(lifecycle.Position) bool) (moves []lifecycle.Taken, ok bool) {
+// Path gives a shortest legal way from position p to one that satisfies goal, loops left out; ok is false when there
+// is none.
+func Path(life *lifecycle.Table, p lifecycle.Position, goal func(lifecycle.Position) bool) (moves []lifecycle.Taken,
+	ok bool) {
 	type step struct {
 		at    lifecycle.Position
 		moves []lifecycle.Taken
@@ -60,10 +63,11 @@ func In(s lifecycle.State) func(lifecycle.Position) bool {
 	return func(p lifecycle.Position) bool { return p.State == s }
 }
 
-// Drive makes moves on jobs of one lifecycle, all jobs in step: the first move of each in one commit, then the second, and so
-// on. Worker's moves are made under a claim. Other jobs that wait in the same places may be claimed and given back
-// meanwhile. It gives the records it leaves, none of them claimed, or the first thing that went wrong.
-func Drive(ctx context.Context, st job.Store, life *lifecycle.Table, at time.Time, moves map[job.ID][]lifecycle.Taken) (map[job.ID]job.Job, error) {
+// Drive makes moves on jobs of one lifecycle, all jobs in step: the first move of each in one commit, then the
+// second, and so on. Worker's moves are made under a claim. Other jobs that wait in the same states may be claimed
+// and given back meanwhile. It gives the records it leaves, none of them claimed, or the first thing that went wrong.
+func Drive(ctx context.Context, st job.Store, life *lifecycle.Table, at time.Time,
+	moves map[job.ID][]lifecycle.Taken) (map[job.ID]job.Job, error) {
 	d := driver{ctx: ctx, st: st, life: life, at: at, jobs: map[job.ID]job.Job{}}
 	for id := range moves {
 		j, err := st.Get(ctx, id)
@@ -98,8 +102,8 @@ type driver struct {
 	jobs map[job.ID]job.Job
 }
 
-// round makes one move of each job and takes it from next. A job whose record changed meanwhile, as a parent's does when a child
-// moves, is read again and stays in next, if it may.
+// round makes one move of each job and takes it from next. A job whose record changed meanwhile, as a parent's does
+// when a child moves, is read again and stays in next, if it may.
 func (d *driver) round(next map[job.ID]lifecycle.Taken, again bool) error {
 	d.at = d.at.Add(time.Millisecond)
 	changes, err := d.claims(next)
@@ -159,7 +163,7 @@ func (d *driver) claims(next map[job.ID]lifecycle.Taken) ([]job.Change, error) {
 			return nil, err
 		}
 		if len(got) == 0 {
-			return back, nil // round says which job it is
+			return back, nil // the message of round names the job
 		}
 		for _, j := range got {
 			if _, ours := d.jobs[j.ID]; ours {

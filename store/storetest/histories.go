@@ -17,10 +17,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Histories plays n random histories of workers that claim, renew, pause, give back and finish one job, beside a sweep that
-// takes claims away when they ran out, and gives the number that are not linearizable by the model of claims with epochs.
-// Each history has its own store, made by open inside a bubble of testing/synctest, so hours pass in microseconds; the
-// store must not start goroutines that outlive ctx.
+// Histories plays n random histories of workers that claim, renew, pause, give back and finish one job, beside a
+// sweep that takes claims away when they ran out, and gives the number that are not linearizable by the model of
+// claims with epochs. Each history has its own store, made by open inside a bubble of testing/synctest, so hours pass
+// in microseconds; the store must not start goroutines that outlive ctx.
 func Histories(t *testing.T, n int, open func() job.Store) (wrong int) {
 	t.Helper()
 	const perBubble = 500
@@ -42,8 +42,8 @@ func Histories(t *testing.T, n int, open func() job.Store) (wrong int) {
 
 var parallelTests = []test{{"of claims are linearizable", historiesParallel}}
 
-// historiesParallel plays histories in which calls really overlap: nobody sleeps, the clock is moved by those who would.
-func historiesParallel(w *world) {
+// historiesParallel plays histories in which calls really overlap: workers move the clock instead of sleeping.
+func historiesParallel(w *harness) {
 	for seed := range w.scale(500, 10) {
 		clock := &atomic.Int64{}
 		h := &histories{ctx: w.Context(), st: w.st, id: job.ID(fmt.Sprintf("tst_%026d", seed))}
@@ -74,7 +74,7 @@ type histories struct {
 	err        error
 }
 
-// op is what a worker or the sweep does, and what it was told.
+// op is an operation of a worker or the sweep, and its result.
 type op struct {
 	do     string // "claim", "renew", "finish", "back" or "expire"
 	worker string
@@ -117,7 +117,7 @@ func (s state) step(o op, a answer) (bool, state) {
 		return a.ok == held, pick(a.ok, state{s.epoch, "", true}, s)
 	case "back":
 		return a.ok == held, pick(a.ok, state{s.epoch, "", false}, s)
-	case "expire": // made with the version it saw: a conflict says nothing
+	case "expire": // made with the version it saw: a conflict proves nothing
 		return !a.ok || held, pick(a.ok, state{s.epoch + 1, "", false}, s)
 	}
 	return false, s
@@ -132,7 +132,8 @@ func pick(first bool, a, b state) state {
 
 func (h *histories) play(seed uint64) error {
 	random := rand.New(rand.NewPCG(seed, 1))
-	j, e := job.New(job.Job{ID: h.id, Kind: h.kind(), Position: Step.Start(), Definition: Step.Hash()}, lifecycle.Owner, "alice", h.now())
+	j, e := job.New(job.Job{ID: h.id, Kind: h.kind(), Position: Step.Start(), Definition: Step.Hash()}, lifecycle.Owner,
+		"alice", h.now())
 	if _, err := h.st.Create(h.ctx, job.Created{Job: j, Event: e}); err != nil {
 		return err
 	}
@@ -162,7 +163,8 @@ func (h *histories) do(client int, o op, call func() (answer, error)) answer {
 	if err != nil && h.err == nil {
 		h.err = fmt.Errorf("%+v: %w", o, err)
 	}
-	h.operations = append(h.operations, porcupine.Operation{ClientId: client, Input: o, Output: got, Call: at, Return: end})
+	h.operations = append(h.operations,
+		porcupine.Operation{ClientId: client, Input: o, Output: got, Call: at, Return: end})
 	return got
 }
 
@@ -180,7 +182,7 @@ func (h *histories) work(name string, client int, random *rand.Rand) {
 			pause(lease)
 			mine.do = "renew"
 			if !h.do(client, mine, func() (answer, error) { return h.renew(mine) }).ok && random.IntN(2) == 0 {
-				break // half of the workers do not look at the answer
+				break // half of the workers ignore the answer
 			}
 		}
 		pause(2 * lease)
@@ -203,7 +205,8 @@ func (h *histories) claim(name string) (answer, error) {
 }
 
 func (h *histories) renew(o op) (answer, error) {
-	lost, err := h.st.Renew(h.ctx, job.Renewal{Worker: o.worker, Leases: []job.Lease{{Job: h.id, Epoch: o.epoch}}, Until: h.now().Add(lease)})
+	lost, err := h.st.Renew(h.ctx,
+		job.Renewal{Worker: o.worker, Leases: []job.Lease{{Job: h.id, Epoch: o.epoch}}, Until: h.now().Add(lease)})
 	return answer{ok: len(lost) == 0}, err
 }
 
@@ -231,7 +234,7 @@ func (h *histories) commit(c job.Change) (answer, error) {
 	return answer{}, r[0].Err
 }
 
-// sweep looks for a claim that ran out and takes it away, with the version it saw.
+// sweep finds an expired claim and ends it, with the version it saw.
 func (h *histories) sweep(random *rand.Rand) {
 	for range 12 {
 		h.sleep(time.Duration(random.Int64N(int64(10 * time.Second))))

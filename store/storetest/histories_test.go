@@ -16,7 +16,8 @@ func TestClaimsAreLinearizable(t *testing.T) {
 	}
 }
 
-// The control: a store that does not look at the epoch of a change lets a worker write whose claim is over, and the model sees it.
+// The control: a store that ignores the epoch of a change accepts writes of a worker whose claim has ended, and the
+// model detects it.
 func TestClaimsWithoutFence(t *testing.T) {
 	const n = 2_000
 	wrong := storetest.Histories(t, n, func() job.Store { return unfenced{mem.New()} })

@@ -25,26 +25,28 @@ var holdTests = []test{
 	{"no claim slips through once a hold is put", holdRace},
 }
 
-func (w *world) put(s job.Scope, until time.Time) []job.Hold {
+func (w *harness) put(s job.Scope, until time.Time) []job.Hold {
 	w.Helper()
 	return w.hold(&job.HoldChange{Hold: job.Hold{Scope: s, Who: "olga", Why: "a test", Since: w.now(), Until: until}})
 }
 
-func (w *world) release(s job.Scope) []job.Hold {
+func (w *harness) release(s job.Scope) []job.Hold {
 	w.Helper()
 	return w.hold(&job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
 }
 
-func holdScopes(w *world) {
+func holdScopes(w *harness) {
 	inside := w.step(owner("ann"), group("maps"), tagged("queue=a", "place=main"))
 	outside := w.moved(w.step(owner("bob"), group("books"), tagged("queue=b", "place=main")), lifecycle.Worker, "begin")
 	batch := w.create(w.made(Batch))[0]
-	places := []job.KindState{{Kind: stepKind, State: waiting}, {Kind: stepKind, State: running}, {Kind: batchKind, State: waiting}}
+	places := []job.KindState{{Kind: stepKind, State: waiting}, {Kind: stepKind, State: running},
+		{Kind: batchKind, State: waiting}}
 	for _, s := range []job.Scope{
 		{}, {Kind: stepKind}, {State: waiting}, {Group: "maps"}, {Owner: "ann"}, {Job: inside.ID},
 		{Kind: stepKind, State: waiting, Group: "maps", Owner: "ann", Job: inside.ID}, {Kind: stepKind, Group: "books"},
 		{Kind: batchKind, Group: "maps"}, {Owner: "nobody"},
-		{Tag: "queue=a"}, {Tag: "place=main"}, {Tag: "queue=a", State: running}, {Tag: "place=main", Kind: stepKind, Owner: "bob"}, {Tag: "queue"},
+		{Tag: "queue=a"}, {Tag: "place=main"}, {Tag: "queue=a", State: running},
+		{Tag: "place=main", Kind: stepKind, Owner: "bob"}, {Tag: "queue"},
 	} {
 		w.put(s, time.Time{})
 		var want []job.ID
@@ -82,7 +84,7 @@ func holdScopes(w *world) {
 	}
 }
 
-func holdBatch(w *world) {
+func holdBatch(w *harness) {
 	a, b := w.create(w.made(Batch, expecting(2)))[0], w.create(w.made(Batch, expecting(1)))[0]
 	w.create(w.made(Step, parent(a.ID)))
 	free := w.step(parent(b.ID))
@@ -99,7 +101,7 @@ func holdBatch(w *world) {
 	same(w, "the younger child is claimed", w.get(late.ID).Worker, "w1")
 }
 
-func holdUntil(w *world) {
+func holdUntil(w *harness) {
 	j := w.step(group("maps"))
 	w.put(job.Scope{Group: "maps"}, w.now().Add(time.Hour))
 	same(w, "while it is on", ids(w.claim("w1", 1)), nil)
@@ -107,7 +109,7 @@ func holdUntil(w *world) {
 	same(w, "when it has run out", ids(w.claim("w1", 1)), []job.ID{j.ID})
 }
 
-func holdList(w *world) {
+func holdList(w *harness) {
 	same(w, "none", w.hold(nil), nil)
 	maps, all := job.Scope{Group: "maps"}, job.Scope{}
 	first := w.put(maps, time.Time{})
@@ -117,9 +119,12 @@ func holdList(w *world) {
 		w.Fatalf("one, then two: %v, %v", first, holds)
 	}
 	same(w, "the first stays as it is", holds[0], first[0])
-	same(w, "put", holds[1], job.Hold{Scope: all, Who: "olga", Why: "a test", Since: holds[1].Since, Until: until, Version: holds[1].Version})
+	same(w, "put", holds[1],
+		job.Hold{Scope: all, Who: "olga", Why: "a test", Since: holds[1].Since, Until: until,
+			Version: holds[1].Version})
 	same(w, "read again", w.hold(nil), holds)
-	changed := w.hold(&job.HoldChange{Hold: job.Hold{Scope: maps, Who: "otto", Why: "another reason", Since: first[0].Since}})
+	changed := w.hold(&job.HoldChange{Hold: job.Hold{Scope: maps, Who: "otto", Why: "another reason",
+		Since: first[0].Since}})
 	if len(changed) != 2 || changed[0].Who != "otto" || changed[0].Why != "another reason" {
 		w.Errorf("replaced: %v", changed)
 	}
@@ -135,7 +140,7 @@ func holdList(w *world) {
 	}
 }
 
-func holdNone(w *world) {
+func holdNone(w *harness) {
 	w.put(job.Scope{Group: "maps"}, time.Time{})
 	before := w.hold(nil)
 	for _, s := range []job.Scope{{}, {Group: "books"}, {Group: "maps", Kind: stepKind}} {
@@ -145,7 +150,7 @@ func holdNone(w *world) {
 	same(w, "holds", w.hold(nil), before)
 }
 
-func holdTwo(w *world) {
+func holdTwo(w *harness) {
 	j := w.step(group("maps"), owner("ann"))
 	w.put(job.Scope{Group: "maps"}, time.Time{})
 	w.put(job.Scope{Owner: "ann"}, time.Time{})
@@ -156,7 +161,7 @@ func holdTwo(w *world) {
 }
 
 // holdTag opens the store again under the hold, and gives and takes the tag.
-func holdTag(w *world) {
+func holdTag(w *harness) {
 	with, without := w.step(tagged("queue=a")), w.step()
 	w.put(job.Scope{Tag: "queue=a"}, time.Time{})
 	w.restart()
@@ -165,7 +170,8 @@ func holdTag(w *world) {
 	w.must(job.Change{Job: with.ID, Version: with.Version, At: w.now(), Set: job.Fields{Tags: []string{}}})
 	got := w.claim("w1", 9)
 	same(w, "when it has lost the tag", ids(got), []job.ID{with.ID})
-	w.must(job.Change{Job: with.ID, Epoch: got[0].Epoch, At: w.now(), Set: job.Fields{Tags: job.Tagged("place=x", "queue=a")}})
+	w.must(job.Change{Job: with.ID, Epoch: got[0].Epoch, At: w.now(),
+		Set: job.Fields{Tags: job.Tagged("place=x", "queue=a")}})
 	same(w, "when it has it again", ids(w.claim("w1", 9)), nil)
 	w.release(job.Scope{Tag: "queue=a"})
 	same(w, "after the release", ids(w.claim("w1", 9)), []job.ID{with.ID})
@@ -173,7 +179,7 @@ func holdTag(w *world) {
 }
 
 // holdFree releases a parked job into a state: refused while a hold concerns it there.
-func holdFree(w *world) {
+func holdFree(w *harness) {
 	for _, c := range []struct {
 		name  string
 		scope job.Scope
@@ -190,7 +196,8 @@ func holdFree(w *world) {
 	} {
 		batch := w.made(Batch, expecting(9), func(j *job.Job) { j.ID = "tst_the_batch" })
 		w.create(batch)
-		j := w.moved(w.step(tagged("place=main", "queue=a"), group("maps"), parent("tst_the_batch")), lifecycle.Operator, "hold")
+		j := w.moved(w.step(tagged("place=main", "queue=a"), group("maps"), parent("tst_the_batch")),
+			lifecycle.Operator, "hold")
 		until := time.Time{}
 		if c.until > 0 {
 			until = w.now().Add(c.until)
@@ -215,7 +222,7 @@ func holdFree(w *world) {
 }
 
 // holdHeld parks a job because of a hold: refused when the hold is gone, as when it was released meanwhile.
-func holdHeld(w *world) {
+func holdHeld(w *harness) {
 	for _, c := range []struct {
 		name  string
 		scope job.Scope
@@ -252,7 +259,7 @@ func holdHeld(w *world) {
 }
 
 // holdUnheld lets a worker begin only while nothing holds the job.
-func holdUnheld(w *world) {
+func holdUnheld(w *harness) {
 	j := w.claimed(tagged("queue=a"))
 	begin := w.move(j, "begin", lifecycle.Worker, func(c *job.Change) { c.Require.Unheld = true })
 	w.put(job.Scope{Tag: "queue=a"}, time.Time{})
@@ -265,7 +272,7 @@ func holdUnheld(w *world) {
 	w.must(begin)
 }
 
-func holdMoved(w *world) {
+func holdMoved(w *harness) {
 	j := w.claimed(group("maps"))
 	w.put(job.Scope{State: running, Group: "maps"}, time.Time{})
 	j = w.must(w.move(j, "begin", lifecycle.Worker))
@@ -274,10 +281,11 @@ func holdMoved(w *world) {
 	same(w, "in another group", ids(w.claim("w1", 1, running)), []job.ID{j.ID})
 }
 
-func holdClaimed(w *world) {
+func holdClaimed(w *harness) {
 	j := w.claimed()
 	w.put(job.Scope{}, time.Time{})
-	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.pass(time.Hour)})
+	lost, err := w.st.Renew(w.Context(),
+		job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.pass(time.Hour)})
 	if err != nil || len(lost) > 0 {
 		w.Errorf("renew: lost %v, %v", lost, err)
 	}
@@ -285,7 +293,7 @@ func holdClaimed(w *world) {
 }
 
 // holdRace puts a hold while workers claim. What was claimed before is claimed; afterwards nothing is.
-func holdRace(w *world) {
+func holdRace(w *harness) {
 	var list []job.Created
 	for range w.scale(300, 40) {
 		list = append(list, w.made(Step))
@@ -335,7 +343,7 @@ var renewTests = []test{
 	{"gives the leases that are over", renewLost},
 }
 
-func renewHeld(w *world) {
+func renewHeld(w *harness) {
 	a, b := w.claimed(), w.claimed()
 	until := w.now().Add(2 * time.Hour)
 	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: until,
@@ -357,13 +365,13 @@ func renewHeld(w *world) {
 	w.sound()
 }
 
-func renewLost(w *world) {
+func renewLost(w *harness) {
 	good, back, fenced, other, again := w.claimed(), w.claimed(), w.claimed(), w.claimed(), w.claimed()
 	w.must(job.Change{Job: back.ID, Epoch: back.Epoch, At: w.now()})
 	w.must(w.move(fenced, "cancel", lifecycle.Operator))
 	w.must(w.move(other, lifecycle.Lost, lifecycle.Timer))
 	w.must(w.move(again, lifecycle.Lost, lifecycle.Timer))
-	w.claim("w2", 1) // takes back's, the oldest
+	w.claim("w2", 1) // claims back's, the oldest
 	w.claim("w1", 9) // the same worker under a new epoch
 	var leases []job.Lease
 	for _, j := range []job.Job{good, back, fenced, other, again, {ID: "tst_nobody", Epoch: 1}} {
@@ -381,7 +389,8 @@ func renewLost(w *world) {
 		w.unchanged(s)
 	}
 	now := w.get(back.ID) // held by w2
-	lost, err = w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: now.ID, Epoch: now.Epoch}}, Until: until})
+	lost, err = w.st.Renew(w.Context(),
+		job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: now.ID, Epoch: now.Epoch}}, Until: until})
 	if now.Worker != "w2" || err != nil || len(lost) != 1 {
 		w.Errorf("another worker's claim (%s) was renewed: lost %v, %v", now.Worker, lost, err)
 	}

@@ -19,7 +19,7 @@ const (
 
 const people = lifecycle.Operator | lifecycle.Owner
 
-// Step is the life of a job with every kind of stage, class of arrow and outcome.
+// Step is the life of a job with every kind of stage, class of transition and outcome.
 var Step = lifecycle.Must("storetest.step",
 	lifecycle.OnQueue(waiting, "Created here; a worker takes it.",
 		lifecycle.OnPass("begin", running, lifecycle.Worker, "Nothing speaks against it."),
@@ -32,7 +32,7 @@ var Step = lifecycle.Must("storetest.step",
 		lifecycle.OnFail("expire", late, lifecycle.Timer, "It took too long.").Sets(lifecycle.TimedOut),
 		lifecycle.On("cancel", stopped, people, "Withdrawn.").Sets(lifecycle.Cancelled),
 	),
-	lifecycle.OnWork(checking, "A worker looks at what was made.",
+	lifecycle.OnWork(checking, "A worker checks the result.",
 		lifecycle.OnPass("finish", done, lifecycle.Worker, "It is as it should be."),
 		lifecycle.OnFail("fail", failed, lifecycle.Worker, "It is not."),
 		lifecycle.OnFail("expire", late, lifecycle.Timer, "It took too long.").Sets(lifecycle.TimedOut),
@@ -44,7 +44,7 @@ var Step = lifecycle.Must("storetest.step",
 	lifecycle.OnEnd(failed, lifecycle.Failed, "It did not work; a person may try again.",
 		lifecycle.OnReenter("retry", people, "Back to where it failed.", running, checking), purge()),
 	lifecycle.OnEnd(late, lifecycle.TimedOut, "Its time ran out.", purge()),
-	lifecycle.OnEnd(stopped, lifecycle.Cancelled, "Nobody wants it.", purge()),
+	lifecycle.OnEnd(stopped, lifecycle.Cancelled, "It is not needed.", purge()),
 	lifecycle.OnEnd(deleted, lifecycle.None, "A tombstone."),
 )
 

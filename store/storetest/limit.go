@@ -15,7 +15,7 @@ var limitTests = []test{
 	{"only jobs of its kind", limitKind},
 	{"guarded states only", limitGuard},
 	{"jobs in occupied states count without a claim", limitOccupy},
-	{"a job in an occupied state has its place already", limitOccupies},
+	{"a job in an occupied state is counted already", limitOccupies},
 	{"one owner, group or tag", limitNamed},
 	{"each owner on its own", limitPerOwner},
 	{"each group on its own", limitPerGroup},
@@ -32,7 +32,7 @@ func steps(max int, with ...func(*job.Limit)) []job.Limit {
 	return []job.Limit{l}
 }
 
-func limitTotal(w *world) {
+func limitTotal(w *harness) {
 	for range 5 {
 		w.step()
 	}
@@ -41,12 +41,12 @@ func limitTotal(w *world) {
 	same(w, "over the limit", len(w.claimWith("w2", 9, steps(3))), 0)
 	same(w, "a limit of 0", len(w.claimWith("w2", 9, steps(0))), 0)
 	w.must(w.move(got[1], "begin", lifecycle.Worker))
-	same(w, "room for one", len(w.claimWith("w2", 9, steps(3))), 1)
+	same(w, "one slot is free", len(w.claimWith("w2", 9, steps(3))), 1)
 	same(w, "a caller with a higher limit", len(w.claimWith("w2", 9, steps(4))), 1)
 	same(w, "without a limit", len(w.claim("w2", 9)), 0)
 }
 
-func limitKind(w *world) {
+func limitKind(w *harness) {
 	w.claimed()
 	w.step()
 	w.step()
@@ -60,7 +60,7 @@ func limitKind(w *world) {
 	}
 }
 
-func limitGuard(w *world) {
+func limitGuard(w *harness) {
 	limit := steps(2, func(l *job.Limit) { l.Guard = []lifecycle.State{waiting, checking} })
 	free := w.moved(w.step(), lifecycle.Worker, "begin")
 	w.moved(w.step(), lifecycle.Worker, "begin", "next")
@@ -74,7 +74,7 @@ func limitGuard(w *world) {
 	}))), 1)
 }
 
-func limitOccupy(w *world) {
+func limitOccupy(w *harness) {
 	limit := steps(2, func(l *job.Limit) {
 		l.Guard, l.Occupy = []lifecycle.State{waiting}, []lifecycle.State{running, checking}
 	})
@@ -96,17 +96,17 @@ func limitOccupy(w *world) {
 	same(w, "both left", len(w.claimWith("w1", 9, limit)), 1)
 }
 
-// limitOccupies claims a job in a state that it occupies, with the limit full: it goes on in its own place. Otherwise a limit
-// whose guarded and occupied states overlap would lock itself up.
-func limitOccupies(w *world) {
+// limitOccupies claims a job in a state that it occupies, with the limit full: it continues in its own slot.
+// Otherwise a limit whose guarded and occupied states overlap would lock itself up.
+func limitOccupies(w *harness) {
 	limit := steps(1, func(l *job.Limit) { l.Occupy = []lifecycle.State{running} })
 	j := w.moved(w.step(), lifecycle.Worker, "begin")
 	w.step()
-	same(w, "another, with the place taken", ids(w.claimWith("w1", 9, limit)), nil)
-	same(w, "the one that has the place", ids(w.claimWith("w1", 9, limit, running, waiting)), []job.ID{j.ID})
+	same(w, "another, with the slot taken", ids(w.claimWith("w1", 9, limit)), nil)
+	same(w, "the one that has the slot", ids(w.claimWith("w1", 9, limit, running, waiting)), []job.ID{j.ID})
 }
 
-func limitNamed(w *world) {
+func limitNamed(w *harness) {
 	for _, name := range []string{"ann", "ann", "bob", "bob"} {
 		w.step(owner(name), group("g-"+name))
 	}
@@ -126,10 +126,10 @@ func limitNamed(w *world) {
 	queue0 := func(j job.Job) bool { return slices.Contains(j.Tags, "queue=0") }
 	same(w, "with the tag", count(got, queue0), 2)
 	w.must(w.move(got[slices.IndexFunc(got, queue0)], "begin", lifecycle.Worker))
-	same(w, "when there is room", len(w.claimWith("w1", 9, limit)), 1)
+	same(w, "when a slot is free", len(w.claimWith("w1", 9, limit)), 1)
 }
 
-func limitPerOwner(w *world) {
+func limitPerOwner(w *harness) {
 	for _, name := range []string{"ann", "ann", "ann", "bob", "cid", "cid", "cid"} {
 		w.step(owner(name))
 	}
@@ -141,7 +141,7 @@ func limitPerOwner(w *world) {
 	same(w, "again", len(w.claimWith("w1", 9, limit)), 0)
 }
 
-func limitPerGroup(w *world) {
+func limitPerGroup(w *harness) {
 	for i := range 9 {
 		w.step(group(fmt.Sprint("g", i%3)), owner("ann"))
 	}
@@ -153,14 +153,15 @@ func limitPerGroup(w *world) {
 		same(w, "of "+name, count(got, func(j job.Job) bool { return j.Group == name }), 1)
 	}
 	w.must(w.move(got[1], "begin", lifecycle.Worker))
-	same(w, "its group has room", w.claimWith("w1", 9, limit)[0].Group, got[1].Group)
-	moving := w.must(job.Change{Job: got[0].ID, Epoch: got[0].Epoch, Keep: true, At: w.now(), Set: job.Fields{Group: ptr("g9")}})
+	same(w, "its group has a free slot", w.claimWith("w1", 9, limit)[0].Group, got[1].Group)
+	moving := w.must(job.Change{Job: got[0].ID, Epoch: got[0].Epoch, Keep: true, At: w.now(),
+		Set: job.Fields{Group: ptr("g9")}})
 	got = w.claimWith("w1", 9, limit)
-	same(w, "the group that "+string(moving.ID)+" left has room", len(got), 1)
+	same(w, "the group that "+string(moving.ID)+" left has a free slot", len(got), 1)
 	w.sound()
 }
 
-func limitAll(w *world) {
+func limitAll(w *harness) {
 	for i := range 8 {
 		w.step(owner(fmt.Sprint("o", i%2)), group(fmt.Sprint("g", i%4)))
 	}
@@ -173,7 +174,7 @@ func limitAll(w *world) {
 	same(w, "of o1", count(got, func(j job.Job) bool { return j.Owner == "o1" }) <= 3, true)
 }
 
-func limitPasses(w *world) {
+func limitPasses(w *harness) {
 	limit := steps(1, func(l *job.Limit) { l.PerOwner = true })
 	for range 100 {
 		w.step(owner("ann"), priority(1))
@@ -184,8 +185,8 @@ func limitPasses(w *world) {
 	same(w, "the last is bob's", got[len(got)-1].ID, bob.ID)
 }
 
-// limitParallel has 16 workers claim and give back under one limit; nobody may ever see more claims than it allows.
-func limitParallel(w *world) {
+// limitParallel has 16 workers claim and give back under one limit; there are never more claims than it allows.
+func limitParallel(w *harness) {
 	const max, workers = 5, 16
 	for i := range 40 {
 		w.step(owner(fmt.Sprint("o", i%4)))
@@ -223,7 +224,8 @@ func limitParallel(w *world) {
 				}
 				mu.Unlock()
 				for _, j := range got {
-					if r, err := w.st.Commit(w.Context(), job.Change{Job: j.ID, Epoch: j.Epoch, At: mine.Now}); err != nil || r[0].Err != nil {
+					if r, err := w.st.Commit(w.Context(),
+						job.Change{Job: j.ID, Epoch: j.Epoch, At: mine.Now}); err != nil || r[0].Err != nil {
 						w.Errorf("give back: %v, %+v", err, r)
 					}
 				}
@@ -239,7 +241,7 @@ func limitParallel(w *world) {
 }
 
 // parallelClaims has the workers claim at once and gives what they got together.
-func parallelClaims(w *world, ask job.Claim, workers int) []job.Job {
+func parallelClaims(w *harness, ask job.Claim, workers int) []job.Job {
 	w.Helper()
 	var mu sync.Mutex
 	var jobs []job.Job

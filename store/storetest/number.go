@@ -26,8 +26,8 @@ var numberTests = []test{
 
 func numbered(n int64) func(*job.Job) { return func(j *job.Job) { j.Number = n } }
 
-// byNumber looks a job up; "" if there is none.
-func (w *world) byNumber(kind job.Kind, n int64) job.ID {
+// byNumber finds a job; "" if there is none.
+func (w *harness) byNumber(kind job.Kind, n int64) job.ID {
 	w.Helper()
 	page, err := w.st.List(w.Context(), job.Query{Kinds: []job.Kind{kind}, Number: n})
 	switch {
@@ -43,7 +43,7 @@ func (w *world) byNumber(kind job.Kind, n int64) job.ID {
 }
 
 // found looks up every number of both kinds, from 1 to beyond the last.
-func (w *world) found(jobs ...job.Job) {
+func (w *harness) found(jobs ...job.Job) {
 	w.Helper()
 	want, last := map[job.Kind]map[int64]job.ID{stepKind: {}, batchKind: {}}, int64(0)
 	for _, j := range jobs {
@@ -60,7 +60,7 @@ func (w *world) found(jobs ...job.Job) {
 }
 
 // mixture creates jobs of two kinds, each in turn and in long rows, so that their numbers drift apart, with gaps.
-func mixture(w *world) (jobs []job.Job) {
+func mixture(w *harness) (jobs []job.Job) {
 	w.Helper()
 	for range 3 {
 		jobs = append(jobs, w.create(w.made(Step), w.made(Batch), w.made(Step))...)
@@ -75,11 +75,12 @@ func mixture(w *world) (jobs []job.Job) {
 	return append(jobs, w.step())
 }
 
-func numberFinds(w *world) {
+func numberFinds(w *harness) {
 	w.found() // of an empty store
 	jobs := mixture(w)
 	w.found(jobs...)
-	w.moved(w.get(jobs[0].ID), lifecycle.Operator, "cancel", "delete") // a job keeps its number as long as there is a record
+	// a job keeps its number as long as there is a record
+	w.moved(w.get(jobs[0].ID), lifecycle.Operator, "cancel", "delete")
 	w.found(jobs...)
 	w.restart()
 	w.found(jobs...)
@@ -89,7 +90,7 @@ func numberFinds(w *world) {
 	w.sound()
 }
 
-func numberFilters(w *world) {
+func numberFilters(w *harness) {
 	j := w.claimed(owner("bob"), group("maps"), key("k"), tagged("queue=a"), func(j *job.Job) { j.Expires = w.clock })
 	w.step()
 	for _, c := range []struct {
@@ -99,7 +100,8 @@ func numberFilters(w *world) {
 	}{
 		{"alone", job.Query{}, true},
 		{"oldest first", job.Query{Oldest: true, Limit: 1}, true},
-		{"all that is right", job.Query{Owner: "bob", Group: "maps", Key: "k", Tag: "queue=a", States: []lifecycle.State{waiting}, Ended: ptr(false)}, true},
+		{"all that is right", job.Query{Owner: "bob", Group: "maps", Key: "k", Tag: "queue=a",
+			States: []lifecycle.State{waiting}, Ended: ptr(false)}, true},
 		{"its worker", job.Query{Worker: "w1"}, true},
 		{"overdue", job.Query{Overdue: w.now()}, true},
 		{"another owner", job.Query{Owner: "carol"}, false},
@@ -119,7 +121,7 @@ func numberFilters(w *world) {
 	}
 }
 
-func numberInvalid(w *world) {
+func numberInvalid(w *harness) {
 	w.step()
 	w.step()
 	first, err := w.st.List(w.Context(), job.Query{Limit: 1})
@@ -145,7 +147,7 @@ func numberInvalid(w *world) {
 }
 
 // numberPurged purges the first, the last and rows in between, then all of a kind, and creates more.
-func numberPurged(w *world) {
+func numberPurged(w *harness) {
 	all := mixture(w)
 	var steps, stay []job.Job
 	for _, j := range all {
@@ -178,7 +180,7 @@ func numberPurged(w *world) {
 	w.sound()
 }
 
-func numberBrought(w *world) {
+func numberBrought(w *harness) {
 	numbers := func(list ...job.Created) (got []int64) {
 		for _, j := range w.create(list...) {
 			same(w, "read back", w.get(j.ID), j)
@@ -188,8 +190,10 @@ func numberBrought(w *world) {
 	}
 	same(w, "the first job brings one", numbers(w.made(Step, numbered(7))), []int64{7})
 	same(w, "the next", numbers(w.made(Step)), []int64{8})
-	same(w, "another kind has its own", numbers(w.made(Batch), w.made(Batch, numbered(3)), w.made(Batch)), []int64{1, 3, 4})
-	same(w, "in one call", numbers(w.made(Step), w.made(Step, numbered(20)), w.made(Batch), w.made(Step), w.made(Step, numbered(22))), []int64{9, 20, 5, 21, 22})
+	same(w, "another kind has its own", numbers(w.made(Batch), w.made(Batch, numbered(3)), w.made(Batch)),
+		[]int64{1, 3, 4})
+	same(w, "in one call", numbers(w.made(Step), w.made(Step, numbered(20)), w.made(Batch), w.made(Step),
+		w.made(Step, numbered(22))), []int64{9, 20, 5, 21, 22})
 	w.restart()
 	same(w, "opened again", numbers(w.made(Step, numbered(100))), []int64{100})
 	w.restart()
@@ -198,8 +202,9 @@ func numberBrought(w *world) {
 	w.sound()
 }
 
-// numberTaken asks for numbers that were given: to jobs that are there, that ended, that were purged, before and after the store was opened again.
-func numberTaken(w *world) {
+// numberTaken asks for numbers that were given: to jobs that are there, that ended, that were purged, before and
+// after the store was opened again.
+func numberTaken(w *harness) {
 	w.step(numbered(5))
 	w.moved(w.step(), lifecycle.Operator, "cancel") // 6
 	w.must(w.purge(w.tombstone(numbered(10))))
@@ -217,7 +222,7 @@ func numberTaken(w *world) {
 	w.sound()
 }
 
-func numberBounds(w *world) {
+func numberBounds(w *harness) {
 	for _, n := range []int64{-1, -1 << 63, job.LastNumber + 1, 1<<63 - 1} {
 		_, err := w.st.Create(w.Context(), w.made(Step, numbered(n)))
 		w.refused(err, job.Invalid)
@@ -233,7 +238,7 @@ func numberBounds(w *world) {
 	w.sound()
 }
 
-func numberNone(w *world) {
+func numberNone(w *harness) {
 	w.step(numbered(5))
 	batch := w.create(w.made(Batch, expecting(9)))[0]
 	before := w.snapshot(batch.ID)
@@ -263,29 +268,32 @@ func numberNone(w *world) {
 }
 
 // numberExisting repeats an import: by ID and by key, with the number it had, another, and one that is none.
-func numberExisting(w *world) {
+func numberExisting(w *harness) {
 	first := w.step(numbered(5), owner("bob"), key("k"))
 	w.step(numbered(9))
 	before := w.snapshot(first.ID)
 	for _, n := range []int64{0, 5, 6, 9, 77, -1} {
-		got := w.create(w.made(Step, owner("bob"), key("k"), numbered(n)), w.made(Step, numbered(n), func(j *job.Job) { j.ID = first.ID }))
+		got := w.create(w.made(Step, owner("bob"), key("k"), numbered(n)),
+			w.made(Step, numbered(n), func(j *job.Job) { j.ID = first.ID }))
 		same(w, fmt.Sprintf("number %d", n), got, []job.Job{before.Job, before.Job})
 	}
 	w.unchanged(before)
-	twice := w.create(w.made(Step, key("l"), numbered(20)), w.made(Step, key("l"), numbered(20)), w.made(Step, key("l")))
+	twice := w.create(w.made(Step, key("l"), numbered(20)), w.made(Step, key("l"), numbered(20)),
+		w.made(Step, key("l")))
 	same(w, "twice in one call", ids(twice), []job.ID{twice[0].ID, twice[0].ID, twice[0].ID})
 	same(w, "with its number", []int64{twice[0].Number, twice[1].Number}, []int64{20, 20})
 	same(w, "the next number", w.step().Number, 21)
 	w.sound()
 }
 
-func numberChildren(w *world) {
+func numberChildren(w *harness) {
 	w.step(numbered(4))
 	batch := w.create(w.made(Batch, expecting(3)))[0]
 	spawn := func(j job.Job, children ...job.Created) job.Change {
 		return job.Change{Job: j.ID, Version: j.Version, At: w.now(), Spawn: children}
 	}
-	a, b, c := w.made(Step, parent(batch.ID), numbered(10)), w.made(Step, parent(batch.ID)), w.made(Step, parent(batch.ID), numbered(11))
+	a, b, c := w.made(Step, parent(batch.ID), numbered(10)), w.made(Step, parent(batch.ID)),
+		w.made(Step, parent(batch.ID), numbered(11))
 	before := w.snapshot(batch.ID)
 	for _, list := range [][]job.Created{{a, b, c}, {a, w.made(Step, parent(batch.ID), numbered(4))}} {
 		_, err := w.commit(spawn(batch, list...))
@@ -301,8 +309,8 @@ func numberChildren(w *world) {
 	w.sound()
 }
 
-// numberParallel has jobs created, some with numbers, and purged while others look them up.
-func numberParallel(w *world) {
+// numberParallel has jobs created, some with numbers, and purged while others list them.
+func numberParallel(w *harness) {
 	const creators = 4
 	each := w.scale(200, 25)
 	var made [creators][]job.Created
@@ -361,9 +369,9 @@ func numberParallel(w *world) {
 	w.sound()
 }
 
-// comes creates a job and looks it up by the number that it got; one that goes is purged then, and must not be found any more. It asks no clock, so
-// many may run at once.
-func (w *world) comes(c job.Created, goes bool) (stays bool, err error) {
+// comes creates a job and lists it by the number that it got; one that goes is purged then, and must not be found any
+// more. It asks no clock, so many may run at once.
+func (w *harness) comes(c job.Created, goes bool) (stays bool, err error) {
 	made, err := w.st.Create(w.Context(), c)
 	if err != nil {
 		return false, err
@@ -372,7 +380,8 @@ func (w *world) comes(c job.Created, goes bool) (stays bool, err error) {
 	look := job.Query{Kinds: []job.Kind{j.Kind}, Number: j.Number}
 	page, err := w.st.List(w.Context(), look)
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != j.ID || c.Job.Number != 0 && c.Job.Number != j.Number {
-		return false, fmt.Errorf("%s with number %d got %d and is found as %v, %v", j.ID, c.Job.Number, j.Number, ids(page.Jobs), err)
+		return false, fmt.Errorf("%s with number %d got %d and is found as %v, %v", j.ID, c.Job.Number, j.Number,
+			ids(page.Jobs), err)
 	}
 	if !goes {
 		return true, nil

@@ -12,7 +12,7 @@ import (
 var outboxTests = []test{
 	{"a second message with the key is ignored", outboxKey},
 	{"due messages, the first due first", outboxDue},
-	{"a taken message is nobody else's for the lease", outboxLease},
+	{"a taken message is not taken again during the lease", outboxLease},
 	{"settled messages are not taken again", outboxSettle},
 	{"only messages of the wanted topics", outboxTopics},
 	{"a job's messages, settled or not", outboxJob},
@@ -20,13 +20,14 @@ var outboxTests = []test{
 	{"numbers rise in the order of creation", outboxNumbers},
 	{"the last deliveries are kept", outboxTried},
 	{"lists, the newest first", outboxList},
-	{"settled messages are delivered again when somebody says so", outboxReplay},
+	{"settled messages are delivered again on request", outboxReplay},
 }
 
 // sends writes a message with a job's news.
-func (w *world) sends(j job.Job, name string, due time.Time) job.Message {
+func (w *harness) sends(j job.Job, name string, due time.Time) job.Message {
 	w.Helper()
-	m := job.Message{Key: name, Job: j.ID, Topic: "mail", Body: []byte(fmt.Sprintf(`{"n":%q}`, name)), Created: w.now(), Due: due}
+	m := job.Message{Key: name, Job: j.ID, Topic: "mail", Body: []byte(fmt.Sprintf(`{"n":%q}`, name)), Created: w.now(),
+		Due: due}
 	w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
 	for _, got := range w.outbox(job.OutboxCall{Job: j.ID}) {
 		if got.Key == name {
@@ -36,7 +37,7 @@ func (w *world) sends(j job.Job, name string, due time.Time) job.Message {
 	return m
 }
 
-func (w *world) take(n int) []job.Message {
+func (w *harness) take(n int) []job.Message {
 	w.Helper()
 	return w.outbox(job.OutboxCall{Take: n, Lease: time.Minute, Now: w.now()})
 }
@@ -49,7 +50,7 @@ func keys(messages []job.Message) []string {
 	return list
 }
 
-func outboxKey(w *world) {
+func outboxKey(w *harness) {
 	a, b := w.step(), w.step()
 	first := w.sends(a, "report/1", w.now())
 	w.sends(b, "report/1", w.now())
@@ -61,10 +62,11 @@ func outboxKey(w *world) {
 	w.sends(a, "report/1", w.now())
 	w.pass(time.Hour)
 	same(w, "after it was delivered", keys(w.take(9)), []string{})
-	w.must(w.move(w.get(a.ID), "hold", lifecycle.Operator, func(c *job.Change) { c.Outbox = []job.Message{first, first} }))
+	w.must(w.move(w.get(a.ID), "hold", lifecycle.Operator,
+		func(c *job.Change) { c.Outbox = []job.Message{first, first} }))
 }
 
-func outboxDue(w *world) {
+func outboxDue(w *harness) {
 	j := w.step()
 	at := w.now()
 	for _, m := range []int{30, 10, 20, 90} {
@@ -77,7 +79,7 @@ func outboxDue(w *world) {
 	same(w, "take none", keys(w.take(0)), []string{})
 }
 
-func outboxLease(w *world) {
+func outboxLease(w *harness) {
 	j := w.step()
 	want := w.sends(j, "k", w.now())
 	now := w.now()
@@ -98,7 +100,7 @@ func outboxLease(w *world) {
 	w.sound()
 }
 
-func outboxSettle(w *world) {
+func outboxSettle(w *harness) {
 	j := w.step()
 	for _, name := range []string{"a", "b", "c"} {
 		w.sends(j, name, w.now())
@@ -119,7 +121,7 @@ func outboxSettle(w *world) {
 	same(w, "much later", keys(w.take(9)), []string{"c"})
 }
 
-func outboxTopics(w *world) {
+func outboxTopics(w *harness) {
 	j := w.step()
 	for _, topic := range []string{"mail", "callback", "webhook"} {
 		m := job.Message{Key: topic + "/1", Job: j.ID, Topic: topic, Body: []byte(`1`), Created: w.now(), Due: w.now()}
@@ -134,7 +136,7 @@ func outboxTopics(w *world) {
 	same(w, "all", take(false), []string{"mail/1"})
 }
 
-func outboxJob(w *world) {
+func outboxJob(w *harness) {
 	a, b := w.step(), w.step()
 	w.sends(a, "1", w.now())
 	w.sends(b, "2", w.now())
@@ -154,7 +156,7 @@ func outboxJob(w *world) {
 	same(w, "of a job without", w.outbox(job.OutboxCall{Job: w.step().ID}), nil)
 }
 
-func outboxParallel(w *world) {
+func outboxParallel(w *harness) {
 	j := w.step()
 	const n = 100
 	c := job.Change{Job: j.ID, Version: j.Version, At: w.now()}
@@ -168,7 +170,7 @@ func outboxParallel(w *world) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			for range n + 1 { // one that is given for ever shows long before
+			for range n + 1 { // one that is returned without end shows long before
 				got, err := w.st.Outbox(w.Context(), call)
 				if err != nil {
 					w.Errorf("outbox: %v", err)
@@ -191,7 +193,7 @@ func outboxParallel(w *world) {
 }
 
 // outboxNumbers opens the store again between messages.
-func outboxNumbers(w *world) {
+func outboxNumbers(w *harness) {
 	j := w.step()
 	last := int64(0)
 	for i := range 6 {
@@ -209,7 +211,7 @@ func outboxNumbers(w *world) {
 	same(w, "after one that was ignored", w.sends(j, "new", w.now()).Number, last+1)
 }
 
-func outboxTried(w *world) {
+func outboxTried(w *harness) {
 	j := w.step()
 	w.sends(j, "k", w.now())
 	var tried []job.Attempt
@@ -224,25 +226,27 @@ func outboxTried(w *world) {
 		return w.outbox(job.OutboxCall{Job: j.ID})[0]
 	}
 	same(w, "one", settle(job.Message{Due: w.now(), Error: "error 0", Tried: tried[:1]}).Tried, tried[:1])
-	same(w, "nothing is said of them", settle(job.Message{Due: w.now()}).Tried, tried[:1])
+	same(w, "deliveries are not given", settle(job.Message{Due: w.now()}).Tried, tried[:1])
 	same(w, "more than are kept", settle(job.Message{Due: w.now(), Tried: tried}).Tried, tried[3:])
 	got := settle(job.Message{Settled: job.Delivered, Tried: append(tried[3:], job.Attempt{At: w.now()})})
 	same(w, "the last one", got.Tried[job.MostTried-1].Error, "")
 	same(w, "settled", settle(job.Message{Settled: job.GivenUp, Tried: tried[:1]}), got) // it stays as it is
 }
 
-func outboxList(w *world) {
+func outboxList(w *harness) {
 	a, b := w.step(), w.step()
 	for i := range 9 {
 		j := a
 		if i%3 == 0 {
 			j = b
 		}
-		m := job.Message{Key: fmt.Sprint(i), Job: j.ID, Topic: []string{"mail", "callback"}[i%2], Created: w.now(), Due: w.now()}
+		m := job.Message{Key: fmt.Sprint(i), Job: j.ID, Topic: []string{"mail", "callback"}[i%2], Created: w.now(),
+			Due: w.now()}
 		w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
 	}
 	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
-		{Key: "1", Settled: job.Delivered}, {Key: "3", Settled: job.GivenUp, Error: "no such mailbox"}, {Key: "4", Settled: job.Delivered}}})
+		{Key: "1", Settled: job.Delivered}, {Key: "3", Settled: job.GivenUp, Error: "no such mailbox"},
+		{Key: "4", Settled: job.Delivered}}})
 	before := w.outbox(job.OutboxCall{List: &job.MessageQuery{}})
 	for _, c := range []struct {
 		name string
@@ -253,17 +257,19 @@ func outboxList(w *world) {
 		{"of a job", job.MessageQuery{Job: b.ID}, []string{"6", "3", "0"}},
 		{"of a topic", job.MessageQuery{Topic: "callback"}, []string{"7", "5", "3", "1"}},
 		{"delivered", job.MessageQuery{Settled: ptr(job.Delivered)}, []string{"4", "1"}},
-		{"given up", job.MessageQuery{Settled: ptr(job.GivenUp)}, []string{"3"}},
+		{"abandoned", job.MessageQuery{Settled: ptr(job.GivenUp)}, []string{"3"}},
 		{"pending", job.MessageQuery{Settled: ptr(job.Pending)}, []string{"8", "7", "6", "5", "2", "0"}},
-		{"pending of a topic", job.MessageQuery{Settled: ptr(job.Pending), Topic: "mail"}, []string{"8", "6", "2", "0"}},
-		{"given up of a job", job.MessageQuery{Settled: ptr(job.GivenUp), Job: b.ID, Topic: "callback"}, []string{"3"}},
-		{"given up of another", job.MessageQuery{Settled: ptr(job.GivenUp), Job: a.ID}, nil},
+		{"pending of a topic", job.MessageQuery{Settled: ptr(job.Pending), Topic: "mail"},
+			[]string{"8", "6", "2", "0"}},
+		{"abandoned of a job", job.MessageQuery{Settled: ptr(job.GivenUp), Job: b.ID, Topic: "callback"},
+			[]string{"3"}},
+		{"abandoned of another", job.MessageQuery{Settled: ptr(job.GivenUp), Job: a.ID}, nil},
 		{"a page", job.MessageQuery{Limit: 2}, []string{"8", "7"}},
 		{"the next one", job.MessageQuery{Limit: 2, Before: 8}, []string{"6", "5"}},
 		{"pending, the next one", job.MessageQuery{Limit: 2, Before: 8, Settled: ptr(job.Pending)}, []string{"6", "5"}},
 		{"of a job, the next one", job.MessageQuery{Limit: 1, Before: 7, Job: b.ID}, []string{"3"}},
 		{"past the last", job.MessageQuery{Before: 1}, nil},
-		{"of nobody", job.MessageQuery{Job: "tst_nobody"}, nil},
+		{"of an unknown job", job.MessageQuery{Job: "tst_nobody"}, nil},
 	} {
 		same(w, c.name, keys(w.outbox(job.OutboxCall{List: &c.q, Take: 5, Lease: time.Hour, Now: w.now()})), c.want)
 	}
@@ -271,7 +277,7 @@ func outboxList(w *world) {
 	same(w, "a listed message", before[8], w.outbox(job.OutboxCall{Job: b.ID})[0])
 }
 
-func outboxReplay(w *world) {
+func outboxReplay(w *harness) {
 	j := w.step()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		w.sends(j, name, w.now())

@@ -15,49 +15,54 @@ var purgeTests = []test{
 	{"not while jobs of the batch are recorded", purgeBatch},
 	{"not while a message is on its way", purgeMessages},
 	{"a cursor stays valid", purgeCursor},
-	{"a person's purge is in the audit list", purgeAudited},
+	{"a person's purge is in the audit log", purgeAudited},
 }
 
 // tombstone creates a job and deletes it.
-func (w *world) tombstone(with ...func(*job.Job)) job.Job {
+func (w *harness) tombstone(with ...func(*job.Job)) job.Job {
 	w.Helper()
 	return w.moved(w.step(with...), lifecycle.Operator, "cancel", "delete")
 }
 
 // purge is the change that purges a job.
-func (w *world) purge(j job.Job) job.Change {
+func (w *harness) purge(j job.Job) job.Change {
 	return job.Change{Job: j.ID, Version: j.Version, Purge: true, By: lifecycle.Timer, Actor: "retention", At: w.now()}
 }
 
 // gone checks that nothing of a job is left.
-func (w *world) gone(id job.ID) {
+func (w *harness) gone(id job.ID) {
 	w.Helper()
 	_, err := w.st.Get(w.Context(), id)
 	w.refused(err, job.NotFound)
 	_, err = w.st.History(w.Context(), id, 0, 0)
 	w.refused(err, job.NotFound)
-	if tasks, err := w.st.Tasks(w.Context(), id); err == nil && len(tasks) > 0 || err != nil && job.KindOf(err) != job.NotFound {
+	if tasks, err := w.st.Tasks(w.Context(), id); err == nil && len(tasks) > 0 || err != nil &&
+		job.KindOf(err) != job.NotFound {
 		w.Errorf("tasks of %s: %v, %v", id, tasks, err)
 	}
 	same(w, "messages", w.outbox(job.OutboxCall{Job: id}), nil)
 	same(w, "messages in the list", w.outbox(job.OutboxCall{List: &job.MessageQuery{Job: id}}), nil)
-	for _, q := range []job.Query{{}, {Oldest: true}, {States: []lifecycle.State{deleted}}, {Tag: "queue=a"}, {Owner: "ann"}} {
+	for _, q := range []job.Query{{}, {Oldest: true}, {States: []lifecycle.State{deleted}}, {Tag: "queue=a"},
+		{Owner: "ann"}} {
 		if slices.Contains(ids(w.list(q)), id) {
 			w.Errorf("%s is still listed by %+v", id, q)
 		}
 	}
 }
 
-func purgeAll(w *world) {
+func purgeAll(w *harness) {
 	stays := w.tombstone(group("maps"), sized(1))
 	batch := w.create(w.made(Batch, expecting(1)))[0]
-	j := w.claimed(owner("ann"), group("maps"), key("k"), tagged("queue=a"), sized(10), parent(batch.ID), func(j *job.Job) { j.Data = []byte(`{"a":1}`) })
+	j := w.claimed(owner("ann"), group("maps"), key("k"), tagged("queue=a"), sized(10), parent(batch.ID),
+		func(j *job.Job) { j.Data = []byte(`{"a":1}`) })
 	c := w.move(j, "cancel", lifecycle.Owner)
 	c.Tasks = []job.Task{{Name: "t", Kind: "x", State: done, Changed: w.now()}}
-	c.Outbox = []job.Message{{Key: "m", Job: j.ID, Topic: "mail", Created: w.now(), Due: w.now()}, {Key: "n", Job: j.ID, Topic: "mail", Created: w.now(), Due: w.now()}}
+	c.Outbox = []job.Message{{Key: "m", Job: j.ID, Topic: "mail", Created: w.now(), Due: w.now()},
+		{Key: "n", Job: j.ID, Topic: "mail", Created: w.now(), Due: w.now()}}
 	w.must(c)
 	w.take(9)
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "m", Settled: job.Delivered}, {Key: "n", Settled: job.GivenUp}}})
+	w.outbox(job.OutboxCall{Now: w.now(),
+		Settle: []job.Message{{Key: "m", Settled: job.Delivered}, {Key: "n", Settled: job.GivenUp}}})
 	j = w.moved(w.get(j.ID), lifecycle.Timer, "delete")
 	parent := w.get(batch.ID)
 	same(w, "what was purged", w.must(w.purge(j)), j)
@@ -84,7 +89,7 @@ func purgeAll(w *world) {
 }
 
 // purgeFrees purges the youngest of everything and creates it again, in the same store and in one that was opened anew.
-func purgeFrees(w *world) {
+func purgeFrees(w *harness) {
 	numbers, messages := map[int64]bool{}, map[int64]bool{}
 	for round := range 4 {
 		c := w.made(Step, owner("ann"), key("k"), func(j *job.Job) { j.ID = "tst_again" })
@@ -100,7 +105,7 @@ func purgeFrees(w *world) {
 		same(w, "who has the key", ids(w.list(job.Query{Key: "k"})), []job.ID{j.ID})
 		w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "m", Settled: job.Delivered}}})
 		w.must(w.purge(w.moved(j, lifecycle.Operator, "cancel", "delete")))
-		same(w, "nobody has the key", ids(w.list(job.Query{Key: "k"})), nil)
+		same(w, "no job has the key", ids(w.list(job.Query{Key: "k"})), nil)
 		if round%2 == 0 {
 			w.restart()
 		}
@@ -108,7 +113,7 @@ func purgeFrees(w *world) {
 	}
 }
 
-func purgeRefused(w *world) {
+func purgeRefused(w *harness) {
 	gone, ended, live := w.tombstone(), w.moved(w.step(), lifecycle.Operator, "cancel"), w.step()
 	held := w.claimed(priority(0))
 	for _, c := range []struct {
@@ -125,7 +130,8 @@ func purgeRefused(w *world) {
 		{"another state", gone, func(c *job.Change) { c.From = stopped }, job.Conflict},
 		{"with an event", gone, func(c *job.Change) { c.Event = "delete" }, job.Invalid},
 		{"with a message", gone, func(c *job.Change) { c.Outbox = []job.Message{{Key: "m", Job: c.Job}} }, job.Invalid},
-		{"with a child", gone, func(c *job.Change) { c.Spawn = []job.Created{w.made(Step, parent(c.Job))} }, job.Invalid},
+		{"with a child", gone, func(c *job.Change) { c.Spawn = []job.Created{w.made(Step, parent(c.Job))} },
+			job.Invalid},
 		{"unknown", job.Job{ID: "tst_nobody", Version: 1}, nil, job.NotFound},
 	} {
 		change := w.purge(c.j)
@@ -141,7 +147,7 @@ func purgeRefused(w *world) {
 	w.must(w.purge(gone)) // the control
 }
 
-func purgeBatch(w *world) {
+func purgeBatch(w *harness) {
 	batch := w.create(w.made(Batch, expecting(3)))[0]
 	var children []job.Job
 	for range 3 {
@@ -155,7 +161,8 @@ func purgeBatch(w *world) {
 	_, err = w.commit(w.purge(gone))
 	w.refused(err, job.Refused)
 	w.restart()
-	r := w.commitAll(w.purge(children[1]), w.purge(gone), w.purge(children[2]), w.purge(gone)) // with the last job the batch may go
+	// with the last job the batch may go
+	r := w.commitAll(w.purge(children[1]), w.purge(gone), w.purge(children[2]), w.purge(gone))
 	for i, want := range []job.ErrorKind{"", job.Refused, "", ""} {
 		if job.KindOf(r[i].Err) != want {
 			w.Errorf("change %d: %v, want kind %q", i, r[i].Err, want)
@@ -166,7 +173,7 @@ func purgeBatch(w *world) {
 	w.sound()
 }
 
-func purgeMessages(w *world) {
+func purgeMessages(w *harness) {
 	j := w.tombstone()
 	w.sends(j, "a", w.now())
 	w.sends(j, "b", w.now())
@@ -184,7 +191,7 @@ func purgeMessages(w *world) {
 }
 
 // purgeCursor purges the job at which a page ended, and creates another, before the next page is asked for.
-func purgeCursor(w *world) {
+func purgeCursor(w *harness) {
 	for _, oldest := range []bool{true, false} {
 		var want []job.ID
 		for range 6 {
@@ -216,7 +223,7 @@ func purgeCursor(w *world) {
 	}
 }
 
-func purgeAudited(w *world) {
+func purgeAudited(w *harness) {
 	before, ok := w.audited()
 	if !ok {
 		return
@@ -227,7 +234,8 @@ func purgeAudited(w *world) {
 	w.must(c)
 	got, _ := w.audited()
 	entry := got[len(got)-1]
-	if len(got) != len(before)+3 || entry.Event != job.Purge || entry.Job != j.ID || entry.From != deleted || entry.To != "" || entry.Note != "personal data" {
+	if len(got) != len(before)+3 || entry.Event != job.Purge || entry.Job != j.ID || entry.From != deleted ||
+		entry.To != "" || entry.Note != "personal data" {
 		w.Errorf("entries: %+v", got)
 	}
 	w.must(w.purge(w.tombstone()))

@@ -12,7 +12,7 @@ import (
 )
 
 var getTests = []test{
-	{"a job that is not there", func(w *world) {
+	{"a job that is not there", func(w *harness) {
 		_, err := w.st.Get(w.Context(), "tst_nobody")
 		w.refused(err, job.NotFound)
 	}},
@@ -32,7 +32,7 @@ var listTests = []test{
 }
 
 // zoo creates jobs that differ in what queries ask for.
-func zoo(w *world) map[string]job.Job {
+func zoo(w *harness) map[string]job.Job {
 	w.Helper()
 	batch := w.create(w.made(Batch, owner("bob"), expecting(2)))[0]
 	jobs := map[string]job.Job{
@@ -40,13 +40,14 @@ func zoo(w *world) map[string]job.Job {
 		"waiting": w.step(owner("bob"), group("maps"), key("k1"), tagged("queue=a", "place=main"), sized(7)),
 		"child":   w.step(owner("carol"), parent(batch.ID), key("k1")),
 		"running": w.moved(w.step(group("maps")), lifecycle.Worker, "begin"),
-		"done":    w.moved(w.step(owner("bob"), parent(batch.ID), tagged("queue=a"), sized(100)), lifecycle.Worker, "begin", "next", "finish"),
-		"failed":  w.moved(w.step(), lifecycle.Worker, "begin", "fail"),
+		"done": w.moved(w.step(owner("bob"), parent(batch.ID), tagged("queue=a"), sized(100)), lifecycle.Worker,
+			"begin", "next", "finish"),
+		"failed": w.moved(w.step(), lifecycle.Worker, "begin", "fail"),
 	}
 	return jobs
 }
 
-func listFilters(w *world) {
+func listFilters(w *harness) {
 	jobs := zoo(w)
 	middle := w.now()
 	jobs["stopped"] = w.moved(w.step(), lifecycle.Operator, "cancel")
@@ -57,11 +58,13 @@ func listFilters(w *world) {
 	}{
 		{job.Query{}, []string{"batch", "waiting", "child", "running", "done", "failed", "stopped", "deleted"}},
 		{job.Query{Kinds: []job.Kind{batchKind}}, []string{"batch"}},
-		{job.Query{Kinds: []job.Kind{batchKind, stepKind}, States: []lifecycle.State{waiting}}, []string{"batch", "waiting", "child"}},
+		{job.Query{Kinds: []job.Kind{batchKind, stepKind}, States: []lifecycle.State{waiting}},
+			[]string{"batch", "waiting", "child"}},
 		{job.Query{Kinds: []job.Kind{"nothing"}}, nil},
 		{job.Query{States: []lifecycle.State{running, done}}, []string{"running", "done"}},
 		{job.Query{Outcomes: []lifecycle.Outcome{lifecycle.OK}}, []string{"done"}},
-		{job.Query{Outcomes: []lifecycle.Outcome{lifecycle.Cancelled, lifecycle.Failed}}, []string{"failed", "stopped", "deleted"}},
+		{job.Query{Outcomes: []lifecycle.Outcome{lifecycle.Cancelled, lifecycle.Failed}},
+			[]string{"failed", "stopped", "deleted"}},
 		{job.Query{Group: "maps"}, []string{"waiting", "running"}},
 		{job.Query{Owner: "bob"}, []string{"batch", "waiting", "done"}},
 		{job.Query{Owner: "bob", Group: "maps"}, []string{"waiting"}},
@@ -94,7 +97,7 @@ func listFilters(w *world) {
 	}
 }
 
-func listOverdue(w *world) {
+func listOverdue(w *harness) {
 	at := w.now().Add(time.Hour)
 	early, later := at.Add(-time.Minute), at.Add(time.Minute)
 	expires := func(t time.Time) func(*job.Job) { return func(j *job.Job) { j.Expires = t } }
@@ -136,8 +139,9 @@ func listOverdue(w *world) {
 	same(w, "after its time was prolonged", overdue(at), nil)
 }
 
-// listOverdueOther asks for the overdue jobs of one kind when more than a page of another kind has been overdue for longer.
-func listOverdueOther(w *world) {
+// listOverdueOther asks for the overdue jobs of one kind when more than a page of another kind has been overdue for
+// longer.
+func listOverdueOther(w *harness) {
 	early := w.now()
 	var list []job.Created
 	for range 300 {
@@ -155,7 +159,7 @@ func listOverdueOther(w *world) {
 }
 
 // listOverduePast has many jobs go that were overdue, or were given back; those that are left fit a small page.
-func listOverduePast(w *world) {
+func listOverduePast(w *harness) {
 	early := w.now()
 	var list []job.Created
 	for range 60 {
@@ -183,7 +187,7 @@ func listOverduePast(w *world) {
 }
 
 // listWorker asks for what the workers of one process hold: their names start with the same words.
-func listWorker(w *world) {
+func listWorker(w *harness) {
 	for range 4 {
 		w.step()
 	}
@@ -199,10 +203,10 @@ func listWorker(w *world) {
 	same(w, "of another", held("host-3/"), nil)
 	w.must(w.move(a, lifecycle.Yield, lifecycle.Worker))
 	w.must(w.move(b, "cancel", lifecycle.Operator))
-	same(w, "after they were given up", held("host-1/"), nil)
+	same(w, "after they were released", held("host-1/"), nil)
 }
 
-func listOrder(w *world) {
+func listOrder(w *harness) {
 	var want []job.ID
 	for range 5 {
 		want = append(want, w.step().ID)
@@ -213,7 +217,7 @@ func listOrder(w *world) {
 	same(w, "newest first", ids(w.list(job.Query{})), want)
 }
 
-func listLimit(w *world) {
+func listLimit(w *harness) {
 	var list []job.Created
 	for range 1010 {
 		list = append(list, w.made(Step))
@@ -222,7 +226,8 @@ func listLimit(w *world) {
 	for limit, want := range map[int]int{0: 50, 1: 1, 7: 7, 1000: 1000} {
 		page, err := w.st.List(w.Context(), job.Query{Limit: limit})
 		if err != nil || len(page.Jobs) != want || page.Next == "" {
-			w.Errorf("limit %d: %d jobs, next %q, %v; want %d and a cursor", limit, len(page.Jobs), page.Next, err, want)
+			w.Errorf("limit %d: %d jobs, next %q, %v; want %d and a cursor", limit, len(page.Jobs), page.Next,
+				err, want)
 		}
 	}
 	if page, err := w.st.List(w.Context(), job.Query{Limit: 5000}); err == nil && len(page.Jobs) > 1000 {
@@ -235,7 +240,7 @@ func listLimit(w *world) {
 }
 
 // listCursor pages through a list while its jobs leave it and new ones come: those that stay are seen once each.
-func listCursor(w *world) {
+func listCursor(w *harness) {
 	for _, oldest := range []bool{true, false} {
 		var stay []job.ID
 		for range 12 {
@@ -276,9 +281,10 @@ func listCursor(w *world) {
 }
 
 // listBadCursor pages on from what no page has given: cursors come back from users.
-func listBadCursor(w *world) {
+func listBadCursor(w *harness) {
 	zoo(w)
-	for _, after := range []string{"x", "-1", "-9223372036854775808", "9223372036854775807", "18446744073709551616", "' or 1=1 --", "\x00", "\xff"} {
+	for _, after := range []string{"x", "-1", "-9223372036854775808", "9223372036854775807", "18446744073709551616",
+		"' or 1=1 --", "\x00", "\xff"} {
 		for _, oldest := range []bool{true, false} {
 			page, err := w.st.List(w.Context(), job.Query{After: after, Oldest: oldest, Limit: 3})
 			if err != nil {
@@ -290,7 +296,7 @@ func listBadCursor(w *world) {
 	}
 }
 
-func listPages(w *world) {
+func listPages(w *harness) {
 	zoo(w)
 	for _, limit := range []int{1, 2, 3, 6, 7} {
 		var got []job.ID
@@ -317,15 +323,17 @@ var countTests = []test{
 	{"bytes follow the jobs, ended or not", countBytes},
 }
 
-func countTallies(w *world) {
+func countTallies(w *harness) {
 	zoo(w)
 	tally := func(k job.Kind, s lifecycle.State, g string, n, claimed int64) job.Tally {
 		return job.Tally{Kind: k, State: s, Group: g, Jobs: n, Claimed: claimed}
 	}
 	with := func(t job.Tally, bytes int64) job.Tally { t.Bytes = bytes; return t }
 	want := []job.Tally{
-		tally(batchKind, waiting, "", 1, 0), with(tally(stepKind, done, "", 1, 0), 100), tally(stepKind, failed, "", 1, 0),
-		tally(stepKind, running, "maps", 1, 0), tally(stepKind, waiting, "", 1, 0), with(tally(stepKind, waiting, "maps", 1, 0), 7),
+		tally(batchKind, waiting, "", 1, 0), with(tally(stepKind, done, "", 1, 0), 100),
+		tally(stepKind, failed, "", 1, 0),
+		tally(stepKind, running, "maps", 1, 0), tally(stepKind, waiting, "", 1, 0),
+		with(tally(stepKind, waiting, "maps", 1, 0), 7),
 	}
 	same(w, "tallies", w.count(), want)
 	got := w.claim("w1", 5, running, waiting)
@@ -349,7 +357,7 @@ func countTallies(w *world) {
 }
 
 // countBytes changes what is known of a job's bytes, moves it, and opens the store again when it has ended.
-func countBytes(w *world) {
+func countBytes(w *harness) {
 	bytes := func(what string, want map[lifecycle.State]int64) {
 		w.Helper()
 		got := map[lifecycle.State]int64{}
@@ -377,7 +385,7 @@ func countBytes(w *world) {
 }
 
 // count gives the tallies that are not zero in the order of kind, state and group.
-func (w *world) count() []job.Tally {
+func (w *harness) count() []job.Tally {
 	w.Helper()
 	tallies, err := w.st.Count(w.Context())
 	if err != nil {
@@ -391,7 +399,7 @@ var historyTests = []test{
 	{"tasks are kept by name", tasksByName},
 }
 
-func historyPages(w *world) {
+func historyPages(w *harness) {
 	j := w.moved(w.step(), lifecycle.Operator, "hold", "release", "hold", "release", "cancel", "delete")
 	all := w.history(j.ID)
 	if len(all) != 7 {
@@ -417,7 +425,7 @@ func historyPages(w *world) {
 	}
 }
 
-func tasksByName(w *world) {
+func tasksByName(w *harness) {
 	j := w.claimed()
 	task := func(name string, done int64) job.Task {
 		return job.Task{Name: name, Kind: "download", State: running, Epoch: j.Epoch, Attempts: 1, Done: done, Total: 9,

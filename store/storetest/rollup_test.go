@@ -8,14 +8,14 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// The control of the last two jobs: each looks whether another is open before its own end is committed, and reports if not. In
-// the schedule in which both look first, nobody reports (reliability experiment E17, write skew).
+// The control of the last two jobs: each checks whether another is open before its own end is committed, and reports
+// if not. In the schedule in which both check first, no worker reports (write skew).
 func TestRollUpByListIsMissed(t *testing.T) {
-	w := newWorld(t, func(*testing.T) (job.Store, func() job.Store) { return mem.New(), nil })
+	w := newHarness(t, func(*testing.T) (job.Store, func() job.Store) { return mem.New(), nil })
 	batch := w.moved(w.create(w.made(Batch, expecting(2)))[0], lifecycle.Worker, "begin")
 	jobs := w.create(w.made(Step, parent(batch.ID)), w.made(Step, parent(batch.ID)))
 	open := make([]int, len(jobs))
-	for i := range jobs { // both look
+	for i := range jobs { // both check
 		open[i] = len(w.list(job.Query{Parent: batch.ID, Ended: new(bool)}))
 	}
 	for i := range jobs { // both end, and go by what they saw

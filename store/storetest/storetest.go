@@ -7,17 +7,17 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Open opens an empty store that is closed when t ends. Reopen closes the store, as its process would by ending, and opens
-// what is left; it is nil for a store whose Properties do not say Durable.
+// Open opens an empty store that is closed when t ends. Reopen closes the store, as its process would by ending, and
+// opens what is left; it is nil for a store whose Properties do not state Durable.
 type Open = func(t *testing.T) (st job.Store, reopen func() job.Store)
 
-// Run checks a store against the contract of job.Store, and against every state, event and actor of the lifecycles given
-// and of two small ones.
+// Run checks a store against the contract of job.Store, and against every state, event and actor of the lifecycles
+// given and of two small ones.
 func Run(t *testing.T, open func(t *testing.T) (store job.Store, reopen func() job.Store), lives ...*lifecycle.Table) {
 	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) {
 			for _, one := range part.tests {
-				t.Run(one.name, func(t *testing.T) { one.test(newWorld(t, open)) })
+				t.Run(one.name, func(t *testing.T) { one.test(newHarness(t, open)) })
 			}
 		})
 	}
@@ -27,7 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) (store job.Store, reopen func() j
 // Tables is the part of [Run] that takes every event by every actor in every state of the lifecycles through a store.
 func Tables(t *testing.T, open Open, lives ...*lifecycle.Table) {
 	for _, life := range lives {
-		t.Run(life.Name(), func(t *testing.T) { everyMove(newWorld(t, open), life) })
+		t.Run(life.Name(), func(t *testing.T) { everyMove(newHarness(t, open), life) })
 	}
 }
 
@@ -38,14 +38,16 @@ type part struct {
 
 type test struct {
 	name string
-	test func(*world)
+	test func(*harness)
 }
 
 // parts are the methods of the contract, each with its sentences.
 var parts = []part{
-	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests}, {"History", historyTests},
+	{"Create", createTests}, {"Get", getTests}, {"List", listTests}, {"Number", numberTests}, {"Count", countTests},
+	{"History", historyTests},
 	{"Claim", claimTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
-	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests}, {"Watch", watchTests},
+	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests},
+	{"Watch", watchTests},
 	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},
 	{"Histories", parallelTests}, {"Reopen", reopenTests},
 }

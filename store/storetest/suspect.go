@@ -6,8 +6,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// claimSuspects has jobs whose last two claims ended without a report: they are given, left out, or given alone, as the claim asks.
-func claimSuspects(w *world) {
+// claimSuspects has jobs whose last two claims ended without a report: they are given, left out, or given alone, as
+// the claim asks.
+func claimSuspects(w *harness) {
 	for range 2 {
 		w.step(owner("ann"))
 		w.step(owner("bob"), func(j *job.Job) { j.Priority = 1 })
@@ -16,7 +17,8 @@ func claimSuspects(w *world) {
 	suspects := []job.ID{all[0].ID, all[3].ID} // one of each owner, of different priorities
 	for _, id := range suspects {
 		j := w.get(id)
-		if _, err := w.commit(job.Change{Job: id, Version: j.Version, At: w.now(), Set: job.Fields{Starts: ptr(job.SuspectStarts)}}); err != nil {
+		if _, err := w.commit(job.Change{Job: id, Version: j.Version, At: w.now(),
+			Set: job.Fields{Starts: ptr(job.SuspectStarts)}}); err != nil {
 			w.Fatal(err)
 		}
 	}

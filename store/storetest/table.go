@@ -9,10 +9,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// everyMove drives jobs to every state of a table and tries every event by every actor there. Legal moves go through the
-// store and read back as the table says. Illegal ones are refused by the table; forged as changes made for another
+// everyMove drives jobs to every state of a table and tries every event by every actor there. Legal moves go through
+// the store and read back as in the table. Illegal ones are refused by the table; forged as changes made for another
 // state, version or epoch they are refused by the store, and nothing changes.
-func everyMove(w *world, life *lifecycle.Table) {
+func everyMove(w *harness, life *lifecycle.Table) {
 	legal, illegal := Moves(life)
 	forged := 0
 	for _, s := range life.Stages() {
@@ -23,7 +23,8 @@ func everyMove(w *world, life *lifecycle.Table) {
 		forged += len(here)
 	}
 	take(w, life, legal)
-	w.Logf("%s: %d states, %d legal moves taken, %d illegal ones refused", life.Name(), len(life.Stages()), len(legal), forged)
+	w.Logf("%s: %d states, %d legal moves taken, %d illegal ones refused", life.Name(), len(life.Stages()), len(legal),
+		forged)
 	w.sound(life)
 }
 
@@ -37,8 +38,8 @@ type Move struct {
 
 func (m Move) String() string { return fmt.Sprintf("%s -%s-> by %s", m.State, m.Event, m.By) }
 
-// Moves gives every event by every actor in every state of a table: the moves that are legal somewhere in the state, and
-// those that are legal nowhere in it.
+// Moves gives every event by every actor in every state of a table: the moves that are legal somewhere in the state,
+// and those that are legal nowhere in it.
 func Moves(life *lifecycle.Table) (legal, illegal []Move) {
 	for _, s := range life.Stages() {
 		for _, e := range life.Events() {
@@ -59,7 +60,7 @@ func Moves(life *lifecycle.Table) (legal, illegal []Move) {
 }
 
 // driven creates a job for each way and drives it there.
-func driven(w *world, life *lifecycle.Table, ways [][]lifecycle.Taken) []job.Job {
+func driven(w *harness, life *lifecycle.Table, ways [][]lifecycle.Taken) []job.Job {
 	w.Helper()
 	moves := map[job.ID][]lifecycle.Taken{}
 	var list []job.Created
@@ -82,7 +83,7 @@ func driven(w *world, life *lifecycle.Table, ways [][]lifecycle.Taken) []job.Job
 }
 
 // take makes all the legal moves, the worker's under claims, in one commit.
-func take(w *world, life *lifecycle.Table, legal []Move) {
+func take(w *harness, life *lifecycle.Table, legal []Move) {
 	var ways [][]lifecycle.Taken
 	for _, a := range legal {
 		ways = append(ways, a.Way)
@@ -114,13 +115,13 @@ func take(w *world, life *lifecycle.Table, legal []Move) {
 		history := w.history(r.Job.ID)
 		same(w, what+", last entry", history[len(history)-1], events[i])
 		if to, err := life.Next(jobs[i].Position, legal[i].Event, legal[i].By); err != nil || r.Job.Position != to {
-			w.Errorf("%s: position %+v, the table says %+v (%v)", what, r.Job.Position, to, err)
+			w.Errorf("%s: position %+v, the table has %+v (%v)", what, r.Job.Position, to, err)
 		}
 	}
 }
 
-// claimEach claims the jobs that match, and puts the claimed records in their places.
-func claimEach(w *world, jobs []job.Job, match func(int) bool) {
+// claimEach claims the jobs that match, and replaces the records by the claimed ones.
+func claimEach(w *harness, jobs []job.Job, match func(int) bool) {
 	w.Helper()
 	where := map[job.ID]int{}
 	ask := job.Claim{Worker: "w1", N: 1000, Now: w.now(), Until: w.now().Add(1e12)}
@@ -154,7 +155,7 @@ func claimEach(w *world, jobs []job.Job, match func(int) bool) {
 }
 
 // forge tries the illegal moves on a job in the state; false when no way leads there.
-func forge(w *world, life *lifecycle.Table, s lifecycle.State, illegal []Move) bool {
+func forge(w *harness, life *lifecycle.Table, s lifecycle.State, illegal []Move) bool {
 	w.Helper()
 	way, ok := Path(life, life.Start(), In(s))
 	if !ok {

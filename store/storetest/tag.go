@@ -17,9 +17,10 @@ var tagTests = []test{
 }
 
 // oddTags are tags that a store may stumble over.
-var oddTags = []string{`quoted"\`, "two words", "a,b", "queue=ümlaut", "new\nline", "\x00", strings.Repeat("long", 40), "[]", "'"}
+var oddTags = []string{`quoted"\`, "two words", "a,b", "queue=ümlaut", "new\nline", "\x00", strings.Repeat("long", 40),
+	"[]", "'"}
 
-func tagKept(w *world) {
+func tagKept(w *harness) {
 	var made []job.Job
 	for i := range oddTags {
 		made = append(made, w.step(tagged(oddTags[:i+1]...)))
@@ -45,7 +46,7 @@ func tagKept(w *world) {
 	w.sound()
 }
 
-func tagLists(w *world) {
+func tagLists(w *harness) {
 	tags := append([]string{"queue=a", "queue=b", "place=main"}, oddTags[:3]...)
 	causes := []string{"", "network", "space", strings.Repeat("a very long cause ", 10)}
 	random := rand.New(rand.NewPCG(7, 7))
@@ -59,7 +60,8 @@ func tagLists(w *world) {
 	}
 	var list []job.Created
 	for range 60 {
-		list = append(list, w.made(Step, tagged(some()...), func(j *job.Job) { j.Cause = causes[random.IntN(len(causes))] }))
+		list = append(list, w.made(Step, tagged(some()...),
+			func(j *job.Job) { j.Cause = causes[random.IntN(len(causes))] }))
 	}
 	jobs := w.create(list...)
 	for i := range 30 {
@@ -99,7 +101,7 @@ func tagLists(w *world) {
 }
 
 func tagQueries(tags, causes []string) []job.Query {
-	list := []job.Query{{Tag: "nobody has it"}, {Causes: []string{"nobody has it"}}, {Causes: causes}}
+	list := []job.Query{{Tag: "unused"}, {Causes: []string{"unused"}}, {Causes: causes}}
 	for i, t := range tags {
 		list = append(list, job.Query{Tag: t}, job.Query{Tag: t, States: []lifecycle.State{parked}},
 			job.Query{Tag: t, Causes: []string{causes[i%len(causes)], "space"}})
@@ -110,26 +112,30 @@ func tagQueries(tags, causes []string) []job.Query {
 	return list
 }
 
-// tagLive asks for a page of what only the queue knows, with more others than fit on the page.
-func tagLive(w *world) {
+// tagLive lists a page by conditions that only the queue has, with more others than fit on the page.
+func tagLive(w *harness) {
 	early := w.now()
 	var list []job.Created
 	for i := range 60 {
-		list = append(list, w.made(Step, func(j *job.Job) { j.Expires, j.Cause = early, "network" }, tagged(fmt.Sprint("queue=", i%2))))
+		list = append(list, w.made(Step, func(j *job.Job) { j.Expires, j.Cause = early, "network" },
+			tagged(fmt.Sprint("queue=", i%2))))
 	}
-	list = append(list, w.made(Step, func(j *job.Job) { j.Expires, j.Cause = early, "space" }, tagged("queue=one", "place=main")))
+	list = append(list, w.made(Step, func(j *job.Job) { j.Expires, j.Cause = early, "space" },
+		tagged("queue=one", "place=main")))
 	want := []job.ID{w.create(list...)[60].ID}
 	ask := func(what string) {
 		w.Helper()
 		for _, q := range []job.Query{
-			{Overdue: early.Add(time.Hour), Tag: "queue=one"}, {Overdue: early.Add(time.Hour), Causes: []string{"space"}},
+			{Overdue: early.Add(time.Hour), Tag: "queue=one"},
+			{Overdue: early.Add(time.Hour), Causes: []string{"space"}},
 			{Worker: "w", Tag: "place=main"}, {Worker: "w", Causes: []string{"space"}},
 		} {
 			if q.Limit = 3; q.Worker == "" || what == "claimed" {
 				same(w, fmt.Sprintf("%s: %+v", what, q), ids(w.list(q)), want)
 			}
 		}
-		for _, q := range []job.Query{{Overdue: early.Add(time.Hour), Causes: []string{"network"}}, {Overdue: early.Add(time.Hour), Tag: "queue=0"}} {
+		for _, q := range []job.Query{{Overdue: early.Add(time.Hour), Causes: []string{"network"}},
+			{Overdue: early.Add(time.Hour), Tag: "queue=0"}} {
 			q.Limit = 3
 			same(w, "a page of the others", len(w.list(q)), 3)
 		}

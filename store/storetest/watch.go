@@ -15,7 +15,7 @@ var watchTests = []test{
 }
 
 // watchHint commits until a hint of the job comes: single hints may be lost.
-func watchHint(w *world) {
+func watchHint(w *harness) {
 	hints := make(chan []job.Hint, 1)
 	ctx, stop := context.WithCancel(w.Context())
 	ended := make(chan bool)
@@ -42,7 +42,8 @@ func watchHint(w *world) {
 		select {
 		case list := <-hints:
 			for _, h := range list {
-				if h.Job == j.ID && h.Kind == stepKind && h.Epoch > 0 && h.Free && !h.Ended && (h.State == waiting || h.State == parked) {
+				if h.Job == j.ID && h.Kind == stepKind && h.Epoch > 0 && h.Free && !h.Ended &&
+					(h.State == waiting || h.State == parked) {
 					found = true
 				}
 			}
@@ -53,10 +54,10 @@ func watchHint(w *world) {
 	}
 	stop()
 	<-ended
-	w.moved(j, lifecycle.Operator, "cancel") // nobody listens any more
+	w.moved(j, lifecycle.Operator, "cancel") // without a watcher
 }
 
-func watchEnds(w *world) {
+func watchEnds(w *harness) {
 	ctx, stop := context.WithCancel(w.Context())
 	stop()
 	w.st.Watch(ctx, func([]job.Hint) {})
@@ -66,16 +67,20 @@ func watchEnds(w *world) {
 var reopenTests = []test{{"keeps everything", reopenKeeps}}
 
 // reopenKeeps fills a store, opens it again and compares everything. A store that is not durable has no such promise.
-func reopenKeeps(w *world) {
+func reopenKeeps(w *harness) {
 	same(w, "name", w.st.Properties().Name != "", true)
 	if !w.st.Properties().Durable {
 		return
 	}
 	jobs := zoo(w)
 	claimed := w.claim("w1", 1)[0]
-	w.must(job.Change{Job: claimed.ID, Epoch: claimed.Epoch, Keep: true, At: w.now(), Tasks: []job.Task{{Name: "t", Kind: "x", State: running, Changed: w.now()}}})
+	w.must(job.Change{Job: claimed.ID,
+		Epoch: claimed.Epoch, Keep: true, At: w.now(),
+		Tasks: []job.Task{{Name: "t", Kind: "x", State: running, Changed: w.now()}}})
 	w.sends(jobs["done"], "m", w.now())
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "m", Due: w.now(), Error: "busy", Tried: []job.Attempt{{At: w.now(), Took: 3, Error: "busy"}}}}})
+	w.outbox(job.OutboxCall{Now: w.now(),
+		Settle: []job.Message{{Key: "m", Due: w.now(), Error: "busy",
+			Tried: []job.Attempt{{At: w.now(), Took: 3, Error: "busy"}}}}})
 	w.put(job.Scope{Group: "nowhere", Tag: "queue=a"}, w.now().Add(time.Hour))
 	var before []snapshot
 	for _, j := range jobs {

@@ -22,8 +22,9 @@ var (
 	batchKind = job.Kind(Batch.Name())
 )
 
-// world is one test's store with a clock that moves by a millisecond whenever it is read, so that order is never a tie.
-type world struct {
+// harness is one test's store with a clock that moves by a millisecond whenever it is read, so that order is never a
+// tie.
+type harness struct {
 	*testing.T
 	st     job.Store
 	reopen func() job.Store
@@ -31,25 +32,25 @@ type world struct {
 	ids    int
 }
 
-func newWorld(t *testing.T, open Open) *world {
+func newHarness(t *testing.T, open Open) *harness {
 	t.Helper()
 	st, reopen := open(t)
-	return &world{T: t, st: st, reopen: reopen, clock: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	return &harness{T: t, st: st, reopen: reopen, clock: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 }
 
-func (w *world) now() time.Time {
+func (w *harness) now() time.Time {
 	w.clock = w.clock.Add(time.Millisecond)
 	return w.clock
 }
 
 // pass lets time go by.
-func (w *world) pass(d time.Duration) time.Time {
+func (w *harness) pass(d time.Duration) time.Time {
 	w.clock = w.clock.Add(d)
 	return w.now()
 }
 
 // made gives a new job of the lifecycle, to be created; ids rise in the order of calls.
-func (w *world) made(life *lifecycle.Table, with ...func(*job.Job)) job.Created {
+func (w *harness) made(life *lifecycle.Table, with ...func(*job.Job)) job.Created {
 	w.ids++
 	j := job.Job{
 		ID: job.ID(fmt.Sprintf("tst_%026d", w.ids)), Kind: job.Kind(life.Name()), Position: life.Start(),
@@ -62,7 +63,7 @@ func (w *world) made(life *lifecycle.Table, with ...func(*job.Job)) job.Created 
 	return job.Created{Job: j, Event: e}
 }
 
-func (w *world) create(list ...job.Created) []job.Job {
+func (w *harness) create(list ...job.Created) []job.Job {
 	w.Helper()
 	jobs, err := w.st.Create(w.Context(), list...)
 	if err != nil {
@@ -75,12 +76,12 @@ func (w *world) create(list ...job.Created) []job.Job {
 }
 
 // step creates one job of the small lifecycle.
-func (w *world) step(with ...func(*job.Job)) job.Job {
+func (w *harness) step(with ...func(*job.Job)) job.Job {
 	w.Helper()
 	return w.create(w.made(Step, with...))[0]
 }
 
-func (w *world) get(id job.ID) job.Job {
+func (w *harness) get(id job.ID) job.Job {
 	w.Helper()
 	j, err := w.st.Get(w.Context(), id)
 	if err != nil {
@@ -89,7 +90,7 @@ func (w *world) get(id job.ID) job.Job {
 	return j
 }
 
-func (w *world) list(q job.Query) []job.Job {
+func (w *harness) list(q job.Query) []job.Job {
 	w.Helper()
 	page, err := w.st.List(w.Context(), q)
 	if err != nil {
@@ -99,12 +100,12 @@ func (w *world) list(q job.Query) []job.Job {
 }
 
 // claim asks for up to n jobs of the small lifecycle in the states (Waiting if none is given).
-func (w *world) claim(worker string, n int, states ...lifecycle.State) []job.Job {
+func (w *harness) claim(worker string, n int, states ...lifecycle.State) []job.Job {
 	w.Helper()
 	return w.claimWith(worker, n, nil, states...)
 }
 
-func (w *world) claimWith(worker string, n int, limits []job.Limit, states ...lifecycle.State) []job.Job {
+func (w *harness) claimWith(worker string, n int, limits []job.Limit, states ...lifecycle.State) []job.Job {
 	w.Helper()
 	jobs, err := w.st.Claim(w.Context(), w.asks(worker, n, limits, states...))
 	if err != nil {
@@ -113,7 +114,7 @@ func (w *world) claimWith(worker string, n int, limits []job.Limit, states ...li
 	return jobs
 }
 
-func (w *world) asks(worker string, n int, limits []job.Limit, states ...lifecycle.State) job.Claim {
+func (w *harness) asks(worker string, n int, limits []job.Limit, states ...lifecycle.State) job.Claim {
 	if len(states) == 0 {
 		states = []lifecycle.State{waiting}
 	}
@@ -126,7 +127,7 @@ func (w *world) asks(worker string, n int, limits []job.Limit, states ...lifecyc
 }
 
 // claimed creates a job and has worker w1 claim it.
-func (w *world) claimed(with ...func(*job.Job)) job.Job {
+func (w *harness) claimed(with ...func(*job.Job)) job.Job {
 	w.Helper()
 	j := w.step(with...)
 	for _, got := range w.claim("w1", 1) {
@@ -139,7 +140,7 @@ func (w *world) claimed(with ...func(*job.Job)) job.Job {
 }
 
 // move makes the change of a move of the small lifecycles and lets f alter it.
-func (w *world) move(j job.Job, e lifecycle.Event, by lifecycle.Actor, f ...func(*job.Change)) job.Change {
+func (w *harness) move(j job.Job, e lifecycle.Event, by lifecycle.Actor, f ...func(*job.Change)) job.Change {
 	w.Helper()
 	life := Step
 	if j.Kind == batchKind {
@@ -156,13 +157,13 @@ func (w *world) move(j job.Job, e lifecycle.Event, by lifecycle.Actor, f ...func
 }
 
 // commit applies one change and gives what became of it.
-func (w *world) commit(c job.Change) (job.Job, error) {
+func (w *harness) commit(c job.Change) (job.Job, error) {
 	w.Helper()
 	r := w.commitAll(c)[0]
 	return r.Job, r.Err
 }
 
-func (w *world) commitAll(c ...job.Change) []job.Result {
+func (w *harness) commitAll(c ...job.Change) []job.Result {
 	w.Helper()
 	results, err := w.st.Commit(w.Context(), c...)
 	if err != nil {
@@ -175,7 +176,7 @@ func (w *world) commitAll(c ...job.Change) []job.Result {
 }
 
 // must is commit for changes that cannot be refused.
-func (w *world) must(c job.Change) job.Job {
+func (w *harness) must(c job.Change) job.Job {
 	w.Helper()
 	j, err := w.commit(c)
 	if err != nil {
@@ -185,7 +186,7 @@ func (w *world) must(c job.Change) job.Job {
 }
 
 // moved makes the moves one after another, each by the actor, without claims.
-func (w *world) moved(j job.Job, by lifecycle.Actor, events ...lifecycle.Event) job.Job {
+func (w *harness) moved(j job.Job, by lifecycle.Actor, events ...lifecycle.Event) job.Job {
 	w.Helper()
 	for _, e := range events {
 		j = w.must(w.move(j, e, by, func(c *job.Change) { c.Epoch, c.Version = 0, j.Version }))
@@ -194,7 +195,7 @@ func (w *world) moved(j job.Job, by lifecycle.Actor, events ...lifecycle.Event) 
 }
 
 // refused checks the kind of an error, and that it is the error type of the contract.
-func (w *world) refused(err error, want job.ErrorKind) {
+func (w *harness) refused(err error, want job.ErrorKind) {
 	w.Helper()
 	var e *job.Error
 	switch {
@@ -207,7 +208,7 @@ func (w *world) refused(err error, want job.ErrorKind) {
 	}
 }
 
-func (w *world) history(id job.ID) []job.Event {
+func (w *harness) history(id job.ID) []job.Event {
 	w.Helper()
 	events, err := w.st.History(w.Context(), id, 0, 0)
 	if err != nil {
@@ -216,7 +217,7 @@ func (w *world) history(id job.ID) []job.Event {
 	return events
 }
 
-func (w *world) tasks(id job.ID) []job.Task {
+func (w *harness) tasks(id job.ID) []job.Task {
 	w.Helper()
 	tasks, err := w.st.Tasks(w.Context(), id)
 	if err != nil {
@@ -225,7 +226,7 @@ func (w *world) tasks(id job.ID) []job.Task {
 	return tasks
 }
 
-func (w *world) outbox(call job.OutboxCall) []job.Message {
+func (w *harness) outbox(call job.OutboxCall) []job.Message {
 	w.Helper()
 	messages, err := w.st.Outbox(w.Context(), call)
 	if err != nil {
@@ -234,7 +235,7 @@ func (w *world) outbox(call job.OutboxCall) []job.Message {
 	return messages
 }
 
-func (w *world) hold(change *job.HoldChange) []job.Hold {
+func (w *harness) hold(change *job.HoldChange) []job.Hold {
 	w.Helper()
 	holds, err := w.st.Hold(w.Context(), change)
 	if err != nil {
@@ -252,19 +253,20 @@ type snapshot struct {
 	Children []job.Job
 }
 
-func (w *world) snapshot(id job.ID) snapshot {
+func (w *harness) snapshot(id job.ID) snapshot {
 	w.Helper()
-	return snapshot{w.get(id), w.history(id), w.tasks(id), w.outbox(job.OutboxCall{Job: id}), w.list(job.Query{Parent: id})}
+	return snapshot{w.get(id), w.history(id), w.tasks(id), w.outbox(job.OutboxCall{Job: id}),
+		w.list(job.Query{Parent: id})}
 }
 
 // unchanged checks that nothing of the job has changed since the snapshot.
-func (w *world) unchanged(before snapshot) {
+func (w *harness) unchanged(before snapshot) {
 	w.Helper()
 	same(w, "job "+string(before.Job.ID), w.snapshot(before.Job.ID), before)
 }
 
 // same compares what a store gives back with what was put in; nil and empty are the same.
-func same[T any](w *world, what string, got, want T) {
+func same[T any](w *harness, what string, got, want T) {
 	w.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		w.Errorf("%s differs (-want +got):\n%s", what, diff)
@@ -272,7 +274,7 @@ func same[T any](w *world, what string, got, want T) {
 }
 
 // sound checks the whole store against its records.
-func (w *world) sound(lives ...*lifecycle.Table) {
+func (w *harness) sound(lives ...*lifecycle.Table) {
 	w.Helper()
 	for _, fault := range Check(context.WithoutCancel(w.Context()), w.st, append(slices.Clip(lives), Step, Batch)...) {
 		w.Error(fault)
@@ -289,7 +291,7 @@ func ids(jobs []job.Job) []job.ID {
 }
 
 // scale is how often a test repeats: fewer times on a store that writes to a disk.
-func (w *world) scale(inMemory, onDisk int) int {
+func (w *harness) scale(inMemory, onDisk int) int {
 	if w.st.Properties().Durable {
 		return onDisk
 	}
@@ -297,7 +299,7 @@ func (w *world) scale(inMemory, onDisk int) int {
 }
 
 // restart opens a durable store again, as after the end of its process; others stay as they are.
-func (w *world) restart() {
+func (w *harness) restart() {
 	if w.reopen != nil {
 		w.st = w.reopen()
 	}

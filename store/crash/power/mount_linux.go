@@ -79,7 +79,8 @@ func (s *service) serve() error {
 	t.root = t.node(syscall.S_IFDIR | 0o755)
 	second := time.Second
 	server, err := fs.Mount(s.Dir, t.root, &fs.Options{
-		MountOptions: fuse.MountOptions{DirectMount: true, AllowOther: os.Geteuid() == 0, FsName: "power", Name: "power", DisableXAttrs: true},
+		MountOptions: fuse.MountOptions{DirectMount: true, AllowOther: os.Geteuid() == 0, FsName: "power",
+			Name: "power", DisableXAttrs: true},
 		EntryTimeout: &second, AttrTimeout: new(time.Duration), NegativeTimeout: new(time.Duration),
 	})
 	if err != nil {
@@ -107,7 +108,8 @@ func Mount(t testing.TB, o Options) *Disk {
 	if o.Every {
 		d.every = inMemory(t)
 	}
-	text, err := json.Marshal(service{Dir: d.Dir, Every: d.every, Ignore: o.Ignore, Names: o.Names, Each: o.Each, First: o.First})
+	text, err := json.Marshal(service{Dir: d.Dir, Every: d.every, Ignore: o.Ignore, Names: o.Names, Each: o.Each,
+		First: o.First})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func Mount(t testing.TB, o Options) *Disk {
 	return d
 }
 
-// inMemory gives a directory for images, in memory where the system has a place for that: tests restart on them, and a
+// inMemory gives a directory for images, in memory if the system has such a directory: tests restart on them, and a
 // real disk makes each sync wait.
 func inMemory(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "power")

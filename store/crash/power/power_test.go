@@ -69,7 +69,8 @@ func TestOnlySyncedSurvives(t *testing.T) {
 	if got := power.Lost(t, d.Dir, image); !slices.Equal(got, want) {
 		t.Errorf("lost %q, want %q", got, want)
 	}
-	for name, content := range map[string]string{"both": "content", "content": "content", "name": "", "renamed": "content", "written on": "content"} {
+	for name, content := range map[string]string{"both": "content", "content": "content", "name": "",
+		"renamed": "content", "written on": "content"} {
 		if text, err := os.ReadFile(filepath.Join(image, name)); err != nil || string(text) != content {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}

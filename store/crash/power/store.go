@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Store is a store that shows each job and each change before it is there: what that says must be on the disk by then.
+// Store is a store that reports each job and each change before it is visible: its content must be on the disk by then.
 // The functions are called one at a time; nil ones are left out.
 type Store struct {
 	job.Store

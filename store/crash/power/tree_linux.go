@@ -225,7 +225,8 @@ func (n *node) add(ctx context.Context, child *node, out *fuse.EntryOut) *fs.Ino
 }
 
 // Create is part of fs.NodeCreater.
-func (n *node) Create(ctx context.Context, name string, _, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(ctx context.Context, name string, _, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle,
+	uint32, syscall.Errno) {
 	n.t.mu.Lock()
 	defer n.t.mu.Unlock()
 	inode := n.add(ctx, n.t.node(syscall.S_IFREG|mode&0o7777), out)
@@ -253,7 +254,8 @@ func (n *node) Symlink(ctx context.Context, target, _ string, out *fuse.EntryOut
 func (n *node) Readlink(context.Context) ([]byte, syscall.Errno) { return []byte(n.target), 0 }
 
 // Link is part of fs.NodeLinker.
-func (n *node) Link(_ context.Context, target fs.InodeEmbedder, _ string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
+func (n *node) Link(_ context.Context, target fs.InodeEmbedder, _ string, out *fuse.EntryOut) (*fs.Inode,
+	syscall.Errno) {
 	n.t.mu.Lock()
 	defer n.t.mu.Unlock()
 	target.(*node).attr(&out.Attr)

@@ -17,9 +17,11 @@ func (l *Ledger) note(r Records, a job.Audit) error {
 func (l *Ledger) enterOnly(r Records, c *job.Change) error {
 	switch {
 	case c.Event == "" || c.Actor == "":
-		return job.Errorf(job.Invalid, "commit", "", "a change without a job needs an event and an actor, for the audit log")
+		return job.Errorf(job.Invalid, "commit", "",
+			"a change without a job needs an event and an actor, for the audit log")
 	case c.Purge || c.Chain != nil || len(c.Spawn)+len(c.Tasks)+len(c.Outbox) > 0:
-		return job.Errorf(job.Invalid, "commit", "", "a change without a job can only add an entry for %s to the audit log", c.Event)
+		return job.Errorf(job.Invalid, "commit", "",
+			"a change without a job can only add an entry for %s to the audit log", c.Event)
 	}
 	return l.note(r, job.Audited(c, nil))
 }

@@ -52,7 +52,8 @@ func (l *Ledger) parent(r Records, before, after *job.Job, c *job.Change) (*fami
 	if before.Parent == "" {
 		return nil, c.Require.Holds(before, nil)
 	}
-	moved := before.Ended != after.Ended || before.Gone != after.Gone || (after.Ended && before.Outcome != after.Outcome)
+	moved := before.Ended != after.Ended || before.Gone != after.Gone ||
+		(after.Ended && before.Outcome != after.Outcome)
 	if !moved && len(c.Require.ParentIn) == 0 {
 		return nil, c.Require.Holds(before, nil)
 	}
@@ -81,7 +82,8 @@ func (l *Ledger) spawn(r Records, after *job.Job, c *job.Change) (*plan, error) 
 	}
 	for i := range c.Spawn {
 		if j := &c.Spawn[i].Job; j.Parent != after.ID {
-			return nil, job.Errorf(job.Invalid, "commit", after.ID, "it cannot spawn %s, whose parent is %q", j.ID, j.Parent)
+			return nil, job.Errorf(job.Invalid, "commit", after.ID, "it cannot spawn %s, whose parent is %q", j.ID,
+				j.Parent)
 		}
 	}
 	f := &family{before: *after, after: *after}

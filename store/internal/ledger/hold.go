@@ -15,7 +15,7 @@ func (l *Ledger) Hold(r Records, c *job.HoldChange) ([]job.Hold, error) {
 	at := slices.IndexFunc(l.holds, func(h job.Hold) bool { return h.Scope == c.Hold.Scope })
 	if c.Release {
 		if at < 0 {
-			return nil, job.Errorf(job.NotFound, "release", "", "no hold on %s", c.Hold.Scope)
+			return nil, job.Errorf(job.NotFound, "release", "", "there is no hold on %s", c.Hold.Scope)
 		}
 		if err := r.DropHold(c.Hold.Scope); err != nil {
 			return nil, err

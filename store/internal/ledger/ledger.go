@@ -201,7 +201,8 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 			return nil, err
 		}
 		if old != nil && j.Parent != "" && old.Parent != j.Parent {
-			return nil, job.Errorf(job.Invalid, "create", j.ID, "its id or key belongs to %s, which is not of batch %s", old.ID, j.Parent)
+			return nil, job.Errorf(job.Invalid, "create", j.ID, "its id or key belongs to %s, which is not of batch %s",
+				old.ID, j.Parent)
 		}
 		if old != nil {
 			p.answer = append(p.answer, *old)
@@ -297,7 +298,9 @@ func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
 	case n == 0:
 		n = last + 1
 	case n <= last:
-		return 0, job.Errorf(job.Conflict, "create", j.ID, "number %d of kind %s is not free: it must be higher than %d, the last that was given", n, j.Kind, last)
+		return 0, job.Errorf(job.Conflict, "create",
+			j.ID, "number %d of kind %s is not free: it must be higher than %d, the last that was given", n, j.Kind,
+			last)
 	}
 	p.last[j.Kind] = n
 	return n, nil

@@ -32,11 +32,13 @@ func purgeable(r Records, j *job.Job, c *job.Change) error {
 	case c.Version == 0:
 		return job.Errorf(job.Invalid, "purge", j.ID, "a purge needs an expected version")
 	case c.Version != j.Version:
-		return job.Errorf(job.Conflict, "purge", j.ID, "it changed meanwhile (version %d, expected %d)", j.Version, c.Version)
+		return job.Errorf(job.Conflict, "purge", j.ID, "it changed meanwhile (version %d, expected %d)", j.Version,
+			c.Version)
 	case c.From != "" && c.From != j.State:
 		return job.Errorf(job.Conflict, "purge", j.ID, "it is %s, expected %s", j.State, c.From)
 	case !j.Gone:
-		return job.Errorf(job.Refused, "purge", j.ID, "it is %s: only the record of a deleted job can be purged", j.State)
+		return job.Errorf(job.Refused, "purge", j.ID, "it is %s: only the record of a deleted job can be purged",
+			j.State)
 	}
 	if j.Children.Created() > 0 {
 		has, err := r.HasJobs(j)

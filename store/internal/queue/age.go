@@ -113,7 +113,7 @@ func (l *lane) oldest() *entry {
 }
 
 // file adds a lane to its state's order of age, by l.filed: no entry of the lane is older.
-func (p *place) file(l *lane) {
+func (p *stateLanes) file(l *lane) {
 	if p.elders.crowded(len(p.lanes)) {
 		p.refile() // l is among its lanes
 		return
@@ -122,7 +122,7 @@ func (p *place) file(l *lane) {
 }
 
 // refile keeps only lanes with ready entries in the order. No lane may be set aside during it.
-func (p *place) refile() {
+func (p *stateLanes) refile() {
 	for _, a := range p.elders {
 		if a.of.slot < 0 {
 			a.of.filed = age{}
@@ -139,7 +139,7 @@ func (p *place) refile() {
 
 // oldest returns the lane of the entry that waits longest, or nil. The lane is the first in p.elders and may be one
 // that was set aside.
-func (p *place) oldest() *lane {
+func (p *stateLanes) oldest() *lane {
 	for len(p.elders) > 0 {
 		top := p.elders[0]
 		l := top.of

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// plain is the plainest reading of what a claim with ageing gives: it looks at every job.
+// plain is the simplest implementation of a claim with ageing: it checks every job.
 type plain struct {
 	q      *Queue
 	jobs   map[job.ID]job.Job
@@ -39,7 +39,8 @@ func (p *plain) put(before *job.Job, after job.Job) {
 func (p *plain) create() {
 	p.number++
 	p.put(nil, job.Job{
-		ID: job.ID(fmt.Sprint("j", p.number)), Number: p.number, Kind: "k", Position: lifecycle.Position{State: states[p.random.IntN(3)]},
+		ID: job.ID(fmt.Sprint("j", p.number)), Number: p.number, Kind: "k",
+		Position: lifecycle.Position{State: states[p.random.IntN(3)]},
 		Priority: p.random.IntN(4), Group: p.one("", "g"), Owner: p.one("ann", "bob"), Tags: p.tags(), Entered: p.now,
 	})
 }
@@ -66,9 +67,10 @@ func (p *plain) change(j job.Job) {
 	p.put(&j, next)
 }
 
-// claimable tells whether a claim may give the job, when picked are given already.
+// claimable reports whether a claim may give the job, when picked are given already.
 func (p *plain) claimable(j *job.Job, c *job.Claim, holds []job.Hold, picked []job.ID) bool {
-	if j.Claimed() || slices.Contains(picked, j.ID) || j.Due.After(c.Now) || !slices.Contains(c.From, job.KindState{Kind: j.Kind, State: j.State}) {
+	if j.Claimed() || slices.Contains(picked, j.ID) || j.Due.After(c.Now) ||
+		!slices.Contains(c.From, job.KindState{Kind: j.Kind, State: j.State}) {
 		return false
 	}
 	if slices.ContainsFunc(holds, func(h job.Hold) bool { return h.On(c.Now) && h.Matches(j) }) {
@@ -92,7 +94,8 @@ func (p *plain) claimable(j *job.Job, c *job.Claim, holds []job.Hold, picked []j
 	return true
 }
 
-// check holds what a claim gave against all jobs: each is the oldest of those that may be given, if it is old enough, else one of the best priority.
+// check holds what a claim gave against all jobs: each is the oldest of those that may be given, if it is old enough,
+// else one of the best priority.
 func (p *plain) check(t *testing.T, c *job.Claim, holds []job.Hold, got []job.ID) {
 	t.Helper()
 	for i := 0; i <= len(got); i++ {
@@ -119,7 +122,8 @@ func (p *plain) check(t *testing.T, c *job.Claim, holds []job.Hold, got []job.ID
 		}
 		j := p.jobs[got[i]]
 		if old := oldest.at < c.Now.Add(-c.Ageing.Patience).UnixMicro(); old && j.Number != oldest.number {
-			t.Fatalf("pick %d is job %d of %v, the oldest is %d of %v", i, j.Number, j.Entered, oldest.number, time.UnixMicro(oldest.at))
+			t.Fatalf("pick %d is job %d of %v, the oldest is %d of %v", i, j.Number, j.Entered, oldest.number,
+				time.UnixMicro(oldest.at))
 		} else if !old && j.Priority != best {
 			t.Fatalf("pick %d has priority %d, the best is %d", i, j.Priority, best)
 		}
@@ -150,7 +154,8 @@ func (p *plain) claim(t *testing.T) {
 	}
 	var holds []job.Hold
 	for range p.random.IntN(3) {
-		h := job.Hold{Scope: []job.Scope{{Tag: "x"}, {Owner: "bob"}, {Tag: "y", Owner: "ann"}, {State: "B"}, {Job: p.any().ID}}[p.random.IntN(5)]}
+		h := job.Hold{Scope: []job.Scope{{Tag: "x"}, {Owner: "bob"}, {Tag: "y", Owner: "ann"}, {State: "B"},
+			{Job: p.any().ID}}[p.random.IntN(5)]}
 		if p.random.IntN(4) == 0 {
 			h.Until = p.now // has ended
 		}
@@ -161,7 +166,7 @@ func (p *plain) claim(t *testing.T) {
 	said := p.q.Claim(&dry, holds)
 	got := p.q.Claim(&c, holds)
 	if !slices.Equal(said, got) {
-		t.Fatalf("a dry claim said %v, the claim gave %v", said, got)
+		t.Fatalf("the dry claim returned %v, the claim %v", said, got)
 	}
 	p.check(t, &c, holds, got)
 	for _, id := range got {
@@ -184,7 +189,7 @@ func (p *plain) any() job.Job {
 	return p.jobs[ids[p.random.IntN(len(ids))]]
 }
 
-// TestAgeing compares claims with ageing with the plain reading, in random worlds.
+// TestAgeing compares claims with ageing with plain, in random simulations.
 func TestAgeing(t *testing.T) {
 	for seed := range uint64(60) {
 		p := &plain{q: New(), jobs: map[job.ID]job.Job{}, now: start, random: rand.New(rand.NewPCG(seed, 1))}
@@ -205,22 +210,25 @@ func TestAgeing(t *testing.T) {
 	}
 }
 
-// What has left is forgotten even when nobody ever asks who is the oldest.
+// Entries that left are dropped even if the oldest is never requested.
 func TestAgesStaySmall(t *testing.T) {
 	q := New()
 	waiting := job.Job{ID: "waits", Number: 1, Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start}
 	q.Put(nil, &waiting)
-	away := job.Job{ID: "back", Number: 2, Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start, Owner: "zoe"}
+	away := job.Job{ID: "back", Number: 2, Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start,
+		Owner: "zoe"}
 	other, back := away, away
 	other.ID, other.Number, other.Worker = "other", 50_003, "w" // so that the lane does not end with it
 	q.Put(nil, &other)
 	q.Put(nil, &back)
-	away.Worker = "w" // its lane has nobody ready meanwhile
+	away.Worker = "w" // its lane has no ready entry meanwhile
 	q.Put(&back, &away)
 	for i := range 20_000 {
 		a := job.Job{
-			ID: job.ID(fmt.Sprint(i)), Number: int64(i + 3), Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start.Add(time.Duration(i)),
-			Owner: fmt.Sprint(i % 7), Tags: []string{fmt.Sprint(i % 3000)},
+			ID:     job.ID(fmt.Sprint(i)),
+			Number: int64(i + 3), Kind: "k", Position: lifecycle.Position{State: "A"},
+			Entered: start.Add(time.Duration(i)),
+			Owner:   fmt.Sprint(i % 7), Tags: []string{fmt.Sprint(i % 3000)},
 		}
 		if i%2 == 0 {
 			a.Owner, a.Tags = "", nil // in the lane of the one that waits
@@ -234,7 +242,7 @@ func TestAgesStaySmall(t *testing.T) {
 	}
 	pl := q.places[job.KindState{Kind: "k", State: "A"}]
 	if n := len(pl.elders); n > 100 {
-		t.Errorf("the place's order of age has %d lanes of %d", n, len(pl.lanes))
+		t.Errorf("the state's order of age has %d lanes of %d", n, len(pl.lanes))
 	}
 	if n := len(pl.lanes[0].elders); n > 100 {
 		t.Errorf("the lane's order of age has %d entries of %d", n, len(pl.lanes[0].ready))
@@ -243,8 +251,10 @@ func TestAgesStaySmall(t *testing.T) {
 		t.Errorf("%d sets of tags are remembered, none is in use", n)
 	}
 	q.Put(&away, &back)
-	q.Put(nil, &job.Job{ID: "young", Number: 99_999, Kind: "k", Position: waiting.Position, Entered: start.Add(time.Minute), Priority: -1})
-	c := job.Claim{N: 2, Now: start.Add(time.Hour), From: []job.KindState{{Kind: "k", State: "A"}}, Ageing: job.Ageing{Share: 1}}
+	q.Put(nil, &job.Job{ID: "young", Number: 99_999, Kind: "k", Position: waiting.Position,
+		Entered: start.Add(time.Minute), Priority: -1})
+	c := job.Claim{N: 2, Now: start.Add(time.Hour), From: []job.KindState{{Kind: "k", State: "A"}},
+		Ageing: job.Ageing{Share: 1}}
 	if got := q.Claim(&c, nil); !slices.Equal(got, []job.ID{"waits", "back"}) {
 		t.Errorf("a claim by age gives %v", got)
 	}
@@ -254,7 +264,8 @@ func TestAgesStaySmall(t *testing.T) {
 func BenchmarkTransition(b *testing.B) {
 	q := New()
 	for i := range 1000 {
-		q.Put(nil, &job.Job{ID: job.ID(fmt.Sprint("w", i)), Number: int64(i + 1), Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start})
+		q.Put(nil, &job.Job{ID: job.ID(fmt.Sprint("w", i)), Number: int64(i + 1), Kind: "k",
+			Position: lifecycle.Position{State: "A"}, Entered: start})
 	}
 	j := job.Job{ID: "j", Number: 5000, Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start}
 	q.Put(nil, &j)

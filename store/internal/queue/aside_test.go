@@ -9,8 +9,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestHeldBatchIsPassedOnce: the jobs of a batch on hold are looked at by the first claim only, and are there again when the hold is released or has
-// ended. The controls are a job of no batch, which is given, and a hold that is still in force.
+// TestHeldBatchIsPassedOnce: the jobs of a batch on hold are checked by the first claim only, and are queued again
+// when the hold is released or has ended. The controls are a job of no batch, which is given, and a hold that is
+// still in force.
 func TestHeldBatchIsPassedOnce(t *testing.T) {
 	const n = 1000
 	for _, c := range []struct {
@@ -28,7 +29,8 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			q := New()
 			put := func(i int, parent job.ID) job.Job {
 				j := job.Job{
-					ID: job.ID(fmt.Sprint("j", i)), Number: int64(i), Kind: "k", Position: lifecycle.Position{State: "A"}, Parent: parent, Entered: start, Priority: 1,
+					ID: job.ID(fmt.Sprint("j", i)), Number: int64(i),
+					Kind: "k", Position: lifecycle.Position{State: "A"}, Parent: parent, Entered: start, Priority: 1,
 				}
 				q.Put(nil, &j)
 				return j
@@ -45,7 +47,7 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 				t.Fatalf("%v was given under the hold", got)
 			}
 			if left := len(q.places[job.KindState{Kind: "k", State: "A"}].lanes); left > 0 {
-				t.Errorf("%d lanes would be looked at again", left)
+				t.Errorf("%d lanes would be checked again", left)
 			}
 			last := put(n+1, "")
 			if got := claim(start, 10); len(got) != 1 || got[0] != last.ID {

@@ -5,7 +5,7 @@ import "container/heap"
 // lane is the queue of jobs with the same properties.
 type lane struct {
 	laneKey
-	place   *place
+	place   *stateLanes
 	ready   []*entry // heap by priority, then number
 	size    int      // jobs in all: ready, delayed, claimed
 	claimed int
@@ -94,29 +94,29 @@ func (l *lane) settle(q *Queue) {
 	}
 }
 
-// place is the heap of lanes with ready jobs in one state of one kind.
-type place struct {
+// stateLanes is the heap of lanes with ready jobs in one state of one kind.
+type stateLanes struct {
 	q      *Queue
 	lanes  []*lane
 	elders ages[*lane]
 	given  int // jobs granted since the last one that was granted by age
 }
 
-func (p *place) Len() int           { return len(p.lanes) }
-func (p *place) Less(i, j int) bool { return p.lanes[i].key.less(p.lanes[j].key) }
-func (p *place) Swap(i, j int) {
+func (p *stateLanes) Len() int           { return len(p.lanes) }
+func (p *stateLanes) Less(i, j int) bool { return p.lanes[i].key.less(p.lanes[j].key) }
+func (p *stateLanes) Swap(i, j int) {
 	p.lanes[i], p.lanes[j] = p.lanes[j], p.lanes[i]
 	p.lanes[i].slot, p.lanes[j].slot = i, j
 }
 
 // Push and Pop are for package heap only.
-func (p *place) Push(x any) {
+func (p *stateLanes) Push(x any) {
 	l := x.(*lane)
 	l.slot = len(p.lanes)
 	p.lanes = append(p.lanes, l)
 }
 
-func (p *place) Pop() any {
+func (p *stateLanes) Pop() any {
 	last := len(p.lanes) - 1
 	l := p.lanes[last]
 	p.lanes[last] = nil
@@ -125,7 +125,7 @@ func (p *place) Pop() any {
 }
 
 // first returns the next lane. Turns only increase, so a lane with an old key can only move back.
-func (p *place) first() *lane {
+func (p *stateLanes) first() *lane {
 	for len(p.lanes) > 0 {
 		l := p.lanes[0]
 		if key := l.now(p.q); key != l.key {

@@ -22,7 +22,8 @@ func guards(m *job.Limit, l *lane) bool {
 }
 
 func concerns(m *job.Limit, l *lane) bool {
-	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner) && (m.Tag == "" || l.tags.has(m.Tag))
+	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner) &&
+		(m.Tag == "" || l.tags.has(m.Tag))
 }
 
 // share is the set of jobs that a limit counts together: all jobs, or those of one group, one owner or both.

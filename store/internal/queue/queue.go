@@ -22,7 +22,7 @@ import (
 // Queue is the index. The zero value is not usable; call New.
 type Queue struct {
 	entries map[job.ID]*entry // jobs that have not ended
-	places  map[job.KindState]*place
+	places  map[job.KindState]*stateLanes
 	lanes   map[laneKey]*lane
 	delayed byTime // unclaimed, not due yet
 	timers  byTime // by Expires
@@ -72,7 +72,7 @@ type entry struct {
 // New returns an empty index.
 func New() *Queue {
 	return &Queue{
-		entries: map[job.ID]*entry{}, places: map[job.KindState]*place{}, lanes: map[laneKey]*lane{},
+		entries: map[job.ID]*entry{}, places: map[job.KindState]*stateLanes{}, lanes: map[laneKey]*lane{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
 		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
@@ -118,7 +118,7 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 	key := laneKey{job.KindState{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags), j.Suspect()}
 	l := q.lanes[key]
 	if l == nil {
-		l = &lane{laneKey: key, place: q.place(key.KindState), slot: -1}
+		l = &lane{laneKey: key, place: q.lanesOf(key.KindState), slot: -1}
 		q.lanes[key] = l
 	}
 	l.size++
@@ -171,10 +171,10 @@ func (q *Queue) leave(e *entry) {
 	}
 }
 
-func (q *Queue) place(p job.KindState) *place {
+func (q *Queue) lanesOf(p job.KindState) *stateLanes {
 	pl := q.places[p]
 	if pl == nil {
-		pl = &place{q: q}
+		pl = &stateLanes{q: q}
 		q.places[p] = pl
 	}
 	return pl
@@ -236,8 +236,10 @@ func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
 // wanted reports whether a query selects the entry by the fields of the index; the caller checks the others.
 func (e *entry) wanted(q *job.Query) bool {
 	k := e.lane.laneKey
-	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k.Kind)) && (len(q.States) == 0 || slices.Contains(q.States, k.State)) &&
-		(q.Group == "" || q.Group == k.group) && (q.Owner == "" || q.Owner == k.owner) && (q.Parent == "" || q.Parent == e.parent) &&
+	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k.Kind)) &&
+		(len(q.States) == 0 || slices.Contains(q.States, k.State)) &&
+		(q.Group == "" || q.Group == k.group) && (q.Owner == "" || q.Owner == k.owner) &&
+		(q.Parent == "" || q.Parent == e.parent) &&
 		(q.Tag == "" || k.tags.has(q.Tag))
 }
 
@@ -267,7 +269,8 @@ func (q *Queue) count(j *job.Job, n int64) {
 func (q *Queue) Tally() []job.Tally {
 	all := make([]job.Tally, 0, len(q.tally))
 	for k, t := range q.tally {
-		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed, Bytes: t.bytes})
+		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed,
+			Bytes: t.bytes})
 	}
 	return all
 }
