@@ -21,19 +21,19 @@ type Bulk struct {
 
 	Event    lifecycle.Event `json:"event"`
 	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other
-	Note     string          `json:"note,omitempty"`     // why; needed for all but a preview
-	Actor    string          `json:"actor,omitempty"`    // who
+	Note     string          `json:"note,omitempty"`     // reason; required except for a preview
+	Actor    string          `json:"actor,omitempty"`    // the person
 	Key      string          `json:"key,omitempty"`      // idempotency key
-	Expect   *int            `json:"expect,omitempty"`   // how many jobs match; needed for all but a preview
-	Confirm  bool            `json:"confirm,omitempty"`  // the operator knows what the event loses
+	Expect   *int            `json:"expect,omitempty"`   // number of jobs that match; required except for a preview
+	Confirm  bool            `json:"confirm,omitempty"`  // the operator accepts what the event loses
 }
 
 // BulkPreview is what a bulk would meet.
 type BulkPreview struct {
 	Event  lifecycle.Event  `json:"event"`
 	Count  int              `json:"count"`
-	Bytes  int64            `json:"bytes"`
-	Legal  int              `json:"legal"` // of the jobs: their lifecycle has the event where they stand
+	Bytes  int64            `json:"bytes"` // as far as known
+	Legal  int              `json:"legal"` // number of jobs whose lifecycle has the event in their state
 	States []BulkStateCount `json:"states"`
 	Groups []BulkCount      `json:"groups"`
 	Causes []BulkCount      `json:"causes"`
@@ -46,13 +46,13 @@ type BulkStateCount struct {
 	State lifecycle.State   `json:"state"`
 	Jobs  int               `json:"jobs"`
 	Bytes int64             `json:"bytes"`
-	Legal int               `json:"legal"`
-	Can   []lifecycle.Event `json:"can"` // what an operator may do to them
+	Legal int               `json:"legal"` // of the jobs
+	Can   []lifecycle.Event `json:"can"`   // events that are open to an operator
 }
 
 // BulkCount counts the matches of one group or cause.
 type BulkCount struct {
-	Name  string `json:"name"`
+	Name  string `json:"name"` // empty: jobs without one
 	Jobs  int    `json:"jobs"`
 	Bytes int64  `json:"bytes"`
 }
@@ -66,16 +66,16 @@ type BulkSample struct {
 	Owner   string          `json:"owner,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
 	Message string          `json:"message,omitempty"`
-	Refused string          `json:"refused,omitempty"` // why it would refuse now
+	Refused string          `json:"refused,omitempty"` // why it would be refused now
 }
 
 // BulkResult says what a bulk did. While it runs, its numbers are those of the last page that was done.
 type BulkResult struct {
-	Matches  int           `json:"matches"` // as counted at its beginning
+	Matches  int           `json:"matches"` // as counted at the start
 	Done     int           `json:"done"`
-	Refused  int           `json:"refused"`
-	Changed  int           `json:"changed"` // before the bulk came to them, so that they matched no more
-	Skipped  int           `json:"skipped"` // gone altogether
+	Refused  int           `json:"refused"` // by a lifecycle or a rule
+	Changed  int           `json:"changed"` // changed before the bulk reached them, so that they no longer matched
+	Skipped  int           `json:"skipped"` // deleted and purged
 	Refusals []BulkRefusal `json:"refusals,omitempty"`
 }
 
@@ -83,5 +83,5 @@ type BulkResult struct {
 type BulkRefusal struct {
 	Reason string   `json:"reason"`
 	Jobs   int      `json:"jobs"`
-	Sample []job.ID `json:"sample,omitempty"`
+	Sample []job.ID `json:"sample,omitempty"` // some of them
 }

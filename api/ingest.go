@@ -1,5 +1,9 @@
 package api
 
+import (
+	"time"
+)
+
 // Submission describes a payload that is handed in for ingest.
 type Submission struct {
 	Type         string   `json:"type,omitempty"` // empty: found out; file, container, object-manifest, batch-manifest, ...
@@ -28,4 +32,44 @@ type ObjectQuery struct {
 	Digest  string // sha256 or sha512 in hex, of one of its files
 	After   string // the ARK after which to go on
 	Limit   int
+}
+
+// Objects is the answer about stored objects.
+type Objects struct {
+	Objects []Object `json:"objects"`
+}
+
+// Object is a stored object with all its versions.
+type Object struct {
+	ARK        string          `json:"ark"`
+	Owner      string          `json:"owner"`
+	Collection string          `json:"collection"`
+	Profile    string          `json:"profile"`
+	Title      string          `json:"title"`
+	Creator    string          `json:"creator"`
+	Date       string          `json:"date"`
+	LocalIDs   []string        `json:"local_ids,omitempty"`
+	Head       int             `json:"head"` // number of the newest version
+	Created    time.Time       `json:"created"`
+	Changed    time.Time       `json:"changed"`
+	Versions   []ObjectVersion `json:"versions"` // oldest first
+}
+
+// ObjectVersion is one version of an object.
+type ObjectVersion struct {
+	Number    int           `json:"number"`
+	Job       string        `json:"job"`
+	Batch     string        `json:"batch"`
+	Submitter string        `json:"submitter"`
+	Note      string        `json:"note,omitempty"`
+	Files     int           `json:"files"`
+	Bytes     int64         `json:"bytes"`
+	Created   time.Time     `json:"created"`
+	Places    []ObjectPlace `json:"places"`
+}
+
+// ObjectPlace is where a version is kept.
+type ObjectPlace struct {
+	Dir  string `json:"dir"`  // the storage root, as the profile names it
+	Name string `json:"name"` // of the version in that place: "v3"
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"time"
 )
 
@@ -55,4 +56,24 @@ type ProfileChange struct {
 	Added   []string `json:"added"`
 	Changed []string `json:"changed"`
 	Removed []string `json:"removed"`
+}
+
+// None tells whether nothing changed.
+func (c *ProfileChange) None() bool { return len(c.Added)+len(c.Changed)+len(c.Removed) == 0 }
+
+// String gives "added a, changed b".
+func (c *ProfileChange) String() string {
+	var parts []string
+	for _, one := range []struct {
+		word string
+		ids  []string
+	}{{"added", c.Added}, {"changed", c.Changed}, {"removed", c.Removed}} {
+		if len(one.ids) > 0 {
+			parts = append(parts, one.word+" "+strings.Join(one.ids, ", "))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing changed"
+	}
+	return strings.Join(parts, "; ")
 }

@@ -64,9 +64,19 @@ type JobReport struct {
 	Warnings []string          `json:"warnings,omitempty"` // what was odd in what was handed in, and was stored all the same
 	Retries  int               `json:"retries,omitempty"`
 	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
-	Remedy   string            `json:"remedy,omitempty"` // staff-retry, mend-and-retry or new-submission
-	Next     string            `json:"next,omitempty"`   // the same as a sentence
+	Remedy   Remedy            `json:"remedy,omitempty"`
+	Next     string            `json:"next,omitempty"` // the same as a sentence
 }
+
+// Remedy says who can bring an object that failed into storage after all.
+type Remedy string
+
+// Remedies.
+const (
+	RemedyStaff Remedy = "staff-retry"    // the staff of the archive, by a retry
+	RemedyMend  Remedy = "mend-and-retry" // the depositor puts a file right where it lies, then the staff by a retry
+	RemedyNew   Remedy = "new-submission" // the depositor, by handing in something else
+)
 
 // ReportFormats are the forms in which a report can be had.
 func ReportFormats() []string {

@@ -102,7 +102,7 @@ func matching(n int) string {
 // countMatches counts the jobs that match and, if before is set, were last changed before it.
 func (a *App) countMatches(ctx context.Context, r *Request, before time.Time) (int, error) {
 	n := 0
-	err := a.each(ctx, r.query(before, 1000), func(*job.Job) error { n++; return nil })
+	err := a.each(ctx, query(r, before, 1000), func(*job.Job) error { n++; return nil })
 	return n, err
 }
 

@@ -135,8 +135,8 @@ func TestRefusals(t *testing.T) {
 		all := Request{Kinds: []job.Kind{"test.parcel"}, Event: "retry", Note: "n", Actor: "ann", Expect: ptr(6)}
 		j, got := w.run(all)
 		want := Result{Matches: 6, Done: 3, Refused: 3, Refusals: []Refusal{
-			{"cannot retry while Done: the lifecycle has no such arrow (can: delete)", 2, ids[3:5]},
-			{"cannot retry while Waiting: the lifecycle has no such arrow (can: hold)", 1, ids[5:]},
+			{Reason: "cannot retry while Done: the lifecycle has no such arrow (can: delete)", Jobs: 2, Sample: ids[3:5]},
+			{Reason: "cannot retry while Waiting: the lifecycle has no such arrow (can: hold)", Jobs: 1, Sample: ids[5:]},
 		}}
 		if diff := cmp.Diff(want, got); diff != "" ||
 			j.State != Completed || !strings.HasPrefix(j.Message,
@@ -164,7 +164,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if i%2 > 0 {
 			reason = strings.Repeat("x", i)
 		}
-		r.refuse("par_x", job.Errorf(job.Refused, "retry", "par_x", "%s", reason))
+		refuse(&r, "par_x", job.Errorf(job.Refused, "retry", "par_x", "%s", reason))
 	}
 	jobs, examples := 0, 0
 	for _, one := range r.Refusals {
@@ -175,8 +175,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		r.Refusals[maxReasons-1].Reason != otherReason {
 		t.Errorf("got %d reasons for %d jobs with %d examples", len(r.Refusals), jobs, examples)
 	}
-	if text := (Result{Matches: 300, Refused: 300, Refusals: r.Refusals}).String(); !strings.HasSuffix(text,
-		"; and 17 more reasons") {
+	if text := sentence(&Result{Matches: 300, Refused: 300, Refusals: r.Refusals}); !strings.HasSuffix(text, "; and 17 more reasons") {
 		t.Errorf("got %q", text)
 	}
 }
@@ -424,11 +423,11 @@ func TestPreview(t *testing.T) {
 		want := Preview{
 			Event: "retry", Count: 6, Bytes: 60, Legal: 3,
 			States: []StateCount{
-				{"test.parcel", "Broken", 3, 30, 3, []lc.Event{"retry", "delete"}},
-				{"test.parcel", "Done", 2, 20, 0, []lc.Event{"delete"}},
-				{"test.parcel", "Waiting", 1, 10, 0, []lc.Event{"hold"}},
+				{Kind: "test.parcel", State: "Broken", Jobs: 3, Bytes: 30, Legal: 3, Can: []lc.Event{"retry", "delete"}},
+				{Kind: "test.parcel", State: "Done", Jobs: 2, Bytes: 20, Can: []lc.Event{"delete"}},
+				{Kind: "test.parcel", State: "Waiting", Jobs: 1, Bytes: 10, Can: []lc.Event{"hold"}},
 			},
-			Groups: []Count{{"maps", 6, 60}}, Causes: []Count{{"", 3, 30}, {"glue", 3, 30}},
+			Groups: []Count{{Name: "maps", Jobs: 6, Bytes: 60}}, Causes: []Count{{Jobs: 3, Bytes: 30}, {Name: "glue", Jobs: 3, Bytes: 30}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)

@@ -81,7 +81,7 @@ func crashOnce(t *testing.T, f *crash.Fuse, r Request, uncounted *int) (faults [
 		*uncounted++
 	}
 	j, got := second.end(id)
-	if j.State != Completed || got.Done != 5 || got.seen() != 5 || j.Message != "5 of 5 done" {
+	if j.State != Completed || got.Done != 5 || seen(&got) != 5 || j.Message != "5 of 5 done" {
 		faults = append(faults, fmt.Sprintf("it is %s with %+v", j.State, got))
 	}
 	for _, one := range ids {

@@ -7,51 +7,23 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Preview is the effect that a request would have. Lifecycles are checked for every job, rules of applications for
 // the sample only.
-type Preview struct {
-	Event  lifecycle.Event `json:"event"`
-	Count  int             `json:"count"`
-	Bytes  int64           `json:"bytes"` // as far as known
-	Legal  int             `json:"legal"` // number of jobs whose lifecycle has the event in their state
-	States []StateCount    `json:"states"`
-	Groups []Count         `json:"groups"`
-	Causes []Count         `json:"causes"`
-	Sample []Sample        `json:"sample"` // the oldest
-}
+type Preview = api.BulkPreview
 
 // StateCount counts the matches in one state of one kind.
-type StateCount struct {
-	Kind  job.Kind          `json:"kind"`
-	State lifecycle.State   `json:"state"`
-	Jobs  int               `json:"jobs"`
-	Bytes int64             `json:"bytes"`
-	Legal int               `json:"legal"` // of the jobs
-	Can   []lifecycle.Event `json:"can"`   // events that are open to an operator
-}
+type StateCount = api.BulkStateCount
 
 // Count counts the matches of one group or cause.
-type Count struct {
-	Name  string `json:"name"` // empty: jobs without one
-	Jobs  int    `json:"jobs"`
-	Bytes int64  `json:"bytes"`
-}
+type Count = api.BulkCount
 
 // Sample is one of the matches.
-type Sample struct {
-	ID      job.ID          `json:"id"`
-	Kind    job.Kind        `json:"kind"`
-	State   lifecycle.State `json:"state"`
-	Group   string          `json:"group,omitempty"`
-	Owner   string          `json:"owner,omitempty"`
-	Cause   string          `json:"cause,omitempty"`
-	Message string          `json:"message,omitempty"`
-	Refused string          `json:"refused,omitempty"` // why it would be refused now
-}
+type Sample = api.BulkSample
 
 const sampleSize = 10
 
@@ -86,7 +58,7 @@ func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
 		groups: map[string]*Count{},
 		causes: map[string]*Count{}, verdicts: map[stand]verdict{},
 	}
-	if err := a.each(ctx, r.query(time.Time{}, 1000), func(j *job.Job) error { return s.add(ctx, j) }); err != nil {
+	if err := a.each(ctx, query(&r, time.Time{}, 1000), func(j *job.Job) error { return s.add(ctx, j) }); err != nil {
 		return Preview{}, err
 	}
 	return s.conclude(), nil

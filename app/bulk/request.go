@@ -5,31 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Request defines the jobs and the event. Empty filters do not restrict, but one is required. Bulks themselves and
 // tombstones never match.
-type Request struct {
-	Kinds    []job.Kind          `json:"kinds,omitempty"`
-	States   []lifecycle.State   `json:"states,omitempty"`
-	Outcomes []lifecycle.Outcome `json:"outcomes,omitempty"`
-	Group    string              `json:"group,omitempty"`
-	Owner    string              `json:"owner,omitempty"`
-	Parent   job.ID              `json:"parent,omitempty"`
-	Tag      string              `json:"tag,omitempty"`
-	Causes   []string            `json:"causes,omitempty"`
-	Before   time.Time           `json:"before,omitzero"` // last changed before
-
-	Event    lifecycle.Event `json:"event"`
-	Priority *int            `json:"priority,omitempty"` // 0..99, for the event priority and no other
-	Note     string          `json:"note,omitempty"`     // reason; required except for a preview
-	Actor    string          `json:"actor,omitempty"`    // the person
-	Key      string          `json:"key,omitempty"`      // idempotency key
-	Expect   *int            `json:"expect,omitempty"`   // number of jobs that match; required except for a preview
-	Confirm  bool            `json:"confirm,omitempty"`  // the operator accepts what the event loses
-}
+type Request = api.Bulk
 
 // Bounds of a request.
 const (
@@ -151,7 +134,7 @@ func (a *App) lives(r *Request) ([]*lifecycle.Table, error) {
 
 // query returns the store's query for a request: jobs last changed before a time, oldest first, a page of n. matches
 // checks the filters that stores do not have.
-func (r *Request) query(before time.Time, n int) job.Query {
+func query(r *Request, before time.Time, n int) job.Query {
 	if before.IsZero() || !r.Before.IsZero() && r.Before.Before(before) {
 		before = r.Before
 	}

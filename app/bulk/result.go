@@ -9,25 +9,15 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
 // Result is the result of a bulk. While it runs, the numbers are those of the last finished page.
-type Result struct {
-	Matches  int       `json:"matches"` // as counted at the start
-	Done     int       `json:"done"`
-	Refused  int       `json:"refused"` // by a lifecycle or a rule
-	Changed  int       `json:"changed"` // changed before the bulk reached them, so that they no longer matched
-	Skipped  int       `json:"skipped"` // deleted and purged
-	Refusals []Refusal `json:"refusals,omitempty"`
-}
+type Result = api.BulkResult
 
 // Refusal is a reason with the jobs that were refused for it.
-type Refusal struct {
-	Reason string   `json:"reason"`
-	Jobs   int      `json:"jobs"`
-	Sample []job.ID `json:"sample,omitempty"` // some of them
-}
+type Refusal = api.BulkRefusal
 
 // Bounds of the recorded refusals.
 const (
@@ -37,13 +27,13 @@ const (
 	otherReason   = "other reasons"
 )
 
-func (r *Result) seen() int { return r.Done + r.Refused + r.Changed + r.Skipped }
+func seen(r *Result) int { return r.Done + r.Refused + r.Changed + r.Skipped }
 
 // anyID finds the ids of jobs in a sentence: reasons that differ only in ids are one reason.
 var anyID = regexp.MustCompile(`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
 
 // refuse counts a refusal under its reason.
-func (r *Result) refuse(id job.ID, err error) {
+func refuse(r *Result, id job.ID, err error) {
 	var e *job.Error
 	if errors.As(err, &e) && e.Err != nil {
 		err = e.Err
@@ -71,8 +61,8 @@ func (r *Result) refuse(id job.ID, err error) {
 	}
 }
 
-// String returns the result as a sentence: "37 of 40 done, 3 refused: cannot retry while Completed ...".
-func (r Result) String() string {
+// sentence gives the result as one: "37 of 40 done, 3 refused: cannot retry while Completed ...".
+func sentence(r *Result) string {
 	text := fmt.Sprintf("%d of %d done", r.Done, r.Matches)
 	if r.Changed > 0 {
 		text += fmt.Sprintf(", %d changed meanwhile", r.Changed)

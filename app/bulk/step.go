@@ -80,7 +80,7 @@ func (a *App) act(ctx context.Context, r *engine.Run) error {
 			if err := p.one(ctx, &p.record.Page[i]); err != nil {
 				return err
 			}
-			p.Progress(int64(p.record.seen()), int64(p.record.Matches), "jobs")
+			p.Progress(int64(seen(&p.record.Result)), int64(p.record.Matches), "jobs")
 		}
 		if p.record.Last {
 			return p.conclude()
@@ -93,7 +93,7 @@ func (a *App) act(ctx context.Context, r *engine.Run) error {
 
 // turn reads the next page and saves it together with the results of the pages before.
 func (p *pass) turn(ctx context.Context) error {
-	q := p.q.query(p.record.Begun, p.app.options.Page)
+	q := query(&p.q, p.record.Begun, p.app.options.Page)
 	q.After = p.record.Cursor
 	page, err := p.app.engine.Store().List(ctx, q)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *pass) one(ctx context.Context, one *planned) error {
 	case "":
 		p.record.Done++
 	case job.Refused, job.Invalid:
-		p.record.refuse(one.ID, err)
+		refuse(&p.record.Result, one.ID, err)
 	case job.Conflict:
 		p.record.Changed++
 	case job.NotFound, job.Gone:
@@ -148,7 +148,7 @@ func (p *pass) again(ctx context.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	q := p.q.query(time.Time{}, 0)
+	q := query(&p.q, time.Time{}, 0)
 	if !q.Matches(&j) || !p.app.matches(&j) {
 		return job.Errorf(job.Conflict, "bulk", id, "it does not match any more")
 	}
@@ -189,11 +189,11 @@ func (a *App) did(ctx context.Context, bulk job.ID, q *Request, one *planned) (b
 // conclude ends the bulk. It fails only if no job was done and some were refused.
 func (p *pass) conclude() error {
 	p.record.Page = nil
-	p.record.Changed += max(0, p.record.Matches-p.record.seen()) // they changed before their page was read
+	p.record.Changed += max(0, p.record.Matches-seen(&p.record.Result)) // they changed before their page was read
 	if err := p.SetData(p.record); err != nil {
 		return err
 	}
-	text := p.record.String()
+	text := sentence(&p.record.Result)
 	if p.record.Done == 0 && p.record.Refused > 0 {
 		return engine.Fail(CauseRefused, errors.New(text))
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -14,17 +15,7 @@ import (
 )
 
 // Location is a storage location as operators see it.
-type Location struct {
-	Dir          string    `json:"dir"`                    // as profiles and inventory name it
-	Path         string    `json:"path"`                   // its directory
-	Location     string    `json:"location,omitempty"`     // id that its file names
-	Installation string    `json:"installation,omitempty"` // that owns it
-	Since        time.Time `json:"since,omitzero"`
-	State        string    `json:"state"`            // usable, unused or refused
-	Reason       string    `json:"reason,omitempty"` // why it is refused
-	Remedy       string    `json:"remedy,omitempty"` // what to do then
-	Profiles     []string  `json:"profiles"`         // that name it
-}
+type Location = api.StorageLocation
 
 // States of a storage location.
 const (
@@ -76,11 +67,7 @@ func (a *App) profilesOf(dir string) []string {
 }
 
 // Adoption gives a storage location to this installation.
-type Adoption struct {
-	Dir   string // as the profile names it
-	Actor string
-	Note  string // why
-}
+type Adoption = api.Adoption
 
 // Adopt makes a directory the storage location of this installation, also one that another installation owned, or that is not the one which the inventory
 // knows by that name. Another installation

@@ -9,28 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
 // Delivery is a notification with what became of it.
-type Delivery struct {
-	Number   int64           `json:"number"`
-	Key      string          `json:"key"` // its webhook-id
-	Job      job.ID          `json:"job"`
-	Type     string          `json:"type"`
-	Profile  string          `json:"profile"`
-	Hook     string          `json:"hook"`
-	Host     string          `json:"host"`
-	Created  time.Time       `json:"created"`
-	Due      time.Time       `json:"due,omitzero"` // of the next try; zero when there will be none
-	Attempts int             `json:"attempts"`
-	Status   string          `json:"status"` // one of Statuses
-	Error    string          `json:"error,omitempty"`
-	Tried    []job.Attempt   `json:"tried,omitempty"`   // the last tries, oldest first
-	Payload  json.RawMessage `json:"payload,omitempty"` // what is sent; not in lists
-}
+type Delivery = api.Hook
 
 // Statuses of a delivery.
 const (
@@ -103,13 +89,7 @@ func (a *App) Delivery(ctx context.Context, key string) (Delivery, error) {
 }
 
 // Replay asks for notifications to be sent again, under the ids they had.
-type Replay struct {
-	Keys   []string
-	Failed bool      // those that were given up, instead of Keys
-	Since  time.Time // with Failed: written at that time or later; zero: all
-	Actor  string
-	Note   string // why; it stands in the audit list
-}
+type Replay = api.ReplayHooks
 
 // maxReplay bounds one replay by keys.
 const maxReplay = 1000
@@ -180,13 +160,7 @@ func (a *App) failedHooks(ctx context.Context, since time.Time) ([]string, error
 }
 
 // Ping is what became of a notification that was sent to try a hook.
-type Ping struct {
-	Hook  string `json:"hook"`
-	Host  string `json:"host"`
-	ID    string `json:"id"` // webhook-id
-	Took  int64  `json:"took_ms"`
-	Error string `json:"error,omitempty"` // empty: it was taken
-}
+type Ping = api.Ping
 
 // Ping sends a notification of type ping to each webhook of a profile, or to the one that is named, once and at once.
 func (a *App) Ping(ctx context.Context, id, hook, actor, note string) ([]Ping, error) {

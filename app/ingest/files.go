@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // States of a file of a job.
@@ -27,24 +27,10 @@ const (
 )
 
 // JobFile is one file of a job's object.
-type JobFile struct {
-	Path    string            `json:"path"` // as the manifest or the object names it
-	Size    int64             `json:"size"` // -1: not known
-	Digests map[string]string `json:"digests,omitempty"`
-	Type    string            `json:"type,omitempty"`
-	From    string            `json:"from,omitempty"` // a URL, the payload, the container, an earlier version, stagepost
-	State   string            `json:"state"`
-}
+type JobFile = api.JobFile
 
 // JobFiles is one page of the files of a job.
-type JobFiles struct {
-	Job    job.ID          `json:"job"`
-	State  lifecycle.State `json:"state"`
-	Source string          `json:"source"` // manifest, work or inventory: what the page was read from; empty if there is nothing to read
-	Files  []JobFile       `json:"files"`
-	Next   string          `json:"next,omitempty"` // cursor; empty on the last page
-	Note   string          `json:"note,omitempty"` // what is not here any more, or not yet
-}
+type JobFiles = api.JobFiles
 
 // Where a list of files is read from; also the first letter of a cursor.
 const (

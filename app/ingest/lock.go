@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -223,18 +224,7 @@ func (a *App) callLater(ctx context.Context, s spot, id job.ID) {
 }
 
 // Lock is a lock as operators see it.
-type Lock struct {
-	Kind     string    `json:"kind"` // object, inventory, local-id
-	Name     string    `json:"name"`
-	Holder   job.ID    `json:"holder"`
-	Epoch    int64     `json:"epoch"`               // of the holder's claim under which it was taken
-	State    string    `json:"state"`               // held, or left: by a job that ended
-	JobState string    `json:"job_state,omitempty"` // of the holder; empty when it does not exist
-	Since    time.Time `json:"since"`
-	Token    int64     `json:"token"` // fencing token: rises with every acquisition
-	Note     string    `json:"note,omitempty"`
-	Waiting  []job.ID  `json:"waiting"` // who waits for it, the next one first
-}
+type Lock = api.Lock
 
 // States of a lock.
 const (

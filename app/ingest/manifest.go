@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -147,16 +148,7 @@ func (s *sight) openIn(ctx context.Context, p inventory.Place, name string) (io.
 }
 
 // Metadata is the description of a job's object.
-type Metadata struct {
-	Job        job.ID `json:"job"`
-	ARK        string `json:"ark,omitempty"`
-	Version    int    `json:"version,omitempty"`
-	Source     string `json:"source"` // submission, work or storage: where it was read
-	ERC        string `json:"erc"`
-	DublinCore string `json:"dublin_core"`       // XML
-	Embargo    string `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if nothing was said of one
-	Note       string `json:"note,omitempty"`
-}
+type Metadata = api.Metadata
 
 // Metadata gives ERC and Dublin Core of a job's object: as they are stored; else as Processing wrote them; else what the submission says.
 func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
@@ -222,16 +214,7 @@ func printable(text string) string {
 }
 
 // Handed is what was handed in with a batch.
-type Handed struct {
-	Batch      job.ID     `json:"batch"`
-	Submission Submission `json:"submission"`
-	Type       string     `json:"type,omitempty"` // as given or found out
-	Size       int64      `json:"size"`           // of the payload
-	SHA256     string     `json:"sha256"`         // of the payload
-	Staged     bool       `json:"staged"`         // the payload is still here
-	Jobs       int        `json:"jobs,omitempty"`
-	Note       string     `json:"note,omitempty"`
-}
+type Handed = api.Handed
 
 // Submission gives what was handed in with a batch.
 func (a *App) Submission(ctx context.Context, id job.ID) (Handed, error) {

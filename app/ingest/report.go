@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
@@ -45,10 +46,10 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		return st, err
 	}
 	r := &st.now
-	*r = report.Batch{
+	*r = report.Batch{BatchReport: api.BatchReport{
 		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter, Note: s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
-	}
+	}}
 	q := job.Query{Kinds: []job.Kind{JobKind}, Parent: batch, Oldest: true, Limit: 1000}
 	for {
 		page, err := store.List(ctx, q)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -181,7 +182,7 @@ func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 // TestPlainWordsPromiseNoRefusedRetry: where a retry is refused, depositors are asked for a new submission.
 func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 	for cause := range needsNew {
-		r := report.Batch{Jobs: []report.Job{{State: Failed, Outcome: lifecycle.Failed, Cause: cause}}}
+		r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: Failed, Outcome: lifecycle.Failed, Cause: cause}}}}
 		r.Explain("")
 		if j := r.Jobs[0]; j.Remedy != report.RemedyNew || !strings.Contains(j.Next, "new submission") {
 			t.Errorf("%s: got %q", cause, j.Next)
@@ -191,7 +192,7 @@ func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 
 // TestObjectWithoutAName is called in reports what its file is called in its batch's directory.
 func TestObjectWithoutAName(t *testing.T) {
-	r := report.Batch{Jobs: []report.Job{{State: Completed, Outcome: lifecycle.OK}}}
+	r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: Completed, Outcome: lifecycle.OK}}}}
 	if text := r.Text(); !strings.Contains(text, "\n"+string(Completed)+" "+payloadName+"\n") {
 		t.Errorf("got %s", text)
 	}

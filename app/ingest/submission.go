@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/noid"
@@ -28,30 +29,13 @@ func Types() []string {
 }
 
 // Submission is what a depositor says of a payload. All fields may be left out.
-type Submission struct {
-	Type         string   `json:"type,omitempty"` // one of Types; found out from the payload when empty
-	Profile      string   `json:"profile,omitempty"`
-	Submitter    string   `json:"submitter,omitempty"`
-	Title        string   `json:"title,omitempty"`
-	Creator      string   `json:"creator,omitempty"`
-	Date         string   `json:"date,omitempty"`
-	Filename     string   `json:"filename,omitempty"`   // of the payload
-	PrimaryID    string   `json:"primary_id,omitempty"` // an ARK
-	LocalIDs     []string `json:"local_ids,omitempty"`
-	DigestType   string   `json:"digest_type,omitempty"` // of the payload
-	DigestValue  string   `json:"digest_value,omitempty"`
-	Notification string   `json:"notification,omitempty"` // addresses of the reports, separated by commas
-	Note         string   `json:"note,omitempty"`
-	Key          string   `json:"key,omitempty"`      // idempotency key: the same key of the same submitter is the same batch
-	Update       bool     `json:"update,omitempty"`   // files that are not handed in stay; without it a new version holds only what is handed in
-	Priority     *int     `json:"priority,omitempty"` // of the jobs, 0 to 99
-}
+type Submission = api.Submission
 
 // maxText bounds each text of a submission, in bytes.
 const maxText = 4096
 
-// check refuses what could never be ingested, and brings the rest into normal form.
-func (s *Submission) check(profiles Profiles) (*profile.Profile, error) {
+// checkSubmission refuses what could never be ingested, and brings the rest into normal form.
+func checkSubmission(s *Submission, profiles Profiles) (*profile.Profile, error) {
 	refuse := func(format string, args ...any) (*profile.Profile, error) {
 		return nil, job.Errorf(job.Invalid, "submit", "", format, args...)
 	}
@@ -90,7 +74,7 @@ func (s *Submission) check(profiles Profiles) (*profile.Profile, error) {
 		s.PrimaryID = ark.String()
 	}
 	s.LocalIDs = splitIDs(s.LocalIDs)
-	if err := s.checkDigest(); err != nil {
+	if err := checkDigest(s); err != nil {
 		return nil, err
 	}
 	if _, err := addresses(s.Notification); err != nil {
@@ -99,7 +83,7 @@ func (s *Submission) check(profiles Profiles) (*profile.Profile, error) {
 	return p, nil
 }
 
-func (s *Submission) checkDigest() error {
+func checkDigest(s *Submission) error {
 	if s.DigestType == "" && s.DigestValue == "" {
 		return nil
 	}

@@ -23,7 +23,7 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 // SubmitFor is Submit for the owner of a user token, who may use the profiles that name it and add versions to the objects that it may update. What
 // it may not use is as unknown: a profile Invalid, an object NotFound. An empty user may do everything.
 func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.Reader) (job.Job, error) {
-	p, err := s.check(permitted{a.options.Profiles, user})
+	p, err := checkSubmission(&s, permitted{a.options.Profiles, user})
 	if err != nil {
 		return job.Job{}, err
 	}

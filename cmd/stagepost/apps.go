@@ -67,7 +67,7 @@ func (i submissions) Submit(ctx context.Context, user string, s client.Submissio
 	if server.IsUser(ctx) {
 		ctx = ingest.AsUser(ctx)
 	}
-	return i.app.SubmitFor(ctx, user, ingest.Submission(s), payload)
+	return i.app.SubmitFor(ctx, user, s, payload)
 }
 
 func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Report, error) {

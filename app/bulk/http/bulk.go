@@ -47,13 +47,13 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 	}
 	server.ExtendDeadline(w)
 	if dry != nil && *dry {
-		preview, err := app.Preview(r.Context(), bulk.Request(b))
+		preview, err := app.Preview(r.Context(), b)
 		if err != nil {
 			return err
 		}
 		return server.Reply(w, preview)
 	}
-	j, err := app.Start(r.Context(), bulk.Request(b))
+	j, err := app.Start(r.Context(), b)
 	if err != nil {
 		return err
 	}

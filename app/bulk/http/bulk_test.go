@@ -1,22 +1,20 @@
 package bulkhttp_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/bulk"
 	bulkhttp "github.com/stagepost/stagepost/app/bulk/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/server/servertest"
-
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -109,37 +107,6 @@ func TestHostileBulks(t *testing.T) {
 		http.StatusBadRequest, job.Invalid)
 	none := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) })
 	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
-}
-
-// TestClientReadsAllOfABulk: the client's types have every field of the application's answer.
-func TestClientReadsAllOfABulk(t *testing.T) {
-	one := 1
-	sameText(t, bulk.Request{Event: "hold", Priority: &one, Expect: &one, Note: "n", Actor: "a", Group: "g"},
-		&client.Bulk{})
-	sameText(t, bulk.Preview{
-		States: []bulk.StateCount{{Can: []lc.Event{"x"}}}, Groups: []bulk.Count{{Name: "g"}},
-		Causes: []bulk.Count{{Name: "c"}},
-		Sample: []bulk.Sample{{ID: "x", Group: "g", Owner: "o", Cause: "c", Message: "m", Refused: "r"}},
-	}, &client.BulkPreview{})
-	sameText(t, bulk.Result{Refusals: []bulk.Refusal{{Reason: "r", Jobs: 1, Sample: []job.ID{"x"}}}},
-		&client.BulkResult{})
-}
-
-// sameText checks that a value written as JSON, read into another type and written again is the same text.
-func sameText[A, B any](t *testing.T, v A, into *B) {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := json.Marshal(into); err != nil || string(again) != string(text) {
-		t.Errorf("got %s, want %s (%v)", again, text, err)
-	}
 }
 
 func TestListByTagAndCause(t *testing.T) {

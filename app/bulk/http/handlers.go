@@ -1,7 +1,9 @@
 // Package bulkhttp serves bulks over HTTP.
 package bulkhttp
 
-import "github.com/stagepost/stagepost/server"
+import (
+	"github.com/stagepost/stagepost/server"
+)
 
 // Handlers handle the requests.
 type Handlers struct {

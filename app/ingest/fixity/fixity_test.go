@@ -129,7 +129,7 @@ func (h *harness) path(ark, name string) string {
 func faults(s Status) []string {
 	var all []string
 	for _, f := range s.Faults {
-		all = append(all, fmt.Sprintf("%s %s v%d %s %s", f.Place, f.ARK, f.Version, f.Kind, f.Path))
+		all = append(all, fmt.Sprintf("%s %s v%d %s %s", f.Location, f.ARK, f.Version, f.Kind, f.Path))
 	}
 	return all
 }

@@ -5,23 +5,15 @@ import (
 	"errors"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 )
 
 // Status says what is known about the stored files.
-type Status struct {
-	Locations []Location        `json:"locations"`
-	Faults    []inventory.Fault `json:"faults"` // at most 10,000
-	Count     int               `json:"count"`  // of all faults
-}
+type Status = api.Fixity
 
 // Location is a storage location with versions.
-type Location struct {
-	Dir    string           `json:"dir"`
-	Reason string           `json:"reason,omitempty"` // why it cannot be read; empty: it can
-	Oldest time.Time        `json:"oldest"`           // the check of a version that is the longest ago
-	Check  *inventory.Check `json:"check,omitempty"`  // that was asked for last
-}
+type Location = api.FixityLocation
 
 // Summary is what alarms need.
 type Summary struct {

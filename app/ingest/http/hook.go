@@ -43,10 +43,7 @@ func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.Hooks{Hooks: []api.Hook{}}
-	for i := range all {
-		answer.Hooks = append(answer.Hooks, api.Hook(all[i]))
-	}
+	answer := api.Hooks{Hooks: all}
 	if len(all) == cmp.Or(q.Limit, 50) { // a full page: there may be more
 		answer.Next = all[len(all)-1].Number
 	}
@@ -65,7 +62,7 @@ func (s *Handlers) oneHook(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, api.Hook(d))
+	return server.Reply(w, d)
 }
 
 func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
@@ -84,10 +81,8 @@ func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if actor == "" {
-		actor = "operator"
-	}
-	keys, err := k.Replay(r.Context(), ingest.Replay{Keys: b.Keys, Failed: b.Failed, Since: b.Since, Actor: actor, Note: b.Note})
+	b.Actor = cmp.Or(actor, "operator")
+	keys, err := k.Replay(r.Context(), b)
 	if err != nil {
 		return err
 	}
@@ -110,17 +105,10 @@ func (s *Handlers) pingHooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if actor == "" {
-		actor = "operator"
-	}
 	server.ExtendDeadline(w)
-	all, err := k.Ping(r.Context(), b.Profile, b.Hook, actor, b.Note)
+	all, err := k.Ping(r.Context(), b.Profile, b.Hook, cmp.Or(actor, "operator"), b.Note)
 	if err != nil {
 		return err
 	}
-	answer := api.PingedHooks{Pings: []api.Ping{}}
-	for _, one := range all {
-		answer.Pings = append(answer.Pings, api.Ping(one))
-	}
-	return server.Reply(w, answer)
+	return server.Reply(w, api.PingedHooks{Pings: all})
 }

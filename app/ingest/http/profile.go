@@ -51,7 +51,7 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 		answer.Profiles = append(answer.Profiles, one)
 	}
 	if status, ok := k.ProfileStatus(); ok {
-		answer.Status = (*api.ProfileStatus)(&status)
+		answer.Status = &status
 	}
 	return server.Reply(w, answer)
 }
@@ -69,11 +69,7 @@ func (s *Handlers) profile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.ProfileValues{ID: p.ID, File: p.File()}
-	for _, v := range p.Effective() {
-		answer.Values = append(answer.Values, api.ProfileValue(v))
-	}
-	return server.Reply(w, answer)
+	return server.Reply(w, api.ProfileValues{ID: p.ID, File: p.File(), Values: p.Effective()})
 }
 
 func (s *Handlers) profileSchema(w http.ResponseWriter, r *http.Request) error {
@@ -108,7 +104,7 @@ func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, api.ProfileChange(c))
+	return server.Reply(w, c)
 }
 
 // profileHealth adds what is wrong without keeping the server from its work.

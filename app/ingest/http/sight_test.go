@@ -21,7 +21,6 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
-
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -87,7 +86,7 @@ func (v *view) Locations(context.Context) ([]ingest.Location, error) {
 func (v *view) Fixity(context.Context) (fixity.Status, error) {
 	check := inventory.Check{Began: someday, Ended: someday, Failure: "f", Versions: 1, Files: 2, Bytes: 3}
 	return fixity.Status{Locations: []fixity.Location{{Dir: "d", Reason: "r", Oldest: someday, Check: &check}}, Count: 1, Faults: []inventory.Fault{{
-		Place: "d", ARK: "a", Version: 1, Job: "ing_1", Path: "p", Kind: "changed", Algorithm: "sha512", Expected: "e", Found: "f", Detail: "x", Since: someday,
+		Location: "d", ARK: "a", Version: 1, Job: "ing_1", Path: "p", Kind: "changed", Algorithm: "sha512", Expected: "e", Found: "f", Detail: "x", Since: someday,
 	}}}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -22,9 +21,7 @@ func (s *Handlers) storageLocations(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, struct {
-		Locations []ingest.Location `json:"locations"`
-	}{all})
+	return server.Reply(w, api.StorageLocations{Locations: all})
 }
 
 // adoptLocation answers with the shape of api.StorageLocation.
@@ -43,11 +40,12 @@ func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 	case a.Dir == "" || a.Note == "":
 		return job.Errorf(job.Invalid, "adopt", "", "dir and note are needed: which storage location, and why (for the audit list)")
 	}
+	a.Actor = actor
 	app, err := s.sight()
 	if err != nil {
 		return err
 	}
-	l, err := app.Adopt(r.Context(), ingest.Adoption{Dir: a.Dir, Actor: actor, Note: a.Note})
+	l, err := app.Adopt(r.Context(), a)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stagepost/stagepost/api"
 )
 
 // Copy is a version in one storage location: what a fixity check reads at a time.
@@ -18,29 +20,10 @@ type Copy struct {
 }
 
 // Fault is a stored file that was not as it should be when it was last read.
-type Fault struct {
-	Place     string    `json:"location"`
-	ARK       string    `json:"ark"`
-	Version   int       `json:"version"`
-	Job       string    `json:"job"`
-	Path      string    `json:"path"` // relative to the object; "." stands for the whole object
-	Kind      string    `json:"kind"` // changed, missing, extra or unreadable
-	Algorithm string    `json:"algorithm,omitempty"`
-	Expected  string    `json:"expected,omitempty"` // digest
-	Found     string    `json:"found,omitempty"`    // digest
-	Detail    string    `json:"detail,omitempty"`
-	Since     time.Time `json:"since"`
-}
+type Fault = api.FixityFault
 
 // Check is the fixity check of a storage location that was asked for last.
-type Check struct {
-	Began    time.Time `json:"began"`
-	Ended    time.Time `json:"ended,omitzero"`
-	Failure  string    `json:"failure,omitempty"` // why it ended early
-	Versions int       `json:"versions"`          // that were read
-	Files    int       `json:"files"`
-	Bytes    int64     `json:"bytes"`
-}
+type Check = api.FixityCheck
 
 // fixityAhead is how far the moment of a check may lie in the future: one beyond it was written under a wrong clock, and does not count.
 const fixityAhead = 24 * time.Hour
@@ -76,7 +59,7 @@ func (i *Inventory) OldestCheck(ctx context.Context, place string) (time.Time, e
 func (i *Inventory) Faults(ctx context.Context, place, ark string, version int) ([]Fault, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (f Fault, err error) {
 		var since string
-		err = r.Scan(&f.Place, &f.ARK, &f.Version, &f.Path, &f.Kind, &f.Algorithm, &f.Expected, &f.Found, &f.Detail, &since, &f.Job)
+		err = r.Scan(&f.Location, &f.ARK, &f.Version, &f.Path, &f.Kind, &f.Algorithm, &f.Expected, &f.Found, &f.Detail, &since, &f.Job)
 		f.Since = moment(since)
 		return f, err
 	}, `SELECT f.*, coalesce((SELECT job FROM versions v WHERE v.ark = f.ark AND v.version = f.version), '') FROM faults f

@@ -200,7 +200,7 @@ func TestRecordAndQuery(t *testing.T) {
 	if a.Head != 2 || a.Title != "Title j2" || len(a.Versions) != 2 || a.Versions[1].Files != 3 || a.Versions[1].Bytes != 3 {
 		t.Errorf("got %+v", a)
 	}
-	if diff := cmp.Diff([]Place{{"storage", "v2"}}, a.Versions[1].Places); diff != "" {
+	if diff := cmp.Diff([]Place{{Dir: "storage", Name: "v2"}}, a.Versions[1].Places); diff != "" {
 		t.Error(diff)
 	}
 	for what, c := range map[string]struct {

@@ -7,42 +7,18 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/api"
 )
 
 // Object is a stored object with all its versions.
-type Object struct {
-	ARK        string    `json:"ark"`
-	Owner      string    `json:"owner"`
-	Collection string    `json:"collection"`
-	Profile    string    `json:"profile"`
-	Title      string    `json:"title"`
-	Creator    string    `json:"creator"`
-	Date       string    `json:"date"`
-	LocalIDs   []string  `json:"local_ids,omitempty"`
-	Head       int       `json:"head"` // number of the newest version
-	Created    time.Time `json:"created"`
-	Changed    time.Time `json:"changed"`
-	Versions   []Version `json:"versions"` // oldest first
-}
+type Object = api.Object
 
 // Version is one version of an object.
-type Version struct {
-	Number    int       `json:"number"`
-	Job       string    `json:"job"`
-	Batch     string    `json:"batch"`
-	Submitter string    `json:"submitter"`
-	Note      string    `json:"note,omitempty"`
-	Files     int       `json:"files"`
-	Bytes     int64     `json:"bytes"`
-	Created   time.Time `json:"created"`
-	Places    []Place   `json:"places"`
-}
+type Version = api.ObjectVersion
 
 // Place is where a version is kept.
-type Place struct {
-	Dir  string `json:"dir"`  // the storage root, as the profile names it
-	Name string `json:"name"` // of the version in that place: "v3"
-}
+type Place = api.ObjectPlace
 
 // Query selects objects; fields that are empty select all.
 type Query struct {

@@ -5,15 +5,12 @@ import (
 	"net/url"
 	"reflect"
 	"strings"
+
+	"github.com/stagepost/stagepost/api"
 )
 
 // Value is one value of a profile as it counts.
-type Value struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`  // secrets are ***; of URLs, what may be secret is left out
-	Origin string `json:"origin"` // "maps.yaml:3", "default", or "built in"
-	Doc    string `json:"doc"`
-}
+type Value = api.ProfileValue
 
 // Effective gives every value of the profile, those that were left out included, in the order of the struct.
 func (p *Profile) Effective() []Value {

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stagepost/stagepost/api"
 )
 
 // Live is the profiles of a directory while it changes: a valid set replaces the one before as a whole, an invalid one changes nothing. It is safe
@@ -23,39 +24,10 @@ type Live struct {
 }
 
 // Status tells how the profiles stand.
-type Status struct {
-	Dir    string    `json:"dir"`
-	Loaded time.Time `json:"loaded"`          // since when the profiles are as they are
-	Fault  string    `json:"fault,omitempty"` // why the directory, as it is now, was not taken: all mistakes
-	Since  time.Time `json:"since,omitzero"`  // of Fault
-}
+type Status = api.ProfileStatus
 
 // Change is what reading the directory again changed, by id.
-type Change struct {
-	Added   []string `json:"added"`
-	Changed []string `json:"changed"`
-	Removed []string `json:"removed"`
-}
-
-// None tells whether nothing changed.
-func (c *Change) None() bool { return len(c.Added)+len(c.Changed)+len(c.Removed) == 0 }
-
-// String gives "added a, changed b".
-func (c *Change) String() string {
-	var parts []string
-	for _, one := range []struct {
-		word string
-		ids  []string
-	}{{"added", c.Added}, {"changed", c.Changed}, {"removed", c.Removed}} {
-		if len(one.ids) > 0 {
-			parts = append(parts, one.word+" "+strings.Join(one.ids, ", "))
-		}
-	}
-	if len(parts) == 0 {
-		return "nothing changed"
-	}
-	return strings.Join(parts, "; ")
-}
+type Change = api.ProfileChange
 
 // Open reads a directory, which must be valid. now tells the time.
 func Open(dir string, now func() time.Time) (*Live, error) {

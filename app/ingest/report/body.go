@@ -1,6 +1,8 @@
 package report
 
-import "encoding/json"
+import (
+	"encoding/json"
+)
 
 // Bounds of a mail about a report. Four attachments of the largest size are, as they are sent, about half of what most servers take.
 const (

@@ -3,25 +3,17 @@ package report
 import (
 	"fmt"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Changes say what is new in a report since the one before. The lists hold jobs in the order of the manifest; together with the unchanged ones
 // they are all of them.
-type Changes struct {
-	Since     int      `json:"since"`             // generation of the report before
-	Missing   bool     `json:"missing,omitempty"` // that report is no longer there: everything is told anew
-	Succeeded []job.ID `json:"succeeded_since"`   // stored, and were not
-	Newly     []job.ID `json:"newly_failed"`      // failed, and had not, or for another reason
-	Failed    []job.ID `json:"still_failed"`      // as before
-	Open      []job.ID `json:"still_open"`        // tried again, running or held
-	Deleted   []job.ID `json:"deleted_since"`
-	Unchanged int      `json:"unchanged"` // stored or deleted, as the report before said
-}
+type Changes = api.Changes
 
 // News tells whether anything became different.
-func (c *Changes) News() bool {
+func News(c *Changes) bool {
 	return c.Missing || len(c.Succeeded)+len(c.Newly)+len(c.Open)+len(c.Deleted) > 0
 }
 
@@ -48,7 +40,7 @@ func (r *Batch) Since(before *Batch, generation int) *Changes {
 			c.Succeeded = append(c.Succeeded, now.Job)
 		case now.Outcome == lifecycle.None:
 			c.Open = append(c.Open, now.Job)
-		case known && was.Outcome != lifecycle.None && was.sameFailure(now):
+		case known && was.Outcome != lifecycle.None && sameFailure(&was, now):
 			c.Failed = append(c.Failed, now.Job)
 		default:
 			c.Newly = append(c.Newly, now.Job)
@@ -58,17 +50,17 @@ func (r *Batch) Since(before *Batch, generation int) *Changes {
 }
 
 // facts is what a report says of a job, without what follows from it and without how often it was tried.
-func (j Job) facts() Job {
+func facts(j Job) Job {
 	j.Retries, j.Reason, j.Remedy, j.Next = 0, "", "", ""
 	return j
 }
 
-func (j *Job) sameFailure(k *Job) bool {
+func sameFailure(j, k *Job) bool {
 	return j.Outcome == k.Outcome && j.FailedIn == k.FailedIn && j.Cause == k.Cause && j.Message == k.Message
 }
 
-// Sentences say the changes to a depositor.
-func (c *Changes) Sentences() []string {
+// sentences say the changes to a depositor.
+func sentences(c *Changes) []string {
 	if c.Missing {
 		return []string{"Our copy of the report before this one is gone, so we cannot say what is new: this report tells everything as it stands now."}
 	}

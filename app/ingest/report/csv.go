@@ -14,7 +14,7 @@ var csvColumns = []string{
 	"job", "row", "name", "filename", "url", "ark", "local_ids", "version", "files", "bytes", "state", "failed_in", "cause", "reason", "message", "next", "warnings",
 }
 
-func (j *Job) record() []string {
+func record(j *Job) []string {
 	number := func(n int64) string {
 		if n == 0 {
 			return ""
@@ -22,7 +22,7 @@ func (j *Job) record() []string {
 		return strconv.FormatInt(n, 10)
 	}
 	cells := []string{
-		string(j.Job), number(int64(j.Row)), j.name(), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs, "; "), number(int64(j.Version)),
+		string(j.Job), number(int64(j.Row)), name(j), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs, "; "), number(int64(j.Version)),
 		number(int64(j.Files)), number(j.Bytes), string(j.State), string(j.FailedIn), j.Cause, j.Reason, j.Message, j.Next, strings.Join(j.Warnings, "; "),
 	}
 	for i := range cells {
@@ -68,7 +68,7 @@ func (r *Batch) csv(completed bool, most int, where string) (text []byte, left i
 	jobs := r.with(completed)
 	for i := range jobs {
 		end := b.Len()
-		_ = w.Write(jobs[i].record())
+		_ = w.Write(record(&jobs[i]))
 		w.Flush()
 		if b.Len() > most {
 			b.Truncate(end)

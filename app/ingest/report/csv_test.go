@@ -1,6 +1,8 @@
 package report
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestCell(t *testing.T) {
 	for text, want := range map[string]string{

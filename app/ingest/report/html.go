@@ -64,7 +64,7 @@ func (r *Batch) HTML() (string, error) { return r.page(math.MaxInt, "").render()
 func (r *Batch) page(most int, link string) *page {
 	p := &page{Title: "Report about your submission", Happened: r.Summary, Next: r.Next, Link: link}
 	if r.Changes != nil {
-		p.Title, p.Changes = "New report about your submission", r.Changes.Sentences()
+		p.Title, p.Changes = "New report about your submission", sentences(r.Changes)
 	}
 	p.fact("Submission", string(r.Batch))
 	p.fact("File", r.Filename)
@@ -81,15 +81,15 @@ func (r *Batch) page(most int, link string) *page {
 		}
 		shown := shownList{Title: l.title, All: len(l.jobs), More: max(0, len(l.jobs)-most)}
 		for i := range l.jobs[:len(l.jobs)-shown.More] {
-			shown.Jobs = append(shown.Jobs, l.jobs[i].shown())
+			shown.Jobs = append(shown.Jobs, showJob(&l.jobs[i]))
 		}
 		p.Lists = append(p.Lists, shown)
 	}
 	return p
 }
 
-func (j *Job) shown() shownJob {
-	s := shownJob{Name: visible(j.name()), State: string(j.State)}
+func showJob(j *Job) shownJob {
+	s := shownJob{Name: visible(name(j)), State: string(j.State)}
 	add := func(name, value string) {
 		if value != "" {
 			s.Facts = append(s.Facts, fact{name, visible(value)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -19,7 +20,7 @@ var update = flag.Bool("update", false, "write testdata; files of older versions
 // whole is a report in which every member has a value.
 func whole() *Batch {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
-	r := &Batch{
+	r := &Batch{BatchReport: api.BatchReport{
 		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Profile: "maps", Type: "batch-manifest", Filename: "four.checkm",
 		Submitter: "ann", Note: "second try", Submitted: at, Ended: at.Add(time.Minute), Generation: 2, Expected: 4, Pending: 1, Completed: 1, Failed: 1, Deleted: 1,
 		Changes: &Changes{Since: 1, Succeeded: []job.ID{"ing_1"}, Newly: []job.ID{}, Failed: []job.ID{"ing_2"}, Open: []job.ID{"ing_3"}, Deleted: []job.ID{"ing_4"}},
@@ -35,7 +36,7 @@ func whole() *Batch {
 			{Job: "ing_3", State: stateDownloading, Row: 3, Title: "Third", Retries: 2},
 			{Job: "ing_4", State: stateDeleted, Outcome: lifecycle.Failed, Row: 4, Cause: "server", Message: "503"},
 		},
-	}
+	}}
 	r.Explain("")
 	return r
 }
@@ -85,11 +86,11 @@ func TestJSONOfOlderVersions(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	want := Batch{
+	want := Batch{BatchReport: api.BatchReport{
 		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Profile: "maps", Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
 		Expected: 1, Failed: 1,
 		Jobs: []Job{{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Row: 2, Filename: "two", FailedIn: stateEstimating, Cause: "not-found", Message: "no such file"}},
-	}
+	}}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}

@@ -36,7 +36,7 @@ func (q *Queued) happened() string {
 		return fmt.Sprintf("It holds %s. They wait for their turn to be stored.", objects(q.Objects))
 	}
 	j := Job{Cause: q.Cause}
-	why, _ := j.failure()
+	why, _ := failure(&j)
 	return "It could not be read, and nothing of it was stored: " + why + "."
 }
 
@@ -45,7 +45,7 @@ func (q *Queued) next() string {
 		return "There is nothing for you to do. A report follows when everything has been worked on."
 	}
 	j := Job{Cause: q.Cause}
-	if _, remedy := j.failure(); remedy == RemedyStaff {
+	if _, remedy := failure(&j); remedy == RemedyStaff {
 		return "Please ask the staff of the archive what can be done, and then hand it in again, as a new submission."
 	}
 	return nextSteps[RemedyNew]

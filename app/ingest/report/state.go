@@ -1,6 +1,8 @@
 package report
 
-import "github.com/stagepost/stagepost/lifecycle"
+import (
+	"github.com/stagepost/stagepost/lifecycle"
+)
 
 // The states of batches and jobs, as the tables of app/ingest call them and as the files of reports have them. A test holds them against the tables.
 const (

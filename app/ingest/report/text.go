@@ -24,7 +24,7 @@ func (r *Batch) text(most int) string {
 	if c := r.Changes; c != nil {
 		line("")
 		line("What is new since the last report:")
-		for _, s := range c.Sentences() {
+		for _, s := range sentences(c) {
 			line("\t%s", s)
 		}
 	}
@@ -35,7 +35,7 @@ func (r *Batch) text(most int) string {
 		line("")
 		line("%s (%d):", list.title, len(list.jobs))
 		for i := range list.jobs[:min(most, len(list.jobs))] {
-			list.jobs[i].text(line)
+			writeJob(&list.jobs[i], line)
 		}
 		if more := len(list.jobs) - most; more > 0 {
 			line("")
@@ -91,9 +91,9 @@ func (r *Batch) lists() []list {
 	return all
 }
 
-func (j *Job) text(line func(string, ...any)) {
+func writeJob(j *Job, line func(string, ...any)) {
 	line("")
-	line("%s %s", j.State, visible(j.name()))
+	line("%s %s", j.State, visible(name(j)))
 	line("\tJob: %s", j.Job)
 	if j.ARK != "" {
 		line("\tPrimary ID: %s", visible(j.ARK))
@@ -121,7 +121,7 @@ func (j *Job) text(line func(string, ...any)) {
 }
 
 // name is what a depositor would call the object.
-func (j *Job) name() string {
+func name(j *Job) string {
 	for _, s := range []string{j.Title, j.Filename, j.URL} {
 		if s != "" {
 			return s

@@ -5,17 +5,18 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Remedy says who can bring an object that failed into storage after all.
-type Remedy string
+type Remedy = api.Remedy
 
-// Remedies.
+// The remedies.
 const (
-	RemedyStaff Remedy = "staff-retry"    // the staff of the archive, by a retry
-	RemedyMend  Remedy = "mend-and-retry" // the depositor puts a file right where it lies, then the staff by a retry
-	RemedyNew   Remedy = "new-submission" // the depositor, by handing in something else
+	RemedyStaff = api.RemedyStaff
+	RemedyMend  = api.RemedyMend
+	RemedyNew   = api.RemedyNew
 )
 
 // reasons tells depositors in plain words why an object failed, by cause, and who can help. RemedyMend is for files that a retry
@@ -56,18 +57,18 @@ var reasons = map[string]struct {
 }
 
 // explain fills in the plain words of a job.
-func (j *Job) explain() {
+func explain(j *Job) {
 	j.Reason, j.Remedy, j.Next = "", "", ""
 	switch {
 	case j.State == stateDeleted:
 		j.Reason = "it was taken out of the submission"
 	case j.Outcome == lifecycle.Failed:
-		j.Reason, j.Remedy = j.failure()
+		j.Reason, j.Remedy = failure(j)
 		j.Next = nextSteps[j.Remedy]
 	}
 }
 
-func (j *Job) failure() (string, Remedy) {
+func failure(j *Job) (string, Remedy) {
 	r, known := reasons[j.Cause]
 	if !known {
 		r.says, r.remedy = "something went wrong on our side", RemedyStaff
@@ -84,7 +85,7 @@ var nextSteps = map[Remedy]string{
 // Explain fills in the plain words of the batch and its jobs: what happened, and what there is to do for the depositor. failure is why it made no jobs.
 func (r *Batch) Explain(failure string) {
 	for i := range r.Jobs {
-		r.Jobs[i].explain()
+		explain(&r.Jobs[i])
 	}
 	r.Summary, r.Next = r.happened(failure), "There is nothing for you to do."
 	switch {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -18,7 +19,7 @@ func TestPlainWords(t *testing.T) {
 		statePending: "about to be", stateEstimating: "how large", stateProvisioning: "room", stateDownloading: "fetching", stateProcessing: "preparing", stateStoring: "storing",
 		stateRecording: "catalogue", stateNotify: "finishing", stateHeld: "on hold",
 	} {
-		r := Batch{State: stateProcessing, Expected: 2, Jobs: []Job{{State: stateCompleted, Outcome: lifecycle.OK}, {State: state}}}
+		r := Batch{BatchReport: api.BatchReport{State: stateProcessing, Expected: 2, Jobs: []Job{{State: stateCompleted, Outcome: lifecycle.OK}, {State: state}}}}
 		if r.Explain(""); !strings.Contains(r.Summary, want) || r.Next != "There is nothing for you to do now." {
 			t.Errorf("%s: got %q, %q", state, r.Summary, r.Next)
 		}
