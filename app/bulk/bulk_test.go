@@ -175,7 +175,8 @@ func TestRefusalsAreBounded(t *testing.T) {
 		r.Refusals[maxReasons-1].Reason != otherReason {
 		t.Errorf("got %d reasons for %d jobs with %d examples", len(r.Refusals), jobs, examples)
 	}
-	if text := sentence(&Result{Matches: 300, Refused: 300, Refusals: r.Refusals}); !strings.HasSuffix(text, "; and 17 more reasons") {
+	text := sentence(&Result{Matches: 300, Refused: 300, Refusals: r.Refusals})
+	if !strings.HasSuffix(text, "; and 17 more reasons") {
 		t.Errorf("got %q", text)
 	}
 }
@@ -423,11 +424,13 @@ func TestPreview(t *testing.T) {
 		want := Preview{
 			Event: "retry", Count: 6, Bytes: 60, Legal: 3,
 			States: []StateCount{
-				{Kind: "test.parcel", State: "Broken", Jobs: 3, Bytes: 30, Legal: 3, Can: []lc.Event{"retry", "delete"}},
+				{Kind: "test.parcel", State: "Broken", Jobs: 3, Bytes: 30, Legal: 3,
+					Can: []lc.Event{"retry", "delete"}},
 				{Kind: "test.parcel", State: "Done", Jobs: 2, Bytes: 20, Can: []lc.Event{"delete"}},
 				{Kind: "test.parcel", State: "Waiting", Jobs: 1, Bytes: 10, Can: []lc.Event{"hold"}},
 			},
-			Groups: []Count{{Name: "maps", Jobs: 6, Bytes: 60}}, Causes: []Count{{Jobs: 3, Bytes: 30}, {Name: "glue", Jobs: 3, Bytes: 30}},
+			Groups: []Count{{Name: "maps", Jobs: 6, Bytes: 60}},
+			Causes: []Count{{Jobs: 3, Bytes: 30}, {Name: "glue", Jobs: 3, Bytes: 30}},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
