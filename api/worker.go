@@ -52,17 +52,77 @@ type Renewed struct {
 	Lost []job.Lease `json:"lost"` // what the worker must stop working on
 }
 
-// Report is what a worker says of a job. At most one of Event, Wait, Retry and Fail is set; none means success.
+// Report is what a worker reports of a job. At most one of Event, Wait, Retry and Fail is set; none means success. An update, which leaves the claim
+// as it is, has none of them and neither Children nor Again.
 type Report struct {
-	Job   job.ID          `json:"job"`
-	Epoch int64           `json:"epoch"`
-	Event lifecycle.Event `json:"event,omitempty"`
-	Wait  *Blocker        `json:"wait,omitempty"`
-	Retry string          `json:"retry,omitempty"`
-	Fail  string          `json:"fail,omitempty"`
-	Cause string          `json:"cause,omitempty"`
-	Data  json.RawMessage `json:"data,omitempty"`
-	Again bool            `json:"again,omitempty"` // go straight on with the next state
+	Job      job.ID          `json:"job"`
+	Epoch    int64           `json:"epoch"`
+	Event    lifecycle.Event `json:"event,omitempty"`
+	Wait     *Blocker        `json:"wait,omitempty"`
+	Retry    string          `json:"retry,omitempty"`
+	After    float64         `json:"after,omitempty"` // seconds to wait at least before the retry
+	Fail     string          `json:"fail,omitempty"`
+	Cause    string          `json:"cause,omitempty"`
+	Children bool            `json:"children,omitempty"` // the job waits until all its children have ended; only then the rest holds
+	Again    bool            `json:"again,omitempty"`    // claim the next state for this worker
+
+	Data     json.RawMessage `json:"data,omitempty"`  // replaces the job's data
+	Merge    json.RawMessage `json:"merge,omitempty"` // is merged into the job's data (RFC 7396)
+	Message  *string         `json:"message,omitempty"`
+	Priority *int            `json:"priority,omitempty"`
+	Tags     []string        `json:"tags,omitempty"`
+	Bytes    *int64          `json:"bytes,omitempty"`
+	Advanced bool            `json:"advanced,omitempty"` // claims whose workers crashed before do not count any more
+	Tasks    []job.Task      `json:"tasks,omitempty"`    // created or replaced by name; epoch and changed are the server's
+	Messages []Letter        `json:"messages,omitempty"`
+	Log      []LogEntry      `json:"log,omitempty"`
+	Progress *WorkProgress   `json:"progress,omitempty"`
+	Spawn    *Spawn          `json:"spawn,omitempty"`
+}
+
+// Letter is a message for the outbox. The topic is one that the kind allows; a message whose key was used before is left out.
+type Letter struct {
+	Topic string          `json:"topic"`
+	Key   string          `json:"key"` // the id of the job is put in front of it
+	Body  json.RawMessage `json:"body,omitempty"`
+}
+
+// LogEntry is a line for the log of a job. A line whose number is not higher than an earlier one of the claim is a repetition and is left out.
+type LogEntry struct {
+	N     int64          `json:"n,omitempty"`     // from 1; 0: the line is written however often it comes
+	Level string         `json:"level,omitempty"` // debug, info, warn or error; info when left out
+	Text  string         `json:"text"`
+	Attrs map[string]any `json:"attrs,omitempty"`
+}
+
+// WorkProgress is how far the work of a state has come. It is shown as long as the claim lasts, and not stored.
+type WorkProgress struct {
+	Done  int64  `json:"done"`
+	Total int64  `json:"total,omitempty"` // 0: not known
+	Unit  string `json:"unit"`
+}
+
+// Spawn creates children of a job, at most 500 in one report. Their ids follow from their numbers: a repetition creates what is missing.
+type Spawn struct {
+	Expected int     `json:"expected"`       // children in all
+	From     int     `json:"from,omitempty"` // number of the first of Jobs, from 1
+	Jobs     []Order `json:"jobs,omitempty"`
+}
+
+// Order is a job to be created.
+type Order struct {
+	Kind     job.Kind        `json:"kind"`
+	Priority *int            `json:"priority,omitempty"` // 0 to 99, lower first; 50 when left out
+	Group    string          `json:"group,omitempty"`
+	Owner    string          `json:"owner,omitempty"`
+	Key      string          `json:"key,omitempty"` // a second order with the same key gives the same job
+	Tags     []string        `json:"tags,omitempty"`
+	Bytes    int64           `json:"bytes,omitempty"`
+	Due      time.Time       `json:"due,omitzero"`
+	Deadline time.Time       `json:"deadline,omitzero"`
+	Spec     json.RawMessage `json:"spec,omitempty"`
+	Note     string          `json:"note,omitempty"`
+	Actor    string          `json:"actor,omitempty"`
 }
 
 // Reports is the body by which a worker reports.

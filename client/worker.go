@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -24,4 +25,15 @@ func (c *Client) Renew(ctx context.Context, r Renewal) ([]job.Lease, error) {
 func (c *Client) Report(ctx context.Context, r Reports) ([]Reported, error) {
 	a, err := send[Results](ctx, c, http.MethodPost, "/api/v1/worker/report", nil, r)
 	return a.Results, err
+}
+
+// Update hands in what a worker reports in the middle of its work; its claims stay as they are.
+func (c *Client) Update(ctx context.Context, r api.Reports) ([]api.Reported, error) {
+	a, err := send[api.Results](ctx, c, http.MethodPost, "/api/v1/worker/update", nil, r)
+	return a.Results, err
+}
+
+// Create creates a job of a kind that has no operation of its own for that.
+func (c *Client) Create(ctx context.Context, o api.Order) (api.Job, error) {
+	return send[api.Job](ctx, c, http.MethodPost, "/api/v1/jobs", nil, o)
 }

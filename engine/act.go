@@ -36,7 +36,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 	if err != nil {
 		return j, err
 	}
-	w := e.works[j.Kind]
+	w := e.workOf(j.Kind)
 	if w == nil {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "this engine does not know the kind %s", j.Kind)
 	}
@@ -102,7 +102,7 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 	if j.Ended {
 		return j, job.Errorf(job.Refused, "priority", j.ID, "it has ended (%s): nothing waits for its turn", j.State)
 	}
-	w := e.works[j.Kind]
+	w := e.workOf(j.Kind)
 	if w == nil || !w.knows(&j) { // its definition may not have the event: the record alone changes
 		return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
 	}

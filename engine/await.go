@@ -59,8 +59,8 @@ func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool)
 
 // Complete submits a job and waits for its end.
 func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
-	if o.ID == "" && e.works[o.Kind] != nil {
-		o.ID = job.ID(e.works[o.Kind].Prefix + "_" + e.ulid(e.clock.Now()))
+	if o.ID == "" && e.workOf(o.Kind) != nil {
+		o.ID = job.ID(e.workOf(o.Kind).Prefix + "_" + e.ulid(e.clock.Now()))
 		o.fresh = true
 	}
 	w := e.wait(o.ID, func(j *job.Job) bool { return j.Ended })

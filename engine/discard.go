@@ -28,7 +28,7 @@ func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, e
 	if err != nil {
 		return j, err
 	}
-	w := e.works[j.Kind]
+	w := e.workOf(j.Kind)
 	ev, batchIn, err := e.discardable(ctx, w, &j, a)
 	if err != nil || j.Gone {
 		return j, err

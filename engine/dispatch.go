@@ -16,7 +16,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 	for {
 		worked := false
 		wait := e.trySuspect(ctx)
-		for _, p := range e.pools {
+		for _, p := range e.kindsNow().pools {
 			n := 0
 			if wait {
 				break
@@ -47,7 +47,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: p.places, N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing,
+		Worker: e.name, From: e.placesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
 		Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
@@ -106,9 +106,9 @@ func (e *Engine) release(r *running, id job.ID) {
 // stage does one attempt at one state, or at several if the step walks through them, and commits what follows. held tells whether the job goes
 // on in these hands.
 func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job.Job, held bool) {
-	w := e.works[j.Kind]
+	w := e.workOf(j.Kind)
 	for tries := 0; ; tries++ {
-		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, began: e.clock.Now()}
+		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, actor: e.name, began: e.clock.Now()}
 		o := e.attempt(ctx, r)
 		if r.over {
 			return r.job, false
@@ -270,7 +270,7 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 	open := e.open && e.suspects.draining.IsZero()
 	e.mu.Unlock()
 	if open {
-		c.Chain = &job.Chain{Worker: e.name, Until: now.Add(e.options.Lease), Limits: e.limits}
+		c.Chain = &job.Chain{Worker: e.name, Until: now.Add(e.options.Lease), Limits: e.kindsNow().limits}
 	}
 }
 

@@ -59,10 +59,10 @@ type Engine struct {
 	log     *slog.Logger
 	meter   Meter
 	entropy *lockedEntropy
-	works   map[job.Kind]*Work
-	pools   []*pool // the first is shared
-	own     map[job.Kind]*pool
-	limits  []job.Limit
+	kinds   atomic.Pointer[kinds] // what is registered; replaced as a whole
+	shared  *pool
+
+	defining sync.RWMutex // is held while jobs are created; Register holds it alone
 
 	mu         sync.Mutex // guards the rest
 	random     *mathrand.Rand
@@ -81,6 +81,7 @@ type Engine struct {
 	parking  chan struct{}   // to the sweep: there is a new hold
 	steps    sync.WaitGroup
 	progress progressBoard
+	lines    lineNumbers // of workers outside
 	retain   *retention
 	headway  atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
 }
@@ -141,11 +142,11 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	o.Ageing.Share = max(o.Ageing.Share, 0)
 	o.Retain = o.Retain.withDefaults()
 	e := &Engine{
-		store: store, options: o, log: o.Log, meter: o.Meter, works: map[job.Kind]*Work{}, random: o.Rand,
+		store: store, options: o, log: o.Log, meter: o.Meter, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
-		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{}, own: map[job.Kind]*pool{},
-		pools: []*pool{{total: o.Slots, free: o.Slots, hungry: true}},
-		wake:  make(chan struct{}, 1), parking: make(chan struct{}, 1),
+		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{},
+		shared: &pool{total: o.Slots, free: o.Slots, hungry: true},
+		wake:   make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
 	for range len(o.Deliver) + 1 {
 		e.posts = append(e.posts, make(chan struct{}, 1))
@@ -158,6 +159,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	e.retain = newRetention(o.Retain, e.clock, e.guard)
 	e.name = o.Name + "/" + strings.ToLower(e.ulid(e.clock.Now())[16:])
 	var mistakes []error
+	e.kinds.Store(&kinds{pools: []*pool{e.shared}})
 	for i := range works {
 		mistakes = append(mistakes, e.register(&works[i]))
 	}
@@ -167,40 +169,17 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) register(w *Work) error {
-	if err := w.validate(); err != nil {
-		return err
-	}
-	if e.works[w.kind()] != nil {
-		return errors.New(w.Life.Name() + " is registered twice")
-	}
-	e.works[w.kind()] = w
-	p := e.pools[0]
-	if w.Slots > 0 {
-		p = &pool{total: w.Slots, free: w.Slots, hungry: true}
-		e.pools = append(e.pools, p)
-		e.own[w.kind()] = p
-	}
-	for _, s := range w.Life.Stages() {
-		if w.Steps[s.State] != nil {
-			p.places = append(p.places, job.KindState{Kind: w.kind(), State: s.State})
-		}
-	}
-	e.limits = append(e.limits, w.Limits...)
-	return nil
-}
-
 // Kinds lists the registered kinds, sorted.
 func (e *Engine) Kinds() []job.Kind {
-	kinds := make([]job.Kind, 0, len(e.works))
-	for k := range e.works {
+	kinds := make([]job.Kind, 0, len(e.kindsNow().works))
+	for k := range e.kindsNow().works {
 		kinds = append(kinds, k)
 	}
 	slices.Sort(kinds)
 	return kinds
 }
 
-func (e *Engine) kinds() string {
+func (e *Engine) kindNames() string {
 	words := []string{}
 	for _, k := range e.Kinds() {
 		words = append(words, string(k))
@@ -210,14 +189,14 @@ func (e *Engine) kinds() string {
 
 // Life gives the lifecycle of a kind, or nil.
 func (e *Engine) Life(k job.Kind) *lifecycle.Table {
-	if w := e.works[k]; w != nil {
+	if w := e.workOf(k); w != nil {
 		return w.Life
 	}
 	return nil
 }
 
 // Work returns the registration of a kind, for reading, or nil.
-func (e *Engine) Work(k job.Kind) *Work { return e.works[k] }
+func (e *Engine) Work(k job.Kind) *Work { return e.workOf(k) }
 
 // Store gives the store, for reading.
 func (e *Engine) Store() job.Store { return e.store }
@@ -314,10 +293,12 @@ func (e *Engine) hear(hints []job.Hint) {
 	e.mu.Lock()
 	for i := range hints {
 		h := &hints[i]
-		if w := e.works[h.Kind]; h.Free && w != nil && w.Steps[h.State] != nil {
+		if w := e.workOf(h.Kind); h.Free && w != nil && w.Steps[h.State] != nil {
 			work = true
 		}
 		switch r := e.running[h.Job]; {
+		case r == nil && (h.Ended || h.Free):
+			e.progress.drop(h.Job)
 		case r == nil:
 		case h.Epoch > r.epoch && (h.Ended || h.Free):
 			r.cancel(errLost)
@@ -338,7 +319,7 @@ func (e *Engine) hear(hints []job.Hint) {
 // stir makes the dispatcher look for jobs.
 func (e *Engine) stir() {
 	e.mu.Lock()
-	for _, p := range e.pools {
+	for _, p := range e.kindsNow().pools {
 		p.hungry = true
 	}
 	e.suspects.look = true

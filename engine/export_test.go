@@ -12,11 +12,11 @@ import (
 func (e *Engine) SetOpen(open bool) { e.open = open }
 
 // Places returns the states whose jobs share the common slots.
-func (e *Engine) Places() []job.KindState { return e.pools[0].places }
+func (e *Engine) Places() []job.KindState { return e.shared.places }
 
 // Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.
 func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event, now time.Time) error {
-	c, err := move(e.works[j.Kind], j, event, lifecycle.Worker, now)
+	c, err := move(e.workOf(j.Kind), j, event, lifecycle.Worker, now)
 	if err != nil {
 		return nil
 	}
@@ -31,7 +31,7 @@ func (e *Engine) Tick(ctx context.Context) error {
 		return nil
 	}
 	e.work = ctx
-	e.claim(ctx, e.pools[0], e.take(e.pools[0], e.pools[0].free))
+	e.claim(ctx, e.shared, e.take(e.shared, e.shared.free))
 	e.steps.Wait()
 	return e.overdue(ctx)
 }

@@ -95,7 +95,7 @@ func (e *Engine) parkAll(ctx context.Context) error {
 		return err
 	}
 	for _, t := range tallies {
-		w := e.works[t.Kind]
+		w := e.workOf(t.Kind)
 		if w == nil || t.Jobs == t.Claimed {
 			continue
 		}

@@ -131,12 +131,3 @@ func (e *Engine) Stalled() time.Duration {
 	}
 	return max(time.Duration(e.clock.Now().UnixNano()-last), 0)
 }
-
-// ending is that of an attempt by a worker outside.
-func (r *Report) ending(c *job.Change) Ending {
-	o := outcome{verdict: passed}
-	if r.Wait != nil {
-		o.verdict = waits
-	}
-	return o.ending(c)
-}

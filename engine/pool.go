@@ -18,10 +18,10 @@ type pool struct {
 
 // poolOf gives the slots in which a kind's jobs run.
 func (e *Engine) poolOf(k job.Kind) *pool {
-	if p := e.own[k]; p != nil {
+	if p := e.kindsNow().own[k]; p != nil {
 		return p
 	}
-	return e.pools[0]
+	return e.shared
 }
 
 // take takes up to n free slots. The caller holds mu.
@@ -39,7 +39,7 @@ func (e *Engine) reserve(n int) int {
 	if !e.open || e.suspects.closed() {
 		return 0
 	}
-	return e.take(e.pools[0], n)
+	return e.take(e.shared, n)
 }
 
 func (e *Engine) unreserve(p *pool) {
@@ -68,7 +68,7 @@ func (e *Engine) vacate(p *pool) {
 func (e *Engine) Slots() (used, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, p := range e.pools {
+	for _, p := range e.kindsNow().pools {
 		total += p.total
 	}
 	return len(e.running), total // not what is not free: a look for jobs takes slots for a moment
@@ -98,6 +98,6 @@ func (e *Engine) Capacity(k job.Kind) Capacity {
 // Peek returns up to n jobs that the engine would claim next into the slots of a kind. It claims none.
 func (e *Engine) Peek(ctx context.Context, k job.Kind, n int) ([]job.Job, error) {
 	return e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.poolOf(k).places, N: n, Now: e.clock.Now(), Limits: e.limits, Ageing: e.options.Ageing, Dry: true,
+		Worker: e.name, From: e.placesOf(e.poolOf(k)), N: n, Now: e.clock.Now(), Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Dry: true,
 	})
 }

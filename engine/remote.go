@@ -11,17 +11,33 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Report is what a worker outside this process says of a job it claimed: the same outcomes that a step returns.
+// Report is what a worker outside this process reports of a job that it claimed: the same outcomes that a step returns, and what a step sets by
+// the methods of [Run]. Event, Wait, Retry and Fail exclude each other; none of them means success.
 type Report struct {
-	Job   job.ID          `json:"job"`
-	Epoch int64           `json:"epoch"`
-	Event lifecycle.Event `json:"event,omitempty"` // a named event; empty: the state's success event, or one of the below
-	Wait  *Blocker        `json:"wait,omitempty"`
-	Retry string          `json:"retry,omitempty"` // the error
-	Fail  string          `json:"fail,omitempty"`  // the error
-	Cause string          `json:"cause,omitempty"` // of Retry or Fail
-	Data  json.RawMessage `json:"data,omitempty"`
-	Again bool            `json:"again,omitempty"` // go straight on with the next state, if nothing speaks against it
+	Job      job.ID
+	Epoch    int64
+	Event    lifecycle.Event // a named event; empty: the state's success event, or one of the below
+	Wait     *Blocker
+	Retry    string        // the error
+	After    time.Duration // Retry: at least this pause
+	Fail     string        // the error
+	Cause    string        // of Retry or Fail
+	Children bool          // the job waits until all its children have ended; only then the rest of the report holds ([Run.WaitChildren])
+	Again    bool          // the worker claims the next state in the same commit, where a claim would be granted
+	Keep     bool          // the worker continues under its claim: the report has no outcome ([Run.Save])
+
+	Data     json.RawMessage // replaces the job's data
+	Merge    json.RawMessage // is merged into the job's data (RFC 7396); not together with Data
+	Message  *string         // for the user
+	Priority *int
+	Tags     []string // as in [Run.SetTags]; nil: unchanged
+	Bytes    *int64
+	Advanced bool // see [Run.Advanced]
+	Tasks    []job.Task
+	Messages []Letter
+	Log      []LogLine
+	Progress *Progress
+	Spawn    *Spawn
 }
 
 // Acquire claims jobs for a worker outside this process, in the states it names. It has the same limits as the engine's own claims.
@@ -34,7 +50,7 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.KindStat
 	}
 	var open []job.KindState
 	for _, p := range from {
-		w := e.works[p.Kind]
+		w := e.workOf(p.Kind)
 		if w == nil {
 			continue
 		}
@@ -48,7 +64,7 @@ func (e *Engine) Acquire(ctx context.Context, worker string, from []job.KindStat
 	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
+		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
 	if err == nil && len(jobs) == 0 { // a suspect is given alone
@@ -72,15 +88,17 @@ func (e *Engine) Renew(ctx context.Context, worker string, leases []job.Lease, l
 	return e.store.Renew(ctx, job.Renewal{Worker: worker, Leases: leases, Until: e.clock.Now().Add(lease)})
 }
 
-// Conclude commits what a worker outside this process reports. Each report stands or falls alone.
+// Conclude commits what a worker outside this process reports. Each report succeeds or fails alone. A report that is repeated because its answer
+// was lost succeeds again and changes nothing. records are the jobs as the caller read them, in the order of the reports.
 func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error) {
+	e.defining.RLock() // reports may create jobs
+	defer e.defining.RUnlock()
 	results := make([]job.Result, len(reports))
 	changes := make([]job.Change, 0, len(reports))
 	places := make([]int, 0, len(reports))
-	now := e.clock.Now()
 	for i := range reports {
-		c, err := e.reported(ctx, worker, &records[i], &reports[i], now)
-		if err != nil {
+		c, err := e.reported(ctx, worker, &records[i], &reports[i])
+		if err != nil || !reports[i].changes() {
 			results[i] = job.Result{Job: records[i], Err: err}
 			continue
 		}
@@ -91,30 +109,50 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 		return nil, err
 	}
 	for k, i := range places {
-		results[i] = done[k]
-		if done[k].Err == nil {
-			e.attempted(e.works[records[i].Kind], &records[i], &changes[k], reports[i].ending(&changes[k]), 0, &done[k].Job)
+		results[i] = e.concluded(ctx, worker, &records[i], &reports[i], &changes[k], done[k])
+	}
+	for i := range reports {
+		if job.KindOf(results[i].Err) == job.Stale {
+			results[i] = e.repeated(ctx, worker, &reports[i], results[i])
 		}
-		if c := &changes[k]; c.Require.Unheld && job.KindOf(done[k].Err) == job.Refused {
-			results[i].Job, results[i].Err = e.putBack(ctx, e.works[records[i].Kind], &records[i], worker, done[k].Err,
-				func(c job.Change) (job.Job, error) { return e.one(ctx, c) })
+		if results[i].Err == nil {
+			e.note(&records[i], &reports[i])
 		}
 	}
 	return results, nil
 }
 
-// reported makes the change of one report for the record as the worker knows it.
-func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Report, now time.Time) (job.Change, error) {
-	w := e.works[j.Kind]
-	if w == nil {
-		return job.Change{}, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
+// concluded completes the result of one report: a report whose record changed concurrently is tried again, a job that came under a hold goes back.
+func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *Report, c *job.Change, done job.Result) job.Result {
+	for try := 1; job.KindOf(done.Err) == job.Conflict && (r.Children || r.Merge != nil) && try < 5; try++ {
+		now, err := e.store.Get(ctx, j.ID)
+		if err == nil {
+			*j = now
+			*c, err = e.reported(ctx, worker, j, r)
+		}
+		if err != nil {
+			return job.Result{Job: *j, Err: err}
+		}
+		done.Job, done.Err = e.one(ctx, *c)
 	}
-	if !w.knows(j) {
-		return job.Change{}, job.Errorf(job.Refused, "report", j.ID, "%s", w.CheckDefinition(j).Sentence)
+	if done.Err == nil && !r.Keep {
+		o := r.outcome()
+		if c.Require.Unsettled {
+			o.verdict = waits
+		}
+		e.attempted(e.workOf(j.Kind), j, c, o.ending(c), 0, &done.Job)
 	}
-	if !w.handsOut(j.State) {
-		return job.Change{}, serverOnly("report", j.ID, job.KindState{Kind: j.Kind, State: j.State})
+	switch kind := job.KindOf(done.Err); {
+	case c.Require.Unheld && kind == job.Refused:
+		done.Job, done.Err = e.putBack(ctx, e.workOf(j.Kind), j, worker, done.Err, func(c job.Change) (job.Job, error) { return e.one(ctx, c) })
+	case c.Require.Settled && kind == job.Refused:
+		done.Err = job.Errorf(job.Conflict, "report", j.ID, "%s", job.Reason(done.Err))
 	}
+	return done
+}
+
+// outcome gives the report as the outcome of a step.
+func (r *Report) outcome() *outcome {
 	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, CauseError)}
 	switch {
 	case r.Event != "":
@@ -122,22 +160,92 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Rep
 	case r.Wait != nil:
 		o.verdict, o.blocker = waits, *r.Wait
 	case r.Retry != "":
-		o.verdict, o.err = retries, errors.New(r.Retry)
+		o.verdict, o.err, o.after = retries, errors.New(r.Retry), r.After
 	case r.Fail != "":
 		o.verdict, o.err = fails, errors.New(r.Fail)
 	}
-	c, err := settle(w, j, o, now, e.chance())
+	return o
+}
+
+// reported makes the change of one report for the record as the caller read it. What a step's methods set and what its outcome does is assembled by
+// the same code as for a step in this process.
+func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Report) (job.Change, error) {
+	w, err := e.reportable(worker, j, r)
+	if err != nil {
+		return job.Change{}, err
+	}
+	if r.Spawn != nil && !r.Keep { // first the children: what the rest requires is checked against a record that has them
+		first, rest := &Report{Job: r.Job, Epoch: r.Epoch, Keep: true, Spawn: r.Spawn}, *r
+		c, err := e.reported(ctx, worker, j, first)
+		if err == nil {
+			*j, err = e.one(ctx, c)
+		}
+		if err != nil {
+			return job.Change{}, err
+		}
+		rest.Spawn, r = nil, &rest
+	}
+	run := &Run{id: j.ID, epoch: j.Epoch, job: *j, engine: e, work: w, actor: worker}
+	spawn, err := run.apply(r)
+	if err != nil {
+		return job.Change{}, err
+	}
+	if r.Keep {
+		if !r.changes() {
+			return job.Change{}, e.current(ctx, worker, j)
+		}
+		c := run.take()
+		c.Keep, c.Spawn = true, spawn
+		c.Version = r.expects(j)
+		return c, nil
+	}
+	o := r.outcome()
+	if r.Children {
+		if err := run.WaitChildren(); err != nil {
+			o = judge(err)
+		}
+	}
+	c, err := settle(w, j, o, run.Now(), e.chance())
+	if err == nil {
+		err = run.owes(ctx, c)
+		if err != nil {
+			err = &job.Error{Op: "report", Kind: job.Refused, ID: j.ID, Err: err}
+		}
+	}
 	if err != nil {
 		return c, err
 	}
-	c.Epoch, c.Actor, c.Set.Data = r.Epoch, worker, r.Data
-	if err := w.owes(ctx, j, &c); err != nil {
-		return c, &job.Error{Op: "report", Kind: job.Refused, ID: j.ID, Err: err}
-	}
-	w.announce(j, &c)
-	c.Require.Unheld = w.begins(&c)
+	run.fill(&c)
+	c.Version = r.expects(j)
 	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.PolicyFor(c.To.State).Serial {
-		c.Chain = &job.Chain{Worker: worker, Until: now.Add(e.options.Lease), Limits: e.limits}
+		c.Chain = &job.Chain{Worker: worker, Until: c.At.Add(e.options.Lease), Limits: e.kindsNow().limits}
 	}
 	return c, nil
+}
+
+// reportable gives the work of a job on which the worker may report under the epoch of the report.
+func (e *Engine) reportable(worker string, j *job.Job, r *Report) (*Work, error) {
+	w := e.workOf(j.Kind)
+	switch {
+	case w == nil:
+		return nil, job.Errorf(job.Invalid, "report", j.ID, "there is no kind %q", j.Kind)
+	case r.Epoch <= 0:
+		return nil, job.Errorf(job.Invalid, "report", j.ID, "a report needs the epoch of its claim")
+	case r.Epoch != j.Epoch || j.Worker != worker:
+		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", r.Epoch, worker, j.Epoch)
+	case !w.knows(j):
+		return nil, job.Errorf(job.Refused, "report", j.ID, "%s", w.CheckDefinition(j).Sentence)
+	case !w.handsOut(j.State):
+		return nil, serverOnly("report", j.ID, job.KindState{Kind: j.Kind, State: j.State})
+	}
+	return w, nil
+}
+
+// current checks the claim of a report that commits nothing against the stored record.
+func (e *Engine) current(ctx context.Context, worker string, j *job.Job) error {
+	now, err := e.store.Get(ctx, j.ID)
+	if err == nil && (now.Epoch != j.Epoch || now.Worker != worker) {
+		err = job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", j.Epoch, worker, now.Epoch)
+	}
+	return err
 }

@@ -100,7 +100,7 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 			"doubt", c.Doubt, "by", c.By.Round(time.Second), "confirm", "stagepost admin clock --confirm")
 		return
 	}
-	for _, w := range e.works {
+	for _, w := range e.kindsNow().works {
 		if before, ok := r.guard.Before(w.Keep); ok && w.Keep > 0 {
 			if err := r.clear(ctx, e, w, before); err != nil && ctx.Err() == nil {
 				e.log.Error("retention", "kind", w.Life.Name(), "error", err)
@@ -146,7 +146,7 @@ func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, e
 		return nil, err
 	}
 	ends := []lifecycle.State{b.State}
-	if w := e.works[b.Kind]; w != nil {
+	if w := e.workOf(b.Kind); w != nil {
 		for _, s := range w.Life.Stages() {
 			if s.Kind == lifecycle.End {
 				ends = append(ends, s.State)

@@ -21,7 +21,8 @@ type Run struct {
 	epoch   int64
 	engine  *Engine
 	work    *Work
-	hands   *running
+	hands   *running // nil: the worker is outside
+	actor   string   // the name of the worker
 	term    *term
 	began   time.Time // of the attempt, or when it came to the state by Move
 	over    bool      // the step itself ended the claim
@@ -158,7 +159,7 @@ func (r *Run) Save(ctx context.Context) error {
 // take empties the run into a change without an event.
 func (r *Run) take() job.Change {
 	c := job.Change{
-		Job: r.job.ID, Epoch: r.job.Epoch, From: r.job.State, At: r.Now(), Actor: r.engine.name,
+		Job: r.job.ID, Epoch: r.job.Epoch, From: r.job.State, At: r.Now(), Actor: r.actor,
 		Set: r.set, Tasks: r.tasks, Outbox: r.outbox,
 	}
 	r.set, r.tasks, r.outbox = job.Fields{}, nil, nil

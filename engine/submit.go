@@ -48,6 +48,8 @@ func (e *Engine) Submit(ctx context.Context, n Order) (job.Job, error) {
 
 // SubmitAll creates jobs in one commit: all or none.
 func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error) {
+	e.defining.RLock()
+	defer e.defining.RUnlock()
 	made := make([]job.Created, len(all))
 	for i, n := range all {
 		var err error
@@ -57,17 +59,17 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.works[made[i].Job.Kind]; w.Steps[made[i].Job.State] != nil && w.Slots == 0 && all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
-			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.limits}
+		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 && all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
+			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.kindsNow().limits}
 		}
 	}
 	jobs, err := e.store.Create(ctx, made...)
 	for i := range reserved {
 		if err == nil && jobs[i].ID == made[i].Job.ID && jobs[i].Version == 1 && jobs[i].Worker == e.name {
 			e.claimed(jobs[i:i+1], e.clock.Now())
-			e.start(e.pools[0], jobs[i])
+			e.start(e.shared, jobs[i])
 		} else {
-			e.unreserve(e.pools[0])
+			e.unreserve(e.shared)
 		}
 	}
 	for i := range jobs {
@@ -80,9 +82,9 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 
 // prepare makes the record of a new job; nth is its number among its siblings, 0 for one that gets an id by chance.
 func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created, error) {
-	w := e.works[n.Kind]
+	w := e.workOf(n.Kind)
 	if w == nil {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind, e.kinds())
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind, e.kindNames())
 	}
 	priority := job.DefaultPriority
 	if n.Priority != nil {

@@ -50,7 +50,7 @@ func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 	}
 	s.look = false
 	e.mu.Unlock()
-	for _, p := range e.pools {
+	for _, p := range e.kindsNow().pools {
 		found, err := e.store.Claim(ctx, e.suspectClaim(p, now, true))
 		if err != nil {
 			if ctx.Err() == nil {
@@ -80,7 +80,7 @@ func (e *Engine) withSuspects(now time.Time) job.Suspects {
 
 func (e *Engine) suspectClaim(p *pool, now time.Time, dry bool) job.Claim {
 	return job.Claim{
-		Worker: e.name, From: p.places, N: 1, Until: now.Add(e.options.Lease), Now: now, Limits: e.limits, Suspects: job.OnlySuspects, Dry: dry,
+		Worker: e.name, From: e.placesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now, Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
 	}
 }
 
@@ -109,7 +109,7 @@ func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool
 
 // idle tells whether no slot is taken. The caller holds mu.
 func (e *Engine) idle() bool {
-	for _, p := range e.pools {
+	for _, p := range e.kindsNow().pools {
 		if p.free < p.total {
 			return false
 		}

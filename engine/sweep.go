@@ -188,7 +188,7 @@ func (e *Engine) holds(j *job.Job) bool {
 
 // lost ends a claim whose worker's lease is over. If the job was alone with it, the start stays counted, and too many of them fail the job.
 func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time) (err error) {
-	w := e.works[j.Kind]
+	w := e.workOf(j.Kind)
 	if w == nil {
 		return nil
 	}
@@ -254,7 +254,7 @@ func (e *Engine) poisonHeld(j *job.Job, o *outcome) {
 
 // expire takes a job out of a state whose time is up.
 func (e *Engine) expire(ctx context.Context, j *job.Job) error {
-	w := e.works[j.Kind]
+	w := e.workOf(j.Kind)
 	if w == nil {
 		return nil
 	}

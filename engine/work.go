@@ -52,6 +52,12 @@ type Work struct {
 	// Outside says that workers in other processes take states without a step here, by Acquire and Conclude. States with a step are never handed out.
 	Outside bool
 
+	// Topics are those of the messages that workers outside may send. Nil: none.
+	Topics []string
+
+	// Orders says that people may create jobs of this kind as they are, by the general operation for that.
+	Orders bool
+
 	// Owes checks what a job must have achieved when a worker takes it out of a state by a success event: the change c holds the event and the data of
 	// the attempt, j is the record before. Its error is the outcome of a step, and refuses the report of a worker outside. It must change nothing. Nil:
 	// nothing is checked.
@@ -144,6 +150,9 @@ func (w *Work) handsOut(s lifecycle.State) bool {
 	st, ok := w.Life.Stage(s)
 	return ok && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
 }
+
+// sends tells whether workers outside may send messages of a topic.
+func (w *Work) sends(topic string) bool { return slices.Contains(w.Topics, topic) }
 
 // owes calls Owes for a change by a success event.
 func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {

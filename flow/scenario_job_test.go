@@ -263,6 +263,9 @@ func (b *board) conclude(c *jobCall, e lifecycle.Event) error {
 	if err != nil {
 		return b.whose(c, err)
 	}
+	if record.Ended { // TaskFlow removes it from the board; here a repeated report would succeed again
+		return b.whose(c, job.Errorf(job.Stale, "report", record.ID, "it has ended"))
+	}
 	results, err := b.engine.Conclude(b.t.Context(), c.Who, []job.Job{record}, []jobengine.Report{{Job: record.ID, Epoch: b.epoch(c), Event: e}})
 	if err != nil {
 		return err

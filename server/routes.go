@@ -63,6 +63,7 @@ func (s *Server) serverRoutes() []Route {
 func (s *Server) jobRoutes() []Route {
 	return []Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs},
+		{Method: http.MethodPost, Pattern: "/api/v1/jobs", Who: Own, Doc: "Creates a job of a kind that has no operation of its own for that: kind, spec, key, priority, group, owner, tags, bytes, due, deadline, note, actor.", Handle: s.create, NoReason: NewWork},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}", Who: Person, Doc: "One job: the record, its progress, the legal events of operator and owner, links.", Handle: s.job},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/history", Who: Person, Doc: "The entries of its history after number `after`, oldest first.", Handle: s.history},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/tasks", Who: Person, Doc: "Its tasks.", Handle: s.tasks},
@@ -109,7 +110,8 @@ func (s *Server) workerRoutes() []Route {
 	return []Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/worker/claim", Who: Worker, Doc: "Takes up to n jobs for a worker: worker (with tokens its owner), from (kind and state, which the token names), n, lease and wait in seconds. States that the server works on itself are refused.", Handle: s.claim, NoReason: workersAct},
 		{Method: http.MethodPost, Pattern: "/api/v1/worker/renew", Who: Worker, Doc: "Prolongs leases and gives those that are over.", Handle: s.renew, NoReason: workersAct},
-		{Method: http.MethodPost, Pattern: "/api/v1/worker/report", Who: Worker, Doc: "Says how the work on jobs went; each report stands or falls alone.", Handle: s.reports, NoReason: workersAct},
+		{Method: http.MethodPost, Pattern: "/api/v1/worker/report", Who: Worker, Doc: "Reports how the work on jobs went, with data, tasks, messages, log lines and children; each report succeeds or fails alone, and may be repeated.", Handle: s.reports, NoReason: workersAct},
+		{Method: http.MethodPost, Pattern: "/api/v1/worker/update", Who: Worker, Doc: "Reports in the middle of the work, as a report without an outcome: the worker keeps its claims.", Handle: s.updates, NoReason: workersAct},
 	}
 }
 

@@ -137,57 +137,6 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, api.Renewed{Lost: lost})
 }
 
-// handedIn is the body of a report, in the engine's own words.
-type handedIn struct {
-	Worker  string          `json:"worker"`
-	Reports []engine.Report `json:"reports"`
-}
-
-// reports commits what a worker says of its jobs. The answer to one report that fails is its problem; among several it stands in the list.
-func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
-	b, err := Decode[handedIn](r, true)
-	if err != nil {
-		return err
-	}
-	b.Worker = workerOf(r, b.Worker)
-	if err := checkWorker("report", b.Worker, 0); err != nil {
-		return err
-	}
-	if len(b.Reports) < 1 || len(b.Reports) > maxBatch {
-		return job.Errorf(job.Invalid, "report", "", "1 to %d reports at once", maxBatch)
-	}
-	for i := range b.Reports {
-		if err := checkReport(&b.Reports[i]); err != nil {
-			return err
-		}
-	}
-	results, err := s.conclude(r.Context(), b.Worker, b.Reports)
-	if err != nil {
-		return err
-	}
-	s.leases.settle(results, b.Worker)
-	if len(results) == 1 && results[0].Err != nil {
-		return results[0].Err
-	}
-	return s.replyLean(w, func(text []byte) []byte { return appendResults(text, b.Worker, results) })
-}
-
-func checkReport(r *engine.Report) error {
-	n := 0
-	for _, said := range []bool{r.Event != "", r.Wait != nil, r.Retry != "", r.Fail != ""} {
-		if said {
-			n++
-		}
-	}
-	switch {
-	case r.Job == "" || r.Epoch <= 0:
-		return job.Errorf(job.Invalid, "report", r.Job, "a report names a job and the epoch of its claim")
-	case n > 1:
-		return job.Errorf(job.Invalid, "report", r.Job, "a report has one of event, wait, retry and fail")
-	}
-	return nil
-}
-
 // conclude finds the records that the reports are about and hands both to the engine.
 func (s *Server) conclude(ctx context.Context, worker string, reports []engine.Report) ([]job.Result, error) {
 	asked := make([]job.Lease, len(reports))
@@ -195,6 +144,11 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []engine.R
 		asked[i] = job.Lease{Job: reports[i].Job, Epoch: reports[i].Epoch}
 	}
 	records := s.leases.get(asked)
+	for i := range reports {
+		if reports[i].Children || reports[i].Merge != nil {
+			records[i] = job.Job{} // children and people change it without its worker
+		}
+	}
 	results := make([]job.Result, len(reports))
 	bad := 0
 	for i := range records {
@@ -227,7 +181,7 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []engine.R
 	return results, nil
 }
 
-// held fills in the record if it is not at hand, and checks that it is this worker's under this epoch.
+// held fills in the record if it is not at hand, and checks that the token of the worker names its state.
 func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Lease) error {
 	if j.ID == "" {
 		found, err := s.Store.Get(ctx, l.Job)
@@ -237,7 +191,7 @@ func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Leas
 		*j = found
 	}
 	if j.Epoch != l.Epoch || j.Worker != worker {
-		return job.Errorf(job.Stale, "report", l.Job, "claim %d of %s is over, the record is at %d", l.Epoch, worker, j.Epoch)
+		return nil // the engine refuses it, unless it is repeated
 	}
 	return inScope(ctx, "report", l.Job, job.KindState{Kind: j.Kind, State: j.State})
 }

@@ -34,7 +34,7 @@ type Logs struct {
 	closed bool
 }
 
-var _ engine.JobLogs = (*Logs)(nil)
+var _ engine.NumberedLogs = (*Logs)(nil)
 
 // Open makes the directory if it is not there.
 func Open(dir string, o Options) (*Logs, error) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -84,4 +85,24 @@ func parse(text []byte) Line {
 		return Line{Level: "WARN", Msg: fmt.Sprintf("a line of %d bytes was cut off or damaged", len(text))}
 	}
 	return line
+}
+
+// LastLine gives the highest number that lines of one claim have ([engine.LineNumber]); 0 if none has one or the log cannot be read.
+func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
+	last, more := int64(0), true
+	for offset := int64(0); more; {
+		c, err := l.Read(id, offset, maxLines)
+		if err != nil {
+			return last
+		}
+		for i := range c.Lines {
+			var attrs map[string]json.RawMessage
+			var n int64
+			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil && json.Unmarshal(attrs[engine.LineNumber], &n) == nil {
+				last = max(last, n)
+			}
+		}
+		offset, more = c.Next, c.More
+	}
+	return last
 }

@@ -80,17 +80,17 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 	}
 	work := engine.Work{Life: Letter, Prefix: "let", Steps: all, Allow: allow}
 	if steps == nil { // nobody runs it: workers outside may
-		work.Steps, work.Outside = nil, true
-	}
-	e, err := engine.New(mem.New(), []engine.Work{work}, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
+		work.Steps, work.Outside, work.Orders, work.Topics = nil, true, true, []string{"test.news"}
 	}
 	logs, err := joblog.Open(t.TempDir(), joblog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = logs.Close() })
+	e, err := engine.New(mem.New(), []engine.Work{work}, engine.Options{JobLogs: logs})
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := server.Options{Engine: e, Locks: noLocks{}, Logs: logs, Keeper: Keeper{}, Version: "test"}
 	if change != nil {
 		change(&o)

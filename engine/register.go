@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// kinds is what is registered with an engine. It is never changed: [Engine.Register] replaces it.
+type kinds struct {
+	works  map[job.Kind]*Work
+	pools  []*pool // the first is shared
+	own    map[job.Kind]*pool
+	limits []job.Limit
+}
+
+func (e *Engine) kindsNow() *kinds { return e.kinds.Load() }
+
+// workOf gives what is registered for a kind, or nil.
+func (e *Engine) workOf(k job.Kind) *Work { return e.kindsNow().works[k] }
+
+// Orderable refuses a kind that does not exist, and one whose jobs only an operation of its application may create.
+func (e *Engine) Orderable(k job.Kind) error {
+	switch w := e.workOf(k); {
+	case w == nil:
+		return job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", k, e.kindNames())
+	case !w.Orders:
+		return job.Errorf(job.Refused, "create", "", "jobs of the kind %s are created by the operations of their application", k)
+	}
+	return nil
+}
+
+// placesOf gives the states from which jobs are claimed for a pool.
+func (e *Engine) placesOf(p *pool) []job.KindState {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return p.places
+}
+
+// Register adds a kind to an engine, which may be running, or replaces the work of a kind that has slots of its own. It is Refused while jobs of
+// the kind are open under a definition that the work does not know (reliability rule R13).
+func (e *Engine) Register(ctx context.Context, w Work) error {
+	if err := w.validate(); err != nil {
+		return &job.Error{Op: "register", Kind: job.Invalid, Err: err}
+	}
+	e.defining.Lock()
+	defer e.defining.Unlock()
+	old := e.workOf(w.kind())
+	if w.Slots <= 0 || old != nil && old.Slots <= 0 {
+		return job.Errorf(job.Invalid, "register", "", "%s is registered while the engine runs: it needs slots of its own", w.kind())
+	}
+	if old == nil || old.Life.Hash() != w.Life.Hash() {
+		if err := e.contradicts(ctx, &w); err != nil {
+			return err
+		}
+	}
+	e.install(&w)
+	e.stir()
+	return nil
+}
+
+// contradicts refuses a work that does not know the definition of an open job. All open jobs of a kind have definitions that its last work knew, so
+// that the newest tell.
+func (e *Engine) contradicts(ctx context.Context, w *Work) error {
+	open := false
+	page, err := e.store.List(ctx, job.Query{Kinds: []job.Kind{w.kind()}, Ended: &open, Limit: 1000})
+	if err != nil {
+		return err
+	}
+	for i := range page.Jobs {
+		if j := &page.Jobs[i]; !w.knows(j) {
+			return job.Errorf(job.Refused, "register", "", "the lifecycle %s has changed (definition %s), and jobs are open under the definition %s, such as %s in %s: "+
+				"wait until they have ended, or keep the states and transitions as they were", w.kind(), w.Life.Hash(), j.Definition, j.ID, j.State)
+		}
+	}
+	return nil
+}
+
+// register adds a work to a new engine.
+func (e *Engine) register(w *Work) error {
+	if err := w.validate(); err != nil {
+		return err
+	}
+	if e.workOf(w.kind()) != nil {
+		return job.Errorf(job.Invalid, "register", "", "%s is registered twice", w.Life.Name())
+	}
+	e.install(w)
+	return nil
+}
+
+// install replaces what is registered by the same with the work.
+func (e *Engine) install(w *Work) {
+	was := e.kindsNow()
+	next := &kinds{works: maps.Clone(was.works), own: maps.Clone(was.own), pools: slices.Clone(was.pools)}
+	if next.works == nil {
+		next.works, next.own = map[job.Kind]*Work{}, map[job.Kind]*pool{}
+	}
+	next.works[w.kind()] = w
+	next.limits = slices.DeleteFunc(slices.Clone(was.limits), func(l job.Limit) bool { return l.Kind == w.kind() })
+	next.limits = append(next.limits, w.Limits...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.shared
+	if w.Slots > 0 {
+		if p = next.own[w.kind()]; p == nil {
+			p = &pool{}
+			next.pools, next.own[w.kind()] = append(next.pools, p), p
+		}
+		p.free, p.total = p.free+w.Slots-p.total, w.Slots
+	}
+	p.places = slices.DeleteFunc(slices.Clone(p.places), func(at job.KindState) bool { return at.Kind == w.kind() })
+	for _, s := range w.Life.Stages() {
+		if w.Steps[s.State] != nil {
+			p.places = append(p.places, job.KindState{Kind: w.kind(), State: s.State})
+		}
+	}
+	p.hungry = true
+	e.kinds.Store(next)
+}

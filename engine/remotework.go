@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Letter is a message for the outbox. Key must follow from the work alone; the id of the job is put in front of it.
+type Letter struct {
+	Topic string
+	Key   string
+	Body  json.RawMessage
+}
+
+// LogLine is a line for the log of the job. Of lines with a number, one that is not higher than an earlier one of the claim is a repetition and is
+// left out.
+type LogLine struct {
+	Number int64 // from 1; 0: the line is written however often it comes
+	Level  slog.Level
+	Text   string
+	Attrs  map[string]any
+}
+
+// Spawn creates children under ids that follow from the parent and their number, so that a repetition creates only those that are missing
+// ([Run.Spawn]). Jobs may be given in several reports.
+type Spawn struct {
+	Expected int // children in all
+	From     int // number of the first of Jobs, from 1
+	Jobs     []Order
+}
+
+// MostSpawned is how many children one report may create.
+const MostSpawned = 500
+
+// changes tells whether the report changes the record; a report that only logs or shows progress does not.
+func (r *Report) changes() bool {
+	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil || r.Bytes != nil || r.Advanced || r.Cause != "" ||
+		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
+}
+
+// expects gives the version that the record must still have: data is merged into what was read. Zero: any.
+func (r *Report) expects(j *job.Job) int64 {
+	if r.Merge == nil {
+		return 0
+	}
+	return j.Version
+}
+
+// apply sets on a run what the report says besides its outcome, and gives the children to create.
+func (r *Run) apply(p *Report) ([]job.Created, error) {
+	if p.Data != nil && p.Merge != nil {
+		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
+	}
+	r.set.Data, r.set.Message, r.set.Bytes = p.Data, p.Message, p.Bytes
+	if p.Cause != "" {
+		r.SetCause(p.Cause)
+	}
+	if p.Merge != nil {
+		merged, err := mergePatch(r.job.Data, p.Merge)
+		if err != nil {
+			return nil, job.Errorf(job.Invalid, "report", r.id, "merge: %w", err)
+		}
+		r.set.Data = merged
+	}
+	if p.Priority != nil {
+		r.SetPriority(*p.Priority)
+	}
+	if p.Tags != nil {
+		r.SetTags(p.Tags...)
+	}
+	if p.Advanced {
+		r.Advanced()
+	}
+	for _, t := range p.Tasks {
+		if t.Name == "" {
+			return nil, job.Errorf(job.Invalid, "report", r.id, "a task needs a name")
+		}
+		r.PutTask(t)
+	}
+	for _, m := range p.Messages {
+		if err := r.post(m); err != nil {
+			return nil, err
+		}
+	}
+	if p.Spawn == nil {
+		return nil, nil
+	}
+	return r.children(p.Spawn)
+}
+
+// post puts the message of a worker outside into the outbox, if the work allows its topic.
+func (r *Run) post(m Letter) error {
+	if !r.work.sends(m.Topic) {
+		return job.Errorf(job.Refused, "report", r.id, "workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
+			strings.Join(r.work.Topics, ", "))
+	}
+	if m.Key == "" {
+		return job.Errorf(job.Invalid, "report", r.id, "a message needs a key")
+	}
+	prefix := string(r.id) + "/"
+	return r.Send(m.Topic, prefix+strings.TrimPrefix(m.Key, prefix), m.Body)
+}
+
+// children prepares what a worker outside spawns. The jobs have the owner of their parent, and are of kinds for workers outside.
+func (r *Run) children(s *Spawn) ([]job.Created, error) {
+	was := r.job.Children.Expected
+	switch {
+	case s.Expected < was:
+		return nil, job.Errorf(job.Refused, "spawn", r.id, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, s.Expected)
+	case len(s.Jobs) > MostSpawned:
+		return nil, job.Errorf(job.Invalid, "spawn", r.id, "at most %d jobs in one report", MostSpawned)
+	case len(s.Jobs) > 0 && (s.From < 1 || s.From+len(s.Jobs)-1 > s.Expected):
+		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d", s.From, s.From+len(s.Jobs)-1, s.Expected)
+	}
+	if was != s.Expected {
+		r.set.Expected = &s.Expected
+		r.job.Children.Expected = s.Expected // for WaitChildren
+	}
+	var all []job.Created
+	for i, one := range s.Jobs {
+		if w := r.engine.workOf(one.Kind); w != nil && !w.Outside {
+			return nil, job.Errorf(job.Refused, "spawn", r.id, "%s is not for workers outside the server", one.Kind)
+		}
+		if one.Owner != "" && one.Owner != r.job.Owner {
+			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s", one.Owner, r.job.Owner)
+		}
+		one.Parent, one.ID, one.Owner = r.id, "", r.job.Owner
+		made, err := r.engine.prepare(one, s.From+i, r.job.Created)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, made)
+	}
+	return all, nil
+}
+
+// mergePatch applies a merge patch to a JSON text (RFC 7396).
+func mergePatch(text, patch json.RawMessage) (json.RawMessage, error) {
+	var to, by any
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &to); err != nil {
+			return nil, err
+		}
+	}
+	if err := json.Unmarshal(patch, &by); err != nil {
+		return nil, err
+	}
+	return json.Marshal(patched(to, by))
+}
+
+func patched(to, by any) any {
+	members, ok := by.(map[string]any)
+	if !ok {
+		return by
+	}
+	object, ok := to.(map[string]any)
+	if !ok {
+		object = map[string]any{}
+	}
+	for name, value := range members {
+		if value == nil {
+			delete(object, name)
+		} else {
+			object[name] = patched(object[name], value)
+		}
+	}
+	return object
+}
+
+// repeated finds out whether a report under a claim that is over is a repetition of the one that ended the claim: then it succeeds, with the record
+// as it is now and without a claim. The answer to an earlier repetition may have been lost, too.
+func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale job.Result) job.Result {
+	j, err := e.store.Get(ctx, r.Job)
+	w := e.workOf(j.Kind)
+	if err != nil || w == nil || r.Keep || j.Epoch < r.Epoch {
+		return stale
+	}
+	const page = 100
+	for after := max(j.Seq-page, 0); ; after = max(after-page, 0) {
+		history, err := e.store.History(ctx, r.Job, after, page)
+		if err != nil {
+			return stale
+		}
+		for i := range history {
+			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker && h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && r.causes(w.Life, h) {
+				j.Worker = "" // a claim that came later is not this report's
+				return job.Result{Job: j}
+			}
+		}
+		if after == 0 || len(history) > 0 && history[0].Epoch < r.Epoch {
+			return stale
+		}
+	}
+}
+
+// causes tells whether an entry of the history can be what the report did.
+func (r *Report) causes(life *lifecycle.Table, h *job.Event) bool {
+	arrow, _ := life.Arrow(h.From, h.Event)
+	switch {
+	case r.Children && h.Event == lifecycle.Waiting:
+		return true
+	case r.Event != "":
+		return h.Event == r.Event
+	case r.Wait != nil:
+		return h.Event == lifecycle.Waiting
+	case r.Retry != "" || r.Fail != "":
+		return h.Event == lifecycle.Backoff || arrow.Class == lifecycle.Fail
+	}
+	return arrow.Class == lifecycle.Pass
+}
+
+// NumberedLogs is what [JobLogs] may be besides: it gives the highest number of the lines that were logged under a claim.
+type NumberedLogs interface {
+	LastLine(id job.ID, epoch int64) int64
+}
+
+// lineNumbers remembers how far the log of each claim came; what is not known is read from the log.
+type lineNumbers struct {
+	mu   sync.Mutex
+	last map[job.Lease]int64
+}
+
+// note writes the log lines of a report that was accepted and shows its progress.
+func (e *Engine) note(j *job.Job, r *Report) {
+	switch {
+	case !r.Keep:
+		e.progress.drop(r.Job)
+	case r.Progress != nil:
+		p := *r.Progress
+		p.State, p.At = j.State, e.clock.Now()
+		e.progress.set(r.Job, p)
+	}
+	if logs := e.options.JobLogs; logs != nil && len(r.Log) > 0 {
+		e.lines.write(logs, j, r)
+	}
+	if !r.Keep {
+		e.lines.drop(job.Lease{Job: r.Job, Epoch: r.Epoch})
+	}
+}
+
+func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *Report) {
+	const most = 100_000 // claims remembered
+	lease := job.Lease{Job: r.Job, Epoch: r.Epoch}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	last, known := n.last[lease]
+	if numbered, ok := logs.(NumberedLogs); ok && !known {
+		last = numbered.LastLine(r.Job, r.Epoch)
+	}
+	out := logs.Logger(r.Job, r.Epoch, j.State)
+	for i := range r.Log {
+		line := &r.Log[i]
+		if line.Number != 0 && line.Number <= last {
+			continue
+		}
+		last = max(last, line.Number)
+		out.Log(context.Background(), line.Level, line.Text, line.attrs()...)
+	}
+	if n.last == nil || len(n.last) >= most {
+		n.last = map[job.Lease]int64{}
+	}
+	n.last[lease] = last
+}
+
+func (n *lineNumbers) drop(l job.Lease) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.last, l)
+}
+
+// LineNumber is the attribute of a log line that has the number its worker gave it.
+const LineNumber = "line"
+
+// Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children are committed at once. Job,
+// Epoch, Keep and Again of the report are not read.
+func (r *Run) Report(ctx context.Context, p *Report) error {
+	r.engine.defining.RLock()
+	defer r.engine.defining.RUnlock()
+	spawn, err := r.apply(p)
+	if err != nil {
+		return err
+	}
+	if p.Spawn != nil {
+		c := r.take()
+		c.Keep, c.Spawn = true, spawn
+		if err := r.commit(ctx, c); err != nil {
+			return err
+		}
+	}
+	for i := range p.Log {
+		r.Log().Log(ctx, p.Log[i].Level, p.Log[i].Text, p.Log[i].attrs()...)
+	}
+	if p.Children {
+		if err := r.WaitChildren(); err != nil {
+			return err
+		}
+	}
+	if o := p.outcome(); o.verdict != passed {
+		return o
+	}
+	return nil
+}
+
+// attrs gives the attributes of a line for its logger.
+func (l *LogLine) attrs() []any {
+	var all []any
+	if l.Number != 0 {
+		all = append(all, LineNumber, l.Number)
+	}
+	for name, value := range l.Attrs {
+		all = append(all, name, value)
+	}
+	return all
+}

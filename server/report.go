@@ -1,0 +1,156 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Bounds of one report.
+const (
+	maxTasks = 1000
+	maxLines = 1000
+	maxKey   = 200 // bytes of the key of a message
+)
+
+// reports commits what a worker reports of its jobs. The answer to one report that fails is its problem; among several it stands in the list.
+func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
+	return s.reported(w, r, false)
+}
+
+// updates commits what a worker reports in the middle of its work.
+func (s *Server) updates(w http.ResponseWriter, r *http.Request) error { return s.reported(w, r, true) }
+
+func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) error {
+	b, err := Decode[api.Reports](r, true)
+	if err != nil {
+		return err
+	}
+	b.Worker = workerOf(r, b.Worker)
+	if err := checkWorker("report", b.Worker, 0); err != nil {
+		return err
+	}
+	if len(b.Reports) < 1 || len(b.Reports) > maxBatch {
+		return job.Errorf(job.Invalid, "report", "", "1 to %d reports at once", maxBatch)
+	}
+	reports := make([]engine.Report, len(b.Reports))
+	for i := range b.Reports {
+		if err := checkReport(&b.Reports[i], keep); err != nil {
+			return err
+		}
+		if reports[i], err = reportOf(&b.Reports[i], keep); err != nil {
+			return err
+		}
+	}
+	results, err := s.conclude(r.Context(), b.Worker, reports)
+	if err != nil {
+		return err
+	}
+	s.leases.settle(results, b.Worker)
+	if len(results) == 1 && results[0].Err != nil {
+		return results[0].Err
+	}
+	return s.replyLean(w, func(text []byte) []byte { return appendResults(text, b.Worker, results) })
+}
+
+func checkReport(r *api.Report, keep bool) error {
+	n := 0
+	for _, set := range []bool{r.Event != "", r.Wait != nil, r.Retry != "", r.Fail != ""} {
+		if set {
+			n++
+		}
+	}
+	switch {
+	case r.Job == "" || r.Epoch <= 0:
+		return job.Errorf(job.Invalid, "report", r.Job, "a report names a job and the epoch of its claim")
+	case n > 1:
+		return job.Errorf(job.Invalid, "report", r.Job, "a report has one of event, wait, retry and fail")
+	case keep && (n > 0 || r.Again || r.Children):
+		return job.Errorf(job.Invalid, "report", r.Job, "an update has no event, wait, retry, fail, again or children: report them")
+	case r.After != 0 && (r.Retry == "" || r.After < 0 || r.After > 366*24*3600):
+		return job.Errorf(job.Invalid, "report", r.Job, "after is for retry: 0 to %d seconds", 366*24*3600)
+	case len(r.Tasks) > maxTasks || len(r.Messages) > maxTasks || len(r.Log) > maxLines:
+		return job.Errorf(job.Invalid, "report", r.Job, "at most %d tasks, %d messages and %d log lines in one report", maxTasks, maxTasks, maxLines)
+	}
+	for i := range r.Messages {
+		if err := CheckText("the key of a message", r.Messages[i].Key, maxKey); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportOf gives a report to the engine.
+func reportOf(r *api.Report, keep bool) (engine.Report, error) {
+	to := engine.Report{
+		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: (*engine.Blocker)(r.Wait), Retry: r.Retry, After: seconds(r.After), Fail: r.Fail, Cause: r.Cause,
+		Children: r.Children, Again: r.Again, Keep: keep,
+		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes, Advanced: r.Advanced, Tasks: r.Tasks,
+	}
+	for _, m := range r.Messages {
+		to.Messages = append(to.Messages, engine.Letter(m))
+	}
+	for _, l := range r.Log {
+		var level slog.Level
+		if l.Level != "" {
+			if err := level.UnmarshalText([]byte(strings.ToUpper(l.Level))); err != nil {
+				return to, job.Errorf(job.Invalid, "report", r.Job, "the level of a log line is debug, info, warn or error, not %.40q", l.Level)
+			}
+		}
+		to.Log = append(to.Log, engine.LogLine{Number: l.N, Level: level, Text: l.Text, Attrs: l.Attrs})
+	}
+	if p := r.Progress; p != nil {
+		to.Progress = &engine.Progress{Done: p.Done, Total: p.Total, Unit: p.Unit}
+	}
+	if r.Spawn != nil {
+		to.Spawn = &engine.Spawn{Expected: r.Spawn.Expected, From: r.Spawn.From}
+		for i := range r.Spawn.Jobs {
+			to.Spawn.Jobs = append(to.Spawn.Jobs, orderOf(&r.Spawn.Jobs[i]))
+		}
+	}
+	return to, nil
+}
+
+func orderOf(o *api.Order) engine.Order {
+	return engine.Order{
+		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline,
+		Spec: o.Spec, Note: o.Note, Actor: o.Actor,
+	}
+}
+
+// create makes a job of a kind whose jobs people may create as they are; other kinds have operations of their own.
+func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
+	if err := Params(r).Err(); err != nil {
+		return err
+	}
+	o, err := Decode[api.Order](r, true)
+	if err != nil {
+		return err
+	}
+	order := orderOf(&o)
+	if order.By, order.Actor, err = ActorOf(r, "", o.Actor); err != nil {
+		return err
+	}
+	order.Owner = OwnerFor(r.Context(), o.Owner)
+	for name, text := range map[string]string{"group": o.Group, "owner": order.Owner, "key": o.Key} {
+		if err := CheckText(name, text, maxKey); err != nil {
+			return err
+		}
+	}
+	if err := CheckText("note", o.Note, MostNote); err != nil {
+		return err
+	}
+	if err := s.Engine.Orderable(o.Kind); err != nil {
+		return err
+	}
+	j, err := s.Engine.Submit(r.Context(), order)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
+	return ReplyAs(w, http.StatusCreated, s.View(j))
+}

@@ -1,0 +1,117 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// TestWorkerReportsAllThatAStepCan sends each member of an update over HTTP, twice, and reads what is stored.
+func TestWorkerReportsAllThatAStepCan(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{Owner: "ann"}).ID
+	j := claimJobs(w, "coach", 1)[0]
+	says, priority, bytes := "on its way", 7, int64(12)
+	update := api.Report{
+		Job: id, Epoch: j.Epoch, Merge: json.RawMessage(`{"a":1}`), Message: &says, Priority: &priority, Tags: []string{"wet"}, Bytes: &bytes,
+		Tasks:    []job.Task{{Name: "weigh", Kind: "test.part", State: "Done", Total: 3}},
+		Messages: []api.Letter{{Topic: "test.news", Key: "sent", Body: json.RawMessage(`{"to":"bob"}`)}},
+		Log:      []api.LogEntry{{N: 1, Text: "weighed", Level: "warn", Attrs: map[string]any{"grams": 3}}},
+		Progress: &api.WorkProgress{Done: 1, Total: 2, Unit: "miles"},
+		Spawn:    &api.Spawn{Expected: 1, From: 1, Jobs: []api.Order{{Kind: "test.letter", Spec: json.RawMessage(`{"copy":true}`)}}},
+	}
+	for range 2 {
+		got, err := w.Client.Update(t.Context(), api.Reports{Worker: "coach", Reports: []api.Report{update}})
+		if err != nil || len(got) != 1 || !got[0].Held || got[0].Epoch != j.Epoch {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+	}
+	got, err := w.Client.Job(t.Context(), id)
+	if err != nil || string(got.Data) != `{"a":1}` || got.Message != says || got.Priority != 7 || !cmp.Equal(got.Tags, []string{"wet"}) || got.Bytes != 12 ||
+		got.Children.Open != 1 || got.Progress == nil || got.Progress.Done != 1 || got.Worker != "coach" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	tasks, err := w.Client.Tasks(t.Context(), id)
+	if err != nil || len(tasks) != 1 || tasks[0].Name != "weigh" || tasks[0].Epoch != j.Epoch {
+		t.Errorf("got %+v, %v", tasks, err)
+	}
+	log, err := w.Client.Log(t.Context(), id, 0, 0)
+	if err != nil || len(log.Lines) != 1 || log.Lines[0].Msg != "weighed" || log.Lines[0].Level != "WARN" {
+		t.Errorf("got %+v, %v", log, err)
+	}
+	page, err := w.Client.Jobs(t.Context(), job.Query{Parent: id})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Owner != "ann" || string(page.Jobs[0].Spec) != `{"copy":true}` {
+		t.Errorf("got %+v, %v", page, err)
+	}
+	messages, err := w.Store().Outbox(t.Context(), job.OutboxCall{Job: id})
+	if err != nil || len(messages) != 1 || messages[0].Key != string(id)+"/sent" {
+		t.Errorf("got %+v, %v", messages, err)
+	}
+}
+
+// TestBadUpdates are refused. The control is the same without the mistake.
+func TestBadUpdates(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{}).ID
+	claimJobs(w, "coach", 1)
+	send := func(members string) *http.Request {
+		return w.Request(http.MethodPost, "/api/v1/worker/update", `{"worker":"coach","reports":[{"job":"`+string(id)+`"`+members+`}]}`)
+	}
+	for members, status := range map[string]int{
+		`,"epoch":1,"fail":"x"`: 400, `,"epoch":1,"again":true`: 400, `,"epoch":1,"children":true`: 400, `,"epoch":1,"after":5`: 400, ``: 400,
+		`,"epoch":1,"log":[{"text":"x","level":"loud"}]`: 400, `,"epoch":1,"messages":[{"topic":"test.news","key":"a\u0000"}]`: 400,
+		`,"epoch":1,"messages":[{"topic":"mail","key":"a"}]`: 409, `,"epoch":2,"log":[{"text":"x"}]`: 409, `,"epoch":1,"log":[{"text":"x"}]`: 200,
+	} {
+		if answer, text := w.Ask(send(members)); answer.StatusCode != status {
+			t.Errorf("%s: got %d %s, want %d", members, answer.StatusCode, text, status)
+		}
+	}
+}
+
+// TestReportIsRepeated: a report whose answer was lost succeeds again, and another one under the same claim does not.
+func TestReportIsRepeated(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	id := w.Post(engine.Order{}).ID
+	j := claimJobs(w, "coach", 1)[0]
+	report := client.Reports{Worker: "coach", Reports: []client.Report{{Job: id, Epoch: j.Epoch, Data: json.RawMessage(`1`)}}}
+	for range 2 {
+		if got, err := w.Client.Report(t.Context(), report); err != nil || got[0].State != "Sorting" || got[0].Held {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+	report.Reports[0].Fail = "torn"
+	if _, err := w.Client.Report(t.Context(), report); job.KindOf(err) != job.Stale {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestCreate makes a job by the general operation; the same key gives the same job. Kinds with an operation of their own are refused.
+func TestCreate(t *testing.T) {
+	w := servertest.Open(t, nil, nil)
+	var first api.Job
+	for i := range 2 {
+		j, err := w.Client.Create(t.Context(), api.Order{Kind: "test.letter", Key: "k", Spec: json.RawMessage(`{"to":"ann"}`), Group: "g"})
+		if err != nil || i > 0 && j.ID != first.ID {
+			t.Fatalf("got %+v, %v", j, err)
+		}
+		first = j
+	}
+	if first.State != "Posted" || first.Group != "g" || string(first.Spec) != `{"to":"ann"}` || first.Priority != job.DefaultPriority {
+		t.Errorf("got %+v", first)
+	}
+	if _, err := w.Client.Create(t.Context(), api.Order{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {
+		t.Errorf("got %v", err)
+	}
+	closed := servertest.Open(t, nil, servertest.Worked)
+	if _, err := closed.Client.Create(t.Context(), api.Order{Kind: "test.letter"}); job.KindOf(err) != job.Refused {
+		t.Errorf("got %v", err)
+	}
+}
