@@ -25,18 +25,21 @@ type rule struct {
 // rules is the import rule of the house. The first rule that fits a package holds.
 var rules = []rule{
 	{"lifecycle/notation", []string{"lifecycle"}, "notations are read and written; the tables know nothing of them"},
+	{"lifecycle/draw", []string{"lifecycle", "internal/layered"}, "drawings are read from the tables; the tables know nothing of them"},
 	{"lifecycle", nil, "the judge depends on nobody"},
 	{"job", []string{"lifecycle"}, "the words that all share"},
 	{"store/internal/queue", []string{"job", "lifecycle"}, "an index over records"},
 	{"store/internal/ledger", []string{"job", "lifecycle", "store/internal/queue"}, "what stores with a queue in memory share"},
 	{"store/mem", []string{"job", "lifecycle", "store/internal/ledger"}, "stores know no engine and not each other"},
 	{"internal/conn", nil, "SQLite's library"},
+	{"internal/layered", nil, "one layout for the drawings of lifecycles and flows; it knows neither"},
 	{"internal/build", nil, "the version of the program"},
 	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
 	{"engine/explain", []string{"job", "lifecycle", "engine"}, "it reads the engine and the store, and stands above both"},
 	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
+	{"flow/draw", []string{"lifecycle", "flow", "internal/layered"}, "pictures of flows need no engine"},
 	{"flow", []string{"job", "lifecycle", "engine", "flow"}, "flows run on the engine"},
 	{"format", []string{"format"}, "files and bytes know no job"},
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
@@ -73,7 +76,7 @@ var handlers = slices.Clip([]string{"job", "lifecycle", "engine", "flow", "forma
 const handlersWhy = "routes of an application know the server and their application; applications do not see each other"
 
 // std lists the folders that use the standard library only.
-var std = []string{"lifecycle", "job", "quantity", "api"}
+var std = []string{"lifecycle", "lifecycle/draw", "internal/layered", "job", "quantity", "api"}
 
 func TestImports(t *testing.T) {
 	for file, imports := range sources(t) {
@@ -143,7 +146,7 @@ func together(dir, path string) string {
 var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
 
 // nameless are the generic packages that name no application. Tests of them may.
-var nameless = []string{"server", "server/token", "server/servertest", "job", "lifecycle", "engine", "engine/explain", "engine/joblog"}
+var nameless = []string{"server", "server/token", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog"}
 
 // TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.
 func TestGenericPackagesNameNoApplication(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the generated pages instead of co
 // TestLifecyclesPage holds lifecycles.md against the tables; with -update it writes the page.
 func TestLifecyclesPage(t *testing.T) {
 	const page = "lifecycles.md"
-	want := lifecycle.Markdown(All()...)
+	want := draw.Markdown(All()...)
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 	"github.com/stagepost/stagepost/lifecycle/notation"
 )
 
@@ -76,7 +77,7 @@ func TestDrawingsAreReadable(t *testing.T) {
 	for _, table := range All() {
 		for _, v := range views(table) {
 			t.Run(fmt.Sprintf("%s/%s/%v", table.Name(), v.Current.State, v.Loops), func(t *testing.T) {
-				p, shapes := look(t, table.SVG(v))
+				p, shapes := look(t, draw.SVG(table, v))
 				if len(shapes) < len(table.Stages()) || len(p.Paths) == 0 {
 					t.Fatalf("%d boxes and labels and %d lines are too few", len(shapes), len(p.Paths))
 				}
@@ -107,9 +108,9 @@ func TestDrawingsAreReadable(t *testing.T) {
 	}
 }
 
-func views(table *lifecycle.Table) []lifecycle.View {
+func views(table *lifecycle.Table) []draw.View {
 	last := positions(table)
-	return []lifecycle.View{{}, {Loops: true}, {Current: last[len(last)/2], By: lifecycle.Operator}}
+	return []draw.View{{}, {Loops: true}, {Current: last[len(last)/2], By: lifecycle.Operator}}
 }
 
 var pathPart = regexp.MustCompile(`[MVC][^MVC]*`)
@@ -159,10 +160,10 @@ func TestEveryTableCanBeWrittenAndRead(t *testing.T) {
 			t.Fatalf("%s: %v", table.Name(), err)
 		}
 		again, err := d.Table()
-		if err != nil || again.Hash() != table.Hash() || lifecycle.Markdown(again) != lifecycle.Markdown(table) {
+		if err != nil || again.Hash() != table.Hash() || draw.Markdown(again) != draw.Markdown(table) {
 			t.Errorf("%s: read back as another table: %v", table.Name(), err)
 		}
-		drawn, err := notation.ParseMermaid(table.Name()+".mmd", []byte(table.Mermaid(lifecycle.View{})))
+		drawn, err := notation.ParseMermaid(table.Name()+".mmd", []byte(draw.Mermaid(table, draw.View{})))
 		if err != nil {
 			t.Fatalf("%s as a diagram: %v", table.Name(), err)
 		}

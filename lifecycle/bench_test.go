@@ -17,24 +17,3 @@ func BenchmarkNext(b *testing.B) {
 		}
 	}
 }
-
-// BenchmarkFirstSVG is the first drawing of a table, layout included.
-func BenchmarkFirstSVG(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		if parcel().SVG(View{}) == "" {
-			b.Fatal("nothing drawn")
-		}
-	}
-}
-
-// BenchmarkSVG is every further drawing.
-func BenchmarkSVG(b *testing.B) {
-	table := parcel()
-	b.ReportAllocs()
-	for b.Loop() {
-		if table.SVG(View{}) == "" {
-			b.Fatal("nothing drawn")
-		}
-	}
-}

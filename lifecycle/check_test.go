@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	. "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
 // order is a sound table in which every rule has something to look at.
@@ -174,7 +175,7 @@ func TestAsks(t *testing.T) {
 		if got := strings.Contains(string(text), `"asks"`); got != c.want {
 			t.Error("the JSON of a table that does not use it has it")
 		}
-		if got := strings.Contains(Markdown(c.table), "(asks its worker)"); got != c.want {
+		if got := strings.Contains(draw.Markdown(c.table), "(asks its worker)"); got != c.want {
 			t.Errorf("Markdown: %t", got)
 		}
 	}

@@ -12,8 +12,7 @@
 // A [Position] is where a job stands: its state, the last state it left by success, the state its last failure left, and its
 // outcome. Next computes all four from the arrow; nobody assigns a state.
 //
-// [Table.SVG], [Table.Mermaid] and [Table.DOT] draw a table, with a [View] of where a job stands, what is possible there and
-// how it came; [Markdown] writes the document of several. Package notation reads and writes tables as text.
+// Package draw draws tables, and package notation reads and writes them as text.
 //
 // The package uses the standard library only and knows nothing of jobs, stores or engines.
 package lifecycle

@@ -84,24 +84,3 @@ func ExampleNew() {
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
 	// Broken: no arrow leads here from Packing [unreachable-state]
 }
-
-// A diagram comes from the table, with the current state and what is possible marked.
-func ExampleTable_Mermaid() {
-	fmt.Print(parcel().Mermaid(lifecycle.View{Current: lifecycle.Position{State: "Open"}, By: lifecycle.Operator}))
-	// Output:
-	// stateDiagram-v2
-	//     direction TB
-	//     [*] --> Open
-	//     Open --> Packing : begin
-	//     Open --> Held : hold
-	//     Held --> Open : release
-	//     Packing --> Sent : finish
-	//     Packing --> Broken : fail
-	//     Sent --> [*]
-	//     Broken --> Packing : retry
-	//     Broken --> [*]
-	//     classDef current fill:#ffe29a,color:#1c2430,stroke:#1c2430,stroke-width:3px
-	//     class Open current
-	//     classDef legal stroke:#0b57d0,stroke-width:3px
-	//     class Held legal
-}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // State names a state of a lifecycle, such as "Downloading".
@@ -248,7 +247,6 @@ type Table struct {
 	index  map[State]int
 	phases map[State]bool // those that a re-entering arrow can go back to: a failure in one is remembered even if it waits
 	hash   string
-	plan   [2]func() *layout // where a drawing puts things, without and with loops; worked out once, then only read
 }
 
 // New checks the stages and makes a table of them. The error is a [Faults] that lists every fault found.
@@ -287,9 +285,6 @@ func build(name string, stages []Stage) *Table {
 		t.stages = append(t.stages, s)
 	}
 	t.hash = digest(t)
-	for i := range t.plan {
-		t.plan[i] = sync.OnceValue(func() *layout { return layOut(t, i == 1) })
-	}
 	return t
 }
 

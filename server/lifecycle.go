@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
 // lives lists the engine's tables and then the others, each name once.
@@ -66,11 +67,11 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 		names = append(names, t.Name())
 		switch format, ok := strings.CutPrefix(full, t.Name()+"."); {
 		case ok && format == "svg":
-			return ReplySVG(w, t.SVG(lifecycle.View{}))
+			return ReplySVG(w, draw.SVG(t, draw.View{}))
 		case ok && format == "mmd":
-			return ReplyText(w, t.Mermaid(lifecycle.View{}))
+			return ReplyText(w, draw.Mermaid(t, draw.View{}))
 		case ok && format == "dot":
-			return ReplyText(w, t.DOT(lifecycle.View{}))
+			return ReplyText(w, draw.DOT(t, draw.View{}))
 		}
 	}
 	return job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %.100q (known: %s; behind the name may stand .svg, .mmd or .dot)",
@@ -94,11 +95,11 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view := lifecycle.View{Current: j.Position, By: lifecycle.Operator | lifecycle.Owner}
+	view := draw.View{Current: j.Position, By: lifecycle.Operator | lifecycle.Owner}
 	for _, e := range history {
 		view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})
 	}
-	return ReplySVG(w, life.SVG(view))
+	return ReplySVG(w, draw.SVG(life, view))
 }
 
 // drawing answers with an SVG; it carries its style inside and nothing else is allowed to it.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 	"github.com/stagepost/stagepost/lifecycle/notation"
 )
 
@@ -86,11 +87,11 @@ func (c *cli) lifecycleDraw() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			draw := map[string]func(lifecycle.View) string{"svg": t.SVG, "mermaid": t.Mermaid, "dot": t.DOT}[format]
-			if draw == nil {
+			write := map[string]func(*lifecycle.Table, draw.View) string{"svg": draw.SVG, "mermaid": draw.Mermaid, "dot": draw.DOT}[format]
+			if write == nil {
 				return usagef("-o must be svg, mermaid or dot, not %q", format)
 			}
-			_, err = io.WriteString(c.out, draw(lifecycle.View{}))
+			_, err = io.WriteString(c.out, write(t, draw.View{}))
 			return err
 		},
 	}

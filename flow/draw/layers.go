@@ -1,39 +1,29 @@
 package draw
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/internal/layered"
 )
 
-// cell is something that has a column on a rank of a graph flow: an item, the label of a link, or the lane of links that pass.
+// cell is what a node of a graph flow stands for: an item, the label of a link, or the lane of links that pass.
 type cell struct {
-	block    *block // nil: a lane or label
-	label    *tag   // nil: a lane or item
-	rank     int
-	w, h     float64
-	x        float64 // centre
-	top      float64
-	pos      int // place in the rank
-	up, down []*wire
+	block *block // of an item
+	label *tag   // of a label
 }
 
-// wire joins cells of neighbouring ranks.
-type wire struct {
-	top, bottom   *cell
-	xTop, xBottom float64
-	dashed        bool
-}
+type (
+	node = layered.Node[cell, bool] // the data of a link says whether it is dashed
+	link = layered.Link[cell, bool]
+)
 
 // sheet is the layout of one connected component.
 type sheet struct {
-	ranks   [][]*cell
-	wires   []*wire
-	tops    []float64 // of each rank's band
-	bottoms []float64
-	lanes   map[laneKey]*cell
-	joined  map[[2]*cell]*wire
+	layered.Sheet[cell, bool]
+	lanes map[laneKey]*node
 }
 
 // laneKey names the lane that plain links to one item share on a rank.
@@ -134,43 +124,36 @@ func components(n int, links []flow.OutlinedLink) [][]int {
 }
 
 func sheetOf(items []*block, members []int, links []flow.OutlinedLink, rank []int) *sheet {
-	s := &sheet{lanes: map[laneKey]*cell{}, joined: map[[2]*cell]*wire{}}
-	cells := make(map[int]*cell, len(members))
+	s := &sheet{lanes: map[laneKey]*node{}}
+	s.Measures = layered.Measures{
+		ColumnGap: gutter, LaneGap: 8, PortGap: 16, PortInset: 14, PortsCentred: true,
+		RankGap: func(aside float64) float64 { return min(max(drop, aside*0.12), 90) },
+	}
+	nodes := make(map[int]*node, len(members))
 	for _, i := range members {
-		cells[i] = s.add(&cell{block: items[i], rank: rank[i], w: items[i].w, h: items[i].h})
+		nodes[i] = s.Add(&node{Rank: rank[i], W: items[i].w, H: items[i].h, Data: cell{block: items[i]}})
 	}
 	for _, l := range links {
-		if from, to := cells[l.From], cells[l.To]; from != nil && to != nil {
+		if from, to := nodes[l.From], nodes[l.To]; from != nil && to != nil {
 			s.route(l, from, to)
 		}
 	}
-	s.order()
-	s.align()
-	s.ports()
-	s.bands()
+	s.Place()
 	return s
 }
 
-func (s *sheet) add(c *cell) *cell {
-	for len(s.ranks) <= c.rank {
-		s.ranks = append(s.ranks, nil)
-	}
-	c.pos = len(s.ranks[c.rank])
-	s.ranks[c.rank] = append(s.ranks[c.rank], c)
-	return c
-}
-
 // route leads a link along its lanes. Links with a decider have lanes of their own, the first of which is the label.
-func (s *sheet) route(l flow.OutlinedLink, from, to *cell) {
+func (s *sheet) route(l flow.OutlinedLink, from, to *node) {
 	at := from
-	for r := from.rank + 1; r < to.rank; r++ {
+	for r := from.Rank + 1; r < to.Rank; r++ {
 		next := s.lanes[laneKey{l.To, r}]
 		switch {
 		case l.Depth != "" && at == from:
 			text := "if: " + cut(clean(string(l.Depth)), 12)
-			next = s.add(&cell{rank: r, label: &tag{text: text}, w: math.Ceil(textWidth(text)) + 6, h: linePitch})
+			w := math.Ceil(textWidth(text)) + 6
+			next = s.Add(&node{Kind: layered.Label, Rank: r, W: w, H: linePitch, Data: cell{label: &tag{text: text}}})
 		case l.Depth != "" || next == nil:
-			next = s.add(&cell{rank: r, w: 6})
+			next = s.Add(&node{Kind: layered.Lane, Rank: r, W: 6})
 			if l.Depth == "" {
 				s.lanes[laneKey{l.To, r}] = next
 			}
@@ -181,94 +164,47 @@ func (s *sheet) route(l flow.OutlinedLink, from, to *cell) {
 	s.join(at, to, l.Depth != "")
 }
 
-func (s *sheet) join(top, bottom *cell, dashed bool) {
-	if s.joined[[2]*cell{top, bottom}] != nil {
+func (s *sheet) join(top, bottom *node, dashed bool) {
+	l, fresh := s.Join(top, bottom)
+	if !fresh {
 		return
 	}
-	w := &wire{top: top, bottom: bottom, dashed: dashed}
-	s.joined[[2]*cell{top, bottom}] = w
-	s.wires = append(s.wires, w)
-	top.down = append(top.down, w)
-	bottom.up = append(bottom.up, w)
-}
-
-// ports spreads the ends of wires along the edges of their items, in the order of their other ends.
-func (s *sheet) ports() {
-	spread := func(c *cell, wires []*wire, far func(*wire) *cell, set func(*wire, float64)) {
-		sorted := slices.Clone(wires)
-		slices.SortStableFunc(sorted, func(a, b *wire) int { return far(a).pos - far(b).pos })
-		pitch := 0.0
-		if c.block != nil && len(sorted) > 1 {
-			pitch = min(16, (c.w-28)/float64(len(sorted)-1))
-		}
-		for i, w := range sorted {
-			set(w, c.x+pitch*(float64(i)-float64(len(sorted)-1)/2))
-		}
-	}
-	for _, rank := range s.ranks {
-		for _, c := range rank {
-			spread(c, c.down, func(w *wire) *cell { return w.bottom }, func(w *wire, x float64) { w.xTop = x })
-			spread(c, c.up, func(w *wire) *cell { return w.top }, func(w *wire, x float64) { w.xBottom = x })
-		}
-	}
-}
-
-// bands gives each rank its height, and the gaps so much that lines cross them at a fair angle.
-func (s *sheet) bands() {
-	y := 0.0
-	for r, rank := range s.ranks {
-		high, far := 0.0, 0.0
-		for _, c := range rank {
-			high = max(high, c.h)
-			for _, w := range c.up {
-				far = max(far, math.Abs(w.xTop-w.xBottom))
-			}
-		}
-		if r > 0 {
-			y += min(max(drop, far*0.12), 90)
-		}
-		s.tops, s.bottoms = append(s.tops, y), append(s.bottoms, y+high)
-		for _, c := range rank {
-			c.top = y + (high-c.h)/2
-			if c.block == nil && c.label == nil {
-				c.top, c.h = y, high
-			}
-		}
-		y += high
+	l.Data, l.Pull = dashed, 1
+	switch {
+	case top.Kind != layered.Box && bottom.Kind != layered.Box:
+		l.Pull = layered.Straight + 3
+	case top.Kind != layered.Box && dashed:
+		l.Pull = layered.Straight
+	case top.Kind != layered.Box:
+		l.Pull = layered.Straight + 1
 	}
 }
 
 // onto moves what was laid out to a block, from 0, 0.
 func (s *sheet) onto(b *block) {
-	left, right := math.Inf(1), math.Inf(-1)
-	for _, rank := range s.ranks {
-		for _, c := range rank {
-			left, right = min(left, c.x-c.w/2), max(right, c.x+c.w/2)
-		}
-	}
-	b.w, b.h = right-left, s.bottoms[len(s.bottoms)-1]
-	for _, rank := range s.ranks {
-		for _, c := range rank {
-			x := c.x - left
-			switch {
+	b.w, b.h = s.Width, s.Height
+	for _, rank := range s.Ranks {
+		for _, n := range rank {
+			left, top := n.X-n.W/2, s.Top(n)
+			switch c := n.Data; {
 			case c.block != nil:
-				c.block.shift(x-c.w/2, c.top)
+				c.block.shift(left, top)
 				b.items = append(b.items, c.block)
 			case c.label != nil:
-				c.label.x, c.label.y, c.label.w, c.label.h = x-c.w/2, c.top, c.w, c.h
+				c.label.x, c.label.y, c.label.w, c.label.h = left, top, n.W, n.H
 				b.labels = append(b.labels, c.label)
-			case c.h > 0:
-				b.strokes = append(b.strokes, &stroke{x1: x, x2: x, y1: c.top, bend1: c.top, bend2: c.top, y2: c.top + c.h, dashed: len(c.down) > 0 && c.down[0].dashed})
+			case s.Bottom(n) > top:
+				b.strokes = append(b.strokes, &stroke{
+					x1: n.X, x2: n.X, y1: top, bend1: top, bend2: top, y2: s.Bottom(n), dashed: len(n.Down) > 0 && n.Down[0].Data,
+				})
 			}
 		}
 	}
-	for _, w := range s.wires {
-		k := &stroke{x1: w.xTop - left, x2: w.xBottom - left, y1: w.top.top + w.top.h, y2: w.bottom.top, dashed: w.dashed, head: w.bottom.block != nil,
-			from: w.top.block, to: w.bottom.block, label: w.bottom.label}
-		if k.label == nil {
-			k.label = w.top.label
-		}
-		k.bend1, k.bend2 = s.bottoms[w.top.rank], s.tops[w.bottom.rank]
-		b.strokes = append(b.strokes, k)
+	for _, l := range s.Links {
+		top, bottom := l.Top.Data, l.Bottom.Data
+		b.strokes = append(b.strokes, &stroke{
+			x1: l.XTop, x2: l.XBottom, y1: s.Bottom(l.Top), bend1: s.Bottoms[l.Top.Rank], bend2: s.Tops[l.Bottom.Rank], y2: s.Top(l.Bottom),
+			dashed: l.Data, head: bottom.block != nil, from: top.block, to: bottom.block, label: cmp.Or(bottom.label, top.label),
+		})
 	}
 }

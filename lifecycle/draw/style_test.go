@@ -1,4 +1,4 @@
-package lifecycle_test
+package draw_test
 
 import (
 	"math"
@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	. "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
 // TestColoursCanBeRead holds the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for lines.
 func TestColoursCanBeRead(t *testing.T) {
-	light, dark, found := strings.Cut(Style, "@media (prefers-color-scheme:dark)")
+	light, dark, found := strings.Cut(draw.Style, "@media (prefers-color-scheme:dark)")
 	if !found {
 		t.Fatal("the style has no dark theme")
 	}

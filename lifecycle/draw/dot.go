@@ -1,20 +1,24 @@
-package lifecycle
+package draw
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // DOT draws the table in the language of Graphviz.
-func (t *Table) DOT(v View) string {
+func DOT(table *lifecycle.Table, v View) string { return chartOf(table).dot(v) }
+
+func (t *chart) dot(v View) string {
 	var b strings.Builder
 	m := t.marks(v)
 	fmt.Fprintf(&b, "digraph %s {\n    rankdir=TB\n    node [fontname=\"sans-serif\", fontsize=12]\n"+
 		"    edge [fontname=\"sans-serif\", fontsize=10]\n    start [shape=point, label=\"\"]\n", dotText(t.name))
 	for i, s := range t.stages {
-		look := map[Kind]string{
-			Queue: `shape=box, style="rounded,filled"`, Work: `shape=box, style=filled`,
-			Wait: `shape=box, style="dashed,filled"`, End: `shape=box, peripheries=2, style=filled`,
+		look := map[lifecycle.Kind]string{
+			lifecycle.Queue: `shape=box, style="rounded,filled"`, lifecycle.Work: `shape=box, style=filled`,
+			lifecycle.Wait: `shape=box, style="dashed,filled"`, lifecycle.End: `shape=box, peripheries=2, style=filled`,
 		}[s.Kind]
 		fill := "#f3f5f8"
 		if s.State == v.Current.State {
@@ -25,7 +29,7 @@ func (t *Table) DOT(v View) string {
 	b.WriteString("    start -> n0\n")
 	for i, s := range t.stages {
 		for _, a := range s.Arrows {
-			if a.Class == Loop && !v.Loops {
+			if a.Class == lifecycle.Loop && !v.Loops {
 				continue
 			}
 			for _, to := range a.Targets() {
@@ -38,12 +42,12 @@ func (t *Table) DOT(v View) string {
 	return b.String()
 }
 
-func dotLook(a Arrow, m marks, s step) string {
+func dotLook(a lifecycle.Arrow, m marks, s step) string {
 	look := ""
 	switch a.Class {
-	case Fail:
+	case lifecycle.Fail:
 		look = `, color="#b3261e", fontcolor="#b3261e"`
-	case Reenter:
+	case lifecycle.Reenter:
 		look = ", style=dashed"
 	}
 	switch {

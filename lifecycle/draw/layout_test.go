@@ -1,4 +1,4 @@
-package lifecycle
+package draw
 
 import (
 	"encoding/xml"
@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/stagepost/stagepost/internal/layered"
+	. "github.com/stagepost/stagepost/lifecycle"
 )
 
 // rect is the place of a box or a label.
@@ -19,21 +22,21 @@ type rect struct {
 
 func (l *layout) rects() []rect {
 	var all []rect
-	for _, rank := range l.ranks {
+	for _, rank := range l.Ranks {
 		for _, n := range rank {
-			if n.kind != laneNode {
-				all = append(all, rect{n, n.x - n.w/2, l.top(n), n.x + n.w/2, l.bottom(n)})
+			if n.Kind != layered.Lane {
+				all = append(all, rect{n, n.X - n.W/2, l.Top(n), n.X + n.W/2, l.Bottom(n)})
 			}
 		}
 	}
 	return all
 }
 
-func (r rect) name(t *Table) string {
-	if r.n.kind == boxNode {
-		return "box " + string(t.stages[r.n.stage].State)
+func (r rect) name(t *chart) string {
+	if r.n.Kind == layered.Box {
+		return "box " + string(t.stages[r.n.Data.stage].State)
 	}
-	return fmt.Sprintf("label %v", r.n.words)
+	return fmt.Sprintf("label %v", r.n.Data.words)
 }
 
 // collisions lists what stands on something else: boxes and labels on each other, lines on boxes and labels of others.
@@ -41,7 +44,7 @@ func (l *layout) collisions() []string {
 	var found []string
 	rects := l.rects()
 	for i, a := range rects {
-		if a.left < 0 || a.top < 0 || a.right > l.width || a.bottom > l.height {
+		if a.left < 0 || a.top < 0 || a.right > l.Width || a.bottom > l.Height {
 			found = append(found, a.name(l.t)+" leaves the drawing")
 		}
 		for _, b := range rects[i+1:] {
@@ -57,23 +60,23 @@ func (l *layout) collisions() []string {
 			}
 		}
 	}
-	for _, k := range l.links {
-		y1, y2 := l.bottoms[k.top.rank], l.tops[k.bottom.rank]
+	for _, k := range l.Links {
+		y1, y2 := l.Bottoms[k.Top.Rank], l.Tops[k.Bottom.Rank]
 		for i := range 33 { // the curve, and the straight ends beside it
 			s := float64(i) / 32
-			x := k.xTop*((1-s)*(1-s)*(1-s)+3*(1-s)*(1-s)*s) + k.xBottom*(3*(1-s)*s*s+s*s*s)
+			x := k.XTop*((1-s)*(1-s)*(1-s)+3*(1-s)*(1-s)*s) + k.XBottom*(3*(1-s)*s*s+s*s*s)
 			y := y1*((1-s)*(1-s)*(1-s)+1.5*(1-s)*(1-s)*s+1.5*(1-s)*s*s) + y2*(s*s*s+1.5*(1-s)*(1-s)*s+1.5*(1-s)*s*s)
-			what := fmt.Sprintf("line of %v", k.steps)
-			hit(what, x, y, k.top, k.bottom)
-			hit(what, k.xTop, l.bottom(k.top)*(1-s)+y1*s, k.top, k.bottom)
-			hit(what, k.xBottom, y2*(1-s)+l.top(k.bottom)*s, k.top, k.bottom)
+			what := fmt.Sprintf("line of %v", k.Data.steps)
+			hit(what, x, y, k.Top, k.Bottom)
+			hit(what, k.XTop, l.Bottom(k.Top)*(1-s)+y1*s, k.Top, k.Bottom)
+			hit(what, k.XBottom, y2*(1-s)+l.Top(k.Bottom)*s, k.Top, k.Bottom)
 		}
 	}
-	for r, rank := range l.ranks {
+	for r, rank := range l.Ranks {
 		for _, n := range rank {
-			if n.kind == laneNode {
+			if n.Kind == layered.Lane {
 				for i := range 17 {
-					hit(fmt.Sprintf("lane of %v", n.steps), n.x, l.tops[r]+(l.bottoms[r]-l.tops[r])*float64(i)/16)
+					hit(fmt.Sprintf("lane of %v", n.Data.steps), n.X, l.Tops[r]+(l.Bottoms[r]-l.Tops[r])*float64(i)/16)
 				}
 			}
 		}
@@ -82,7 +85,7 @@ func (l *layout) collisions() []string {
 }
 
 // anyTable draws tables that need not be sound: drawings must stand whatever the arrows are.
-func anyTable(t *rapid.T) *Table {
+func anyTable(t *rapid.T) *chart {
 	n := rapid.IntRange(1, 11).Draw(t, "states")
 	name := func(i int) State { return State(fmt.Sprintf("%s%d", strings.Repeat("State", 1+i%4), i)) }
 	stages := make([]Stage, n)
@@ -90,7 +93,7 @@ func anyTable(t *rapid.T) *Table {
 		kind := rapid.SampledFrom([]Kind{Queue, Work, Wait, End}).Draw(t, "kind")
 		stages[i] = Stage{State: name(i), Kind: kind, Doc: "A state."}
 		if kind == Work {
-			stages[i].Arrows = loops(name(i))
+			stages[i].Arrows = OnWork(name(i), "").Arrows
 		}
 		for j := range rapid.IntRange(0, 5).Draw(t, "arrows") {
 			event := Event(strings.Repeat("e", 1+j*3))
@@ -106,7 +109,15 @@ func anyTable(t *rapid.T) *Table {
 			stages[i].Arrows = append(stages[i].Arrows, a)
 		}
 	}
-	return build("any", stages)
+	table := newChart("any", stages)
+	table.next = func(p Position, e Event, by Actor) (Position, error) {
+		a := table.arrow(p.State, e)
+		if a.By&by == 0 {
+			return p, errors.New("it may not")
+		}
+		return Position{State: a.Targets()[0]}, nil
+	}
+	return table
 }
 
 // TestNoDrawingCollides lays out random tables: nothing overlaps, and no line crosses what is not its own.
@@ -122,7 +133,7 @@ func TestNoDrawingCollides(t *testing.T) {
 
 // TestCollisionsAreSeen is the control of the test above: a layout that is pushed together collides.
 func TestCollisionsAreSeen(t *testing.T) {
-	table := build("two", []Stage{
+	table := newChart("two", []Stage{
 		{State: "A", Kind: Work, Arrows: []Arrow{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""), OnPass("d", "D", Worker, "")}},
 		{State: "B", Kind: End}, {State: "C", Kind: End, Arrows: []Arrow{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
 	})
@@ -130,8 +141,8 @@ func TestCollisionsAreSeen(t *testing.T) {
 	if found := l.collisions(); len(found) > 0 {
 		t.Fatalf("before: %v", found)
 	}
-	for _, n := range l.ranks[2] {
-		n.x = l.boxes[1].x
+	for _, n := range l.Ranks[2] {
+		n.X = l.boxes[1].X
 	}
 	got := strings.Join(l.collisions(), "\n")
 	for _, want := range []string{"overlaps box", "lane of"} {
@@ -148,10 +159,10 @@ func TestDrawingsOfAnyTableAreWellFormed(t *testing.T) {
 		at := rapid.SampledFrom(table.stages).Draw(t, "at")
 		v := View{Current: Position{State: at.State}, Loops: rapid.Bool().Draw(t, "loops"),
 			Path: []Taken{{Event: "e", By: Worker}, {Event: "eeee", By: Worker}}}
-		if err := wellFormed(table.SVG(v)); err != nil {
+		if err := wellFormed(table.svg(v)); err != nil {
 			t.Fatal(err)
 		}
-		if table.Mermaid(v) == "" || table.DOT(v) == "" {
+		if table.mermaid(v) == "" || table.dot(v) == "" {
 			t.Fatal("an empty drawing")
 		}
 	})

@@ -1,4 +1,4 @@
-package lifecycle
+package draw
 
 import (
 	"cmp"
@@ -7,6 +7,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/layered"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Style is the style sheet that every drawing carries inside. A page that allows no inline style serves it with its own;
@@ -42,18 +45,16 @@ const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;
 // sentence behind each state and word as its title. It has no scripts, follows light and dark, and can stand inside an
 // HTML page. Queue states have round ends, waiting ones a dashed edge, ends a double one; dashed lines go back to where a
 // job failed.
-func (t *Table) SVG(v View) string {
-	plan := t.plan[0]
-	if v.Loops {
-		plan = t.plan[1]
-	}
-	d := &drawing{layout: plan(), marks: t.marks(v), view: v}
+func SVG(table *lifecycle.Table, v View) string { return chartOf(table).svg(v) }
+
+func (t *chart) svg(v View) string {
+	d := &drawing{layout: t.layout(v.Loops), t: t, marks: t.marks(v), view: v}
 	id := "lc-" + html.EscapeString(strings.ReplaceAll(t.name, ".", "-"))
 	fmt.Fprintf(&d.b, `<svg xmlns="http://www.w3.org/2000/svg" class="lifecycle" role="img" aria-labelledby="%s-title %s-desc" `+
-		`viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", id, id, d.width, d.height, d.width, d.height)
+		`viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", id, id, d.Width, d.Height, d.Width, d.Height)
 	fmt.Fprintf(&d.b, "<title id=\"%s-title\">%s</title>\n<desc id=\"%s-desc\">%s</desc>\n<style>%s</style>\n",
 		id, html.EscapeString("Lifecycle "+t.name), id, html.EscapeString(t.describe(v)), Style)
-	fmt.Fprintf(&d.b, `<rect class="ground" width="%.0f" height="%.0f"/>`+"\n", d.width, d.height)
+	fmt.Fprintf(&d.b, `<rect class="ground" width="%.0f" height="%.0f"/>`+"\n", d.Width, d.Height)
 	d.lines()
 	d.labels()
 	d.states()
@@ -62,10 +63,10 @@ func (t *Table) SVG(v View) string {
 }
 
 // describe says in words what the drawing shows.
-func (t *Table) describe(v View) string {
+func (t *chart) describe(v View) string {
 	ends := []string{}
 	for _, s := range t.stages {
-		if s.Kind == End {
+		if s.Kind == lifecycle.End {
 			ends = append(ends, string(s.State))
 		}
 	}
@@ -82,7 +83,7 @@ func (t *Table) describe(v View) string {
 	m := t.marks(v)
 	for _, a := range t.stages[t.index[v.Current.State]].Arrows {
 		for _, to := range a.Targets() {
-			if a.Class != Loop && m.legal[step{v.Current.State, a.Event, to}] {
+			if a.Class != lifecycle.Loop && m.legal[step{v.Current.State, a.Event, to}] {
 				words = append(words, fmt.Sprintf("%s to %s", a.Event, to))
 			}
 		}
@@ -95,6 +96,7 @@ func (t *Table) describe(v View) string {
 
 type drawing struct {
 	*layout
+	t     *chart // the layout may be that of another table with the same definition
 	marks marks
 	view  View
 	b     strings.Builder
@@ -104,8 +106,8 @@ type drawing struct {
 func (d *drawing) class(steps []step) string {
 	words, fails := "", true
 	for _, s := range steps {
-		a, _ := d.t.Arrow(s.from, s.event)
-		fails = fails && a.Class == Fail
+		a := d.t.arrow(s.from, s.event)
+		fails = fails && a.Class == lifecycle.Fail
 	}
 	if fails {
 		words += " fail"
@@ -134,24 +136,24 @@ type stroke struct{ class, path, head string }
 
 func (d *drawing) lines() {
 	var strokes []stroke
-	for _, k := range d.links {
-		s := stroke{class: d.class(k.steps), path: d.linkPath(k)}
-		if k.headDown {
-			s.head += fmt.Sprintf("M%.1f %.1fl-4-8h8z", k.xBottom, d.top(k.bottom))
+	for _, k := range d.Links {
+		s := stroke{class: d.class(k.Data.steps), path: d.linkPath(k)}
+		if k.Data.headDown {
+			s.head += fmt.Sprintf("M%.1f %.1fl-4-8h8z", k.XBottom, d.Top(k.Bottom))
 		}
-		if k.headUp {
-			s.head += fmt.Sprintf("M%.1f %.1fl-4 8h8z", k.xTop, d.bottom(k.top))
+		if k.Data.headUp {
+			s.head += fmt.Sprintf("M%.1f %.1fl-4 8h8z", k.XTop, d.Bottom(k.Top))
 		}
-		if k.dashed {
+		if k.Data.dashed {
 			s.class += " dashed"
 		}
 		strokes = append(strokes, s)
 	}
-	for _, rank := range d.ranks {
+	for _, rank := range d.Ranks {
 		for _, n := range rank {
-			if n.kind == laneNode && d.tops[n.rank] < d.bottoms[n.rank] {
-				strokes = append(strokes, stroke{class: d.class(n.steps) + d.dashed(n),
-					path: fmt.Sprintf("M%.1f %.1fV%.1f", n.x, d.tops[n.rank], d.bottoms[n.rank])})
+			if n.Kind == layered.Lane && d.Tops[n.Rank] < d.Bottoms[n.Rank] {
+				strokes = append(strokes, stroke{class: d.class(n.Data.steps) + d.dashed(n),
+					path: fmt.Sprintf("M%.1f %.1fV%.1f", n.X, d.Tops[n.Rank], d.Bottoms[n.Rank])})
 			}
 		}
 	}
@@ -164,12 +166,12 @@ func (d *drawing) lines() {
 	}
 	start := d.boxes[0]
 	fmt.Fprintf(&d.b, `<circle class="start" cx="%.1f" cy="%.1f" r="4.5"/><path class="line" d="M%.1f %.1fV%.1f"/>`+"\n",
-		start.x, d.top(start)-11, start.x, d.top(start)-8, d.top(start))
+		start.X, d.Top(start)-11, start.X, d.Top(start)-8, d.Top(start))
 }
 
 func (d *drawing) dashed(n *node) string {
-	for _, k := range append(slices.Clone(n.up), n.down...) {
-		if !k.dashed {
+	for _, k := range append(slices.Clone(n.Up), n.Down...) {
+		if !k.Data.dashed {
 			return ""
 		}
 	}
@@ -178,28 +180,28 @@ func (d *drawing) dashed(n *node) string {
 
 // linkPath leaves the upper node straight down to the edge of its band, crosses the gap in a curve and enters the lower.
 func (d *drawing) linkPath(k *link) string {
-	from, to := d.bottom(k.top), d.top(k.bottom)
-	y1, y2 := d.bottoms[k.top.rank], d.tops[k.bottom.rank]
-	if k.headUp {
+	from, to := d.Bottom(k.Top), d.Top(k.Bottom)
+	y1, y2 := d.Bottoms[k.Top.Rank], d.Tops[k.Bottom.Rank]
+	if k.Data.headUp {
 		from += 6
 		y1 = max(y1, from)
 	}
-	if k.headDown {
+	if k.Data.headDown {
 		to -= 6
 		y2 = min(y2, to)
 	}
 	mid := (y1 + y2) / 2
-	if math.Abs(k.xTop-k.xBottom) < 1.5 { // what rounding left is no bend
-		return fmt.Sprintf("M%.1f %.1fV%.1f", k.xTop, from, to)
+	if math.Abs(k.XTop-k.XBottom) < 1.5 { // what rounding left is no bend
+		return fmt.Sprintf("M%.1f %.1fV%.1f", k.XTop, from, to)
 	}
 	return fmt.Sprintf("M%.1f %.1fV%.1fC%.1f %.1f %.1f %.1f %.1f %.1fV%.1f",
-		k.xTop, from, y1, k.xTop, mid, k.xBottom, mid, k.xBottom, y2, to)
+		k.XTop, from, y1, k.XTop, mid, k.XBottom, mid, k.XBottom, y2, to)
 }
 
 func (d *drawing) labels() {
-	for _, rank := range d.ranks {
+	for _, rank := range d.Ranks {
 		for _, n := range rank {
-			if n.kind == labelNode {
+			if n.Kind == layered.Label {
 				d.label(n)
 			}
 		}
@@ -207,18 +209,18 @@ func (d *drawing) labels() {
 }
 
 func (d *drawing) label(n *node) {
-	top := d.top(n)
+	top := d.Top(n)
 	fmt.Fprintf(&d.b, `<g class="arrow"><rect class="ground label" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
-		n.x-n.w/2, top, n.w, n.h)
-	for i, word := range n.words {
+		n.X-n.W/2, top, n.W, n.H)
+	for i, word := range n.Data.words {
 		var steps []step
-		for _, s := range n.steps {
+		for _, s := range n.Data.steps {
 			if s.event == word {
 				steps = append(steps, s)
 			}
 		}
-		a, _ := d.t.Arrow(steps[0].from, word)
-		fmt.Fprintf(&d.b, `<text class="word%s" x="%.1f" y="%.1f"><title>%s</title>%s</text>`, d.class(steps), n.x,
+		a := d.t.arrow(steps[0].from, word)
+		fmt.Fprintf(&d.b, `<text class="word%s" x="%.1f" y="%.1f"><title>%s</title>%s</text>`, d.class(steps), n.X,
 			top+float64(i+1)*lineHeight-2.5, html.EscapeString(fmt.Sprintf("%s (%s): %s", word, a.By, a.Doc)),
 			html.EscapeString(string(word)))
 	}
@@ -229,8 +231,8 @@ func (d *drawing) states() {
 	for i, n := range d.boxes {
 		s := d.t.stages[i]
 		class, aria := "state "+string(s.Kind), ""
-		if s.Kind == End && s.Outcome != None {
-			class += map[bool]string{true: " ok", false: " failed"}[s.Outcome == OK]
+		if s.Kind == lifecycle.End && s.Outcome != lifecycle.None {
+			class += map[bool]string{true: " ok", false: " failed"}[s.Outcome == lifecycle.OK]
 		}
 		if d.marks.been[s.State] {
 			class += " been"
@@ -238,16 +240,16 @@ func (d *drawing) states() {
 		if s.State == d.view.Current.State {
 			class, aria = class+" current", ` aria-current="step"`
 		}
-		round := map[Kind]float64{Queue: boxHeight / 2, Work: 4, Wait: 4, End: 9}[s.Kind]
-		x, y := n.x-n.w/2, d.top(n)
+		round := map[lifecycle.Kind]float64{lifecycle.Queue: boxHeight / 2, lifecycle.Work: 4, lifecycle.Wait: 4, lifecycle.End: 9}[s.Kind]
+		x, y := n.X-n.W/2, d.Top(n)
 		fmt.Fprintf(&d.b, `<g class="%s"%s><title>%s</title><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`,
-			class, aria, html.EscapeString(string(s.State)+": "+s.Doc), x, y, n.w, n.h, round)
-		if s.Kind == End {
-			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3, n.w-6, n.h-6, round-3)
+			class, aria, html.EscapeString(string(s.State)+": "+s.Doc), x, y, n.W, n.H, round)
+		if s.Kind == lifecycle.End {
+			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3, n.W-6, n.H-6, round-3)
 		}
-		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.x, y+boxHeight/2+4.5, html.EscapeString(string(s.State)))
-		for j, e := range n.loops {
-			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.x, y+boxHeight+float64(j+1)*lineHeight-8,
+		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.X, y+boxHeight/2+4.5, html.EscapeString(string(s.State)))
+		for j, e := range n.Data.loops {
+			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.X, y+boxHeight+float64(j+1)*lineHeight-8,
 				html.EscapeString(string(e)))
 		}
 		d.b.WriteString("</g>\n")

@@ -1,15 +1,19 @@
-package lifecycle
+package draw
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Mermaid draws the table as a stateDiagram-v2: one line for each arrow, ends lead to [*]. Re-entering arrows have a line
 // for each state they may go back to.
-func (t *Table) Mermaid(v View) string {
+func Mermaid(table *lifecycle.Table, v View) string { return chartOf(table).mermaid(v) }
+
+func (t *chart) mermaid(v View) string {
 	var b strings.Builder
 	m := t.marks(v)
 	b.WriteString("stateDiagram-v2\n    direction TB\n")
@@ -21,14 +25,14 @@ func (t *Table) Mermaid(v View) string {
 	fmt.Fprintf(&b, "    [*] --> %s\n", t.mermaidID(0))
 	for i, s := range t.stages {
 		for _, a := range s.Arrows {
-			if a.Class == Loop && !v.Loops {
+			if a.Class == lifecycle.Loop && !v.Loops {
 				continue
 			}
 			for _, to := range a.Targets() {
 				fmt.Fprintf(&b, "    %s --> %s : %s\n", t.mermaidID(i), t.mermaidID(t.index[to]), mermaidText(string(a.Event)))
 			}
 		}
-		if s.Kind == End {
+		if s.Kind == lifecycle.End {
 			fmt.Fprintf(&b, "    %s --> [*]\n", t.mermaidID(i))
 		}
 	}
@@ -37,7 +41,7 @@ func (t *Table) Mermaid(v View) string {
 }
 
 // mermaidClasses marks the current state, the states legal exits lead to, and those on the path.
-func (t *Table) mermaidClasses(b *strings.Builder, v View, m marks) {
+func (t *chart) mermaidClasses(b *strings.Builder, v View, m marks) {
 	var current, legal, been []string
 	for i, s := range t.stages {
 		id := t.mermaidID(i)
@@ -60,7 +64,7 @@ func (t *Table) mermaidClasses(b *strings.Builder, v View, m marks) {
 	class("been", "stroke:#7a3fc0,stroke-width:2px", been)
 }
 
-func leads(steps map[step]bool, to State) bool {
+func leads(steps map[step]bool, to lifecycle.State) bool {
 	for s := range steps {
 		if s.to == to && s.from != to {
 			return true
@@ -74,7 +78,7 @@ var mermaidWords = []string{"state", "end", "note", "direction", "class", "class
 
 // mermaidID gives the state's own name where Mermaid can read it as an identifier, else s and its number, which no state
 // of the table has.
-func (t *Table) mermaidID(i int) string {
+func (t *chart) mermaidID(i int) string {
 	name := string(t.stages[i].State)
 	plain := name != "" && !slices.Contains(mermaidWords, strings.ToLower(name))
 	for _, r := range name {
@@ -84,13 +88,13 @@ func (t *Table) mermaidID(i int) string {
 		return name
 	}
 	id := fmt.Sprintf("s%d", i)
-	for t.has(State(id)) {
+	for t.has(lifecycle.State(id)) {
 		id += "_"
 	}
 	return id
 }
 
-func (t *Table) has(s State) bool { _, ok := t.index[s]; return ok }
+func (t *chart) has(s lifecycle.State) bool { _, ok := t.index[s]; return ok }
 
 // mermaidText keeps a text on its line and free of what Mermaid reads as syntax.
 func mermaidText(s string) string {

@@ -1,4 +1,4 @@
-package lifecycle
+package layered
 
 import (
 	"math"
@@ -6,26 +6,26 @@ import (
 )
 
 // block is a row of nodes, one below the other, that move sideways together so that the line through them is straight.
-type block struct {
-	nodes       []*node
+type block[N, L any] struct {
+	nodes       []*Node[N, L]
 	x           float64
-	left, right []apart // those that must stay to the left and to the right of it
+	left, right []apart[N, L] // those that must stay to the left and to the right of it
 }
 
 // apart says how far a block must be from another.
-type apart struct {
-	block *block
+type apart[N, L any] struct {
+	block *block[N, L]
 	by    float64
 }
 
 // straighten makes lanes and the way of success vertical: it joins nodes into blocks as far as their order in the ranks
 // allows, and moves the blocks to where their other neighbours pull them.
-func (l *layout) straighten() {
-	of := l.blocks()
-	order, _ := l.constrain(of)
+func (s *Sheet[N, L]) straighten() {
+	of := s.blocks()
+	order, _ := s.constrain(of)
 	for _, b := range order {
 		for _, n := range b.nodes {
-			b.x += n.x / float64(len(b.nodes))
+			b.x += n.X / float64(len(b.nodes))
 		}
 	}
 	feasible(order)
@@ -43,33 +43,33 @@ func (l *layout) straighten() {
 	}
 	for _, b := range order {
 		for _, n := range b.nodes {
-			n.x = b.x
+			n.X = b.x
 		}
 	}
 }
 
 // blocks joins the ends of each straight link if both are free and the order of the columns stays possible.
-func (l *layout) blocks() map[*node]*block {
-	of := map[*node]*block{}
-	for _, rank := range l.ranks {
+func (s *Sheet[N, L]) blocks() map[*Node[N, L]]*block[N, L] {
+	of := map[*Node[N, L]]*block[N, L]{}
+	for _, rank := range s.Ranks {
 		for _, n := range rank {
-			of[n] = &block{nodes: []*node{n}}
+			of[n] = &block[N, L]{nodes: []*Node[N, L]{n}}
 		}
 	}
-	links := slices.Clone(l.links)
-	slices.SortStableFunc(links, func(a, b *link) int { return int(b.straight - a.straight) })
-	above, below := map[*node]bool{}, map[*node]bool{}
+	links := slices.Clone(s.Links)
+	slices.SortStableFunc(links, func(a, b *Link[N, L]) int { return int(b.Pull - a.Pull) })
+	above, below := map[*Node[N, L]]bool{}, map[*Node[N, L]]bool{}
 	for _, k := range links {
-		if k.straight < 5 || below[k.top] || above[k.bottom] {
+		if k.Pull < Straight || below[k.Top] || above[k.Bottom] {
 			continue
 		}
-		top, bottom := of[k.top], of[k.bottom]
-		both := &block{nodes: append(slices.Clone(top.nodes), bottom.nodes...)}
+		top, bottom := of[k.Top], of[k.Bottom]
+		both := &block[N, L]{nodes: append(slices.Clone(top.nodes), bottom.nodes...)}
 		for _, n := range both.nodes {
 			of[n] = both
 		}
-		if _, ok := l.constrain(of); ok {
-			below[k.top], above[k.bottom] = true, true
+		if _, ok := s.constrain(of); ok {
+			below[k.Top], above[k.Bottom] = true, true
 			continue
 		}
 		for _, n := range top.nodes {
@@ -84,10 +84,10 @@ func (l *layout) blocks() map[*node]*block {
 
 // constrain notes which block stands beside which and gives the blocks from left to right; ok is false when there is no
 // such order.
-func (l *layout) constrain(of map[*node]*block) (order []*block, ok bool) {
-	var all []*block
-	waits := map[*block]int{}
-	for _, rank := range l.ranks {
+func (s *Sheet[N, L]) constrain(of map[*Node[N, L]]*block[N, L]) (order []*block[N, L], ok bool) {
+	var all []*block[N, L]
+	waits := map[*block[N, L]]int{}
+	for _, rank := range s.Ranks {
 		for _, n := range rank {
 			b := of[n]
 			if _, seen := waits[b]; !seen {
@@ -97,12 +97,12 @@ func (l *layout) constrain(of map[*node]*block) (order []*block, ok bool) {
 			}
 		}
 	}
-	for _, rank := range l.ranks {
+	for _, rank := range s.Ranks {
 		for i := 1; i < len(rank); i++ {
 			a, b := of[rank[i-1]], of[rank[i]]
-			by := (rank[i-1].w+rank[i].w)/2 + columnGap
-			a.right = append(a.right, apart{b, by})
-			b.left = append(b.left, apart{a, by})
+			by := s.distance(rank[i-1], rank[i])
+			a.right = append(a.right, apart[N, L]{b, by})
+			b.left = append(b.left, apart[N, L]{a, by})
 			waits[b]++
 		}
 	}
@@ -123,7 +123,7 @@ func (l *layout) constrain(of map[*node]*block) (order []*block, ok bool) {
 
 // feasible moves blocks out of each other: the mean of pushing all to the right and pushing all to the left, each of
 // which keeps the distances.
-func feasible(order []*block) {
+func feasible[N, L any](order []*block[N, L]) {
 	start := make([]float64, len(order))
 	for i, b := range order {
 		start[i] = b.x
@@ -146,7 +146,7 @@ func feasible(order []*block) {
 }
 
 // room gives the places a block can take while the others stand still.
-func (b *block) room() (lo, hi float64) {
+func (b *block[N, L]) room() (lo, hi float64) {
 	lo, hi = math.Inf(-1), math.Inf(1)
 	for _, l := range b.left {
 		lo = max(lo, l.block.x+l.by)
@@ -158,17 +158,17 @@ func (b *block) room() (lo, hi float64) {
 }
 
 // want gives the place that the neighbours outside pull a block to, and how hard.
-func (b *block) want(of map[*node]*block) (x, pull float64) {
+func (b *block[N, L]) want(of map[*Node[N, L]]*block[N, L]) (x, pull float64) {
 	sum := 0.0
 	for _, n := range b.nodes {
-		for _, k := range n.up {
-			if other := of[k.top]; other != b {
-				sum, pull = sum+k.straight*other.x, pull+k.straight
+		for _, k := range n.Up {
+			if other := of[k.Top]; other != b {
+				sum, pull = sum+k.Pull*other.x, pull+k.Pull
 			}
 		}
-		for _, k := range n.down {
-			if other := of[k.bottom]; other != b {
-				sum, pull = sum+k.straight*other.x, pull+k.straight
+		for _, k := range n.Down {
+			if other := of[k.Bottom]; other != b {
+				sum, pull = sum+k.Pull*other.x, pull+k.Pull
 			}
 		}
 	}
@@ -179,17 +179,17 @@ func (b *block) want(of map[*node]*block) (x, pull float64) {
 }
 
 // crowds moves blocks that touch each other together, because each alone would be held by the next.
-func crowds(order []*block, of map[*node]*block) {
+func crowds[N, L any](order []*block[N, L], of map[*Node[N, L]]*block[N, L]) {
 	const touch = 0.01
-	seen := map[*block]bool{}
+	seen := map[*block[N, L]]bool{}
 	for _, first := range order {
 		if seen[first] {
 			continue
 		}
 		seen[first] = true
-		crowd := []*block{first}
+		crowd := []*block[N, L]{first}
 		for i := 0; i < len(crowd); i++ {
-			for _, side := range [][]apart{crowd[i].left, crowd[i].right} {
+			for _, side := range [][]apart[N, L]{crowd[i].left, crowd[i].right} {
 				for _, s := range side {
 					if !seen[s.block] && math.Abs(s.block.x-crowd[i].x) < s.by+touch {
 						seen[s.block] = true
@@ -204,9 +204,9 @@ func crowds(order []*block, of map[*node]*block) {
 	}
 }
 
-func shift(crowd []*block, of map[*node]*block) {
+func shift[N, L any](crowd []*block[N, L], of map[*Node[N, L]]*block[N, L]) {
 	sum, weight := 0.0, 0.0
-	in := map[*block]bool{}
+	in := map[*block[N, L]]bool{}
 	for _, b := range crowd {
 		in[b] = true
 		want, pull := b.want(of)

@@ -1,24 +1,26 @@
-package lifecycle
+package draw
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Markdown writes the document of the tables: for each a diagram, then its states with their sentences and arrows. The
 // arrows that stay in their state are the same everywhere and are described once.
-func Markdown(tables ...*Table) string {
+func Markdown(tables ...*lifecycle.Table) string {
 	var b strings.Builder
 	b.WriteString("# Lifecycles\n\nGenerated from the tables in the code (`go test ./docs -update`); change the tables, not this page.\n\n")
 	for _, t := range tables {
-		fmt.Fprintf(&b, "- [%s](#%s)\n", t.name, strings.NewReplacer(".", "", "/", "").Replace(strings.ToLower(t.name)))
+		fmt.Fprintf(&b, "- [%s](#%s)\n", t.Name(), strings.NewReplacer(".", "", "/", "").Replace(strings.ToLower(t.Name())))
 	}
 	b.WriteString("\n" + legend)
-	for _, a := range loops("") {
+	for _, a := range lifecycle.OnQueue("", "").Arrows {
 		fmt.Fprintf(&b, "- **%s** (%s, within %s): %s.\n", a.Event, a.By, a.Budget, a.Doc)
 	}
 	for _, t := range tables {
-		t.section(&b)
+		section(&b, t)
 	}
 	return b.String()
 }
@@ -31,11 +33,11 @@ const legend = "## How to read them\n\n" +
 	"watches. An arrow back to *where it failed* goes to the state that the last failure left, if that is one of the states named.\n\n" +
 	"Queue and work states have four arrows more, which stay in the state:\n\n"
 
-func (t *Table) section(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n```mermaid\n%s```\n", t.name, t.Mermaid(View{}))
-	for _, s := range t.stages {
-		fmt.Fprintf(b, "\n### %s: %s\n\n*%s*", t.name, s.State, s.Kind)
-		if s.Kind == End && s.Outcome != None {
+func section(b *strings.Builder, t *lifecycle.Table) {
+	fmt.Fprintf(b, "\n## %s\n\n```mermaid\n%s```\n", t.Name(), Mermaid(t, View{}))
+	for _, s := range t.Stages() {
+		fmt.Fprintf(b, "\n### %s: %s\n\n*%s*", t.Name(), s.State, s.Kind)
+		if s.Kind == lifecycle.End && s.Outcome != lifecycle.None {
 			fmt.Fprintf(b, ", outcome *%s*", s.Outcome)
 		}
 		if s.Restartable {
@@ -48,11 +50,11 @@ func (t *Table) section(b *strings.Builder) {
 		if s.Limit != "" {
 			fmt.Fprintf(b, "It has no failure exit: %s.\n", s.Limit)
 		}
-		s.rows(b)
+		rows(b, s)
 	}
 }
 
-func (s Stage) rows(b *strings.Builder) {
+func rows(b *strings.Builder, s lifecycle.Stage) {
 	wrote := false
 	for _, a := range s.Arrows {
 		if a.Stays() {
@@ -62,12 +64,12 @@ func (s Stage) rows(b *strings.Builder) {
 			b.WriteString("\n| event | to | by | when it happens |\n|---|---|---|---|\n")
 			wrote = true
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(string(a.Event)), cell(a.destination()), strings.ReplaceAll(a.By.String(), ",", ", "), cell(a.Doc+a.notes()))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(string(a.Event)), cell(destination(a)), strings.ReplaceAll(a.By.String(), ",", ", "), cell(a.Doc+notes(a)))
 	}
 }
 
-func (a Arrow) destination() string {
-	if a.Class != Reenter {
+func destination(a lifecycle.Arrow) string {
+	if a.Class != lifecycle.Reenter {
 		return string(a.To)
 	}
 	words := make([]string, len(a.States))
@@ -78,27 +80,27 @@ func (a Arrow) destination() string {
 }
 
 // notes adds what an arrow does to the outcome, and its limit.
-func (a Arrow) notes() string {
-	var notes []string
-	if a.Need != None {
-		notes = append(notes, "when *"+string(a.Need)+"*")
+func notes(a lifecycle.Arrow) string {
+	var all []string
+	if a.Need != lifecycle.None {
+		all = append(all, "when *"+string(a.Need)+"*")
 	}
-	if a.Set != None {
-		notes = append(notes, "sets *"+string(a.Set)+"*")
+	if a.Set != lifecycle.None {
+		all = append(all, "sets *"+string(a.Set)+"*")
 	}
 	if a.Restart {
-		notes = append(notes, "restarts")
+		all = append(all, "restarts")
 	}
 	if a.Ask {
-		notes = append(notes, "asks its worker")
+		all = append(all, "asks its worker")
 	}
 	if a.Budget != "" {
-		notes = append(notes, "within "+a.Budget)
+		all = append(all, "within "+a.Budget)
 	}
-	if len(notes) == 0 {
+	if len(all) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(notes, "; ") + ")"
+	return " (" + strings.Join(all, "; ") + ")"
 }
 
 // cell keeps a text within one cell of a table.

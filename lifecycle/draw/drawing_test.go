@@ -1,4 +1,4 @@
-package lifecycle_test
+package draw_test
 
 import (
 	"encoding/xml"
@@ -7,17 +7,18 @@ import (
 	"testing"
 
 	. "github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
 // TestSVGMarksTheView looks at what a view lights: the current state, the legal exits of one actor, the way taken.
 func TestSVGMarksTheView(t *testing.T) {
 	table := shop(t)
-	path := []Taken{{"begin", Worker}, {"fail", Worker}}
+	path := []Taken{{Event: "begin", By: Worker}, {Event: "fail", By: Worker}}
 	p, err := table.Replay(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	svg := table.SVG(View{Current: p, Path: path, By: Operator})
+	svg := draw.SVG(table, draw.View{Current: p, Path: path, By: Operator})
 	for _, want := range []string{
 		`role="img"`, `<title id="lc-shop-order-title">Lifecycle shop.order</title>`, "<desc id=",
 		"Now: Broken. Possible: retry to Packing, delete to Gone.",
@@ -29,17 +30,17 @@ func TestSVGMarksTheView(t *testing.T) {
 			t.Errorf("the drawing lacks %s", want)
 		}
 	}
-	timer := table.SVG(View{Current: p, By: Timer})
+	timer := draw.SVG(table, draw.View{Current: p, By: Timer})
 	if !strings.Contains(timer, "Possible: delete to Gone.") || strings.Contains(timer, "legal dashed") {
 		t.Errorf("a timer may only delete: %s", timer)
 	}
-	plain := table.SVG(View{})
+	plain := draw.SVG(table, draw.View{})
 	for _, not := range []string{"current\"", " legal\"", " taken\"", "Now:", "↻"} {
 		if strings.Contains(plain, not) {
 			t.Errorf("the plain drawing has %s", not)
 		}
 	}
-	if !strings.Contains(table.SVG(View{Loops: true}), "↻ lost") {
+	if !strings.Contains(draw.SVG(table, draw.View{Loops: true}), "↻ lost") {
 		t.Error("loops are not shown on demand")
 	}
 }
@@ -47,10 +48,10 @@ func TestSVGMarksTheView(t *testing.T) {
 // TestDrawingsAtTheSameTime draws one table from several goroutines, as pages do; the race detector watches.
 func TestDrawingsAtTheSameTime(t *testing.T) {
 	table := shop(t)
-	want := table.SVG(View{Loops: true})
+	want := draw.SVG(table, draw.View{Loops: true})
 	got := make(chan string)
 	for range 4 {
-		go func() { got <- table.SVG(View{Loops: true}) }()
+		go func() { got <- draw.SVG(table, draw.View{Loops: true}) }()
 	}
 	for range 4 {
 		if <-got != want {
@@ -61,7 +62,7 @@ func TestDrawingsAtTheSameTime(t *testing.T) {
 
 // TestAFalsePathIsMarkedUpToTheMistake: what a table does not allow is not drawn as taken.
 func TestAFalsePathIsMarkedUpToTheMistake(t *testing.T) {
-	svg := shop(t).SVG(View{Path: []Taken{{"begin", Worker}, {"release", Operator}, {"finish", Worker}}})
+	svg := draw.SVG(shop(t), draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator}, {Event: "finish", By: Worker}}})
 	if n := strings.Count(svg, `class="word taken"`); n != 1 {
 		t.Errorf("%d words are marked as taken, want 1", n)
 	}
@@ -83,21 +84,21 @@ func hostile(t *testing.T) *Table {
 // TestHostileWordsStayText: names and sentences that look like markup are text in every drawing.
 func TestHostileWordsStayText(t *testing.T) {
 	table := hostile(t)
-	svg := table.SVG(View{Current: table.Start()})
+	svg := draw.SVG(table, draw.View{Current: table.Start()})
 	if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil {
 		t.Errorf("SVG: %v", err)
 	}
 	if strings.Contains(svg, "<script") || strings.Contains(svg, "<b>") {
 		t.Error("markup of a name got into the SVG")
 	}
-	if !strings.Contains(table.DOT(View{}), `label="a\"]; evil -> b //"`) {
-		t.Errorf("DOT does not quote:\n%s", table.DOT(View{}))
+	if !strings.Contains(draw.DOT(table, draw.View{}), `label="a\"]; evil -> b //"`) {
+		t.Errorf("DOT does not quote:\n%s", draw.DOT(table, draw.View{}))
 	}
-	mermaid := table.Mermaid(View{})
+	mermaid := draw.Mermaid(table, draw.View{})
 	if got := regexp.MustCompile(`(?m)^    \S+ --> \S+( : [^;#:{}<>\n]*)?$`).FindAllString(mermaid, -1); len(got) != 5 {
 		t.Errorf("%d arrow lines in Mermaid, want 5:\n%s", len(got), mermaid)
 	}
-	for line := range strings.Lines(Markdown(table)) {
+	for line := range strings.Lines(draw.Markdown(table)) {
 		if strings.HasPrefix(line, "# heading") {
 			t.Error("a sentence became a heading")
 		}
@@ -107,7 +108,7 @@ func TestHostileWordsStayText(t *testing.T) {
 // TestMermaidHasALineForEachArrow counts the arrows of the plain diagram.
 func TestMermaidHasALineForEachArrow(t *testing.T) {
 	table := shop(t)
-	got := table.Mermaid(View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator, Path: []Taken{{"begin", Worker}}})
+	got := draw.Mermaid(table, draw.View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator, Path: []Taken{{Event: "begin", By: Worker}}})
 	for _, want := range []string{"stateDiagram-v2\n", "    [*] --> Open\n", "    Broken --> Packing : retry\n", "    Sent --> [*]\n",
 		"    class Broken current\n", "    class Packing,Gone legal\n", "    class Open been\n"} {
 		if !strings.Contains(got, want) {
@@ -117,18 +118,51 @@ func TestMermaidHasALineForEachArrow(t *testing.T) {
 	if n := strings.Count(got, "-->"); n != 1+8+3 {
 		t.Errorf("%d arrows, want 12", n)
 	}
-	if loops := table.Mermaid(View{Loops: true}); strings.Count(loops, "-->") != 12+2*5+1 {
+	if loops := draw.Mermaid(table, draw.View{Loops: true}); strings.Count(loops, "-->") != 12+2*5+1 {
 		t.Errorf("with loops:\n%s", loops)
 	}
 }
 
 func TestDOTMarksTheView(t *testing.T) {
-	got := shop(t).DOT(View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator,
-		Path: []Taken{{"begin", Worker}, {"fail", Timer}}})
+	got := draw.DOT(shop(t), draw.View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator,
+		Path: []Taken{{Event: "begin", By: Worker}, {Event: "fail", By: Timer}}})
 	for _, want := range []string{"start -> n0", "style=dashed, penwidth=2.6, color=\"#0b57d0\"", `fillcolor="#ffe29a"`, "peripheries=2",
 		`penwidth=2.6, color="#7a3fc0"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("DOT lacks %s:\n%s", want, got)
 		}
 	}
+}
+
+// order is a sound table in which every rule has something to look at.
+func order() []Stage {
+	return []Stage{
+		OnQueue("Open", "A customer brings it here; a packer takes it.",
+			OnPass("begin", "Packing", Worker, "A packer is free."),
+			On("hold", "Held", Operator, "The shop is closed."),
+		).Bounded("a packer who cannot begin asks a person"),
+		OnWait("Held", "The shop brings it here and releases it.",
+			On("release", "Open", Operator, "The shop is open again."),
+		),
+		OnWork("Packing", "A packer collects the goods.",
+			OnPass("finish", "Sent", Worker, "The parcel is complete."),
+			OnFail("fail", "Broken", Worker|Timer, "Something is missing."),
+			On("again", "Open", Worker, "The packer is called away.").Within("packers"),
+		),
+		OnEnd("Sent", OK, "The carrier has it."),
+		OnEnd("Broken", Failed, "Somebody has to look.",
+			OnReenter("retry", Operator, "The goods are there now.", "Packing"),
+			On("delete", "Gone", Operator|Timer, "Nobody came back to it."),
+		),
+		OnEnd("Gone", None, "Only the number is left."),
+	}
+}
+
+func shop(t *testing.T) *Table {
+	t.Helper()
+	table, err := New("shop.order", order()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }

@@ -1,0 +1,113 @@
+package draw
+
+import (
+	"sync"
+
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// View says what of a table a drawing shows and marks. The zero View draws the plain table without its loops.
+type View struct {
+	Current lifecycle.Position // the state that is lit; none when its State is empty
+	Path    []lifecycle.Taken  // the arrows taken so far, from the start; marked up to the first that the table does not allow
+	By      lifecycle.Actor    // whose legal exits from Current are strong; everybody's when 0
+	Loops   bool               // show the arrows that stay in their state
+}
+
+// step is one arrow as drawn: a re-entering arrow has as many as it has targets.
+type step struct {
+	from  lifecycle.State
+	event lifecycle.Event
+	to    lifecycle.State
+}
+
+// marks are the steps of a table that a view singles out.
+type marks struct {
+	legal map[step]bool
+	taken map[step]bool
+	been  map[lifecycle.State]bool // states on the path
+}
+
+// chart is a table as the drawings read it.
+type chart struct {
+	name   string
+	hash   string // of the definition; empty: its layout is not kept
+	stages []lifecycle.Stage
+	index  map[lifecycle.State]int // of the first stage of a state
+	next   func(lifecycle.Position, lifecycle.Event, lifecycle.Actor) (lifecycle.Position, error)
+}
+
+func newChart(name string, stages []lifecycle.Stage) *chart {
+	t := &chart{name: name, stages: stages, index: map[lifecycle.State]int{}}
+	for i, s := range stages {
+		if _, dup := t.index[s.State]; !dup {
+			t.index[s.State] = i
+		}
+	}
+	return t
+}
+
+func chartOf(t *lifecycle.Table) *chart {
+	c := newChart(t.Name(), t.Stages())
+	c.hash, c.next = t.Hash(), t.Next
+	return c
+}
+
+// layouts are those of the definitions drawn so far, by hash and loops. They are only read.
+var layouts sync.Map
+
+type layoutKey struct {
+	hash  string
+	loops bool
+}
+
+func (t *chart) layout(loops bool) *layout {
+	if t.hash == "" {
+		return layOut(t, loops)
+	}
+	key := layoutKey{t.hash, loops}
+	if l, ok := layouts.Load(key); ok {
+		return l.(*layout)
+	}
+	l := layOut(t, loops)
+	layouts.Store(key, l)
+	return l
+}
+
+func (t *chart) marks(v View) marks {
+	m := marks{legal: map[step]bool{}, taken: map[step]bool{}, been: map[lifecycle.State]bool{}}
+	p := lifecycle.Position{State: t.stages[0].State}
+	for _, move := range v.Path {
+		next, err := t.next(p, move.Event, move.By)
+		if err != nil {
+			break
+		}
+		m.been[p.State] = true
+		m.taken[step{p.State, move.Event, next.State}] = true
+		p = next
+	}
+	by := v.By
+	if by == 0 {
+		by = lifecycle.Worker | lifecycle.Timer | lifecycle.Operator | lifecycle.Owner | lifecycle.Engine
+	}
+	i, ok := t.index[v.Current.State]
+	if !ok {
+		return m
+	}
+	for _, a := range t.stages[i].Arrows {
+		if next, err := t.next(v.Current, a.Event, by); err == nil {
+			m.legal[step{v.Current.State, a.Event, next.State}] = true
+		}
+	}
+	return m
+}
+
+// arrow returns the transition of an event from a state.
+func (t *chart) arrow(s lifecycle.State, e lifecycle.Event) lifecycle.Arrow {
+	for _, a := range t.stages[t.index[s]].Arrows {
+		if a.Event == e {
+			return a
+		}
+	}
+	return lifecycle.Arrow{}
+}
