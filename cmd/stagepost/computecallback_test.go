@@ -19,6 +19,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/webhook"
+	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -40,7 +41,7 @@ func newSecretFile(t *testing.T, name string) webhook.Secret {
 }
 
 // says runs a command of the program against a server.
-func says(r *running, args ...string) (code int, out, errs string) {
+func says(r *host.Server, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = run(append([]string{"--server", r.URL}, args...), strings.NewReader(""), &o, &e)
 	return code, o.String(), e.String()
@@ -82,10 +83,10 @@ func TestCallback(t *testing.T) {
 	if err := os.WriteFile(services, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSettings()
+	s := host.NewSettings()
 	s.Data, s.Listen, s.Store = filepath.Join(dir, "data"), "127.0.0.1:0", "mem"
 	s.ComputeLocal, s.ComputeSandbox, s.ComputeServices = 1, "none", services
-	r, err := startServer(t.Context(), s, slog.New(slog.DiscardHandler))
+	r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestCallback(t *testing.T) {
 }
 
 // delivered waits until the list of what leaves says that a message was taken.
-func delivered(t *testing.T, r *running, key string) {
+func delivered(t *testing.T, r *host.Server, key string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

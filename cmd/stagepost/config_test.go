@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/host"
+	hostcli "github.com/stagepost/stagepost/host/cli"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -16,14 +19,14 @@ import (
 // value is the one that was given. A setting that somebody adds is in it by itself.
 func TestEverySettingHasAnOrigin(t *testing.T) {
 	t.Chdir(t.TempDir())
-	sample := func(s setting) string {
+	sample := func(s config.Setting) string {
 		switch {
-		case len(s.choices) > 0:
-			return s.choices[len(s.choices)-1]
-		case s.unit == "bytes":
+		case len(s.Choices) > 0:
+			return s.Choices[len(s.Choices)-1]
+		case s.Unit == "bytes":
 			return "77MiB"
 		}
-		switch s.value.Interface().(type) {
+		switch s.Value.Interface().(type) {
 		case string:
 			return "text"
 		case bool:
@@ -34,26 +37,26 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 		return "77"
 	}
 	var file strings.Builder
-	for _, one := range newSettings().all() {
+	for _, one := range host.NewSettings().All() {
 		file.WriteString(one.Name + ": " + sample(one) + "\n")
 	}
 	if err := os.WriteFile("stagepost.yaml", []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, source := range []string{"flag", "env", "file", "default"} {
-		s := newSettings()
+		s := host.NewSettings()
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-		s.bind(flags, shared)
-		s.bind(flags, "serve")
+		s.Bind(flags, config.Shared)
+		s.Bind(flags, "serve")
 		env := map[string]string{}
-		for _, one := range s.all() {
+		for _, one := range s.All() {
 			switch source {
 			case "flag":
-				if err := flags.Set(one.flag(), sample(one)); err != nil {
+				if err := flags.Set(one.Flag(), sample(one)); err != nil {
 					t.Fatal(err)
 				}
 			case "env":
-				env[one.env()] = sample(one)
+				env[one.Env()] = sample(one)
 			}
 		}
 		if source == "default" {
@@ -61,11 +64,11 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := s.load(flags, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
+		err := s.Load(flags, func(name string) (string, bool) { v, ok := env[name]; return v, ok })
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, one := range s.all() {
+		for _, one := range s.All() {
 			if got := s.Origin[one.Name]; !strings.HasPrefix(got, source) {
 				t.Errorf("%s: its origin is %q, want a %s", one.Name, got, source)
 			}
@@ -81,20 +84,20 @@ func TestSecretsAreNotShown(t *testing.T) {
 	for name, want := range map[string]bool{
 		"mail.password": true, "auth.token": true, "hook.secret": true, "s3.key": true, "mail.passwordfile": false, "listen": false,
 	} {
-		if got := hides(name); got != want {
+		if got := config.Hides(name); got != want {
 			t.Errorf("%s is hidden: %v", name, got)
 		}
 	}
-	s := newSettings()
+	s := host.NewSettings()
 	s.Server = "https://ann:s3cret@archive.example/"
-	for _, one := range s.all() {
+	for _, one := range s.All() {
 		if one.Name == "server" {
-			one.secret = false
-			if got := one.shown(); strings.Contains(got, "s3cret") || !strings.Contains(got, "archive.example") {
+			one.Secret = false
+			if got := one.Shown(); strings.Contains(got, "s3cret") || !strings.Contains(got, "archive.example") {
 				t.Errorf("got %s", got)
 			}
-			if one.secret = true; one.shown() != "***" {
-				t.Errorf("got %s", one.shown())
+			if one.Secret = true; one.Shown() != "***" {
+				t.Errorf("got %s", one.Shown())
 			}
 		}
 	}
@@ -119,7 +122,7 @@ func TestHostileFiles(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := checkFile(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := hostcli.CheckFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want %s", text, err, want)
 		}
 	}
@@ -127,7 +130,7 @@ func TestHostileFiles(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := checkFile(name); err != nil {
+		if _, err := hostcli.CheckFile(name); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

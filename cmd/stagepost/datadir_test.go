@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/host"
 )
 
 // docs/operating.md has the table of durableData.
@@ -16,8 +17,8 @@ func TestDataTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "\n"+dataTable()+"\n") {
-		t.Errorf("docs/operating.md lacks this table:\n%s", dataTable())
+	if !strings.Contains(string(text), "\n"+host.DataTable()+"\n") {
+		t.Errorf("docs/operating.md lacks this table:\n%s", host.DataTable())
 	}
 }
 
@@ -47,7 +48,7 @@ func TestBackupOfDemo(t *testing.T) {
 
 // What may be left out says why, and what belongs to a backup is not disposable.
 func TestDurableData(t *testing.T) {
-	for _, e := range durableData() {
+	for _, e := range host.DurableData() {
 		if (e.How == backup.Left) != (e.Reason != "") {
 			t.Errorf("%s: %s, reason %q", e.Name, e.How, e.Reason)
 		}
@@ -56,11 +57,11 @@ func TestDurableData(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]backup.How{"stagepost.db": backup.Database, "stagepost.db-wal": backup.Left, "address.new": backup.Left, "work": backup.Linked} {
-		if e := backup.Find(durableData(), name); e == nil || e.How != want {
+		if e := backup.Find(host.DurableData(), name); e == nil || e.How != want {
 			t.Errorf("%s: %+v, want %s", name, e, want)
 		}
 	}
-	if e := backup.Find(durableData(), "stranger"); e != nil {
+	if e := backup.Find(host.DurableData(), "stranger"); e != nil {
 		t.Errorf("control: %+v stands for a stranger's file", e)
 	}
 }

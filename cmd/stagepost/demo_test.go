@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/examples/demo"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
@@ -25,11 +26,8 @@ import (
 func runDemo(t *testing.T, dir string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	c := newCLI(nil, newPrinter(&out), newPrinter(os.Stderr))
-	root := c.root()
-	if found, _, err := root.Find([]string{"demo"}); err != nil || found == root {
-		root.AddCommand(c.demo())
-	}
+	c := newCall(nil, &out, os.Stderr)
+	root := c.Root()
 	root.SetArgs([]string{"demo", "--data", dir})
 	err := root.ExecuteContext(t.Context())
 	return out.String(), err
@@ -69,14 +67,14 @@ func TestDemo(t *testing.T) {
 
 func TestRestoreDemo(t *testing.T) {
 	dir := t.TempDir()
-	if site, err := restoreDemo(dir); site != nil || err != nil {
+	if site, err := demo.RestoreDemo(dir); site != nil || err != nil {
 		t.Errorf("no demo: got %v, %v", site, err)
 	}
 	for _, text := range []string{"{", `{"listen": "0.0.0.0:80"}`, `{"listen": "example.org:80"}`} {
-		if err := os.WriteFile(filepath.Join(dir, demoFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, demo.DemoFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := restoreDemo(dir); err == nil {
+		if _, err := demo.RestoreDemo(dir); err == nil {
 			t.Errorf("%s was taken", text)
 		}
 	}
@@ -106,7 +104,7 @@ func TestDemoKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait() // says that it was killed
-			site, err := restoreDemo(dir)
+			site, err := demo.RestoreDemo(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,7 +176,7 @@ func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
 			t.Fatal(err)
 		}
 		j, err := c.ComputeJob(ctx, id)
-		if err != nil || !j.Ended || j.Service != demoService {
+		if err != nil || !j.Ended || j.Service != demo.DemoService {
 			t.Errorf("%s is %s (%s), %v", j.Name, j.State, j.Message, err)
 		}
 	}
@@ -203,7 +201,7 @@ const noWalls = "Nothing confines users' jobs on this machine"
 // TestDemoNotices: an end that the story does not have, and a quota that does not hold, are errors.
 func TestDemoNotices(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	jobs := []demoJob{{user: "ann", name: "a", state: "Completed"}, {user: "ann", name: "b", state: "Completed"}, {user: "ann", name: "c", state: "Completed"}}
+	jobs := []demo.DemoJob{{User: "ann", Name: "a", State: "Completed"}, {User: "ann", Name: "b", State: "Completed"}, {User: "ann", Name: "c", State: "Completed"}}
 	for _, c := range []struct {
 		third client.ComputeJob
 		want  string
@@ -214,7 +212,7 @@ func TestDemoNotices(t *testing.T) {
 		{client.ComputeJob{State: "Completed"}, ""},
 	} {
 		ended := []client.ComputeJob{{State: "Completed", Started: at(0), Finished: at(2)}, {State: "Completed", Started: at(1), Finished: at(2)}, c.third}
-		err := asExpected(jobs, ended)
+		err := demo.AsExpected(jobs, ended)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}

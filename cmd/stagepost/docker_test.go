@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -109,7 +110,7 @@ func TestDockerfileRuns(t *testing.T) {
 	if got := find(last, "STOPSIGNAL"); !slices.Equal(got, []string{"SIGTERM"}) {
 		t.Errorf("it is stopped by %q", got)
 	}
-	settings := newSettings().all()
+	settings := host.NewSettings().All()
 	for _, env := range find(last, "ENV") {
 		for _, pair := range strings.Fields(env) {
 			if name, _, _ := strings.Cut(pair, "="); !containsSetting(settings, name) {
@@ -117,7 +118,7 @@ func TestDockerfileRuns(t *testing.T) {
 			}
 		}
 	}
-	c := newCLI(nil, newPrinter(os.Stdout), newPrinter(os.Stderr))
+	c := newCall(nil, os.Stdout, os.Stderr)
 	for _, name := range []string{"HEALTHCHECK", "CMD"} {
 		text := strings.Join(find(last, name), " ")
 		words := regexp.MustCompile(`"([^"]*)"`).FindAllStringSubmatch(text, -1)
@@ -127,7 +128,7 @@ func TestDockerfileRuns(t *testing.T) {
 				t.Fatalf("the health check is %s", text)
 			}
 		}
-		if cmd, _, err := c.root().Find([]string{words[first][1]}); err != nil || cmd.Name() != words[first][1] {
+		if cmd, _, err := c.Root().Find([]string{words[first][1]}); err != nil || cmd.Name() != words[first][1] {
 			t.Errorf("%s: there is no command %s", name, words[first][1])
 		}
 	}
@@ -157,7 +158,7 @@ func TestCompose(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("../../contrib/docker", s.Build.Context, s.Build.Dockerfile)); err != nil {
 		t.Error(err)
 	}
-	settings := newSettings().all()
+	settings := host.NewSettings().All()
 	for name := range s.Environment {
 		if !containsSetting(settings, name) {
 			t.Errorf("there is no setting %s", name)

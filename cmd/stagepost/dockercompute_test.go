@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server"
 )
@@ -37,7 +38,7 @@ func TestDockerfileOfCompute(t *testing.T) {
 	if got := texts(all, last, "USER"); len(got) != 1 || !regexp.MustCompile(`^[1-9][0-9]+:[1-9][0-9]+$`).MatchString(got[0]) {
 		t.Errorf("it runs as %q", got)
 	}
-	settings := newSettings().all()
+	settings := host.NewSettings().All()
 	for _, env := range texts(all, last, "ENV") {
 		for _, pair := range strings.Fields(env) {
 			if name, _, _ := strings.Cut(pair, "="); !containsSetting(settings, name) {
@@ -80,7 +81,7 @@ func TestComposeOfCompute(t *testing.T) {
 	if !slices.Contains(s.Ports, "127.0.0.1:5000:5000") || len(a.Ports) > 0 {
 		t.Errorf("it publishes %q and %q", s.Ports, a.Ports)
 	}
-	settings := newSettings().all()
+	settings := host.NewSettings().All()
 	for name := range s.Environment {
 		if !containsSetting(settings, name) {
 			t.Errorf("there is no setting %s", name)
@@ -119,8 +120,8 @@ func TestComposeOfCompute(t *testing.T) {
 // checkComposed looks at what goes for every service.
 func checkComposed(t *testing.T, name string, s composed, volumes map[string]struct{}) {
 	t.Helper()
-	c := newCLI(nil, newPrinter(os.Stdout), newPrinter(os.Stderr))
-	cmd, rest, err := c.root().Find(s.Command)
+	c := newCall(nil, os.Stdout, os.Stderr)
+	cmd, rest, err := c.Root().Find(s.Command)
 	if err != nil || cmd.Name() != s.Command[0] {
 		t.Errorf("%s: there is no command %q", name, s.Command)
 	} else if err := cmd.ParseFlags(rest); err != nil {

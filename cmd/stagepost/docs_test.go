@@ -9,14 +9,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	hostcli "github.com/stagepost/stagepost/host/cli"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
 
 // TestPages holds the generated pages against the program; with -update it writes them.
 func TestPages(t *testing.T) {
-	c := newCLI(nil, newPrinter(&bytes.Buffer{}), newPrinter(&bytes.Buffer{}))
-	for name, want := range pages(c.root()) {
+	c := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{})
+	for name, want := range hostcli.Pages(c.Root()) {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -35,13 +37,13 @@ func TestPages(t *testing.T) {
 
 // TestEveryCommandIsExplained wants a sentence for each command and option.
 func TestEveryCommandIsExplained(t *testing.T) {
-	c := newCLI(nil, newPrinter(&bytes.Buffer{}), newPrinter(&bytes.Buffer{}))
-	for _, cmd := range c.root().Commands() {
+	c := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{})
+	for _, cmd := range c.Root().Commands() {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: its sentence is %q", cmd.Name(), cmd.Short)
 		}
 	}
-	for _, s := range c.settings.all() {
+	for _, s := range c.Settings.All() {
 		if s.Doc == "" {
 			t.Errorf("setting %s has no sentence", s.Name)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/app/backup"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/format/ocfl"
+	hostcli "github.com/stagepost/stagepost/host/cli"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -434,7 +435,7 @@ func (d *drill) killRestores(set string) {
 		begun := func() bool {
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
-			for !exists(filepath.Join(dir, backup.RestoringName)) {
+			for !hostcli.Exists(filepath.Join(dir, backup.RestoringName)) {
 				select {
 				case err := <-ended: // it was faster
 					ended <- err
@@ -446,7 +447,7 @@ func (d *drill) killRestores(set string) {
 		}()
 		_ = cmd.Process.Kill()
 		<-ended
-		if !begun || !exists(filepath.Join(dir, backup.RestoringName)) {
+		if !begun || !hostcli.Exists(filepath.Join(dir, backup.RestoringName)) {
 			continue // it had ended: the directory is whole
 		}
 		out, err := exec.Command(path, "serve", "--data", dir, "--listen", "127.0.0.1:0").CombinedOutput()

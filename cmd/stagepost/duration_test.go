@@ -10,7 +10,7 @@ import (
 
 // TestDurationFlags: each flag of a time, of each command, reads days and weeks as settings do.
 func TestDurationFlags(t *testing.T) {
-	root := newCLI(nil, newPrinter(io.Discard), newPrinter(io.Discard)).root()
+	root := newCall(nil, io.Discard, io.Discard).Root()
 	seen := 0
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

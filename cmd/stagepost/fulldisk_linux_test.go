@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -89,15 +90,15 @@ type fullWorld struct {
 	*testing.T
 	dir string
 	log logLines
-	r   *running
+	r   *host.Server
 	c   *client.Client
 }
 
 func (w *fullWorld) start() {
 	w.Helper()
-	s := newSettings()
+	s := host.NewSettings()
 	s.Data, s.Listen, s.IngestReserve = w.dir, "127.0.0.1:0", 1<<20
-	r, err := startServer(w.Context(), s, slog.New(newQuiet(slog.NewTextHandler(&w.log, nil))))
+	r, err := host.Start(w.Context(), s, slog.New(host.NewQuiet(slog.NewTextHandler(&w.log, nil))))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestFullDisk(t *testing.T) {
 		w.refused(j.ID)
 		w.stop()
 	}
-	if n, most := w.log.about("storage full"), 4*(2+int(time.Since(began)/quietFor)); n == 0 || n > most {
+	if n, most := w.log.about("storage full"), 4*(2+int(time.Since(began)/host.QuietFor)); n == 0 || n > most {
 		t.Errorf("the log names the full disk %d times, at most %d are wanted:\n%s", n, most, w.log.String())
 	}
 	w.start()

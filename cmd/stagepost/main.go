@@ -4,25 +4,42 @@
 package main
 
 import (
+	"io"
 	"os"
 
+	bulkcli "github.com/stagepost/stagepost/app/bulk/cli"
+	agentcli "github.com/stagepost/stagepost/app/compute/agent/cli"
+	computecli "github.com/stagepost/stagepost/app/compute/cli"
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
+	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
+	flowcli "github.com/stagepost/stagepost/app/flowfile/cli"
+	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/cli/jobs"
+	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/examples/demo"
+	"github.com/stagepost/stagepost/host"
+	hostcli "github.com/stagepost/stagepost/host/cli"
 )
 
 func main() {
+	host.ComputeModule = orchestrator.Module()
 	sandbox.Init() // returns, but in the processes that run commands for the sandbox
-	call := run
-	if calledOrchestrator(os.Args[0]) {
-		call = asOrchestrator
+	if orchestratorcli.Called(os.Args[0]) {
+		os.Exit(orchestratorcli.Main(run, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(call(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// computeModule completes compute: compatibility with job-orchestrator. The zero Module, without orchestratorPart below, leaves it out.
-var computeModule = orchestrator.Module()
+// newCall makes a call with the default settings.
+func newCall(in io.Reader, out, errs io.Writer) *cli.Call {
+	s := host.NewSettings()
+	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, docs.All(),
+		jobs.Part, hostcli.Part(s), ingestcli.Part(s), computecli.Part, agentcli.Part(s), orchestratorcli.Part(s), flowcli.Part(s), bulkcli.Part, demo.Part(s))
+}
 
-// commandLine lists the parts of the command line.
-func commandLine() []func(*cli) Part {
-	return []func(*cli) Part{jobsPart, hostPart, ingestPart, computePart, agentPart, orchestratorPart, flowPart, bulkPart, demoPart}
+// run does one call and gives its exit code.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	return newCall(in, out, errs).Run(args)
 }

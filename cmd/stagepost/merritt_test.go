@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/host"
 )
 
 var (
@@ -69,15 +72,15 @@ func TestMerrittPageSees(t *testing.T) {
 
 // page is what names on the page are held against.
 type page struct {
-	cli    *cli
+	cli    *cli.Call
 	routes []string
 	tests  map[string]bool
 }
 
 func newPage(t *testing.T) *page {
 	t.Helper()
-	p := &page{cli: newCLI(&bytes.Buffer{}, newPrinter(&bytes.Buffer{}), newPrinter(&bytes.Buffer{})), tests: map[string]bool{}}
-	for _, r := range allRoutes() {
+	p := &page{cli: newCall(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}), tests: map[string]bool{}}
+	for _, r := range host.Routes() {
 		p.routes = append(p.routes, r.Method+" "+r.Pattern)
 	}
 	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {
@@ -123,7 +126,7 @@ func (p *page) wrong(span string) string {
 }
 
 func (p *page) command(words []string) string {
-	cmd, rest, err := p.cli.root().Find(words)
+	cmd, rest, err := p.cli.Root().Find(words)
 	if err != nil || !cmd.HasParent() {
 		return "there is no command " + strings.Join(words, " ")
 	}

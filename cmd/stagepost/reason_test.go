@@ -42,7 +42,7 @@ func TestCommandsTakeReasons(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newCLI(nil, newPrinter(new(bytes.Buffer)), newPrinter(new(bytes.Buffer))).root())
+	walk(newCall(nil, new(bytes.Buffer), new(bytes.Buffer)).Root())
 	if len(seen) > 0 {
 		t.Errorf("these take no --note, and are not listed with why not: %q", seen)
 	}

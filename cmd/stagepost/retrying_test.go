@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/stagepost/stagepost/cli"
 )
 
 // TestSaysThatItRetries: a follower says on standard error that its connection is lost, and goes on. Standard output has
@@ -31,7 +33,7 @@ func TestSaysThatItRetries(t *testing.T) {
 		t.Cleanup(proxy.Close)
 		var out, errs bytes.Buffer
 		n := run([]string{"watch", "ing_1", "--server", proxy.URL, "-o", c.output}, strings.NewReader(""), &out, &errs)
-		if n != exitOK || asked != 3 || strings.Count(errs.String(), "\n") != 1 || !strings.HasPrefix(errs.String(), c.want) || strings.Contains(out.String(), "retrying") {
+		if n != cli.ExitOK || asked != 3 || strings.Count(errs.String(), "\n") != 1 || !strings.HasPrefix(errs.String(), c.want) || strings.Contains(out.String(), "retrying") {
 			t.Errorf("exit %d after %d requests\nout: %s\nerr: %s", n, asked, &out, &errs)
 		}
 	}

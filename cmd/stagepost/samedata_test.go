@@ -14,13 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/host"
 )
 
 // sameData compares a restored data directory with the one that it was made of, in which nobody works: every row of the databases, and every file
 // that belongs to a backup. It gives the number of files.
 func sameData(t *testing.T, was, is string) int {
 	t.Helper()
-	for _, name := range []string{storeFile, inventoryName} {
+	for _, name := range []string{host.StoreFile, host.InventoryName} {
 		want, got := tables(t, filepath.Join(was, name)), tables(t, filepath.Join(is, name))
 		delete(want, "head") // the newest commit: the original has one more
 		delete(got, "head")
@@ -41,7 +42,7 @@ func sameData(t *testing.T, was, is string) int {
 // tables gives all rows of a database.
 func tables(t *testing.T, file string) map[string][]string {
 	t.Helper()
-	db, err := openReading(file, "_pragma=query_only(1)")
+	db, err := host.OpenReading(file, "_pragma=query_only(1)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func durableFiles(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		first, _, _ := strings.Cut(name, string(filepath.Separator))
-		d := backup.Find(durableData(), first)
+		d := backup.Find(host.DurableData(), first)
 		if d == nil || d.How == backup.Left || d.How == backup.Database || first == backup.OutsideName {
 			if e.IsDir() {
 				return fs.SkipDir

@@ -13,12 +13,16 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator"
+	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/host"
 )
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	testscript.Main(m, map[string]func(){"stagepost": main, orchestratorName: main})
+	host.ComputeModule = orchestrator.Module()
+	testscript.Main(m, map[string]func(){"stagepost": main, orchestratorcli.Name: main})
 }
 
 // TestScript runs the files in testdata/script. They are documentation as well: what a user types, and what comes back.

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/cli"
 )
 
 // attack is what a job may write: it sets the clipboard (OSC 52), clears the screen, does so with the C1 characters too, turns text
@@ -61,13 +63,13 @@ func attacker(t *testing.T) string {
 func called(t *testing.T, terminal bool, args ...string) (out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	c := newCLI(strings.NewReader(""), newPrinter(&o), newPrinter(&e))
+	c := newCall(strings.NewReader(""), &o, &e)
 	if terminal {
-		for _, p := range []*printer{c.out, c.err} {
-			p.terminal, p.mode = true, modeTable
+		for _, p := range []*cli.Printer{c.Out, c.Err} {
+			p.Terminal, p.Mode = true, cli.ModeTable
 		}
 	}
-	c.call(args)
+	c.Run(args)
 	return o.String(), e.String()
 }
 
@@ -186,14 +188,14 @@ func values(t *testing.T, text string) (all []any) {
 func TestShownInPieces(t *testing.T) {
 	for size := 1; size <= len(bytesAttack); size++ {
 		var b bytes.Buffer
-		p := &printer{Writer: &b, mode: modeTable, terminal: true, width: 80}
+		p := &cli.Printer{Writer: &b, Mode: cli.ModeTable, Terminal: true, Width: 80}
 		for rest := []byte(bytesAttack); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			n := min(size, len(rest))
 			if written, err := p.Write(rest[:n]); err != nil || written != n {
 				t.Fatal(written, err)
 			}
 		}
-		if err := p.flush(); err != nil {
+		if err := p.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		want := `a\x1b]52;c;cm0gLXJmIH4=\x07b\x1b[2J\u009b31m\u009d0;t\u009c\u202etxt\u2066\u061c\u2028\x7f\x00` + "\nshown" +

@@ -97,7 +97,7 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newCLI(nil, newPrinter(new(bytes.Buffer)), newPrinter(new(bytes.Buffer))).root())
+	walk(newCall(nil, new(bytes.Buffer), new(bytes.Buffer)).Root())
 	for path, l := range listing {
 		t.Run(path, func(t *testing.T) {
 			mux := http.NewServeMux()

@@ -8,13 +8,15 @@ import (
 
 	"github.com/stagepost/stagepost/app/backup"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+	hostcli "github.com/stagepost/stagepost/host/cli"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // backedDir is a data directory of which backups are made.
 type backedDir struct {
 	t *testing.T
-	k *keeper
+	k *host.Keeper
 }
 
 func newBackedDir(t *testing.T) *backedDir {
@@ -29,9 +31,9 @@ func newBackedDir(t *testing.T) *backedDir {
 			t.Error(err)
 		}
 	})
-	s := newSettings()
+	s := host.NewSettings()
 	s.Data = dir
-	b := &backedDir{t, &keeper{store: store, lives: lifeOf, dir: dir, settings: s}}
+	b := &backedDir{t, &host.Keeper{Store: store, Lives: host.LifeOf, Dir: dir, Settings: s}}
 	b.inventory("PRAGMA journal_mode = WAL; CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); PRAGMA user_version = 1")
 	return b
 }
@@ -39,7 +41,7 @@ func newBackedDir(t *testing.T) *backedDir {
 // inventory runs statements on the inventory, whose log stays.
 func (b *backedDir) inventory(text string) {
 	b.t.Helper()
-	db, err := openReading(filepath.Join(b.k.dir, inventoryName), "_pragma=journal_mode(WAL)")
+	db, err := host.OpenReading(filepath.Join(b.k.Dir, host.InventoryName), "_pragma=journal_mode(WAL)")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func TestWrongSets(t *testing.T) {
 	for what, c := range map[string]struct{ from, file, want string }{
 		"older inventory":    {older, "data/inventory.db", "inventory.db does not belong to this backup: it is a database of another moment"},
 		"older store":        {older, "data/stagepost.db", "stagepost.db does not belong to this backup: it is a database of another moment"},
-		"other installation": {stranger, "data/stagepost.db", "it is of the installation " + other.k.store.Installation() + ", the backup is of " + mine.k.store.Installation()},
+		"other installation": {stranger, "data/stagepost.db", "it is of the installation " + other.k.Store.Installation() + ", the backup is of " + mine.k.Store.Installation()},
 		"missing inventory":  {"", "data/inventory.db", "inventory.db is missing from the backup"},
 		"manifest of other":  {stranger, "manifest.json", "manifest.json was changed after the backup"},
 		"nothing":            {},
@@ -87,10 +89,10 @@ func TestWrongSets(t *testing.T) {
 			write(t, filepath.Join(set, c.file), string(text))
 		}
 		target := filepath.Join(t.TempDir(), "new")
-		m, err := backup.Restore(t.Context(), set, target, setReader())
+		m, err := backup.Restore(t.Context(), set, target, host.SetReader())
 		if c.want != "" {
-			if err == nil || !strings.Contains(err.Error(), c.want) || exists(target) {
-				t.Errorf("%s: %v, want %q, and nothing written (%t)", what, err, c.want, exists(target))
+			if err == nil || !strings.Contains(err.Error(), c.want) || hostcli.Exists(target) {
+				t.Errorf("%s: %v, want %q, and nothing written (%t)", what, err, c.want, hostcli.Exists(target))
 			}
 			continue
 		}
@@ -100,7 +102,7 @@ func TestWrongSets(t *testing.T) {
 		if len(m.Outside) != 1 || m.Outside[0].Path != "/mnt/storage" {
 			t.Errorf("outside: %+v", m.Outside)
 		}
-		if rows := tables(t, filepath.Join(target, inventoryName))["places"]; len(rows) != 1 {
+		if rows := tables(t, filepath.Join(target, host.InventoryName))["places"]; len(rows) != 1 {
 			t.Errorf("the restored inventory has %v", rows)
 		}
 	}
@@ -110,7 +112,7 @@ func TestWrongSets(t *testing.T) {
 func TestBackupIsAudited(t *testing.T) {
 	b := newBackedDir(t)
 	dir := b.backup("one")
-	list, err := b.k.store.Audit(t.Context(), 0, 10)
+	list, err := b.k.Store.Audit(t.Context(), 0, 10)
 	if err != nil || len(list) != 1 || list[0].Event != "backup" || list[0].Actor != "ann" || list[0].Object != dir {
 		t.Errorf("audit list %+v, %v", list, err)
 	}

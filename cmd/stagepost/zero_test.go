@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/host"
 )
 
 // literalZeros are the settings whose 0 can only mean the number.
@@ -18,40 +21,40 @@ var literalZeros = []string{"compute.local"}
 // refusal names the word to write instead, the word is taken, and the setting prints it. A setting that somebody adds is in it by itself.
 func TestZeroHasOneMeaning(t *testing.T) {
 	words, numbers := 0, 0
-	for _, one := range newSettings().all() {
-		if slices.Contains([]string{"string", "bool"}, one.value.Type().Name()) {
-			if one.zero != "" {
+	for _, one := range host.NewSettings().All() {
+		if slices.Contains([]string{"string", "bool"}, one.Value.Type().Name()) {
+			if one.Zero != "" {
 				t.Errorf("%s: a word for 0 is for numbers alone", one.Name)
 			}
 			continue
 		}
 		numbers++
 		for _, text := range []string{"0", "0s", "0B"} {
-			err := one.set(text)
+			err := one.Set(text)
 			if slices.Contains(literalZeros, one.Name) {
 				if text == "0" && (err != nil || one.String() != "0") {
 					t.Errorf("%s: %s: got %q, %v", one.Name, text, one.String(), err)
 				}
 				continue
 			}
-			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") || !strings.Contains(err.Error(), one.zero)) {
-				t.Errorf("%s: %s: got %v, want a refusal with the word %q", one.Name, text, err, one.zero)
+			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") || !strings.Contains(err.Error(), one.Zero)) {
+				t.Errorf("%s: %s: got %v, want a refusal with the word %q", one.Name, text, err, one.Zero)
 			}
 		}
-		if err := one.set("-1"); err == nil {
+		if err := one.Set("-1"); err == nil {
 			t.Errorf("%s: -1 was taken", one.Name)
 		}
-		switch one.zero {
+		switch one.Zero {
 		case "off", "unlimited":
 			words++
-			if err := one.set(one.zero); err != nil || !one.value.IsZero() || one.String() != one.zero {
-				t.Errorf("%s: %s: got %q, %v", one.Name, one.zero, one.String(), err)
+			if err := one.Set(one.Zero); err != nil || !one.Value.IsZero() || one.String() != one.Zero {
+				t.Errorf("%s: %s: got %q, %v", one.Name, one.Zero, one.String(), err)
 			}
-			if !strings.Contains(one.Doc, one.zero+":") {
-				t.Errorf("%s: its text does not say what %s means", one.Name, one.zero)
+			if !strings.Contains(one.Doc, one.Zero+":") {
+				t.Errorf("%s: its text does not say what %s means", one.Name, one.Zero)
 			}
 		case "":
-			if err := one.set("off"); err == nil {
+			if err := one.Set("off"); err == nil {
 				t.Errorf("%s: off was taken", one.Name)
 			}
 		}
@@ -63,23 +66,23 @@ func TestZeroHasOneMeaning(t *testing.T) {
 
 // TestZeroOfFlags is the same for the flags of times, of all commands.
 func TestZeroOfFlags(t *testing.T) {
-	root := newCLI(nil, newPrinter(io.Discard), newPrinter(io.Discard)).root()
+	root := newCall(nil, io.Discard, io.Discard).Root()
 	seen := 0
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		check := func(f *pflag.Flag) {
-			d, ok := f.Value.(*duration)
+			d, ok := f.Value.(*cli.Duration)
 			if !ok {
 				return
 			}
 			seen++
-			for text, want := range map[string]string{"0": d.zero, "0s": d.zero, "-1s": "negative"} {
+			for text, want := range map[string]string{"0": d.Zero, "0s": d.Zero, "-1s": "negative"} {
 				if err := f.Value.Set(text); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s --%s %s: got %v", cmd.CommandPath(), f.Name, text, err)
 				}
 			}
-			if err := f.Value.Set(d.zero); err != nil || *d.to != 0 || d.String() != d.zero {
-				t.Errorf("%s --%s %s: got %s, %v", cmd.CommandPath(), f.Name, d.zero, d, err)
+			if err := f.Value.Set(d.Zero); err != nil || *d.To != 0 || d.String() != d.Zero {
+				t.Errorf("%s --%s %s: got %s, %v", cmd.CommandPath(), f.Name, d.Zero, d, err)
 			}
 		}
 		cmd.LocalNonPersistentFlags().VisitAll(check)
@@ -96,10 +99,10 @@ func TestZeroOfFlags(t *testing.T) {
 
 // TestUnlimitedReachesApplications: to applications, whose zero is their default, the word goes as their own value for it.
 func TestUnlimitedReachesApplications(t *testing.T) {
-	if got := wordOr(int64(0)); got != -1 {
+	if got := host.WordOr(int64(0)); got != -1 {
 		t.Errorf("of 0: got %d", got)
 	}
-	if got := wordOr(time.Hour); got != time.Hour {
+	if got := host.WordOr(time.Hour); got != time.Hour {
 		t.Errorf("of an hour: got %s", got)
 	}
 }

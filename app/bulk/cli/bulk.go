@@ -1,0 +1,281 @@
+package bulkcli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/cli/jobs"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// bulkFlags are the flags of bulk beside its filters.
+type bulkFlags struct {
+	jobs.Filter
+	before, note, actor      string
+	expect, priority         int
+	confirm, yes, later, dry bool
+}
+
+func (c *commands) bulk() *cobra.Command {
+	var b bulkFlags
+	cmd := &cobra.Command{
+		Use:   "bulk EVENT",
+		Short: "Do one thing to all jobs that match, such as retry, release or delete",
+		Long: `Causes an event on every job that matches all filters given, the oldest first, as if you did it to each by hand: lifecycle and rules judge each
+job, and each history says who, why and in which bulk.
+
+How many jobs match must be said, so that a wrong filter does no harm. On a terminal it shows what it would meet and asks for the number; in a pipe
+it wants --expect, and without it shows the same and ends with exit code 4. If another number matches when it begins, nothing is done.
+
+A bulk is a job of kind bulk: watch, show, why and cancel work on it. It goes on if the server is restarted, and acts on no job twice. A job that
+changes meanwhile and then does not match any more is left alone. The exit code is 5 if not one job could be done.`,
+		Example: "  stagepost bulk retry --state Failed --cause disk-full --note 'disk replaced'\n" +
+			"  stagepost bulk release --state Held --group maps --note 'storage is back' --expect 40\n" +
+			"  stagepost bulk priority --priority 10 --parent bat_01J9... --note 'exhibition' --expect 200",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.FixedCompletions(c.HumanEvents(), cobra.ShellCompDirectiveNoFileComp),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			r, err := b.request(cmd, lifecycle.Event(args[0]))
+			if err != nil {
+				return err
+			}
+			return c.runBulk(ctx, &b, r)
+		},
+	}
+	b.BindWhich(cmd)
+	f := cmd.Flags()
+	f.StringVar(&b.before, "before", "", "only jobs that did not change since this time")
+	f.StringVarP(&b.note, "note", "m", "", "why; stands in the history of every job")
+	f.StringVar(&b.actor, "actor", "", "your name in the histories; defaults to the login name")
+	f.IntVar(&b.expect, "expect", 0, "how many jobs match; with another number nothing is done")
+	f.IntVar(&b.priority, "priority", job.DefaultPriority, "for the event priority: 0 goes first, 99 last")
+	f.BoolVar(&b.confirm, "confirm", false, "yes to what the event loses")
+	f.BoolVar(&b.yes, "yes", false, "on a terminal: do not ask, take the number that matches now")
+	f.BoolVar(&b.later, "no-wait", false, "print the bulk and do not wait for its end")
+	f.BoolVar(&b.dry, "dry-run", false, "only show what it would meet")
+	c.CompleteNames(cmd)
+	return cmd
+}
+
+// request makes the request of the flags.
+func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk, error) {
+	if !slices.ContainsFunc([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "before"}, cmd.Flags().Changed) {
+		return client.Bulk{}, cli.Usagef("it needs a filter: --kind, --state, --outcome, --group, --owner, --parent, --tag, --cause or --before")
+	}
+	b.Limit = 1 // of no meaning here, but checked
+	q, err := b.Query()
+	if err != nil {
+		return client.Bulk{}, err
+	}
+	r := client.Bulk{
+		Kinds: q.Kinds, States: q.States, Outcomes: q.Outcomes, Group: q.Group, Owner: q.Owner, Parent: q.Parent, Tag: q.Tag, Causes: q.Causes,
+		Event: e, Note: b.note, Actor: cli.Whoami(b.actor), Confirm: b.confirm,
+	}
+	if b.before != "" {
+		if r.Before, err = time.Parse(time.RFC3339, b.before); err != nil {
+			return r, cli.Usagef("--before must be a time such as 2006-01-02T15:04:05Z, not %q", b.before)
+		}
+	}
+	if cmd.Flags().Changed("priority") {
+		r.Priority = &b.priority
+	}
+	if cmd.Flags().Changed("expect") {
+		if b.expect < 1 {
+			return r, cli.Usagef("--expect must be at least 1")
+		}
+		r.Expect = &b.expect
+	}
+	if b.note == "" && !b.dry {
+		return r, cli.Usagef("it needs --note: the history of every job will say why")
+	}
+	return r, nil
+}
+
+// runBulk shows, asks, starts and waits.
+func (c *commands) runBulk(ctx context.Context, b *bulkFlags, r client.Bulk) error {
+	api, err := c.API()
+	if err != nil {
+		return err
+	}
+	if r.Expect == nil || b.dry {
+		p, err := api.BulkPreview(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := c.printPreview(&p); err != nil || b.dry {
+			return err
+		}
+		if err := c.agree(&p, b.yes); err != nil {
+			return err
+		}
+		r.Expect = &p.Count
+	}
+	j, err := api.StartBulk(ctx, r)
+	if err != nil {
+		return err
+	}
+	if b.later {
+		return c.Told(&j)
+	}
+	return c.awaitBulk(ctx, api, &j)
+}
+
+// agree makes sure that the number of jobs is meant. Nobody can be asked in a pipe.
+func (c *commands) agree(p *client.BulkPreview, yes bool) error {
+	if p.Count == 0 {
+		return job.Errorf(job.Refused, "bulk", "", "no job matches: there is nothing to do")
+	}
+	in, ok := c.In.(*os.File)
+	if !c.Out.Terminal || !ok || !term.IsTerminal(int(in.Fd())) {
+		return job.Errorf(job.Refused, "bulk", "", "nothing was done: add --expect %d if it is to be done to these", p.Count)
+	}
+	if yes {
+		return nil
+	}
+	return c.askNumber(p)
+}
+
+// askNumber has the operator type the number.
+func (c *commands) askNumber(p *client.BulkPreview) error {
+	fmt.Fprintf(c.Out, "To %s these, type their number: ", cli.Clean(string(p.Event)))
+	text, err := bufio.NewReader(c.In).ReadString('\n')
+	if err != nil && text == "" {
+		fmt.Fprintln(c.Out)
+		return job.Errorf(job.Refused, "bulk", "", "nothing was done")
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(text)); err != nil || n != p.Count {
+		return job.Errorf(job.Refused, "bulk", "", "nothing was done: %q is not %d", strings.TrimSpace(text), p.Count)
+	}
+	return nil
+}
+
+// awaitBulk shows how far a bulk is until it has ended, then what it did.
+func (c *commands) awaitBulk(ctx context.Context, api *client.Client, j *client.Job) error {
+	if c.Out.Mode != cli.ModeJSON {
+		if err := c.Told(j); err != nil {
+			return err
+		}
+	}
+	bar, last := &cli.Bar{Out: c.Out}, *j
+	err := api.Watch(ctx, j.ID, 0, func(u client.Update) error {
+		if u.Job == nil {
+			return nil
+		}
+		last = *u.Job
+		if c.Out.Mode == cli.ModeJSON || last.Progress == nil {
+			return nil
+		}
+		done, total, text := jobs.Standing(&last)
+		return bar.Show(done, total, text)
+	})
+	bar.End()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return err
+	}
+	result, err := api.BulkResult(ctx, last.ID)
+	if err != nil {
+		return err
+	}
+	err = c.printResult(&last, &result)
+	if last.Outcome != lifecycle.OK {
+		err = errors.Join(err, cli.FailedJob{Job: last})
+	}
+	return err
+}
+
+// printPreview prints what a bulk would meet. In a pipe each line begins with what it is: count, state, group, cause, sample.
+func (c *commands) printPreview(p *client.BulkPreview) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(p)
+	}
+	if c.Out.Mode == cli.ModeTable {
+		c.Out.Line("%d %s, %s; the lifecycle lets %s be done to %d of them.", p.Count, cli.Plural(int64(p.Count), "job matches", "jobs match"), cli.Size(p.Bytes), p.Event, p.Legal)
+	}
+	rows := [][]string{{"count", strconv.Itoa(p.Count), strconv.FormatInt(p.Bytes, 10), strconv.Itoa(p.Legal)}}
+	states := make([][]string, len(p.States))
+	for i, s := range p.States {
+		can := make([]string, len(s.Can))
+		for k, e := range s.Can {
+			can[k] = string(e)
+		}
+		states[i] = []string{"state", string(s.Kind), string(s.State), strconv.Itoa(s.Jobs), c.Bytes(s.Bytes), strconv.Itoa(s.Legal), strings.Join(can, ",")}
+	}
+	sample := make([][]string, len(p.Sample))
+	for i, j := range p.Sample {
+		sample[i] = []string{"sample", string(j.ID), string(j.State), j.Group, j.Owner, j.Cause, cmp.Or(j.Refused, j.Message)}
+	}
+	groups, causes := c.named("group", p.Groups), c.named("cause", p.Causes)
+	if c.Out.Mode == cli.ModePlain {
+		return c.Out.Table(nil, slices.Concat(rows, states, groups, causes, sample))
+	}
+	for _, part := range []struct {
+		heading []string
+		rows    [][]string
+	}{
+		{[]string{"", "KIND", "STATE", "JOBS", "BYTES", "LEGAL", "AN OPERATOR CAN"}, states}, {[]string{"", "GROUP", "JOBS", "BYTES"}, groups},
+		{[]string{"", "CAUSE", "JOBS", "BYTES"}, causes}, {[]string{"", "ID", "STATE", "GROUP", "OWNER", "CAUSE", "REFUSES BECAUSE, OR MESSAGE"}, sample},
+	} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		for i := range part.rows {
+			part.rows[i] = part.rows[i][1:]
+		}
+		if err := c.Out.Table(part.heading[1:], part.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *commands) named(what string, counts []client.BulkCount) [][]string {
+	rows := make([][]string, len(counts))
+	for i, n := range counts {
+		rows[i] = []string{what, cmp.Or(n.Name, "-"), strconv.Itoa(n.Jobs), c.Bytes(n.Bytes)}
+	}
+	return rows
+}
+
+// printResult prints what a bulk did. In a pipe each line begins with what it is: done, changed, gone, refused.
+func (c *commands) printResult(j *client.Job, r *client.BulkResult) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(struct {
+			Job    *client.Job        `json:"job"`
+			Result *client.BulkResult `json:"result"`
+		}{j, r})
+	}
+	rows := [][]string{
+		{"matches", strconv.Itoa(r.Matches), ""}, {"done", strconv.Itoa(r.Done), ""}, {"changed", strconv.Itoa(r.Changed), ""},
+		{"gone", strconv.Itoa(r.Skipped), ""}, {"refused", strconv.Itoa(r.Refused), ""},
+	}
+	for _, one := range r.Refusals {
+		ids := make([]string, min(3, len(one.Sample)))
+		for i := range ids {
+			ids[i] = string(one.Sample[i])
+		}
+		rows = append(rows, []string{"refused because", strconv.Itoa(one.Jobs), one.Reason + " (such as " + strings.Join(ids, ", ") + ")"})
+	}
+	if r.Matches == 0 && c.Out.Mode == cli.ModeTable {
+		return nil // it did not begin: its message says why
+	}
+	return c.Out.Table([]string{"WHAT", "JOBS", "WHY"}, rows)
+}

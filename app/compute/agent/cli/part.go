@@ -1,0 +1,32 @@
+// Package agentcli has the command of agents.
+package agentcli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/job"
+)
+
+// commands are the commands of one call.
+type commands struct {
+	*cli.Call
+	host *host.Settings
+}
+
+// Part adds the command of agents.
+func Part(s *host.Settings) func(*cli.Call) cli.Part {
+	return func(call *cli.Call) cli.Part {
+		c := &commands{call, s}
+		return cli.Part{
+			Run: []*cobra.Command{c.agent()},
+			Missing: func(path []string, _ *job.Error) string {
+				if path[1] == "agent" {
+					return "GET /api/v1/compute/agents shows the agents and how they stand"
+				}
+				return ""
+			},
+		}
+	}
+}

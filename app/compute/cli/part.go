@@ -1,0 +1,110 @@
+// Package computecli has the commands of compute jobs.
+package computecli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/cli/jobs"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// commands are the commands of one call.
+type commands struct {
+	jobs.Commands
+}
+
+// Part adds the commands of compute jobs.
+func Part(call *cli.Call) cli.Part {
+	c := &commands{jobs.Commands{Call: call}}
+	return cli.Part{
+		Look: []*cobra.Command{c.jobs(), c.results()},
+		Act:  []*cobra.Command{c.run(), c.clone(), c.clean()},
+		ID:   c.numbered,
+		Cause: func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error) {
+			do := computeEvents[e]
+			if do == nil || !isCompute(string(id)) {
+				return j, false, nil
+			}
+			made, err := do(ctx, api, id, a)
+			if err != nil {
+				return j, true, err
+			}
+			if j, err = api.Job(ctx, made.ID); err == nil && j.State == compute.Killing && j.Message != "" && c.Out.Mode != cli.ModeJSON {
+				c.Err.Line("stagepost: %s: %s", j.ID, j.Message)
+			}
+			return j, true, err
+		},
+		Logs:   c.output,
+		Code:   computeCode,
+		Report: c.exitRun,
+		Hint:   c.computeHint,
+		Missing: func(_ []string, _ *job.Error) string {
+			if c.ofCompute() {
+				return "stagepost jobs shows what there is"
+			}
+			return ""
+		},
+	}
+}
+
+// numbered gives the id of the compute job that has a number. Only compute jobs are called by their numbers.
+func (c *commands) numbered(ctx context.Context, api *client.Client, arg string) (id job.ID, known bool, err error) {
+	if !isNumber(arg) {
+		return "", false, nil
+	}
+	n, err := strconv.ParseInt(arg, 10, 64)
+	if err != nil || n < 1 {
+		return "", true, cli.Usagef("%.40q is no number of a compute job", arg)
+	}
+	j, err := api.ComputeNumber(ctx, n)
+	return j.ID, true, err
+}
+
+// output adds to the command logs what a script wrote.
+func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (bool, error) {
+	var events bool
+	var stream string
+	cmd.Flags().BoolVar(&events, "events", false, "of a compute job: what the server did")
+	cmd.Flags().StringVar(&stream, "stream", client.Both, "of a compute job: stdout, stderr or both")
+	c.Complete(cmd, "stream", client.Stdout, client.Stderr, client.Both)
+	return func(ctx context.Context, api *client.Client, id job.ID, follow bool) (bool, error) {
+		switch {
+		case !isCompute(string(id)):
+			return false, nil
+		case events:
+			return true, c.readEvents(ctx, api, id, follow)
+		}
+		return true, c.readOutput(ctx, api, id, stream, follow)
+	}
+}
+
+// ofCompute tells whether the command was about compute jobs: it is for nothing else, or was given an id or a number of one.
+func (c *commands) ofCompute() bool {
+	switch c.CalledPath() {
+	case "stagepost run", "stagepost jobs", "stagepost results", "stagepost clone", "stagepost clean":
+		return true
+	}
+	return c.Called != nil && slices.ContainsFunc(c.Called.Flags().Args(), func(arg string) bool { return isCompute(arg) || isNumber(arg) })
+}
+
+func (c *commands) computeHint(err error, code int) string {
+	var f cli.FailedJob
+	p := client.ProblemOf(err)
+	switch {
+	case code == cli.ExitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
+		return "GET /api/v1/compute/services shows the services and what they allow"
+	case code == cli.ExitFailed && errors.As(err, &f) && isCompute(string(f.Job.ID)) && f.Job.Cause == compute.CauseRejected:
+		return changesHelp(f.Job.ID)
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package orchestratorcli
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/host"
+)
+
+// TestOrchestratorTellsZerosAtOnce: quotas of 0 are told in the same pass as all else that is wrong with the variables.
+func TestOrchestratorTellsZerosAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, value := range map[string]string{
+		"PORT": "abc", "SERVICE_EXAMPLE_RUNS_PER_USER": "0", "SERVICE_X_MAX_RUNS": "0", "SERVICE_X_UPLOAD_URL": "http://127.0.0.1:1/submit",
+	} {
+		t.Setenv(name, value)
+	}
+	var out, errs bytes.Buffer
+	if code := Main(func([]string, io.Reader, io.Writer, io.Writer) int { return cli.ExitOK }, []string{"server"}, strings.NewReader(""), &out, &errs); code != cli.ExitUsage {
+		t.Fatalf("exit code %d", code)
+	}
+	want := []string{"PORT must be ", "SERVICE_EXAMPLE_RUNS_PER_USER " + compute.NeverRuns("example") + "\n", "SERVICE_X_MAX_RUNS " + compute.NeverRuns("x") + "\n", "SERVICE_EXAMPLE_UPLOAD_URL is missing"}
+	for _, text := range want {
+		if strings.Count(errs.String(), Name+": "+text) != 1 {
+			t.Errorf("%q is not told once in\n%s", text, errs.String())
+		}
+	}
+	if n := strings.Count(errs.String(), "\n"); n != len(want) {
+		t.Errorf("%d lines:\n%s", n, errs.String())
+	}
+}
+
+// TestFileAndVariablesAtOnce: a server tells what is wrong with its file, its secrets and its variables in one pass; what only counts the services needs no secrets.
+func TestFileAndVariablesAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := host.NewSettings()
+	s.ComputeServices = "services.yaml"
+	secret := "services:\n  a:\n    callbacks: {hosts: [a.example.org], secret_file: /dev/null/none}\n"
+	for _, c := range []struct {
+		text, variable string
+		want           []string
+	}{
+		{secret + "    max_runs: 0\n", "0", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `, `services.yaml:4:5: service "a": max_runs ` + compute.NeverRuns("a"), "SERVICE_B_RUNS_PER_USER " + compute.NeverRuns("b")}},
+		{secret, "1", []string{`services.yaml:3:41: service "a": callbacks: /dev/null/none: `}},
+	} {
+		t.Setenv("SERVICE_B_UPLOAD_URL", "http://127.0.0.1:1/submit")
+		t.Setenv("SERVICE_B_RUNS_PER_USER", c.variable)
+		if err := os.WriteFile(filepath.Clean(s.ComputeServices), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := host.ReadSite(s, host.ComputeModule.ReadServer)
+		if _, is := errors.AsType[cli.UsageError](err); !is {
+			t.Fatalf("got %v", err)
+		}
+		lines := cli.Sentences(err)
+		if len(lines) != len(c.want) {
+			t.Fatalf("got %d lines:\n%v", len(lines), err)
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(lines[i], want) {
+				t.Errorf("got %s, want %s", lines[i], want)
+			}
+		}
+	}
+	if all, _, err := host.ComputeSite(s); err != nil || len(all.Services) != 2 {
+		t.Errorf("without the secrets: %v", err)
+	}
+}

@@ -1,0 +1,23 @@
+// Package orchestratorcli has what is for users of job-orchestrator: its command line, and the command that imports its jobs.
+package orchestratorcli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/host"
+)
+
+// commands are the commands of one call.
+type commands struct {
+	*cli.Call
+	host *host.Settings
+}
+
+// Part adds the command that takes over the jobs of job-orchestrator.
+func Part(s *host.Settings) func(*cli.Call) cli.Part {
+	return func(call *cli.Call) cli.Part {
+		c := &commands{call, s}
+		return cli.Part{Run: []*cobra.Command{c.importJobs()}}
+	}
+}

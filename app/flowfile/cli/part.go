@@ -1,0 +1,49 @@
+// Package flowcli has the commands of flows.
+package flowcli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/cli/jobs"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/job"
+)
+
+// commands are the commands of one call.
+type commands struct {
+	jobs.Commands
+	host *host.Settings
+}
+
+// Part adds the commands of flows.
+func Part(s *host.Settings) func(*cli.Call) cli.Part {
+	return func(call *cli.Call) cli.Part {
+		c := &commands{jobs.Commands{Call: call}, s}
+		return cli.Part{
+			Act: []*cobra.Command{c.flow()},
+			Hint: func(err error, code int) string {
+				var f cli.FailedJob
+				var e *job.Error
+				switch {
+				case code == cli.ExitFailed && errors.As(err, &f) && f.Job.Kind == client.FlowKind:
+					return c.afterFlow(&f.Job)
+				case strings.HasPrefix(c.CalledPath(), "stagepost flow ") && errors.As(err, &e) && e.Kind == job.Unavailable && e.Op == "open" &&
+					strings.Contains(err.Error(), " is in use by "):
+					return "if that is a flow with --local, Ctrl-C there lets it pause; then this command works, and stagepost flow resume goes on with it"
+				}
+				return ""
+			},
+			Missing: func(path []string, _ *job.Error) string {
+				if path[1] == "flow" {
+					return "stagepost flow list shows what there is"
+				}
+				return ""
+			},
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package ingestcli
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *commands) files() *cobra.Command {
+	var limit int
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "files ID",
+		Short: "Show the files of an ingest job",
+		Long: `Shows the files of an ingest job with size, digests, type and where they come from, whatever the job's state: wanted (named by the manifest), fetched
+(in its working directory) or stored. Of a job that was deleted it shows what it stored, and says what is gone.`,
+		Example:           "  stagepost files ing_01J9...\n  stagepost files ing_01J9... --all -o json",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.CompleteIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 || limit > 1000 {
+				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			if all = all || c.WantsAll(cmd); all {
+				limit = 1000
+			}
+			list, err := api.JobFiles(ctx, job.ID(args[0]), "", limit)
+			for err == nil && all && list.Next != "" {
+				var page client.JobFiles
+				if page, err = api.JobFiles(ctx, job.ID(args[0]), list.Next, limit); err == nil {
+					list.Files, list.Next = append(list.Files, page.Files...), page.Next
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return c.printFiles(&list)
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, up to 1000; without it a pipe and -o json get all")
+	cmd.Flags().BoolVar(&all, "all", false, "all of them, page by page")
+	return cmd
+}
+
+// printFiles prints files. Columns: state, size, path, type, from, digests.
+func (c *commands) printFiles(list *client.JobFiles) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(list)
+	}
+	rows := make([][]string, len(list.Files))
+	for i, f := range list.Files {
+		size := ""
+		if f.Size >= 0 {
+			size = strconv.FormatInt(f.Size, 10)
+		}
+		digests := []string{}
+		for _, name := range slices.Sorted(maps.Keys(f.Digests)) {
+			value := f.Digests[name]
+			if c.Out.Mode == cli.ModeTable && len(value) > 12 {
+				value = value[:12] + "..."
+			}
+			digests = append(digests, name+":"+value)
+		}
+		rows[i] = []string{f.State, size, f.Path, f.Type, f.From, strings.Join(digests, " ")}
+	}
+	if err := c.Out.Table([]string{"STATE", "SIZE", "PATH", "TYPE", "FROM", "DIGESTS"}, rows); err != nil {
+		return err
+	}
+	if list.Next != "" {
+		c.Note("%s", cli.ShownOf(len(rows)))
+	}
+	if list.Note != "" {
+		c.Note("%s", cli.Clean(list.Note))
+	}
+	return nil
+}

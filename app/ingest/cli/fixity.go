@@ -1,0 +1,173 @@
+package ingestcli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/quantity"
+)
+
+func (c *commands) fixity() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "fixity",
+		Short: "Read stored files again and compare them with their digests",
+		Long: `The server reads every stored file again, in each storage location, and compares it with its digest. It does so by itself when the last check of a version is older
+than fixity.every, the oldest first, at fixity.rate. Files that are changed, missing, too many or unreadable are faults; each is entered in the audit list with object, version,
+file and digests. A fault stays until a later check finds the version sound.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.fixityRun(), c.fixityStatus())
+	return cmd
+}
+
+func (c *commands) fixityRun() *cobra.Command {
+	var ask client.CheckFixity
+	cmd := &cobra.Command{
+		Use:   "run [LOCATION]",
+		Short: "Check all stored files now",
+		Long: `Asks the server to check all files of a storage location, or of all locations, and waits until they are checked. A check that is under way goes on, also after a
+restart of the server, and when this command is interrupted.
+
+The exit code is 5 if stored files have faults, and 1 if a location could not be read: that says nothing about its files.`,
+		Example: "  stagepost fixity run --note 'the disk array was rebuilt'\n  stagepost fixity run /mnt/archive",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				ask.Location = args[0]
+			}
+			ask.Actor = cli.Whoami(ask.Actor)
+			f, err := api.CheckFixity(ctx, ask)
+			if err != nil {
+				return err
+			}
+			if f, err = waitFixity(ctx, api, f, ask.Location); err != nil {
+				return err
+			}
+			return c.printFixity(f)
+		},
+	}
+	cmd.Flags().StringVarP(&ask.Note, "note", "m", "", "why; stands in the audit list")
+	cmd.Flags().StringVar(&ask.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
+// waitFixity asks until the checks of a location, or of all, have ended.
+func waitFixity(ctx context.Context, api *client.Client, f client.Fixity, location string) (client.Fixity, error) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		open := false
+		for _, l := range f.Locations {
+			open = open || (location == "" || l.Dir == location) && l.Check != nil && l.Check.Ended.IsZero()
+		}
+		if !open {
+			return f, nil
+		}
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-tick.C:
+		}
+		var err error
+		if f, err = api.Fixity(ctx); err != nil {
+			return f, err
+		}
+	}
+}
+
+func (c *commands) fixityStatus() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show which stored files have faults, and how old the checks are",
+		Long: `Shows each storage location with the oldest check of a version in it and the last check that was asked for, and every stored file that had a fault when it was last
+read. Nothing is read for it.
+
+The exit code is 5 if stored files have faults, and 1 if a location cannot be read.`,
+		Example: "  stagepost fixity status\n  stagepost fixity status -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			f, err := api.Fixity(ctx)
+			if err != nil {
+				return err
+			}
+			return c.printFixity(f)
+		},
+	}
+}
+
+func (c *commands) printFixity(f client.Fixity) error {
+	if err := c.writeFixity(f); err != nil {
+		return err
+	}
+	if f.Count > 0 {
+		return ingest.Damaged{Files: f.Count}
+	}
+	for _, l := range f.Locations {
+		why := l.Reason
+		if why == "" && l.Check != nil {
+			why = l.Check.Failure
+		}
+		if why != "" {
+			return fmt.Errorf("%s was not checked: %s", l.Dir, why)
+		}
+	}
+	return nil
+}
+
+func (c *commands) writeFixity(f client.Fixity) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(f)
+	}
+	if len(f.Locations) == 0 {
+		return c.Out.None("nothing is stored")
+	}
+	rows := make([][]string, len(f.Locations))
+	for i, l := range f.Locations {
+		check, files, bytes := "none", "", ""
+		if l.Check != nil {
+			if check = "since " + l.Check.Began.UTC().Format(time.RFC3339); !l.Check.Ended.IsZero() {
+				check = "ended " + l.Check.Ended.UTC().Format(time.RFC3339)
+			}
+			files, bytes = strconv.Itoa(l.Check.Files), quantity.FormatBytes(l.Check.Bytes)
+		}
+		state := "readable"
+		if l.Reason != "" {
+			state = "unreadable: " + l.Reason
+		}
+		rows[i] = []string{l.Dir, l.Oldest.UTC().Format(time.RFC3339), check, files, bytes, state}
+	}
+	if err := c.Out.Table([]string{"LOCATION", "OLDEST CHECK", "LAST RUN", "FILES", "BYTES", "STATE"}, rows); err != nil || len(f.Faults) == 0 {
+		return err
+	}
+	c.Out.Line("")
+	rows = make([][]string, len(f.Faults))
+	for i, x := range f.Faults {
+		detail := x.Detail
+		if x.Found != "" {
+			detail = fmt.Sprintf("%s expected %s, found %s", x.Algorithm, cmp.Or(x.Expected, "nothing"), x.Found)
+		}
+		rows[i] = []string{x.Kind, x.Location, x.ARK, "v" + strconv.Itoa(x.Version), x.Path, x.Since.UTC().Format(time.RFC3339), x.Job, detail}
+	}
+	return c.Out.Table([]string{"FAULT", "LOCATION", "OBJECT", "VERSION", "FILE", "SINCE", "JOB", "DETAIL"}, rows)
+}

@@ -1,0 +1,227 @@
+package ingestcli
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *commands) hooks() *cobra.Command {
+	var q client.HookQuery
+	var of string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "hooks",
+		Short: "List notifications that were sent to webhooks, or are to be, newest first",
+		Long: `Profiles name webhooks, which are told of what happens to batches and jobs. Each notification is sent until it is taken, with longer and longer pauses,
+at most setting attempts times; an answer 410 ends it at once. Every try has the same id, and so has a replay. Receivers must take the same id twice, and
+notifications in any order.`,
+		Example: "  stagepost hooks --status given-up\n  stagepost hooks --job bat_01J9...\n  stagepost hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Limit < 1 || q.Limit > 1000 {
+				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			q.Job = job.ID(of)
+			if all = all || c.WantsAll(cmd); all {
+				q.Limit = 1000
+			}
+			hooks := []client.Hook{}
+			for {
+				page, err := api.Hooks(ctx, q)
+				if err != nil {
+					return err
+				}
+				hooks = append(hooks, page.Hooks...)
+				if page.Next == 0 || !all {
+					return c.printHooks(hooks, page.Next != 0)
+				}
+				q.Before = page.Next
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&of, "job", "", "only of this batch or job")
+	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
+	f.BoolVar(&all, "all", false, "all of them, page by page")
+	c.CompleteNames(cmd)
+	c.Complete(cmd, "status", "pending", "delivered", "given-up")
+	cmd.AddCommand(c.hooksShow(), c.hooksReplay(), c.hooksPing())
+	return cmd
+}
+
+// printHooks prints a list of notifications. Columns: key, type, host, attempts, status, created, next try, error.
+func (c *commands) printHooks(hooks []client.Hook, more bool) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(hooks)
+	}
+	rows := make([][]string, len(hooks))
+	for i := range hooks {
+		h := &hooks[i]
+		rows[i] = []string{h.Key, h.Type, h.Host, strconv.Itoa(h.Attempts), h.Status, c.Out.When(h.Created), c.Out.When(h.Due), h.Error}
+	}
+	if len(rows) == 0 {
+		return c.Out.None("no notification matches")
+	}
+	err := c.Out.Table([]string{"KEY", "TYPE", "HOST", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
+	if more && c.Out.Mode == cli.ModeTable {
+		c.Out.Line("%s", cli.ShownOf(len(rows)))
+	}
+	return err
+}
+
+func (c *commands) hooksShow() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show KEY",
+		Short:   "Show a notification: its tries and what is sent",
+		Example: "  stagepost hooks show bat_01J9.../5/batch-completed/library",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			h, err := api.Hook(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(h)
+			}
+			pairs := [][2]string{
+				{"key", h.Key}, {"type", h.Type}, {"job", string(h.Job)}, {"profile", h.Profile}, {"webhook", h.Hook}, {"host", h.Host},
+				{"status", h.Status}, {"attempts", strconv.Itoa(h.Attempts)}, {"created", c.Out.Moment(h.Created)}, {"next try", c.Out.Moment(h.Due)},
+				{"error", h.Error},
+			}
+			for _, t := range h.Tried {
+				text := "taken"
+				if t.Error != "" {
+					text = t.Error
+				}
+				pairs = append(pairs, [2]string{"try", fmt.Sprintf("%s, %d ms: %s", c.Out.Moment(t.At), t.Took, text)})
+			}
+			return c.Out.Sheet(append(pairs, [2]string{"payload", string(h.Payload)}))
+		},
+	}
+}
+
+func (c *commands) hooksReplay() *cobra.Command {
+	var b client.ReplayHooks
+	var since string
+	cmd := &cobra.Command{
+		Use:   "replay KEY... | --failed [--since TIME]",
+		Short: "Send notifications again, under the ids they had",
+		Long: `Sends notifications again that were delivered or given up: those of the keys, or with --failed all that were given up. They get all their tries anew.
+It prints their keys. The reason stands in the audit list.`,
+		Example: "  stagepost hooks replay bat_01J9.../5/batch-completed/library --note 'their database was lost'\n" +
+			"  stagepost hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b.Keys, b.Actor = args, cli.Whoami(b.Actor)
+			switch {
+			case b.Note == "":
+				return cli.Usagef("a replay needs a reason: --note WHY")
+			case b.Failed == (len(args) > 0):
+				return cli.Usagef("either keys or --failed")
+			case since != "" && !b.Failed:
+				return cli.Usagef("--since is for --failed")
+			}
+			if since != "" {
+				var err error
+				if b.Since, err = time.Parse(time.RFC3339, since); err != nil {
+					return cli.Usagef("--since must be a time such as 2006-01-02T15:04:05Z, not %q", since)
+				}
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			keys, err := api.ReplayHooks(ctx, b)
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(client.ReplayedHooks{Keys: keys})
+			}
+			rows := make([][]string, len(keys))
+			for i, key := range keys {
+				rows[i] = []string{key}
+			}
+			if len(rows) == 0 {
+				return c.Out.None("none was given up: nothing is sent again")
+			}
+			return c.Out.Table([]string{"KEY"}, rows)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&b.Failed, "failed", false, "all that were given up")
+	f.StringVar(&since, "since", "", "with --failed: only those written at this time or later")
+	f.StringVarP(&b.Note, "note", "m", "", "why; stands in the audit list")
+	f.StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
+func (c *commands) hooksPing() *cobra.Command {
+	var b client.PingHooks
+	cmd := &cobra.Command{
+		Use:   "ping PROFILE",
+		Short: "Send a notification of type ping to the webhooks of a profile, to try them",
+		Long: `Each webhook of the profile is called once, now, signed as always. The exit code is 1 if one of them did not take it. Pings are not in the list of
+notifications.`,
+		ValidArgsFunction: c.completeProfiles,
+		Example:           "  stagepost hooks ping maps\n  stagepost hooks ping maps --hook library",
+		Args:              cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			b.Profile, b.Actor = args[0], cli.Whoami(b.Actor)
+			pings, err := api.PingHooks(ctx, b)
+			if err != nil {
+				return err
+			}
+			failed, rows := 0, make([][]string, len(pings))
+			for i, p := range pings {
+				status := "taken"
+				if p.Error != "" {
+					status = p.Error
+					failed++
+				}
+				rows[i] = []string{p.Hook, p.Host, p.ID, strconv.FormatInt(p.Took, 10), status}
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				err = c.Out.JSON(pings)
+			} else {
+				err = c.Out.Table([]string{"WEBHOOK", "HOST", "ID", "MS", "RESULT"}, rows)
+			}
+			if err == nil && failed > 0 {
+				err = fmt.Errorf("not taken: %d of %d", failed, len(pings))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&b.Hook, "hook", "", "only the webhook of this name")
+	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit list")
+	cmd.Flags().StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}

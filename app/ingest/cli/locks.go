@@ -1,0 +1,106 @@
+package ingestcli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+)
+
+func (c *commands) locks() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "locks",
+		Short: "List who has the lock of an object, of its entry in the inventory, or of a local id",
+		Long: `A lock lets one job at a time add a version to an object, enter it in the inventory, or get an identifier for a local id.
+
+STATE is held, with the state of the job that has it, or "left by an ended job": such a lock is taken over by whoever asks next, and the
+sweep removes it. TOKEN rises with every acquisition. WAITING tells how many jobs wait for it; -o json names them, the next one first.`,
+		Example: "  stagepost locks\n  stagepost locks break object ark:/99999/fk4abc --note 'its worker hangs'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			all, err := api.Locks(ctx)
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(all)
+			}
+			rows := make([][]string, len(all))
+			for i, l := range all {
+				rows[i] = []string{
+					l.Kind, l.Name, string(l.Holder), lockState(l), c.Out.When(l.Since), strconv.FormatInt(l.Token, 10), strconv.Itoa(len(l.Waiting)),
+				}
+			}
+			if len(rows) == 0 {
+				return c.Out.None("nobody has a lock")
+			}
+			return c.Out.Table([]string{"KIND", "NAME", "HOLDER", "STATE", "AGE", "TOKEN", "WAITING"}, rows)
+		},
+	}
+	cmd.AddCommand(c.breakLock())
+	return cmd
+}
+
+// lockState says in words how a lock is held.
+func lockState(l client.Lock) string {
+	text := "held"
+	if l.State == ingest.LockLeft {
+		text = "left by an ended job"
+	}
+	if l.JobState != "" {
+		text += " (" + l.JobState + ")"
+	}
+	return text
+}
+
+func (c *commands) breakLock() *cobra.Command {
+	var actor, note string
+	cmd := &cobra.Command{
+		Use:   "break KIND NAME --note WHY",
+		Short: "Take a lock from its holder: what that job writes under it afterwards is refused",
+		Long: `The job that had the lock goes on, asks for it again and waits for its turn. The reason stands in the audit list.
+
+Break a lock only if its holder will never release it. A job that has ended holds nothing up: its locks are taken over.`,
+		Example: "  stagepost locks break object ark:/99999/fk4abc --note 'its worker hangs'",
+		Args:    cobra.ExactArgs(2),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return []string{"object", "inventory", "local-id"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if note == "" {
+				return cli.Usagef("a lock is broken for a reason: --note WHY")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			was, err := api.BreakLock(ctx, args[0], args[1], cli.Whoami(actor), note)
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(was)
+			}
+			c.Out.Line("%s %s was %s by %s since %s (token %d); %d %s for it", was.Kind, was.Name, lockState(was), was.Holder,
+				c.Out.Moment(was.Since), was.Token, len(was.Waiting), cli.Plural(int64(len(was.Waiting)), "job waits", "jobs wait"))
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the audit list")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}

@@ -1,0 +1,159 @@
+package ingestcli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *commands) orphans() *cobra.Command {
+	var fix, rules bool
+	var note, actor string
+	var expect int
+	cmd := &cobra.Command{
+		Use:   "orphans",
+		Short: "Show what belongs to nothing, and remove it with --fix",
+		Long: `Shows what belongs to nothing: work directories, staged payloads and reports without a batch, locks of jobs that have ended, logs without a job, batches
+whose jobs never came, versions that a storage place lacks or the inventory does not know, unfinished files. A finding older than an hour is a FAIL,
+a younger one a WARN: it may belong to work that is under way.
+
+--fix removes exactly the deletable ones that are a FAIL, after saying how many these are: on a terminal it asks, else --expect must name their number.
+Each stands in the audit list. Files and directories go to the trash of the data directory. What is not deletable is for a person to look at.`,
+		Example: "  stagepost orphans\n  stagepost orphans --rules\n  stagepost orphans --fix --expect 3 --note 'after the power cut'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if rules {
+				return c.printOrphanRules()
+			}
+			if fix && note == "" {
+				return cli.Usagef("--fix needs a reason: --note WHY")
+			}
+			if !fix && cmd.Flags().Lookup("expect").Changed {
+				return cli.Usagef("--expect is for --fix")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			if !fix {
+				o, err := api.Orphans(ctx)
+				return c.printOrphans(&o, err)
+			}
+			if !cmd.Flags().Lookup("expect").Changed {
+				o, err := api.Orphans(ctx)
+				if err := c.printOrphans(&o, err); err != nil || o.Deletable == 0 {
+					return err
+				}
+				if err := c.confirm(o.Deletable); err != nil {
+					return err
+				}
+				expect = o.Deletable
+			}
+			done, err := api.FixOrphans(ctx, client.FixOrphans{Expect: &expect, Actor: cli.Whoami(actor), Note: note})
+			return c.printFixed(&done, err)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&fix, "fix", false, "remove the deletable ones that are a FAIL")
+	f.BoolVar(&rules, "rules", false, "show the rules instead, and why some orphans cannot exist here")
+	f.IntVar(&expect, "expect", 0, "with --fix: how many there are to remove; another number changes nothing")
+	f.StringVarP(&note, "note", "m", "", "with --fix: why; stands in the audit list")
+	f.StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
+// confirm asks on a terminal whether n orphans are to go; elsewhere the number must have been given.
+func (c *commands) confirm(n int) error {
+	in, ok := c.In.(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) || c.Out.Mode == cli.ModeJSON {
+		return job.Errorf(job.Refused, "orphans", "", "nobody can be asked here: say --expect %d to remove them", n)
+	}
+	fmt.Fprintf(c.Err, "Remove %d of these? [y/N] ", n)
+	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return job.Errorf(job.Refused, "orphans", "", "nothing was removed")
+	}
+	return nil
+}
+
+// printOrphans prints findings. Columns: level, rule, name, age, what, whether --fix removes it.
+func (c *commands) printOrphans(o *client.Orphans, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(o)
+	}
+	if len(o.Orphans) == 0 && c.Out.Mode == cli.ModeTable {
+		c.Out.Line("there are no orphans")
+	} else if err := c.Out.Table(orphanColumns, c.orphanRows(o.Orphans)); err != nil {
+		return err
+	}
+	for _, cut := range o.Cut {
+		c.Note("%s", cli.Clean(cut))
+	}
+	if o.Deletable > 0 {
+		c.Note("%d can be removed: stagepost orphans --fix --expect %d --note WHY", o.Deletable, o.Deletable)
+	}
+	return nil
+}
+
+var orphanColumns = []string{"LEVEL", "RULE", "NAME", "AGE", "WHAT", "DELETABLE"}
+
+func (c *commands) orphanRows(all []client.Orphan) [][]string {
+	rows := make([][]string, len(all))
+	for i, o := range all {
+		rows[i] = []string{o.Level, o.Rule, o.Name, c.Span(o.Seconds), o.What, strconv.FormatBool(o.Deletable)}
+	}
+	return rows
+}
+
+func (c *commands) printFixed(done *client.FixedOrphans, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(done)
+	}
+	rows := [][]string{}
+	for _, o := range done.Removed {
+		rows = append(rows, []string{"removed", o.Rule, o.Name})
+	}
+	for name, why := range done.Failed {
+		rows = append(rows, []string{"left", why, name})
+	}
+	if len(rows) == 0 {
+		return c.Out.None("there was nothing to remove")
+	}
+	if err := c.Out.Table([]string{"DONE", "RULE", "NAME"}, rows); err != nil {
+		return err
+	}
+	if len(done.Failed) > 0 {
+		return cli.Faults{N: len(done.Failed)}
+	}
+	return nil
+}
+
+// printOrphanRules prints the table of rules. Columns: rule, Merritt's numbers, deletable, what it is, why there can be none.
+func (c *commands) printOrphanRules() error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(ingest.OrphanRules())
+	}
+	rows := [][]string{}
+	for _, r := range ingest.OrphanRules() {
+		rows = append(rows, []string{r.Name, r.Merritt, strconv.FormatBool(r.Deletable), r.Doc, r.Never})
+	}
+	return c.Out.Table([]string{"RULE", "MERRITT", "DELETABLE", "WHAT", "NEVER, BECAUSE"}, rows)
+}

@@ -1,0 +1,149 @@
+package ingestcli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *commands) queue() *cobra.Command {
+	var kind string
+	var q client.QueueQuery
+	var batches, holds bool
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Sum up what there is to do, by collection and state",
+		Long: `Counts jobs and bytes by collection and state, with totals. With --batches it lists batches by age, the oldest first, with their jobs by outcome: FAIL
+for one that failed, WARN for one that is open and older than a day. With --holds it tells what is held: holds with the number of open jobs they
+concern, and jobs that were put aside.
+
+In a pipe a line of the summary begins with jobs, state (the total of a state) or total, one of --holds with hold or held.`,
+		Example: "  stagepost queue --open\n  stagepost queue --batches\n  stagepost queue --holds",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if batches && holds {
+				return cli.Usagef("either --batches or --holds")
+			}
+			if (batches || holds) && (kind != "" || q.Open) || holds && q.Group != "" {
+				return cli.Usagef("--kind and --open are for the summary, --group is not for --holds")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			q.Kind = job.Kind(kind)
+			switch {
+			case batches:
+				return c.queueBatches(ctx, api, q)
+			case holds:
+				return c.queueHolds(ctx, api)
+			}
+			sum, err := api.Queue(ctx, q)
+			if err != nil {
+				return err
+			}
+			return c.printQueue(&sum)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&batches, "batches", false, "list batches by age")
+	f.BoolVar(&holds, "holds", false, "tell what is held")
+	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
+	f.StringVar(&q.Group, "group", "", "only this group (collection, course, service)")
+	f.BoolVar(&q.Open, "open", false, "only jobs that have not ended")
+	f.BoolVar(&q.All, "all", false, "with --batches: those that ended well, too, page by page")
+	c.CompleteNames(cmd)
+	return cmd
+}
+
+// printQueue prints the summary. Columns: group, kind, state, jobs, of these at work, bytes.
+func (c *commands) printQueue(q *client.Queue) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(q)
+	}
+	rows := [][]string{}
+	add := func(lead, group string, t client.QueueTotal) {
+		row := []string{group, string(t.Kind), string(t.State), strconv.FormatInt(t.Jobs, 10), strconv.FormatInt(t.Claimed, 10), c.Bytes(t.Bytes)}
+		if c.Out.Mode == cli.ModePlain {
+			row = append([]string{lead}, row...)
+		}
+		rows = append(rows, row)
+	}
+	for _, r := range q.Rows {
+		add("jobs", r.Group, r.QueueTotal)
+	}
+	for _, t := range q.States {
+		add("state", "(all)", t)
+	}
+	add("total", "(all)", q.Total)
+	return c.Out.Table([]string{"GROUP", "KIND", "STATE", "JOBS", "AT WORK", "BYTES"}, rows)
+}
+
+// queueBatches prints batches. Columns: level, id, state, group, age, expected, open, ok, failed, deleted, bytes, message.
+func (c *commands) queueBatches(ctx context.Context, api *client.Client, q client.QueueQuery) error {
+	q.Limit = 1000
+	batches, more := []client.QueueBatch{}, false
+	for {
+		page, err := api.QueueBatches(ctx, q)
+		if err != nil {
+			return err
+		}
+		batches = append(batches, page.Batches...)
+		if more = page.Next != ""; !more || !q.All && c.Out.Mode == cli.ModeTable {
+			break
+		}
+		q.After = page.Next
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(batches)
+	}
+	rows := make([][]string, len(batches))
+	for i, b := range batches {
+		n := b.Children
+		rows[i] = []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
+			strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.Bytes(b.Bytes), b.Message}
+	}
+	if len(rows) == 0 {
+		return c.Out.None("no batch is open or failed; --all lists those that ended well, too")
+	}
+	if err := c.Out.Table([]string{"LEVEL", "ID", "STATE", "GROUP", "AGE", "JOBS", "OPEN", "OK", "FAILED", "DELETED", "BYTES", "MESSAGE"}, rows); err != nil {
+		return err
+	}
+	if more {
+		c.Note("... and more; --all gives everything")
+	}
+	return nil
+}
+
+// queueHolds prints what is held. Columns: what, scope or collection, jobs, who, since, until, why.
+func (c *commands) queueHolds(ctx context.Context, api *client.Client) error {
+	q, err := api.QueueHolds(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(q)
+	}
+	rows := [][]string{}
+	for _, h := range q.Holds {
+		n := strconv.FormatInt(h.Jobs, 10)
+		if h.More {
+			n += "+"
+		}
+		rows = append(rows, []string{"hold", h.Scope.String(), n, h.Who, c.Out.When(h.Since), c.Out.When(h.Until), h.Why})
+	}
+	for _, r := range q.Held {
+		rows = append(rows, []string{"held", r.Group + " " + string(r.Kind) + " " + string(r.State), strconv.FormatInt(r.Jobs, 10), "", "", "", ""})
+	}
+	if len(rows) == 0 {
+		return c.Out.None("nothing is held")
+	}
+	return c.Out.Table([]string{"WHAT", "SCOPE", "JOBS", "WHO", "SINCE", "UNTIL", "WHY"}, rows)
+}

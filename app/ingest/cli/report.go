@@ -1,0 +1,86 @@
+package ingestcli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/job"
+)
+
+// report prints what a depositor is told about a batch.
+func (c *commands) report() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use:   "report BATCH",
+		Short: "Print the report about a batch, as its depositor gets it",
+		Long: `Prints what is told about a batch, as it stands now: what happened, what there is to do, what became of each object, and what is new since the
+last report that went out. As text it is the body of the mail; csv-completed and csv-failed are the tables that are attached to it.`,
+		Example:           "  stagepost report bat_01J9...\n  stagepost report bat_01J9... --format csv-failed > failed.csv",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.CompleteIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format == "" {
+				format = "text"
+				if c.Out.Mode == cli.ModeJSON {
+					format = "json"
+				}
+			}
+			if !slices.Contains(api.ReportFormats(), format) {
+				return cli.Usagef("--format must be one of %s, not %q", strings.Join(api.ReportFormats(), ", "), format)
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			text, err := api.BatchReportAs(ctx, job.ID(args[0]), format)
+			if err != nil {
+				return err
+			}
+			switch format {
+			case "json":
+				return c.Out.Indent(text)
+			case "text":
+				text = []byte(CleanLines(text))
+			}
+			_, err = c.Out.Write(text)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", "", "text, html, json, csv-completed or csv-failed; defaults to text, with -o json to json")
+	c.Complete(cmd, "format", api.ReportFormats()...)
+	return cmd
+}
+
+// CleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
+func CleanLines(text []byte) string {
+	out, rest := "", string(text)
+	for rest != "" {
+		line := rest
+		if i := indexLine(rest); i >= 0 {
+			line, rest = rest[:i], rest[i+1:]
+		} else {
+			rest = ""
+		}
+		indent := 0
+		for indent < len(line) && line[indent] == '\t' {
+			indent++
+		}
+		out += line[:indent] + cli.Clean(line[indent:]) + "\n"
+	}
+	return out
+}
+
+func indexLine(s string) int {
+	for i := range len(s) {
+		if s[i] == '\n' {
+			return i
+		}
+	}
+	return -1
+}

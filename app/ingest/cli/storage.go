@@ -1,0 +1,85 @@
+package ingestcli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+)
+
+func (c *commands) storage() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "storage",
+		Short: "List the storage locations: which directories objects are stored in, and whether they may be used",
+		Long: `A storage location is a directory with an OCFL storage root. Its file stagepost-location.json says which location it is and which installation
+owns it. STATE is usable, unused (nothing was stored there yet) or refused: the file is missing, so that its file system is not mounted, or it names another
+location or another installation. Jobs that need a refused location wait, and go on when it is usable.`,
+		Example: "  stagepost storage\n  stagepost storage adopt /mnt/archive --note 'taken over from the old server'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			all, err := api.StorageLocations(ctx)
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(all)
+			}
+			rows := make([][]string, len(all))
+			for i, l := range all {
+				rows[i] = []string{l.Dir, l.State, strings.Join(l.Profiles, ","), l.Location, l.Reason}
+			}
+			if len(rows) == 0 {
+				return c.Out.None("no profile names a storage location")
+			}
+			return c.Out.Table([]string{"LOCATION", "STATE", "PROFILES", "ID", "REASON"}, rows)
+		},
+	}
+	cmd.AddCommand(c.adoptStorage())
+	return cmd
+}
+
+func (c *commands) adoptStorage() *cobra.Command {
+	var actor, note string
+	cmd := &cobra.Command{
+		Use:   "adopt DIR --note WHY",
+		Short: "Give a storage location to this installation",
+		Long: `Writes a new identity into the storage location DIR, which is named as in the profile. Use it for a directory that takes the place of another one, or
+when another installation that owned it must not write there any more: its jobs wait from then on. Jobs of this server that waited for the location go on.
+
+Objects in it that the inventory does not know stay as they are, and get no new versions. "stagepost inventory rebuild" enters them. The reason stands in the
+audit list and in the location's file.`,
+		Example: "  stagepost storage adopt /mnt/archive --note 'taken over from the old server'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if note == "" {
+				return cli.Usagef("a storage location is adopted for a reason: --note WHY")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			l, err := api.AdoptLocation(ctx, client.Adoption{Dir: args[0], Note: note, Actor: cli.Whoami(actor)})
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(l)
+			}
+			c.Out.Line("%s is %s", l.Dir, l.State)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the audit list")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}

@@ -1,0 +1,112 @@
+package jobs
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+func (c *Commands) audit() *cobra.Command {
+	var q client.AuditQuery
+	var id, event string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show what people did: when, who, what, to what, why",
+		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. SAW is the version of the record
+that the person saw. Entries outlive the jobs they tell of. In a pipe and with -o json all entries are listed unless --last is given.`,
+		Example: "  stagepost audit --last 20\n  stagepost audit --actor ann --event delete\n  stagepost audit --job ing_01J9...",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Last < 1 || q.Last > 1000 {
+				return cli.Usagef("--last must be 1 to 1000")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			q.Job, q.Event = job.ID(id), lifecycle.Event(event)
+			if all || c.Out.Mode != cli.ModeTable && !cmd.Flags().Changed("last") {
+				return c.auditAll(ctx, api, q)
+			}
+			return c.auditNewest(ctx, api, q)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&q.Last, "last", 50, "the newest so many, up to 1000; without it a pipe and -o json get all")
+	f.BoolVar(&all, "all", false, "all of them, page by page")
+	f.StringVar(&q.Actor, "actor", "", "only by this person")
+	f.StringVar(&id, "job", "", "only about this job or batch")
+	f.StringVar(&event, "event", "", "only this event, such as retry or hold")
+	c.CompleteNames(cmd)
+	return cmd
+}
+
+// auditAll prints all entries that match, page by page.
+func (c *Commands) auditAll(ctx context.Context, api *client.Client, q client.AuditQuery) error {
+	whole := client.Audits{Entries: []client.Audit{}}
+	for {
+		page, err := api.AuditAfter(ctx, q)
+		if err != nil {
+			return err
+		}
+		whole.Entries = append(whole.Entries, page.Entries...)
+		if page.Next == 0 {
+			return c.printAudit(&whole, false)
+		}
+		q.After = page.Next
+	}
+}
+
+// auditNewest prints the newest q.Last entries that match.
+func (c *Commands) auditNewest(ctx context.Context, api *client.Client, q client.AuditQuery) error {
+	last := q.Last
+	q.Last = min(last+1, 1000) // one more shows whether there are more
+	a, err := api.Audit(ctx, q)
+	if err != nil {
+		return err
+	}
+	more := len(a.Entries) > last || last == 1000 && len(a.Entries) == last && a.Entries[0].Seq > 1
+	a.Entries = a.Entries[max(0, len(a.Entries)-last):]
+	return c.printAudit(&a, more)
+}
+
+// printAudit prints entries. Columns: number, when, who, as what, what, on what, from, to, why, saw.
+func (c *Commands) printAudit(a *client.Audits, more bool) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(a)
+	}
+	rows := make([][]string, len(a.Entries))
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		saw := ""
+		if e.Seen > 0 {
+			saw = strconv.FormatInt(e.Seen, 10)
+		}
+		on := strings.TrimSpace(string(e.Job) + " " + e.Object)
+		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, strings.Join(e.By, ","), string(e.Event), on, string(e.From), string(e.To), e.Note, saw}
+	}
+	if len(rows) == 0 {
+		if err := c.Out.None("no entry matches"); err != nil {
+			return err
+		}
+	} else if err := c.Out.Table([]string{"#", "WHEN", "WHO", "AS", "WHAT", "ON WHAT", "FROM", "TO", "WHY", "SAW"}, rows); err != nil {
+		return err
+	}
+	if more && c.Out.Mode == cli.ModeTable {
+		c.Out.Line("%d shown, and more exist: --all shows all, --last N up to 1000", len(rows))
+	}
+	if a.Cut {
+		c.Note("the list is longer than one look: older entries were not searched")
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *Commands) drain() *cobra.Command {
+	var note, actor string
+	var noWait bool
+	cmd := &cobra.Command{
+		Use:   "drain",
+		Short: "Let what runs finish its stage, and take nothing new",
+		Long: `Puts a hold on everything and waits until no stage runs any more: then the server, its storage or its network can be taken away.
+Submissions are still accepted, and mails still go out. Restarts change nothing; stagepost resume ends it.`,
+		Example: "  stagepost drain --note 'storage moves to the new array'\n  stagepost resume",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			if _, err := api.Hold(ctx, client.Hold{Everything: true, Who: cli.Whoami(actor), Why: note}); err != nil {
+				return err
+			}
+			if noWait {
+				return c.Out.None("nothing new is begun; end this with: stagepost resume")
+			}
+			return c.drained(ctx, api)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&note, "note", "m", "", "why; those who wait will read it")
+	f.StringVar(&actor, "actor", "", "your name; defaults to the login name")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait for what runs")
+	return cmd
+}
+
+// drained waits until no job is at work.
+func (c *Commands) drained(ctx context.Context, api *client.Client) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for told := int64(-1); ; {
+		counts, err := api.Counts(ctx)
+		if err != nil {
+			return err
+		}
+		running := int64(0)
+		for _, t := range counts {
+			running += t.Claimed
+		}
+		if running == 0 {
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(map[string]int{"running": 0})
+			}
+			_, err := fmt.Fprintln(c.Out, "nothing runs any more; end this with: stagepost resume")
+			return err
+		}
+		if running != told && c.Out.Mode != cli.ModeJSON {
+			c.Note("%d %s still at work", running, cli.Plural(running, "job is", "jobs are"))
+			told = running
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *Commands) resume() *cobra.Command {
+	var note, actor string
+	cmd := &cobra.Command{
+		Use:     "resume",
+		Short:   "End a drain: work goes on",
+		Long:    `Ends the hold on everything that stagepost drain put on, and prints the holds that are left.`,
+		Example: "  stagepost resume --note 'the disks are in'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			holds, err := api.Release(ctx, job.Scope{}, cli.Whoami(actor), note)
+			return c.printHolds(holds, err)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&note, "note", "m", "", "why; stands in the audit list")
+	f.StringVar(&actor, "actor", "", "your name; defaults to the login name")
+	return cmd
+}

@@ -1,0 +1,58 @@
+package jobs
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+)
+
+func (c *Commands) history() *cobra.Command {
+	return &cobra.Command{
+		Use:               "history ID",
+		Short:             "Show what happened to a job, who did it and why",
+		Example:           "  stagepost history ing_01J9...",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.CompleteIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			id, err := c.JobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			entries := []client.Event{}
+			for {
+				more, err := api.History(ctx, id, int64(len(entries)), 10_000)
+				if err != nil {
+					return err
+				}
+				entries = append(entries, more...)
+				if len(more) < 10_000 {
+					break
+				}
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(entries)
+			}
+			rows := make([][]string, len(entries))
+			for i, e := range entries {
+				rows[i] = c.entry(&e)
+			}
+			return c.Out.Table([]string{"#", "WHEN", "EVENT", "FROM", "TO", "OUTCOME", "BY", "WHO", "CAUSE", "NOTE"}, rows)
+		},
+	}
+}
+
+// entry gives the columns of an entry.
+func (c *Commands) entry(e *client.Event) []string {
+	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event.Event), string(e.From), string(e.To), string(e.Outcome),
+		strings.Join(e.By, ","), e.Actor, e.Cause, e.Note}
+}

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/draw"
+	"github.com/stagepost/stagepost/lifecycle/notation"
+)
+
+func (c *Commands) lifecycle() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lifecycle",
+		Short: "Look at lifecycles: list, show, draw, lint",
+		Long:  "Looks at the lifecycles that this program knows. It needs no server.",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
+	return cmd
+}
+
+func (c *Commands) lifecycleList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the lifecycles", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(c.Lives)
+			}
+			var rows [][]string
+			for _, t := range c.Lives {
+				rows = append(rows, []string{t.Name(), t.Hash(), strconv.Itoa(len(t.Stages())), string(t.Start().State)})
+			}
+			return c.Out.Table([]string{"NAME", "DEFINITION", "STATES", "START"}, rows)
+		},
+	}
+}
+
+func (c *Commands) lifecycleShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
+		Args: cobra.ExactArgs(1), ValidArgs: c.LifeNames(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := c.FindLife(args[0])
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(t)
+			}
+			var rows [][]string
+			for _, s := range t.Stages() {
+				rows = append(rows, []string{string(s.State), string(s.Kind), "", "", "", s.Doc})
+				for _, a := range s.Arrows {
+					if a.Class != lifecycle.Loop {
+						rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a), a.By.String(), a.Doc})
+					}
+				}
+			}
+			return c.Out.Table([]string{"STATE", "IS", "EVENT", "TO", "BY", "WHAT IT MEANS"}, rows)
+		},
+	}
+}
+
+func targets(a lifecycle.Arrow) string {
+	words := []string{}
+	for _, s := range a.Targets() {
+		words = append(words, string(s))
+	}
+	return strings.Join(words, ",")
+}
+
+func (c *Commands) lifecycleDraw() *cobra.Command {
+	var format string
+	cmd := &cobra.Command{
+		Use: "draw NAME", Short: "Draw a lifecycle as SVG, Mermaid or DOT",
+		Example: "  stagepost lifecycle draw ingest.job > job.svg\n  stagepost lifecycle draw ingest.job -o mermaid",
+		Args:    cobra.ExactArgs(1), ValidArgs: c.LifeNames(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			t, err := c.FindLife(args[0])
+			if err != nil {
+				return err
+			}
+			write := map[string]func(*lifecycle.Table, draw.View) string{"svg": draw.SVG, "mermaid": draw.Mermaid, "dot": draw.DOT}[format]
+			if write == nil {
+				return cli.Usagef("-o must be svg, mermaid or dot, not %q", format)
+			}
+			_, err = io.WriteString(c.Out, write(t, draw.View{}))
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&format, "output", "o", "svg", "how to draw: svg, mermaid or dot")
+	c.Complete(cmd, "output", "svg", "mermaid", "dot")
+	return cmd
+}
+
+func (c *Commands) lifecycleLint() *cobra.Command {
+	return &cobra.Command{
+		Use: "lint FILE...", Short: "Check lifecycles in YAML or Mermaid files",
+		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a way out for failure.
+Prints one line per fault, FILE:LINE:COLUMN: message [rule]. The exit code is 1 if there is any.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			type fault struct {
+				File string `json:"file"`
+				notation.Problem
+			}
+			faults := []fault{}
+			for _, file := range args {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					return cli.Usage(err)
+				}
+				for _, p := range notation.Lint(file, text) {
+					faults = append(faults, fault{file, p})
+				}
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				if err := c.Out.JSON(faults); err != nil {
+					return err
+				}
+			} else {
+				for _, f := range faults {
+					fmt.Fprintf(c.Out, "%s:%s\n", cli.Clean(f.File), cli.Clean(f.String()))
+				}
+			}
+			if len(faults) > 0 {
+				return cli.Faults{N: len(faults)}
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,108 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *Commands) logs() (cmd *cobra.Command, ready func()) {
+	var follow bool
+	var read []func(context.Context, *client.Client, job.ID, bool) (bool, error)
+	cmd = &cobra.Command{
+		Use:   "logs ID",
+		Short: "Show what the steps of a job logged, or what a compute job's script wrote",
+		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
+--events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.
+On a terminal control characters are escaped; a pipe or a file gets the bytes as the script wrote them.`,
+		Example:           "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n  stagepost logs cmp_01J9... --stream stderr",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.CompleteIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			id, err := c.JobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			if follow {
+				ctx = client.Persistent(ctx)
+			}
+			for _, one := range read {
+				if known, err := one(ctx, api, id, follow); known || err != nil {
+					return err
+				}
+			}
+			return c.readLog(ctx, api, id, follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
+	return cmd, func() {
+		for _, p := range c.Parts {
+			if p.Logs != nil {
+				read = append(read, p.Logs(cmd))
+			}
+		}
+	}
+}
+
+// readLog prints a log chunk by chunk. In JSON each line is an object of its own, so that it can be followed.
+func (c *Commands) readLog(ctx context.Context, api *client.Client, id job.ID, follow bool) error {
+	var offset int64
+	for {
+		ended := true
+		if follow {
+			j, err := api.Job(ctx, id)
+			if err != nil {
+				return err
+			}
+			ended = j.Ended
+		}
+		chunk, err := api.Log(ctx, id, offset, 0)
+		if err != nil {
+			return err
+		}
+		offset = chunk.Next
+		for _, l := range chunk.Lines {
+			if err := c.LogLine(&l); err != nil {
+				return err
+			}
+		}
+		if chunk.More {
+			continue
+		}
+		if ended {
+			return nil
+		}
+		wait := time.NewTimer(300 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return context.Cause(ctx)
+		case <-wait.C:
+		}
+	}
+}
+
+func (c *Commands) LogLine(l *client.Line) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Message(l)
+	}
+	stamp := l.Time.UTC().Format("2006-01-02T15:04:05.000Z")
+	if c.Out.Mode == cli.ModeTable {
+		stamp = l.Time.Local().Format("15:04:05")
+	}
+	_, err := fmt.Fprintln(c.Out, strings.TrimRight(strings.Join([]string{stamp, l.Level, cli.Clean(string(l.State)), cli.Clean(l.Msg), cli.Clean(string(l.Attrs))}, "\t"), "\t"))
+	return err
+}

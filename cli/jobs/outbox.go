@@ -1,0 +1,111 @@
+package jobs
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *Commands) outbox() *cobra.Command {
+	var q client.OutboxQuery
+	var of string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "outbox",
+		Short: "List mails and notifications that leave or have left, newest first",
+		Long: `Whatever leaves the system is written with the commit that it tells of, and delivered until it is taken: at least once, always under the same key. What
+is refused for good, or too often, is given up.`,
+		Example: "  stagepost outbox --status given-up\n  stagepost outbox --topic mail --job bat_01J9...\n  stagepost outbox replay bat_01J9.../report/0 --note 'mail server is back'",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if q.Limit < 1 || q.Limit > 1000 {
+				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			q.Job = job.ID(of)
+			if all = all || c.WantsAll(cmd); all {
+				q.Limit = 1000
+			}
+			messages := []job.Message{}
+			for {
+				page, err := api.Outbox(ctx, q)
+				if err != nil {
+					return err
+				}
+				messages = append(messages, page.Messages...)
+				if page.Next == 0 || !all {
+					return c.printOutbox(messages, page.Next != 0)
+				}
+				q.Before = page.Next
+			}
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&of, "job", "", "only of this batch or job")
+	f.StringVar(&q.Topic, "topic", "", "only of this topic: mail, webhook, callback, compute-callback")
+	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
+	f.BoolVar(&all, "all", false, "all of them, page by page")
+	c.Complete(cmd, "status", "pending", "delivered", "given-up")
+	c.Complete(cmd, "topic", "mail", "webhook", "callback", "compute-callback")
+	cmd.AddCommand(c.outboxReplay())
+	return cmd
+}
+
+// printOutbox prints messages. Columns: key, topic, attempts, status, created, next try, error.
+func (c *Commands) printOutbox(messages []job.Message, more bool) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(messages)
+	}
+	rows := make([][]string, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		status, due := string(m.Settled), ""
+		if m.Settled == job.Pending {
+			status, due = "pending", c.Out.When(m.Due)
+		}
+		rows[i] = []string{m.Key, m.Topic, strconv.Itoa(m.Attempts), status, c.Out.When(m.Created), due, m.Error}
+	}
+	err := c.Out.Table([]string{"KEY", "TOPIC", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
+	if more && c.Out.Mode == cli.ModeTable {
+		c.Out.Line("%s", cli.ShownOf(len(rows)))
+	}
+	return err
+}
+
+func (c *Commands) outboxReplay() *cobra.Command {
+	var b client.Replay
+	cmd := &cobra.Command{
+		Use:     "replay KEY...",
+		Short:   "Deliver messages again, under the keys they had",
+		Long:    "Delivers messages again that were delivered or given up, all of those named or none. They get all their tries anew.",
+		Example: "  stagepost outbox replay bat_01J9.../report/0 --note 'mail server is back'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if b.Note == "" {
+				return cli.Usagef("a replay needs a reason: --note WHY")
+			}
+			b.Keys, b.Actor = args, cli.Whoami(b.Actor)
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			return api.ReplayMessages(ctx, b)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&b.Note, "note", "m", "", "why; stands in the audit list")
+	f.StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}

@@ -1,0 +1,78 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *Commands) release() *cobra.Command {
+	var a Act
+	var s scope
+	cmd := &cobra.Command{
+		Use:   "release [ID...]",
+		Short: "Let held jobs go on: single ones, or all of a scope",
+		Long: `With ids it causes the event release on these jobs; it is refused while a hold is still on. With a scope it ends the hold that was put on
+exactly that scope, and prints the holds that are left.
+
+Jobs that the hold took out of their queue (state Held) stay there until each is released: by id, or all of a collection, or all there are, with
+stagepost bulk release.`,
+		Example: "  stagepost release --group maps\n  stagepost release bat_01J9...\n" +
+			"  stagepost bulk release --state Held --group maps --note 'storage is back'",
+		ValidArgsFunction: c.CompleteIDs,
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, given, err := s.scope()
+			switch {
+			case err != nil:
+				return err
+			case given == (len(args) > 0):
+				return cli.Usagef("either ids or a scope")
+			case !given:
+				return c.causeAll(cmd, "release", args, a.Body())
+			}
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			holds, err := api.Release(ctx, of, cli.Whoami(a.Actor), a.Note)
+			if err := c.printHolds(holds, err); err != nil {
+				return err
+			}
+			return c.tellHeld(ctx, api, of)
+		},
+	}
+	a.Bind(cmd)
+	s.bind(cmd)
+	c.CompleteNames(cmd)
+	return cmd
+}
+
+// tellHeld says how many jobs are still put aside after a hold ended, and how to let them go.
+func (c *Commands) tellHeld(ctx context.Context, api *client.Client, of job.Scope) error {
+	counts, err := api.Counts(ctx)
+	if err != nil || c.Out.Mode == cli.ModeJSON {
+		return err
+	}
+	held := int64(0)
+	for _, t := range counts {
+		if t.State == "Held" && (of.Group == "" || of.Group == t.Group) && (of.Kind == "" || of.Kind == t.Kind) {
+			held += t.Jobs
+		}
+	}
+	if held == 0 {
+		return nil
+	}
+	filter := ""
+	if of.Group != "" {
+		filter = " --group " + of.Group
+	}
+	c.Note("%d %s still Held; let them go: stagepost bulk release --state Held%s --note WHY", held, cli.Plural(held, "job is", "jobs are"), filter)
+	return nil
+}

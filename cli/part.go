@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Part is what a package adds to the command line: commands, and what the commands of others need to know of its jobs. Every function may be nil.
+type Part struct {
+	Look, Act, Run []*cobra.Command // commands by the group in which the help lists them
+
+	// Hidden are commands that no list shows.
+	Hidden []*cobra.Command
+
+	// ID reads a short form of an id, such as a number. known is false if the argument is none of this application's.
+	ID func(ctx context.Context, api *client.Client, arg string) (id job.ID, known bool, err error)
+
+	// Cause causes an event by the application's own operation. known is false if the event takes the common one.
+	Cause func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error)
+
+	// Logs adds flags to the command logs. The function that it returns shows the log of a job; known is false if the job is of another application.
+	Logs func(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (known bool, err error)
+
+	// Code gives the exit code of an error. For these errors Report prints the error instead of the kernel.
+	Code   func(err error) (code int, known bool)
+	Report func(err error, code int)
+
+	// Hint says what the reader can do about an error; empty: nothing that the application knows.
+	Hint func(err error, code int) string
+
+	// Missing names the command that lists what was not found; path are the words of the command that was called.
+	Missing func(path []string, e *job.Error) string
+
+	// Ready is called when all parts are there.
+	Ready func()
+
+	// Words are the values of flags, and Ask asks the server for them.
+	Words map[string][]string
+	Ask   map[string]cobra.CompletionFunc
+}
+
+// hintOf gives the first hint of an application.
+func (c *Call) hintOf(err error, code int) string {
+	for _, p := range c.Parts {
+		if p.Hint != nil {
+			if hint := p.Hint(err, code); hint != "" {
+				return hint
+			}
+		}
+	}
+	return ""
+}
+
+// missing gives the first answer of an application.
+func (c *Call) missing(path []string, e *job.Error) string {
+	for _, p := range c.Parts {
+		if p.Missing != nil {
+			if text := p.Missing(path, e); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// Words gives the values that the applications have for a flag.
+func (c *Call) Words(flag string) []string {
+	var all []string
+	for _, p := range c.Parts {
+		all = append(all, p.Words[flag]...)
+	}
+	return all
+}
+
+// JobID gives the id that an argument means: the argument itself, or what an application makes of a short form.
+func (c *Call) JobID(ctx context.Context, api *client.Client, arg string) (job.ID, error) {
+	for _, p := range c.Parts {
+		if p.ID != nil {
+			if id, known, err := p.ID(ctx, api, arg); known || err != nil {
+				return id, err
+			}
+		}
+	}
+	return job.ID(arg), nil
+}
+
+// Cause causes an event on a job, by the operation that its application has for it.
+func (c *Call) Cause(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (client.Job, error) {
+	id, err := c.JobID(ctx, api, string(id))
+	if err != nil {
+		return client.Job{}, err
+	}
+	for _, p := range c.Parts {
+		if p.Cause != nil {
+			if j, known, err := p.Cause(ctx, api, id, e, a); known || err != nil {
+				return j, err
+			}
+		}
+	}
+	return api.Do(ctx, id, e, *a)
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Call is one call of the program.
+type Call struct {
+	In       io.Reader
+	Out      *Printer
+	Err      *Printer
+	Settings *Common
+	wait     time.Duration // --timeout
+	Server   *client.Client
+	Called   *cobra.Command // set when the command has ended
+	Local    string         // " --local --data DIR" if flows are worked on in this process
+
+	Lives  []*lifecycle.Table
+	makers []func(*Call) Part
+	Parts  []Part
+}
+
+// New makes a call with settings, the lifecycles that the program knows, and the parts of the command line.
+func New(in io.Reader, out, errs *Printer, s *Common, lives []*lifecycle.Table, makers ...func(*Call) Part) *Call {
+	return &Call{In: in, Out: out, Err: errs, Settings: s, Lives: lives, makers: makers}
+}
+
+// Run does the call.
+func (c *Call) Run(args []string) int {
+	root := c.Root()
+	root.SetArgs(args)
+	root.SetIn(c.In)
+	root.SetOut(c.Out)
+	root.SetErr(c.Err)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var err error
+	c.Called, err = root.ExecuteContextC(ctx)
+	if c.Server != nil {
+		c.Server.Close()
+	}
+	n := c.Exit(err)
+	if err := errors.Join(c.Out.Flush(), c.Err.Flush()); err != nil && n == ExitOK {
+		n = exitOther
+	}
+	return n
+}
+
+// Root makes the tree of commands.
+func (c *Call) Root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stagepost",
+		Short: "Runs jobs through their lifecycles, and tells why they stand where they stand",
+		Long: `Stagepost keeps jobs in a durable store and moves them through lifecycles that are tables.
+
+  stagepost serve --data DIR        starts a server on this machine
+  stagepost list                    shows the jobs of that server
+  stagepost why ID                  tells what a job waits for and what would move it
+
+Tables are for terminals; in a pipe the same commands print one line per item with tabs between the fields, and -o json prints what the API gives.
+
+Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or changed meanwhile; 5 the job failed; 6 timeout.`,
+		Version:       build.Version(),
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.Settings.Load(cmd.Flags(), os.LookupEnv); err != nil {
+				return Usage(err)
+			}
+			if cmd.LocalNonPersistentFlags().Lookup("output") != nil { // the command has output forms of its own
+				return c.Out.Use("")
+			}
+			return c.Out.Use(c.Settings.Output)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.NoArgs,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	root.SetHelpFunc(c.help)
+	root.SetVersionTemplate("stagepost {{.Version}}\n")
+	flags := root.PersistentFlags()
+	c.Settings.Bind(flags, config.Shared)
+	flags.StringVar(&c.Settings.Named, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
+	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited", "give up after this time, with exit code 6; unlimited: never")
+	c.Complete(root, "output", "table", "plain", "json")
+	root.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "act", Title: "Act:"}, &cobra.Group{ID: "run", Title: "Run:"})
+	root.SetHelpCommandGroupID("run")
+	root.SetCompletionCommandGroupID("run")
+	c.Parts = nil
+	for _, part := range c.makers {
+		p := part(c)
+		c.Parts = append(c.Parts, p)
+		for group, commands := range map[string][]*cobra.Command{"look": p.Look, "act": p.Act, "run": p.Run, "": p.Hidden} {
+			for _, cmd := range commands {
+				cmd.GroupID = group
+				root.AddCommand(cmd)
+			}
+		}
+	}
+	for _, p := range c.Parts {
+		if p.Ready != nil {
+			p.Ready()
+		}
+	}
+	c.completeParts(root)
+	wrapArgs(root)
+	return root
+}
+
+// help prints the help of a command, broken for a terminal.
+func (c *Call) help(cmd *cobra.Command, _ []string) {
+	text := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()
+	if c.Out.Terminal {
+		text = wrapHelp(text, c.Out.Width)
+	}
+	fmt.Fprint(c.Out, text)
+}
+
+// wrapArgs makes wrong numbers of arguments and unknown commands usage errors, everywhere.
+func wrapArgs(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			cmd.SuggestionsMinimumDistance = 2
+			switch {
+			case err == nil:
+				return nil
+			case !cmd.HasSubCommands():
+				return Usagef("it takes other arguments: %s", cmd.UseLine())
+			case len(cmd.SuggestionsFor(args[0])) > 0:
+				return Usagef("%w; did you mean %s?", err, strings.Join(cmd.SuggestionsFor(args[0]), " or "))
+			}
+			return Usage(err)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		wrapArgs(sub)
+	}
+}
+
+// API gives the client of the server that the settings name or the data directory knows.
+func (c *Call) API() (*client.Client, error) {
+	if c.Server != nil {
+		return c.Server, nil
+	}
+	base, err := c.Settings.findServer()
+	if err != nil {
+		return nil, err
+	}
+	secret, err := c.Settings.secret(os.LookupEnv)
+	if err != nil {
+		return nil, Usage(err)
+	}
+	c.Server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret, Retrying: c.retrying})
+	return c.Server, err
+}
+
+// retrying says on standard error that the server does not answer at the moment.
+func (c *Call) retrying(err error) {
+	text := "connection lost, retrying"
+	if client.ProblemOf(err) != nil {
+		text = "the server is busy, retrying"
+	}
+	if c.Out.Mode == ModeJSON {
+		c.WriteOwn(OwnProblem{Kind: job.Unavailable, Detail: text + ": " + err.Error()})
+		return
+	}
+	if c.Err.Terminal {
+		_ = c.Err.Own("\r\x1b[K") // a progress line may stand there
+	}
+	c.Err.Line("stagepost: %s: %v", text, err)
+}
+
+// Patient gives a context that ends with --timeout.
+func (c *Call) Patient(cmd *cobra.Command) (context.Context, context.CancelFunc) {
+	if c.wait <= 0 {
+		return context.WithCancel(cmd.Context())
+	}
+	return context.WithTimeoutCause(cmd.Context(), c.wait, ErrTimeout)
+}

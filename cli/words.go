@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+)
+
+// Note tells the user something beside the answer.
+func (c *Call) Note(format string, args ...any) { fmt.Fprintf(c.Err, format+"\n", args...) }
+
+func Plural(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// Whoami gives the name that stands in the history.
+func Whoami(given string) string {
+	if given != "" {
+		return given
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "cli"
+}
+
+// Span writes a number of seconds: with one unit on a terminal, as it is in a pipe.
+func (c *Call) Span(seconds int64) string {
+	if c.Out.Mode == ModeTable {
+		return ago(time.Duration(seconds) * time.Second)
+	}
+	return fmt.Sprintf("%ds", seconds)
+}
+
+// Size writes a number of bytes for people.
+func Size(n int64) string {
+	const step = 1024
+	if n < step {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, units := float64(n), "KMGTPE"
+	i := -1
+	for x >= step && i < len(units)-1 {
+		x /= step
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", x, units[i])
+}
+
+// Bytes writes a size: with a unit on a terminal, exact in a pipe.
+func (c *Call) Bytes(n int64) string {
+	if c.Out.Mode != ModeTable {
+		return strconv.FormatInt(n, 10)
+	}
+	return Size(n)
+}
+
+// Free refuses to write over a file.
+func Free(out string) error {
+	if out == "" || out == "-" {
+		return nil
+	}
+	if _, err := os.Lstat(out); err == nil {
+		return Usagef("%s is there already", out)
+	}
+	return nil
+}
+
+// Message writes one line of JSON.
+func (c *Call) Message(v any) error { return c.Out.message(v) }
+
+// WantsAll reports whether a list is printed as a whole although nobody asked for all: a program reads it, and no
+// limit was given.
+func (c *Call) WantsAll(cmd *cobra.Command) bool {
+	return c.Out.Mode != ModeTable && !cmd.Flags().Changed("limit")
+}
+
+// ShownOf is the last line of a table that does not have all rows.
+func ShownOf(n int) string {
+	return strconv.Itoa(n) + " shown, and more exist: --all shows all, --limit N up to 1000"
+}
+
+// Served tells whether a server answers at the address in the data directory.
+func (c *Call) Served(ctx context.Context) bool {
+	api, err := c.API()
+	if err != nil {
+		return false
+	}
+	_, err = api.Health(ctx)
+	return err == nil || client.ProblemOf(err) != nil
+}

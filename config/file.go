@@ -1,0 +1,140 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stagepost/stagepost/format/tree"
+)
+
+// entry is one value of the configuration file.
+type entry struct {
+	Name string // "retain.every", however it is written
+	Text string
+	Line int
+}
+
+// findFile gives the configuration file: the one that is named, else stagepost.yaml here or in the data directory; "" is none.
+func (s *Set) findFile(env func(string) (string, bool)) string {
+	named, _ := env("STAGEPOST_CONFIG")
+	if named = cmp.Or(s.Named, named); named != "" {
+		return named
+	}
+	for _, name := range []string{"stagepost.yaml", filepath.Join(s.dir(), "stagepost.yaml")} {
+		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+			return name
+		}
+	}
+	return ""
+}
+
+// ReadEntries reads a configuration file. {retain: {every: 1h}} and {retain.every: 1h} are the same.
+func ReadEntries(name string) ([]entry, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	root, err := tree.Read(text, tree.Options{Empty: true, Quote: true})
+	var entries []entry
+	if err == nil {
+		entries, err = entriesOf(root, "")
+	}
+	var e *tree.Error
+	if errors.As(err, &e) {
+		return nil, fmt.Errorf("%s:%d: %s", name, e.Line, e.Text)
+	}
+	seen := map[string]int{}
+	for _, e := range entries {
+		if line := seen[e.Name]; line > 0 {
+			return nil, fmt.Errorf("%s:%d: %s stands there twice, first in line %d", name, e.Line, e.Name, line)
+		}
+		seen[e.Name] = e.Line
+	}
+	return entries, nil
+}
+
+// entriesOf gives the values below a part of the file, whose names begin with prefix. The error is a [*tree.Error].
+func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
+	if part.Kind != tree.Mapping {
+		return nil, &tree.Error{Position: part.Position, Text: "settings are names with values (slots: 32)"}
+	}
+	var all []entry
+	for _, m := range part.Members {
+		if m.Value.Kind == tree.Mapping {
+			below, err := entriesOf(m.Value, prefix+m.Name+".")
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, below...)
+			continue
+		}
+		text, err := scalar(m.Value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entry{prefix + m.Name, text, m.Line})
+	}
+	return all, nil
+}
+
+// scalar gives the text of a value; that of a list is its parts with commas between them.
+func scalar(part *tree.Node) (string, error) {
+	switch part.Kind {
+	case tree.Leaf:
+		return part.Text, nil
+	case tree.List:
+		texts := make([]string, len(part.Items))
+		for i, item := range part.Items {
+			var err error
+			if texts[i], err = scalar(item); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(texts, ","), nil
+	}
+	return "", &tree.Error{Position: part.Position, Text: "it takes a plain value"}
+}
+
+// Unknown says that there is no setting of a name, and which may have been meant.
+func (s *Set) Unknown(file string, e entry) error {
+	best, far := "", 1<<10
+	for _, one := range s.All() {
+		d := distance(e.Name, one.Name)
+		if strings.HasSuffix(one.Name, "."+e.Name) || strings.HasPrefix(one.Name, e.Name+".") {
+			d = min(d, 1)
+		}
+		if d < far {
+			best, far = one.Name, d
+		}
+	}
+	hint := "stagepost config lists all"
+	if far <= max(2, len(e.Name)/3) {
+		hint = "did you mean " + best + "?"
+	}
+	return fmt.Errorf("%s:%d: there is no setting %s (%s)", file, e.Line, e.Name, hint)
+}
+
+// distance is how many letters must be changed, added or taken away to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for i := range row {
+		row[i] = i
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := before
+			if a[i] != b[j] {
+				cost++
+			}
+			before, row[j+1] = row[j+1], slices.Min([]int{cost, row[j+1] + 1, row[j] + 1})
+		}
+	}
+	return row[len(b)]
+}

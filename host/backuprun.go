@@ -1,0 +1,174 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// lastBackupName is the file in the data directory that says where the last backup is.
+const lastBackupName = "last-backup.json"
+
+// lastBackup is the content of that file.
+type lastBackup struct {
+	Moment time.Time `json:"moment"`
+	Dir    string    `json:"dir,omitempty"`  // the backup directory of the last scheduled one
+	Name   string    `json:"name,omitempty"` // of its set
+}
+
+// backups makes backups of one data directory, one after another.
+type backups struct{ busy sync.Mutex }
+
+// backupDir is the directory of backups. One that the settings name must be there: it may be a mount point whose file system is missing.
+func (k *Keeper) backupDir() (string, error) {
+	if k.Settings.BackupDir != "" {
+		dir, err := filepath.Abs(k.Settings.BackupDir)
+		if err != nil {
+			return "", err
+		}
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return "", job.Errorf(job.Unavailable, "backup", "", "backup.dir: %s does not exist: mount its file system, or make the directory once (mkdir %s)", dir, dir)
+		}
+		return dir, nil
+	}
+	dir := filepath.Join(k.Dir, "backups")
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
+		return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	return dir, nil
+}
+
+// Backup makes a set in the backup directory and enters it in the audit list.
+func (k *Keeper) Backup(ctx context.Context, b client.Backup) (client.BackedUp, error) {
+	return k.backUp(ctx, b, lifecycle.Operator)
+}
+
+func (k *Keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor) (client.BackedUp, error) {
+	if b.Name == "" {
+		b.Name = backup.NameAt("backup-", time.Now())
+	}
+	if !backupName.MatchString(b.Name) {
+		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain name (letters, digits, dot, dash, underscore)", b.Name)
+	}
+	for _, part := range b.Without {
+		if !slices.Contains(Parts, part) {
+			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(Parts, ", "))
+		}
+	}
+	if !k.backups.busy.TryLock() {
+		return client.BackedUp{}, job.Errorf(job.Conflict, "backup", "", "a backup is being made already: wait until it is complete")
+	}
+	defer k.backups.busy.Unlock()
+	dir, err := k.backupDir()
+	if err != nil {
+		return client.BackedUp{}, err
+	}
+	from, err := k.source(ctx)
+	if err != nil {
+		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
+	}
+	m, err := backup.Write(ctx, from, backup.Options{Dir: dir, Name: b.Name, Without: append([]string{}, b.Without...), Now: time.Now})
+	if err != nil {
+		return client.BackedUp{}, err
+	}
+	done := BackedUp(filepath.Join(dir, b.Name), m)
+	if err := k.enter(ctx, by, "backup", b.Actor, b.Note, done.Dir); err != nil {
+		return done, err
+	}
+	l := k.last()
+	if l.Moment = m.Moment; by == lifecycle.Engine { // others may be moved elsewhere
+		l.Dir, l.Name = dir, b.Name
+	}
+	return done, k.noteLast(l)
+}
+
+// BackedUp tells of a set.
+func BackedUp(dir string, m *backup.Manifest) client.BackedUp {
+	b := client.BackedUp{
+		Dir: dir, ID: m.ID, Installation: m.Installation, Moment: m.Moment, Frozen: m.Frozen, Files: m.Files, Bytes: m.Bytes, Without: m.Without, Unknown: m.Unknown,
+		Outside: []client.Location{},
+	}
+	for _, l := range m.Outside {
+		b.Outside = append(b.Outside, client.Location(l))
+	}
+	return b
+}
+
+// enter enters what was done to the data directory in the audit list.
+func (k *Keeper) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note, object string) error {
+	return EnterAudit(ctx, k.Store, job.Change{Event: event, By: by, Actor: actor, Note: note, Set: job.Fields{Message: &object}})
+}
+
+// EnterAudit enters a change of no job in the audit list of a store.
+func EnterAudit(ctx context.Context, store *sqlite.Store, c job.Change) error {
+	c.Actor, c.At = cli.Whoami(c.Actor), time.Now()
+	results, err := store.Commit(ctx, c)
+	if err == nil {
+		err = results[0].Err
+	}
+	return err
+}
+
+// noteLast remembers a backup in the data directory.
+func (k *Keeper) noteLast(l lastBackup) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(k.Dir, lastBackupName)
+	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// last tells of the last backup; zero if there was none. A file that cannot be read is as none: it only dates an alarm.
+func (k *Keeper) last() (l lastBackup) {
+	if text, err := os.ReadFile(filepath.Join(k.Dir, lastBackupName)); err != nil || json.Unmarshal(text, &l) != nil {
+		return lastBackup{}
+	}
+	return l
+}
+
+// scheduled makes a backup by the settings, and removes those that are too many.
+func (k *Keeper) scheduled(ctx context.Context) error {
+	dir, err := k.backupDir()
+	if err != nil {
+		return err
+	}
+	if l := k.last(); l.Dir == dir {
+		if _, gone := os.Stat(filepath.Join(dir, l.Name)); gone != nil {
+			if all, err := backup.List(dir, k.Store.Installation()); err == nil && len(all) == 0 {
+				return job.Errorf(job.Unavailable, "backup", "",
+					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file system, or make one by hand (stagepost backup)", dir, l.Name)
+			}
+		}
+	}
+	b := client.Backup{Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule"}
+	if k.Settings.BackupWithout != "" {
+		b.Without = strings.Split(k.Settings.BackupWithout, ",")
+	}
+	if _, err := k.backUp(ctx, b, lifecycle.Engine); err != nil {
+		return err
+	}
+	_, err = backup.Prune(dir, k.Store.Installation(), k.Settings.BackupKeep)
+	return err
+}

@@ -1,0 +1,105 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// The first backup is made when the last one is as old as the interval, then one each interval; a failure is tried again sooner, and warned of.
+func TestSchedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		last := began.Add(-20 * time.Hour)
+		var at []time.Duration
+		s := &schedule{every: 24 * time.Hour, last: func() time.Time { return last }, log: slog.New(slog.DiscardHandler)}
+		s.do = func(context.Context) error {
+			at = append(at, time.Since(began))
+			if len(at) == 2 {
+				return errors.New("the disk is gone")
+			}
+			last = time.Now()
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.run(ctx)
+		}()
+		time.Sleep(28*time.Hour + time.Minute)
+		if w := s.warnings(time.Now()); len(w) != 1 || !strings.Contains(w[0], "the disk is gone") {
+			t.Errorf("after a failure: %q", w)
+		}
+		time.Sleep(24 * time.Hour)
+		cancel()
+		<-ended
+		if diff := cmp.Diff([]time.Duration{4 * time.Hour, 28 * time.Hour, 28*time.Hour + 10*time.Minute}, at); diff != "" {
+			t.Errorf("backups (-want +got):\n%s", diff)
+		}
+		if w := s.warnings(time.Now()); len(w) > 0 {
+			t.Errorf("afterwards: %q", w)
+		}
+		if w := s.warnings(time.Now().Add(72 * time.Hour)); len(w) != 1 || !strings.Contains(w[0], "backup.every is 1d") {
+			t.Errorf("when it is old: %q", w)
+		}
+	})
+}
+
+// Scheduled backups keep to backup.keep. A backup directory that is missing, or has lost all that was made there, is refused: nothing is written below an
+// unmounted mount point.
+func TestScheduledBackups(t *testing.T) {
+	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "mount")
+	store, err := sqlite.Open(data, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s := NewSettings()
+	s.Data, s.BackupDir, s.BackupKeep = data, dir, 2
+	k := &Keeper{Store: store, Lives: LifeOf, Dir: data, Settings: s}
+	refused := func(what, want string) {
+		t.Helper()
+		if err := k.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("no directory", "does not exist: mount its file system")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := k.scheduled(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := backup.List(dir, store.Installation())
+	if err != nil || len(all) != 2 || !strings.HasPrefix(all[0].Name, backup.Scheduled) {
+		t.Errorf("kept %v, %v", all, err)
+	}
+	if err := os.Rename(dir, dir+"-elsewhere"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	refused("an empty mount point", "has none of the backups that were made there")
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("written below the mount point: %v, %v", names, err)
+	}
+	list, err := store.Audit(t.Context(), 0, 10)
+	if err != nil || len(list) != 3 || list[0].Event != "backup" || list[0].Actor != "schedule" {
+		t.Errorf("audit list %+v, %v", list, err)
+	}
+}

@@ -1,0 +1,57 @@
+package hostcli
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+func (c *commands) accept() *cobra.Command {
+	var note, actor string
+	cmd := &cobra.Command{
+		Use:   "accept --note REASON [ID...]",
+		Short: "Go on with a store that misses commits, or with damaged records as they are",
+		Long: `Makes a store usable that is refused because commits are missing: its log was removed or damaged, an older database was put in its place, entries
+of the audit list were deleted, or the file head is missing. The store goes on without them. It prints what is missing; the audit list keeps that, the reason and who gave it.
+
+With IDs it takes the records of these jobs as they are, with their tasks and messages, although they do not match their checksums (see verify).
+
+First try to put back what is missing, or restore a backup into an empty directory. No server may run on the data directory.`,
+		Example: `  stagepost accept --data /srv/stagepost --note "the log was lost with the disk"`,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if note == "" {
+				return cli.Usagef("say why the store goes on without what is missing: --note REASON")
+			}
+			dir, err := filepath.Abs(c.Settings.Data)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return sqlite.AcceptRecords(cmd.Context(), dir, cli.Whoami(actor), note, jobIDs(args)...)
+			}
+			missing, err := sqlite.Accept(cmd.Context(), dir, cli.Whoami(actor), note)
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(map[string]string{"missing": missing})
+			}
+			return c.Out.Sheet([][2]string{{"accepted", missing}})
+		},
+	}
+	cmd.Flags().StringVar(&note, "note", "", "why; goes into the audit list")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
+func jobIDs(args []string) (ids []job.ID) {
+	for _, id := range args {
+		ids = append(ids, job.ID(id))
+	}
+	return ids
+}

@@ -1,0 +1,102 @@
+package hostcli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/host"
+)
+
+func (c *commands) config() *cobra.Command {
+	var origin bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show every setting with its value, and where it came from",
+		Long: `Shows every setting with the value that counts. With --origin also where it came from: a flag, the environment, a line of the configuration file
+or the default; the first of these wins. Secrets are shown as ***. docs/config.md explains the settings. It takes the flags of serve, to show what they
+would do.`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return c.showConfig(origin) },
+	}
+	cmd.Flags().BoolVar(&origin, "origin", false, "also where each value came from")
+	c.Settings.Bind(cmd.Flags(), "serve")
+	cmd.AddCommand(c.checkConfig())
+	return cmd
+}
+
+func (c *commands) showConfig(origin bool) error {
+	if c.Out.Mode == cli.ModeJSON {
+		type one struct {
+			Name   string `json:"name"`
+			Value  string `json:"value"`
+			Origin string `json:"origin"`
+		}
+		all := []one{}
+		for _, s := range c.Settings.All() {
+			all = append(all, one{s.Name, s.Shown(), c.Settings.Origin[s.Name]})
+		}
+		return c.Out.JSON(all)
+	}
+	var rows [][]string
+	for _, s := range c.Settings.All() {
+		row := []string{s.Name, s.Shown()}
+		if origin {
+			row = append(row, c.Settings.Origin[s.Name])
+		}
+		rows = append(rows, row)
+	}
+	heading := []string{"SETTING", "VALUE", "ORIGIN"}
+	if !origin {
+		heading = heading[:2]
+	}
+	return c.Out.Table(heading, rows)
+}
+
+func (c *commands) checkConfig() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a configuration file without using it",
+		Long: `Reads a configuration file as a server would and names every mistake with its line: names that are no settings, values that are not what their setting
+takes. The exit code is 2 if there is one.`,
+		Example: "  stagepost config check /etc/stagepost/stagepost.yaml",
+		Args:    cobra.ExactArgs(1),
+		// The settings of this call are not read: a file that is in force must not keep another from being checked.
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.Out.Use(cmd.Flag("output").Value.String()) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			n, err := CheckFile(args[0])
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(map[string]int{"settings": n})
+			}
+			c.Out.Line("%s: %d settings, no mistakes", args[0], n)
+			return nil
+		},
+	}
+}
+
+// CheckFile reads a configuration file and gives how many settings it makes. The error names every mistake.
+func CheckFile(name string) (int, error) {
+	entries, err := config.ReadEntries(name)
+	if err != nil {
+		return 0, err
+	}
+	s := host.NewSettings()
+	all := s.All()
+	var mistakes []error
+	for _, e := range entries {
+		i := slices.IndexFunc(all, func(one config.Setting) bool { return one.Name == e.Name })
+		if i < 0 {
+			mistakes = append(mistakes, s.Unknown(name, e))
+		} else if err := all[i].Check(e.Text); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", name, e.Line, err))
+		}
+	}
+	return len(entries), errors.Join(mistakes...)
+}

@@ -1,0 +1,49 @@
+package hostcli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// withStore asks the server that works on the data directory. If none does, it opens the store there; the store's own lock keeps two
+// from opening it, so a server that starts meanwhile is no danger.
+func withStore[T any](ctx context.Context, c *commands, ask func(context.Context, *client.Client) (T, error),
+	look func(context.Context, *host.Keeper) (T, error)) (answer T, err error) {
+	if c.Settings.Server != "" || c.Served(ctx) {
+		api, err := c.API()
+		if err != nil {
+			return answer, err
+		}
+		return ask(ctx, api)
+	}
+	dir, err := filepath.Abs(c.Settings.Data)
+	if err != nil {
+		return answer, err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
+		return answer, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", dir)
+	}
+	store, err := sqlite.Open(dir, sqlite.Options{})
+	if err != nil {
+		return answer, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	k := &host.Keeper{Store: store, Lives: host.LifeOf, Dir: dir, Settings: c.host}
+	k.Compare = func(ctx context.Context) (ingest.Comparison, error) {
+		profiles, err := host.OpenProfiles(c.host, dir)
+		if err != nil {
+			return ingest.Comparison{}, err
+		}
+		return ingest.CompareDir(ctx, ingest.Options{Dir: dir, Installation: store.Installation(), Records: store, Profiles: profiles})
+	}
+	return look(ctx, k)
+}

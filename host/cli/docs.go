@@ -1,0 +1,163 @@
+package hostcli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// docs writes the pages that are made from the program: cli.md, config.md and api.md.
+func (c *commands) docs() *cobra.Command {
+	return &cobra.Command{
+		Use: "docs DIR", Short: "Write cli.md, config.md and api.md", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for name, text := range Pages(cmd.Root()) {
+				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// Pages gives the generated pages by file name.
+func Pages(root *cobra.Command) map[string]string {
+	return map[string]string{"cli.md": cliPage(root), "config.md": configPage(), "api.md": apiPage()}
+}
+
+const made = "<!-- Made by `go generate ./cmd/stagepost`; do not edit. -->\n\n"
+
+// cliPage describes every command.
+func cliPage(root *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The command line\n\n%s%s\n\n", made, prose(root.Long))
+	b.WriteString("| exit code | meaning |\n|---|---|\n")
+	for _, row := range [][2]string{
+		{"0", "done"}, {"1", "anything else: no server, a fault found by fsck, verify or lint"}, {"2", "wrong usage, or a value that makes no sense"},
+		{"3", "no such job, or it has been deleted"}, {"4", "refused by the lifecycle or a rule; or it changed meanwhile"},
+		{"5", "the job that was waited for failed, or stored files have faults"}, {"6", "`--timeout` was up"},
+		{"other", "`stagepost run` ends with the script's exit code; its own codes, 121 to 125 and 128 and a signal's number, stand there"},
+	} {
+		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
+	}
+	b.WriteString("\nEvery refusal names the legal moves (`can:`) and what to do next (`hint:`) on standard error; with `-o json` it is the API's problem\nobject with the exit code in it.\n\n## Options of every command\n\n")
+	options(&b, root.PersistentFlags())
+	walk(&b, root)
+	return b.String()
+}
+
+func walk(b *strings.Builder, cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
+			continue
+		}
+		fmt.Fprintf(b, "\n## %s\n\n%s.\n\n```\n%s\n```\n", sub.CommandPath(), sub.Short, sub.UseLine())
+		if sub.Long != "" {
+			fmt.Fprintf(b, "\n%s\n", prose(sub.Long))
+		}
+		if sub.Example != "" {
+			fmt.Fprintf(b, "\n```\n%s\n```\n", sub.Example)
+		}
+		if sub.LocalNonPersistentFlags().HasAvailableFlags() && sub.Name() != "config" {
+			b.WriteString("\n")
+			options(b, sub.LocalNonPersistentFlags())
+		}
+		walk(b, sub)
+	}
+}
+
+func options(b *strings.Builder, flags *pflag.FlagSet) {
+	b.WriteString("| option | meaning |\n|---|---|\n")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`, " + name
+		}
+		if f.Value.Type() != "bool" {
+			name += " " + f.Value.Type()
+		}
+		doc := f.Usage
+		if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "0s" && d != "[]" {
+			doc += " (default `" + d + "`)"
+		}
+		fmt.Fprintf(b, "| %s | %s |\n", name, cell(doc))
+	})
+}
+
+// prose turns the lines that are indented into code.
+func prose(text string) string {
+	var b strings.Builder
+	code := false
+	for line := range strings.SplitSeq(text, "\n") {
+		if indented := strings.HasPrefix(line, "  "); indented != code {
+			b.WriteString("```\n")
+			code = indented
+		}
+		b.WriteString(line + "\n")
+	}
+	if code {
+		b.WriteString("```\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// configPage describes every setting.
+func configPage() string {
+	var b strings.Builder
+	b.WriteString("# Configuration\n\n" + made + `A value comes from the flag, else the environment, else the configuration file, else the default. ` + "`stagepost config --origin`" + `
+shows the value that counts and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" + ` names, else ` + "`stagepost.yaml`" + ` in
+the current directory, else in the data directory; a name with a dot may be written as a branch. A name that is not in this table is an error.
+
+` + "```yaml\ndata: /srv/stagepost\nlisten: 127.0.0.1:7433\nslots: 32\nretain:\n  every: 6h\n```" + `
+
+| setting | flag | environment | default | meaning |
+|---|---|---|---|---|
+`)
+	for _, s := range host.NewSettings().All() {
+		def := "`" + s.Default + "`"
+		switch {
+		case s.Name == "data":
+			def = "`$XDG_DATA_HOME/stagepost`, else `~/.local/share/stagepost`"
+		case s.Default == "":
+			def = ""
+		}
+		fmt.Fprintf(&b, "| `%s` | `--%s` | `%s` | %s | %s |\n", s.Name, s.Flag(), s.Env(), def, cell(s.Doc))
+	}
+	b.WriteString("\nSettings other than `data`, `server` and `output` are flags of `stagepost serve`.\n")
+	return b.String()
+}
+
+// apiPage describes every route.
+func apiPage() string {
+	var b strings.Builder
+	b.WriteString("# The HTTP API\n\n" + made + `All answers are JSON unless the table says otherwise. Everything that is not a success is
+` + "`application/problem+json`" + ` (RFC 9457) with ` + "`kind`" + `, and, for a move that the lifecycle refuses, ` + "`state`, `rule` and `can`" + `: the legal moves.
+
+| kind | status | meaning |
+|---|---|---|
+`)
+	for _, k := range []job.ErrorKind{job.Invalid, job.NotFound, job.Conflict, job.Refused, job.Stale, job.Gone, job.Unavailable, job.Internal} {
+		status, title := server.Status(k)
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", k, status, title)
+	}
+	b.WriteString("\n| method | path | for | what it does |\n|---|---|---|---|\n")
+	for _, r := range host.Routes() {
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Who, cell(r.Doc))
+	}
+	return b.String()
+}
+
+// cell keeps a text from breaking a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", "\\|") }

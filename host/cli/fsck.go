@@ -1,0 +1,80 @@
+package hostcli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+)
+
+func (c *commands) fsck() *cobra.Command {
+	var f client.Fsck
+	cmd := &cobra.Command{
+		Use:   "fsck",
+		Short: "Compare records, inventory and storage with each other, and repair what is derived from the records",
+		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
+records, which are the only truth. The exit code is 1 if faults are left.
+
+It also looks for the results of every ended compute job whose files were not cleaned: they must be there in full length.
+
+It also compares the records of ingest jobs, the inventory and the storage locations: every version that one of them tells of must be in the others, made by the
+same job, with the same files in full length, and in each location alike. It reads no content: "stagepost fixity" does. Nothing of this is repaired here: an update
+of an object brings its locations to one state, and "stagepost inventory rebuild" makes the inventory anew.
+
+On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.Actor = cli.Whoami(f.Actor)
+			return c.checkup(cmd,
+				func(ctx context.Context, api *client.Client) (client.Checkup, error) { return api.Fsck(ctx, f) },
+				func(ctx context.Context, k *host.Keeper) (client.Checkup, error) {
+					if err := c.Reasoned(f.Note); f.Repair && err != nil {
+						return client.Checkup{}, err
+					}
+					return k.Fsck(ctx, f)
+				})
+		},
+	}
+	cmd.Flags().BoolVar(&f.Repair, "repair", false, "make anew what is wrong")
+	cmd.Flags().StringVarP(&f.Note, "note", "m", "", "with --repair: why; is entered in the audit list")
+	cmd.Flags().StringVar(&f.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
+// checkup asks the server if there is one, else looks at the data directory itself, and prints what was found.
+func (c *commands) checkup(cmd *cobra.Command, ask func(context.Context, *client.Client) (client.Checkup, error),
+	look func(context.Context, *host.Keeper) (client.Checkup, error)) error {
+	ctx, cancel := c.Patient(cmd)
+	defer cancel()
+	found, err := withStore(ctx, c, ask, look)
+	if err != nil {
+		return err
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		if err := c.Out.JSON(found); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range found.Faults {
+			c.Out.Line("%s", f)
+		}
+		rows := [][2]string{{"jobs", strconv.Itoa(found.Jobs)}, {"faults", strconv.Itoa(len(found.Faults))}}
+		if found.Objects > 0 {
+			rows = append(rows, [2]string{"objects", strconv.Itoa(found.Objects)}, [2]string{"versions", strconv.Itoa(found.Versions)})
+		}
+		if found.Repaired > 0 {
+			rows = append(rows, [2]string{"repaired", strconv.Itoa(found.Repaired)})
+		}
+		if err := c.Out.Sheet(rows); err != nil {
+			return err
+		}
+	}
+	if !found.Sound {
+		return cli.Faults{N: len(found.Faults)}
+	}
+	return nil
+}

@@ -1,0 +1,43 @@
+package hostcli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+)
+
+func (c *commands) health() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask whether the server works",
+		Long: `Asks the server whether it works: its store answers, its engine gets on. The exit code is 0 if so and 1 if not, or if there is no server; 6 if the
+time of --timeout is up. It is what a container's health check calls.`,
+		Example: "  stagepost health --data /srv/stagepost --timeout 5s",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			api, err := c.API()
+			if err != nil {
+				return err
+			}
+			h, err := api.Health(ctx)
+			if err != nil && h.Status == "" {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return errors.Join(err, c.Out.JSON(h))
+			}
+			pairs := [][2]string{
+				{"status", h.Status}, {"version", h.Version}, {"store", h.Store}, {"engine", h.Engine}, {"kinds", strings.Join(h.Kinds, ", ")},
+			}
+			for _, w := range h.Warnings {
+				pairs = append(pairs, [2]string{"warning", w})
+			}
+			return errors.Join(err, c.Out.Sheet(pairs))
+		},
+	}
+}

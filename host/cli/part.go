@@ -1,0 +1,44 @@
+// Package hostcli has the commands about a server and its data directory.
+package hostcli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/job"
+)
+
+// commands are the commands of one call.
+type commands struct {
+	*cli.Call
+	host *host.Settings
+}
+
+// Part adds the commands about a server and its data directory.
+func Part(s *host.Settings) func(*cli.Call) cli.Part {
+	return func(call *cli.Call) cli.Part {
+		c := &commands{call, s}
+		return cli.Part{
+			Run: []*cobra.Command{
+				c.serve(), c.token(), c.health(), c.admin(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(), c.config(), c.version(),
+			},
+			Hidden: []*cobra.Command{c.docs()},
+			Missing: func(path []string, e *job.Error) string {
+				switch {
+				case path[1] == "token" && errors.Is(e, fs.ErrNotExist):
+					return "name the file of tokens; stagepost token new makes one"
+				case path[1] == "token": // digits of a hash are no number of a job
+					return fmt.Sprintf("stagepost token list %s shows what there is", c.Called.Flags().Arg(0))
+				case path[1] == "restore":
+					return knownBackups(c.Called.Flags().Arg(0))
+				}
+				return ""
+			},
+		}
+	}
+}

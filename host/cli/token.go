@@ -1,0 +1,199 @@
+package hostcli
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+func (c *commands) token() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke the tokens that may use a server",
+		Long: `A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
+and never the token itself: hash, role, owner, expiry or -, comment. A server reads it again within a second after it was changed.
+
+Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
+token names (--work) and reports on them, or is an agent; an admin may do everything.
+
+Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token.file. Programs send it as a header:
+Authorization: Bearer stp_...`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(c.newToken(), c.listTokens(), c.revokeToken())
+	return cmd
+}
+
+// shownToken is a line of the file as it is printed.
+type shownToken struct {
+	Hash    string    `json:"hash"`
+	Role    string    `json:"role"`
+	Work    string    `json:"work,omitempty"`
+	Owner   string    `json:"owner"`
+	Expires time.Time `json:"expires,omitzero"`
+	Expired bool      `json:"expired,omitempty"`
+	Comment string    `json:"comment,omitempty"`
+}
+
+func showToken(e token.Entry) shownToken {
+	return shownToken{
+		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Owner: e.Owner, Expires: e.Expires, Comment: e.Comment,
+		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
+	}
+}
+
+func (c *commands) newToken() *cobra.Command {
+	var owner, role, expires, comment, note string
+	var work []string
+	cmd := &cobra.Command{
+		Use:   "new --owner NAME --role ROLE FILE",
+		Short: "Make a token and add it to a file",
+		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
+alone, if it is missing.`,
+		Example: "  stagepost token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n  stagepost token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment, Work: token.Scope(strings.Join(work, ","))}
+			if expires != "" {
+				d, err := quantity.ParseDuration(expires)
+				if err != nil || d <= 0 {
+					return cli.Usagef("--expires: %q: it must be a duration such as 90d", expires)
+				}
+				e.Expires = time.Now().Add(d).UTC().Truncate(time.Second)
+			}
+			if err := e.Validate(); err != nil {
+				return cli.Usage(err)
+			}
+			secret, err := token.New(rand.Reader)
+			if err != nil {
+				return err
+			}
+			e.Hash = secret.Hash()
+			if err := c.Reasoned(note); err != nil {
+				return err
+			}
+			if err := token.Add(args[0], e); err != nil {
+				return tokenError(err)
+			}
+			if err := remark(args[0], "new", &e, note); err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(struct {
+					Token string `json:"token"`
+					shownToken
+				}{secret.Reveal(), showToken(e)})
+			}
+			c.Out.Line("%s", secret.Reveal())
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&owner, "owner", "", "whose token it is: the owner of jobs, the actor in histories, the name of a worker")
+	cmd.Flags().StringVar(&role, "role", "", "user, operator, worker or admin")
+	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to for ever")
+	cmd.Flags().StringSliceVar(&work, "work", nil, "what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
+	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
+	roles := []string{}
+	for _, r := range token.Roles() {
+		roles = append(roles, string(r))
+	}
+	c.Complete(cmd, "role", roles...)
+	return cmd
+}
+
+func (c *commands) listTokens() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list FILE",
+		Short: "List the tokens of a file, and tell every wrong line of it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			entries, err := token.Read(args[0])
+			if err != nil {
+				return tokenError(err)
+			}
+			slices.SortStableFunc(entries, func(a, b token.Entry) int { return cmp.Compare(a.Owner, b.Owner) })
+			all := []shownToken{}
+			var rows [][]string
+			for _, e := range entries {
+				one := showToken(e)
+				all = append(all, one)
+				until := "-"
+				if !one.Expires.IsZero() {
+					until = c.Out.When(one.Expires)
+				}
+				if one.Expired {
+					until += " (expired)"
+				}
+				rows = append(rows, []string{one.Hash[:16], strings.TrimRight(one.Role+":"+one.Work, ":"), one.Owner, until, one.Comment})
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(all)
+			}
+			return c.Out.Table([]string{"HASH", "ROLE", "OWNER", "EXPIRES", "COMMENT"}, rows)
+		},
+	}
+}
+
+func (c *commands) revokeToken() *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use:     "revoke FILE HASHPREFIX",
+		Short:   "Take a token out of a file",
+		Long:    `Takes the token out of the file whose hash begins with the digits, of which there must be at least 8; token list shows them. Servers refuse it after a second.`,
+		Example: "  stagepost token revoke /srv/stagepost/tokens 3f2a91c07b6e4d12",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := c.Reasoned(note); err != nil {
+				return err
+			}
+			e, err := token.Revoke(args[0], args[1])
+			if err != nil {
+				return tokenError(err)
+			}
+			if err := remark(args[0], "revoked", &e, note); err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(showToken(e))
+			}
+			c.Out.Line("%s", fmt.Sprintf("revoked %s: %s %s", e.Hash.String()[:16], e.Role, e.Owner))
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
+	return cmd
+}
+
+// remark enters why a file of tokens was changed in the file itself: no server needs to be there.
+func remark(file, what string, e *token.Entry, note string) error {
+	if note == "" {
+		return nil
+	}
+	text := fmt.Sprintf("%s %s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16], e.Role, e.Owner, cli.Whoami(""), note)
+	if err := token.Remark(file, text); err != nil {
+		return fmt.Errorf("the file is changed, without the note: %w", err)
+	}
+	return nil
+}
+
+// tokenError gives what went wrong with a file of tokens its exit code.
+func tokenError(err error) error {
+	if errors.Is(err, token.ErrUnknown) || errors.Is(err, fs.ErrNotExist) {
+		return &job.Error{Op: "token", Kind: job.NotFound, Err: err}
+	}
+	return &job.Error{Op: "token", Kind: job.Invalid, Err: err}
+}

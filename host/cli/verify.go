@@ -1,0 +1,35 @@
+package hostcli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *commands) verify() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify [ID]",
+		Short: "Check histories against records: nothing changed, nothing missing, the replay ends where the record says",
+		Long: `Checks the history of one job, or of all: each entry's hash and the chain of them, and that its replay by the lifecycle ends where the record
+says; each record, task, message and hold against its checksum; and the audit list. It changes nothing. The exit code is 1 if there are faults.
+
+On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: c.CompleteIDs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var id job.ID
+			if len(args) == 1 {
+				id = job.ID(args[0])
+			}
+			return c.checkup(cmd,
+				func(ctx context.Context, api *client.Client) (client.Checkup, error) {
+					return api.Verify(ctx, client.Verify{Job: id})
+				},
+				func(ctx context.Context, k *host.Keeper) (client.Checkup, error) { return k.Verify(ctx, id) })
+		},
+	}
+}

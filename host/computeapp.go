@@ -1,0 +1,356 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/agent"
+	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/slurm"
+	"github.com/stagepost/stagepost/app/compute/tes"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/token"
+)
+
+// computeApp is what brings compute into a server: the application, the agent that the server has in itself, and the listener for users of the module.
+type Compute struct {
+	*compute.App
+	site    *site.Site
+	agents  map[string]compute.Executor
+	local   *agent.App // nil: none
+	Sandbox *sandbox.Sandbox
+	http    *http.Server // for users of the module; nil: none
+	tunnels *tunnels     // of agents that come by themselves
+	engine  *engine.Engine
+	tes     *tes.Adapter // nil: no tasks of GA4GH TES are taken
+}
+
+// ComputeSite reads the services: from the file, and from the variables of the module. All mistakes in both are told.
+func ComputeSite(s *Settings) (*site.Site, site.Environment, error) {
+	return ReadSite(s, ComputeModule.Read)
+}
+
+func ReadSite(s *Settings, file func(name string) (*site.Site, error)) (*site.Site, site.Environment, error) {
+	all := &site.Site{}
+	var wrong error
+	if s.ComputeServices != "" {
+		if all, wrong = file(s.ComputeServices); wrong != nil {
+			all = &site.Site{}
+		}
+	}
+	reader := site.ForServer
+	if s.ComputeListen != "" {
+		reader = site.ForListening
+	}
+	env, err := ComputeModule.Environment(os.Environ(), reader)
+	if err == nil && len(env.Services) > 0 {
+		err = all.Add(env.Services)
+	}
+	if s.ComputeListen == "" && env.Port != "" {
+		s.ComputeListen = net.JoinHostPort("127.0.0.1", env.Port)
+	}
+	if wrong = errors.Join(wrong, err, serverBinds(s, all, &env)); wrong != nil {
+		return nil, env, cli.Usage(wrong)
+	}
+	if len(all.Services) == 0 && (s.ComputeLocal > 0 || len(all.Agents) > 0) {
+		all.Services = []site.Service{{Name: "default", RunsPerUser: new(max(5, s.ComputeLocal)), MaxRuns: new(max(10, s.ComputeLocal))}}
+	}
+	return all, env, nil
+}
+
+// openCompute makes the application, or gives nil if there is nothing to compute with.
+func (r *Server) openCompute(s *Settings) (*Compute, error) {
+	all, env, err := ReadSite(s, ComputeModule.ReadServer)
+	if err != nil || len(all.Services) == 0 {
+		return nil, err
+	}
+	o := compute.Options{
+		Dir: r.Data, Services: all.Compute(), Retries: s.ComputeRetries, RetryFor: s.ComputeRetryFor, Lost: s.ComputeLost, Keep: WordOr(s.ComputeKeep), UserBytes: s.ComputeUserBytes,
+		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: r.Log,
+		Ended: r.metrics.ComputeEnded, Moved: r.metrics.ComputeMoved,
+	}
+	if env.Strict && s.IsDefault("compute.strict") {
+		s.ComputeStrict = true
+	}
+	if env.Sandbox != "" && s.IsDefault("compute.sandbox") {
+		s.ComputeSandbox = env.Sandbox
+	}
+	if env.Keep > 0 && s.IsDefault("compute.keep") {
+		o.Keep = env.Keep
+	}
+	if env.Retries > 0 && s.IsDefault("compute.retries") {
+		o.Retries = env.Retries
+	}
+	c := &Compute{site: all, agents: map[string]compute.Executor{}}
+	for i := range o.Services {
+		s := &o.Services[i]
+		s.Unlimited = func() string { return c.unlimited(s.Name, s.Agents) }
+	}
+	if c.tes, err = openTES(r, s, o.Services); err != nil {
+		return nil, err
+	}
+	if c.tes != nil {
+		o.Source = c.tes
+	}
+	if r.space != nil {
+		o.Space = r.space.Admit
+	}
+	if c.App, err = compute.New(o); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(c.openLocal(r, s), c.openAgents(r, &env), c.openTunnels(r)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// openLocal makes the agent that the server has in itself.
+func (c *Compute) openLocal(r *Server, s *Settings) error {
+	if s.ComputeLocal == 0 {
+		return nil
+	}
+	box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.ComputeSandbox, Name: "stagepost-" + site.Local, Log: r.Log})
+	if err != nil {
+		return err
+	}
+	c.Sandbox = box
+	if box.Tier() == sandbox.None {
+		r.Log.Warn("jobs run without a sandbox", "remedy", "stagepost agent doctor")
+	}
+	if err := box.Hide(); err != nil {
+		return err
+	}
+	if box.Tier() == sandbox.None && os.Geteuid() == 0 { // jobs have users of their own, who pass through to their directories
+		if err := os.Chmod(r.Data, 0o711); err != nil {
+			return err
+		}
+	}
+	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: WordOr(s.ComputeKeep), Log: r.Log,
+		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}
+	if err := disk.MkdirAll(o.Dir, 0o700); err != nil {
+		return err
+	}
+	if c.local, err = agent.New(o); err != nil {
+		return err
+	}
+	c.agents[site.Local] = c.local.Local()
+	return nil
+}
+
+// openAgents makes the executors that the site names.
+func (c *Compute) openAgents(r *Server, env *site.Environment) error {
+	for _, a := range c.site.Agents {
+		var x compute.Executor
+		var err error
+		switch {
+		case a.URL != "":
+			x, err = remoteAgent(a.Name, a.URL, a.TokenFile)
+		case a.Slurm != nil:
+			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition, Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
+				Services: a.Services, Poll: a.Slurm.Poll.Duration, Log: r.Log})
+		case a.Legacy != "" || a.Added:
+			x, err = env.Dial(&a, site.Server{Record: c.record, Service: c.service})
+		case a.Tunnel:
+			c.Expect(a.Name) // it comes by itself
+			continue
+		}
+		if err != nil {
+			return cli.Usagef("agent %s: %v", a.Name, err)
+		}
+		c.agents[a.Name] = x
+	}
+	return nil
+}
+
+func remoteAgent(name, url, tokenFile string) (compute.Executor, error) {
+	o := agent.DialOptions{Name: name, URL: url}
+	if tokenFile != "" {
+		text, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Token = strings.TrimSpace(string(text))
+	}
+	return agent.Dial(o)
+}
+
+// record gives what the server knows of a job.
+func (c *Compute) record(ctx context.Context, id job.ID) (job.Job, error) {
+	return c.engine.Store().Get(ctx, id)
+}
+
+// service gives a service by its name, or nothing of it.
+func (c *Compute) service(name string) compute.Service {
+	all := c.Services()
+	if i := slices.IndexFunc(all, func(s compute.Service) bool { return s.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return compute.Service{}
+}
+
+// unlimited names the executors that serve a service if none of them knows limits, as far as they answered: named are its agents, none: all.
+func (c *Compute) unlimited(service string, named []string) (only string) {
+	if ComputeModule.Limitless == nil {
+		return ""
+	}
+	if slices.ContainsFunc(c.site.Agents, func(a site.Agent) bool { // it may be away now: what it could run is not refused for good
+		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) && (len(a.Services) == 0 || slices.Contains(a.Services, service))
+	}) {
+		return ""
+	}
+	for _, a := range c.Agents() {
+		if len(named) > 0 && !slices.Contains(named, a.Name) || len(a.Services) > 0 && !slices.Contains(a.Services, service) {
+			continue
+		}
+		if only = ComputeModule.Limitless(a.Kind); only == "" {
+			return ""
+		}
+	}
+	return only
+}
+
+// Join puts an agent on the roster. With each parcel it hears which paths and which network the server's services count on.
+func (c *Compute) Join(name string, x compute.Executor) {
+	if t, ok := x.(telling); ok {
+		if _, cluster := x.(*slurm.Slurm); !cluster {
+			x = &asking{t, c.site.Services}
+		}
+	}
+	c.App.Join(name, x)
+}
+
+// telling is an executor that tells when something changes: our agents, and addresses that one may be at.
+type telling interface {
+	compute.Executor
+	compute.Teller
+}
+
+// asking tells an agent what the service of a parcel counts on. What the agent's owner does not allow it refuses.
+type asking struct {
+	telling
+	services []site.Service
+}
+
+// Submit is part of compute.Executor.
+func (x *asking) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
+	q := *p
+	if i := slices.IndexFunc(x.services, func(s site.Service) bool { return s.Name == p.Service }); i >= 0 {
+		q.Binds = x.services[i].Binds
+		if q.Network = x.services[i].Network; q.Network == "none" {
+			q.Network = ""
+		}
+	}
+	return x.telling.Submit(ctx, &q)
+}
+
+// Ticketless is part of compute.Ticketed.
+func (x *asking) Ticketless() bool {
+	t, ok := x.telling.(compute.Ticketed)
+	return ok && t.Ticketless()
+}
+
+// Works are the kinds that the engine is to be made with.
+func (c *Compute) Works() []engine.Work {
+	works := c.announceTES(c.App.Works())
+	if c.local != nil {
+		works = append(works, c.local.Works()...)
+	}
+	return works
+}
+
+// Deliver gives the topics of the outbox that the application delivers.
+func (c *Compute) Deliver() map[string]engine.Deliver {
+	all := c.App.Deliver()
+	if c.tes != nil {
+		all[tes.Topic] = c.deliverTES
+	}
+	return all
+}
+
+// Bind joins everything to the engine, the agents last: they begin to take jobs.
+func (c *Compute) Bind(e *engine.Engine) {
+	c.engine = e
+	if c.local != nil {
+		c.local.Bind(e)
+	}
+	c.App.Bind(e)
+	for name, x := range c.agents {
+		c.Join(name, x)
+	}
+}
+
+// listenCompute makes the listener for users of the module, if there is to be one.
+func (r *Server) listenCompute(ctx context.Context, s *Settings, c *Compute) error {
+	switch {
+	case s.ComputeListen == "":
+		return nil
+	case c == nil:
+		return cli.Usagef("compute.listen %s: there is nothing to run jobs with; give --compute-local N, --compute-services FILE or variables SERVICE_...", s.ComputeListen)
+	}
+	if ComputeModule.Users == nil {
+		return cli.Usagef("compute.listen %s: this program was built without a module whose users could be served there", s.ComputeListen)
+	}
+	l, err := listen(ctx, s, s.ComputeListen, r.Log)
+	if err != nil {
+		return err
+	}
+	h := ComputeModule.Users(c.App, c.engine.Store(), site.UsersOptions{
+		Who: r.computeCaller(), Body: s.ComputeUpload, Strict: s.ComputeStrict, Hosts: s.hosts(), Log: r.Log,
+	})
+	c.http = &http.Server{Handler: r.server.UnderTokens(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	r.ComputeURL = URLOf(l.Addr())
+	r.stopped.Go(func() {
+		if err := c.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			r.fail(err)
+		}
+	})
+	return nil
+}
+
+// computeCaller gives whose the token of a request of the module's users is, or nil if there are no tokens.
+func (r *Server) computeCaller() func(*http.Request) (owner string, all bool, err error) {
+	if r.tokens == nil {
+		return nil
+	}
+	return func(q *http.Request) (string, bool, error) {
+		who, err := r.tokens.Check(q)
+		if err == nil && who.Role == token.Worker {
+			err = errors.New("the token is a worker's")
+		}
+		return who.Owner, who.Role == token.Operator || who.Role == token.Admin, err
+	}
+}
+
+// Close ends the application.
+func (c *Compute) Close() error {
+	err := c.App.Close()
+	if c.tunnels != nil {
+		err = errors.Join(err, c.tunnels.Close())
+	}
+	if c.tes != nil {
+		c.tes.Close()
+	}
+	if c.http != nil {
+		err = errors.Join(err, c.http.Close())
+	}
+	if c.local != nil {
+		err = errors.Join(err, c.local.Close())
+	}
+	if c.Sandbox != nil {
+		err = errors.Join(err, c.Sandbox.Close())
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/store/sqlite"
+)
+
+// newMetrics makes what counts, before the parts that tell it.
+func newMetrics(r *Server, s *Settings) *metrics.Metrics {
+	return metrics.New(metrics.Options{Version: build.Version(), Groups: s.MetricsGroups, Log: r.Log})
+}
+
+// bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
+func (r *Server) bindMetrics(files *sqlite.Store) {
+	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks, Fixity: r.fixity}
+	if files != nil {
+		from.Waiting = files.Waiting
+		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
+	}
+	if r.Compute != nil {
+		from.Agents = r.Compute.standing
+	}
+	r.metrics.Bind(from)
+}
+
+// topics names the messages that the applications deliver.
+func (r *Server) topics() []string {
+	var all []string
+	for _, a := range r.apps {
+		all = slices.AppendSeq(all, maps.Keys(a.Deliver()))
+	}
+	return all
+}
+
+// standing gives the metrics how the agents stand.
+func (c *Compute) standing() []metrics.Agent {
+	var all []metrics.Agent
+	for _, a := range c.Agents() {
+		all = append(all, metrics.Agent{Name: a.Name, Up: a.Up, Draining: a.Draining, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Load: a.Load})
+	}
+	return all
+}
+
+// disks names the directories whose room is watched: the data directory and the storage places.
+func (r *Server) disks() map[string]string {
+	all := map[string]string{"data": r.Data}
+	for _, a := range r.apps {
+		if p, ok := a.(interface{ Places() []string }); ok {
+			for _, dir := range p.Places() {
+				all[placeName(r.Data, dir)] = dir
+			}
+		}
+	}
+	return all
+}
+
+// placeName names a storage place: its directory, without the data directory if it lies in there.
+func placeName(data, dir string) string {
+	if inner, ok := strings.CutPrefix(dir, data+string(filepath.Separator)); ok {
+		return inner
+	}
+	return dir
+}
+
+// listenMetrics opens the address of the metrics, if they have one of their own.
+func (r *Server) listenMetrics(ctx context.Context, s *Settings) (net.Listener, error) {
+	if s.MetricsListen == "" {
+		return nil, nil
+	}
+	l, err := server.Listen(ctx, s.MetricsListen, 16, false) // it asks nobody for a token
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	r.MetricsURL = "http://" + l.Addr().String() + "/metrics"
+	return l, nil
+}
+
+// serveMetrics answers on the address of the metrics until ctx ends.
+func (r *Server) serveMetrics(ctx context.Context, l net.Listener) {
+	if l == nil {
+		return
+	}
+	h := server.HTTP(r.server.MetricsAlone(), r.Log)
+	r.stopped.Go(func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			r.Log.Error("metrics", "error", err)
+		}
+	})
+	r.stopped.Go(func() {
+		<-ctx.Done()
+		_ = h.Close()
+	})
+}

@@ -1,0 +1,39 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// stalledFor is how long the engine's sweep may get nothing done before the server counts as ailing: many sweeps, so that a slow disk or a
+// machine under load is not taken for a dead one.
+func stalledFor(sweep time.Duration) time.Duration { return max(10*sweep, 30*time.Second) }
+
+// healthy tells why the server cannot do its work: it gave up, or the engine's sweep stands still.
+func (r *Server) healthy() error {
+	if err := r.alive(); err != nil {
+		return err
+	}
+	if d := r.Engine.Stalled(); d > r.stalls {
+		return fmt.Errorf("the engine's sweep has got nothing done for %s", d.Round(time.Second))
+	}
+	return nil
+}
+
+// Probe asks whether the server really works: the sweep gets on, and the store's commit loop answers before ctx ends.
+func (r *Server) Probe(ctx context.Context) error {
+	if err := r.healthy(); err != nil {
+		return err
+	}
+	if _, err := r.Engine.Store().Hold(ctx, nil); err != nil {
+		return fmt.Errorf("the store does not answer: %w", err)
+	}
+	return nil
+}
+
+// Status is a sentence for the service manager.
+func (r *Server) Status() string {
+	used, slots := r.Engine.Slots()
+	return fmt.Sprintf("%d of %d steps at work, %s", used, slots, r.URL)
+}

@@ -1,0 +1,69 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/stagepost/stagepost/internal/systemd"
+)
+
+// reloader is an application that can read its own files anew while it works.
+type reloader interface {
+	Reload() error
+}
+
+// Reloads reads the configuration anew whenever there is a signal until ctx ends, and tells the service manager when that begins and ends. What is wrong with
+// the new configuration stays in the log: the server goes on with what it has.
+func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os.Signal, level *slog.LevelVar, read func() (*Settings, error)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+		}
+		note := []string{"RELOADING=1"}
+		if usec, ok := Monotonic(); ok {
+			note = append(note, fmt.Sprintf("MONOTONIC_USEC=%d", usec))
+		}
+		err := m.Tell(note...)
+		if mistake := r.reload(level, read); mistake != nil {
+			r.Log.Error("reload", "error", mistake)
+		} else {
+			r.Log.Info("reloaded", "log.level", level.Level())
+		}
+		if err = errors.Join(err, m.Tell("READY=1", "STATUS="+r.Status())); err != nil {
+			r.Log.Warn("service manager", "error", err)
+		}
+	}
+}
+
+// reload takes over what can change while the server works: the level of the log, and what applications read from files of their own. Nothing of
+// a configuration that has a mistake is taken over.
+func (r *Server) reload(level *slog.LevelVar, read func() (*Settings, error)) error {
+	s, err := read()
+	if err != nil {
+		return err
+	}
+	if err := setLevel(level, s); err != nil {
+		return err
+	}
+	var mistakes []error
+	for _, a := range r.apps {
+		if x, ok := a.(reloader); ok {
+			mistakes = append(mistakes, x.Reload())
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// Again reads the settings of this call anew: the same flags, the environment and the file as it is now.
+func (s *Settings) Again(flags *pflag.FlagSet) (*Settings, error) {
+	fresh := NewSettings()
+	fresh.Named = s.Named
+	return fresh, fresh.Load(flags, os.LookupEnv)
+}

@@ -1,0 +1,87 @@
+package host
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+func startTest(t *testing.T, dir string) *Server {
+	t.Helper()
+	s := NewSettings()
+	s.Data, s.Listen, s.Store = dir, "127.0.0.1:0", "mem"
+	r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func healthOf(t *testing.T, r *Server) int {
+	t.Helper()
+	answer, err := http.Get(r.URL + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	return answer.StatusCode
+}
+
+func TestServerInThisProcess(t *testing.T) {
+	dir := t.TempDir()
+	r := startTest(t, dir)
+	if got := healthOf(t, r); got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "address")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the address is still there: %v", err)
+	}
+	if _, err := http.Get(r.URL + "/healthz"); err == nil {
+		t.Error("it still answers")
+	}
+}
+
+// TestServerGivesUp lets the store die: the server says so, stops and gives the reason, from which the exit code follows.
+func TestServerGivesUp(t *testing.T) {
+	r := startTest(t, t.TempDir())
+	dead := job.Errorf(job.Unavailable, "commit", "", "the disk is gone")
+	r.fail(dead)
+	r.fail(errors.New("a later reason"))
+	<-r.Failed()
+	if got := healthOf(t, r); got != http.StatusServiceUnavailable {
+		t.Errorf("got %d", got)
+	}
+	if err := r.Stop(); !errors.Is(err, dead) || job.KindOf(err) != job.Unavailable {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStartFailsWhole(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "logs"), nil, 0o600); err != nil { // a file where a directory must be
+		t.Fatal(err)
+	}
+	s := NewSettings()
+	s.Data, s.Listen = dir, "127.0.0.1:0"
+	if _, err := Start(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("it started")
+	}
+	if err := os.Remove(filepath.Join(dir, "logs")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("the failed start left the store locked: %v", err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+}
