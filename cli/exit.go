@@ -230,6 +230,8 @@ func (c *Call) Hint(err error, n int) string {
 	switch {
 	case errors.As(err, &u), n == ExitUsage:
 		return c.CalledPath() + " --help"
+	case n == ExitNotFound && p != nil && strings.Contains(p.Detail, " (setting "):
+		return "" // the sentence says what would change it
 	case n == ExitNotFound && e != nil:
 		return c.shows(e)
 	case n == ExitFailed:

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/job"
 )
 
 // keeper gives who looks after the store.
@@ -14,7 +13,7 @@ func (s *Server) keeper(r *http.Request) (Keeper, error) {
 		return nil, err
 	}
 	if s.Keeper == nil {
-		return nil, job.Errorf(job.Refused, "admin", "", "the store %s has nothing to check or copy", s.Store.Properties().Name)
+		return nil, Absent("admin", "the store "+s.Store.Properties().Name+" has nothing to check or copy", "setting store")
 	}
 	return s.Keeper, nil
 }

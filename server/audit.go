@@ -49,7 +49,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, ok := s.Store.(job.Auditor)
 	if !ok {
-		return job.Errorf(job.Refused, "audit", "", "the store %s keeps no audit list", s.Store.Properties().Name)
+		return Absent("audit", "the store "+s.Store.Properties().Name+" keeps no audit list", "setting store")
 	}
 	if q.last == 0 {
 		q.last = auditLast

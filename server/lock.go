@@ -20,7 +20,7 @@ type Locks interface {
 // lockKeeper gives who knows the locks.
 func (s *Server) lockKeeper() (Locks, error) {
 	if s.Options.Locks == nil {
-		return nil, job.Errorf(job.Refused, "locks", "", "this server has no application with locks")
+		return nil, Absent("locks", "this server has no locks", "no module has any")
 	}
 	return s.Options.Locks, nil
 }

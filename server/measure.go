@@ -20,7 +20,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.Metrics == nil || s.MetricsElsewhere {
-		return job.Errorf(job.NotFound, "metrics", "", "this address has no metrics; the setting metrics.listen says where they are")
+		return Absent("metrics", "this address has no metrics", "setting metrics.listen")
 	}
 	s.Metrics.ServeHTTP(w, r)
 	return nil

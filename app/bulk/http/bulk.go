@@ -19,7 +19,7 @@ type Bulk interface {
 
 func (s *Handlers) bulkApp() (Bulk, error) {
 	if s.Bulk == nil {
-		return nil, job.Errorf(job.Refused, "bulk", "", "the application bulk is not enabled on this server")
+		return nil, server.Absent("bulk", "this server does no bulks", "module bulk")
 	}
 	return s.Bulk, nil
 }

@@ -106,7 +106,7 @@ func TestHostileBulks(t *testing.T) {
 	w.Problem(w.Request(http.MethodPost, "/api/v1/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`),
 		http.StatusBadRequest, job.Invalid)
 	none := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) })
-	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusConflict, job.Refused)
+	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusNotFound, job.NotFound)
 }
 
 func TestListByTagAndCause(t *testing.T) {

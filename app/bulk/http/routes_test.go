@@ -3,7 +3,9 @@ package bulkhttp_test
 import (
 	"testing"
 
+	bulkhttp "github.com/stagepost/stagepost/app/bulk/http"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
@@ -19,4 +21,10 @@ var reasonIn = map[string]any{
 
 func TestEveryRoute(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn, part)
+}
+
+// TestAbsent: see [servertest.CheckAbsent].
+func TestAbsent(t *testing.T) {
+	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) }, openBulk(t),
+		map[string]string{"/": "module bulk"})
 }

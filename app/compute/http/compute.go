@@ -32,9 +32,12 @@ type Compute interface {
 	Expires(ended time.Time) time.Time // when the files of a job are removed that ended then; zero: they are kept
 }
 
+// computeSettings are those of which one makes a server run users' files.
+const computeSettings = "setting compute.local or compute.services"
+
 func (s *Handlers) compute() (Compute, error) {
 	if s.Compute == nil {
-		return nil, job.Errorf(job.Refused, "compute", "", "this server runs no users' files")
+		return nil, server.Absent("compute", "this server runs no users' files", computeSettings)
 	}
 	return s.Compute, nil
 }

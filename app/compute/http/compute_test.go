@@ -407,8 +407,8 @@ func TestComputeEvents(t *testing.T) {
 func TestNoCompute(t *testing.T) {
 	w := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) })
 	for _, path := range []string{"/api/v1/compute/jobs", "/api/v1/compute/services", "/api/v1/compute/agents", "/api/v1/compute/usage"} {
-		w.Problem(w.Request(http.MethodGet, path, ""), http.StatusConflict, job.Refused)
+		w.Problem(w.Request(http.MethodGet, path, ""), http.StatusNotFound, job.NotFound)
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/jobs", `{}`), http.StatusConflict, job.Refused)
-	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/uploads", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/jobs", `{}`), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/uploads", ""), http.StatusNotFound, job.NotFound)
 }

@@ -35,3 +35,9 @@ var reasonIn = map[string]any{
 func TestEveryRoute(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) })
 }
+
+// TestAbsent: see [servertest.CheckAbsent].
+func TestAbsent(t *testing.T) {
+	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) }, openTES(t, nil).World,
+		map[string]string{"/": "setting compute.local or compute.services"})
+}

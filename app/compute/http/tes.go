@@ -15,7 +15,7 @@ import (
 func (s *Handlers) tes() (Compute, *tes.Adapter, error) {
 	app, err := s.compute()
 	if err == nil && s.TES == nil {
-		err = job.Errorf(job.Refused, "tes", "", "this server takes no tasks of GA4GH TES (setting compute.tes.images)")
+		err = server.Absent("tes", "this server takes no tasks of GA4GH TES", "setting compute.tes.images")
 	}
 	return app, s.TES, err
 }
@@ -182,6 +182,9 @@ func (s *Handlers) tesStands(r *http.Request, j *job.Job) (tes.Standing, error) 
 // tesAct does what stands behind the colon of a task's address: cancel is all there is.
 func (s *Handlers) tesAct(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	if _, _, err := s.tes(); err != nil {
 		return err
 	}
 	id, cancels := strings.CutSuffix(r.PathValue("task"), ":cancel")

@@ -333,7 +333,7 @@ func TestTESRefused(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	off := openCompute(t, nil)
-	off.Problem(off.Request(http.MethodGet, tasks, ""), http.StatusConflict, job.Refused)
+	off.Problem(off.Request(http.MethodGet, tasks, ""), http.StatusNotFound, job.NotFound)
 }
 
 func actClean(id job.ID) engine.Act {

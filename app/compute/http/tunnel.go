@@ -16,7 +16,7 @@ func (s *Handlers) tunnelCompute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.ComputeTunnel == nil {
-		return job.Errorf(job.Refused, "tunnel", "", "this server runs no users' files, so no agent can join it")
+		return server.Absent("tunnel", "this server runs no users' files, so no agent can join it", computeSettings)
 	}
 	s.ComputeTunnel.ServeHTTP(w, r)
 	return nil

@@ -15,7 +15,7 @@ import (
 const uploadsPath = "/api/v1/compute/uploads"
 
 func noUploads() error {
-	return job.Errorf(job.Refused, "uploads", "", "this server takes no resumable uploads")
+	return server.Absent("uploads", "this server takes no resumable uploads", computeSettings)
 }
 
 // resumable hands a request to the store of uploads, which bounds body and time by itself.

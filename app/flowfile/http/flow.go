@@ -42,7 +42,7 @@ const (
 
 func (s *Handlers) flows() (Flows, error) {
 	if s.Flows == nil {
-		return nil, job.Errorf(job.Refused, "flow", "", "this server runs no flows")
+		return nil, server.Absent("flow", "this server runs no flows", "module flow")
 	}
 	return s.Flows, nil
 }

@@ -24,3 +24,9 @@ var reasonIn = map[string]any{
 func TestEveryRoute(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) })
 }
+
+// TestAbsent: see [servertest.CheckAbsent].
+func TestAbsent(t *testing.T) {
+	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) }, openFlows(t, nil).World,
+		map[string]string{"/": "module flow"})
+}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/access"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -21,7 +20,7 @@ type Access interface {
 
 func (s *Handlers) access() (Access, error) {
 	if s.Access == nil {
-		return nil, job.Errorf(job.Refused, "access", "", "this server gives no stored objects back")
+		return nil, server.Absent("ingest", "this server gives no stored objects back", "module ingest")
 	}
 	return s.Access, nil
 }

@@ -254,7 +254,7 @@ func TestAccessIsRefused(t *testing.T) {
 	key.Header.Set("Idempotency-Key", "k2")
 	d.Problem(key, http.StatusBadRequest, job.Invalid)
 	w := open(t, nil, nil)
-	w.Problem(w.Request(http.MethodGet, "/api/v1/access/x", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/access/x", ""), http.StatusNotFound, job.NotFound)
 }
 
 // TestAccessInPieces puts a package together from ranges, as a client does that was cut off.

@@ -31,7 +31,7 @@ type Sight interface {
 // sight gives who shows the files of ingest.
 func (s *Handlers) sight() (Sight, error) {
 	if s.Options.Sight == nil {
-		return nil, job.Errorf(job.Refused, "ingest", "", "this server has no ingest whose files it could show")
+		return nil, server.Absent("ingest", "this server has no ingest", "module ingest")
 	}
 	return s.Options.Sight, nil
 }

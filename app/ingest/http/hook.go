@@ -21,7 +21,7 @@ type Hooks interface {
 
 func (s *Handlers) hookKeeper() (Hooks, error) {
 	if s.Options.Hooks == nil {
-		return nil, job.Errorf(job.Refused, "hooks", "", "this server sends no notifications")
+		return nil, server.Absent("ingest", "this server sends no notifications", "module ingest")
 	}
 	return s.Options.Hooks, nil
 }
@@ -69,15 +69,15 @@ func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
+	k, err := s.hookKeeper()
+	if err != nil {
+		return err
+	}
 	b, err := server.Decode[api.ReplayHooks](r, true)
 	if err != nil {
 		return err
 	}
 	_, actor, err := server.ActorOf(r, "", b.Actor)
-	if err != nil {
-		return err
-	}
-	k, err := s.hookKeeper()
 	if err != nil {
 		return err
 	}
@@ -93,15 +93,15 @@ func (s *Handlers) pingHooks(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
+	k, err := s.hookKeeper()
+	if err != nil {
+		return err
+	}
 	b, err := server.Decode[api.PingHooks](r, true)
 	if err != nil {
 		return err
 	}
 	_, actor, err := server.ActorOf(r, "", b.Actor)
-	if err != nil {
-		return err
-	}
-	k, err := s.hookKeeper()
 	if err != nil {
 		return err
 	}

@@ -128,5 +128,5 @@ func TestReplayAndPing(t *testing.T) {
 	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/replay", ""), http.StatusUnsupportedMediaType, job.Invalid)
 	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/ping", `{"url":"http://x"}`), http.StatusBadRequest, job.Invalid)
 	none := open(t, nil, nil)
-	none.Problem(none.Request(http.MethodGet, "/api/v1/hooks", ""), http.StatusConflict, job.Refused)
+	none.Problem(none.Request(http.MethodGet, "/api/v1/hooks", ""), http.StatusNotFound, job.NotFound)
 }

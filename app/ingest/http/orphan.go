@@ -31,6 +31,10 @@ func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
 	f, err := server.Decode[api.FixOrphans](r, true)
 	if err != nil {
 		return err
@@ -43,10 +47,6 @@ func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Invalid, "orphans", "", "expect is missing: how many you saw that can be removed")
 	case f.Note == "":
 		return job.Errorf(job.Invalid, "orphans", "", "note is missing: why, for the audit list")
-	}
-	app, err := s.sight()
-	if err != nil {
-		return err
 	}
 	server.ExtendDeadline(w)
 	done, err := app.FixOrphans(r.Context(), ingest.FixOrphans{Expect: *f.Expect, Actor: actor, Note: f.Note})

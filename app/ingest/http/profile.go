@@ -8,7 +8,6 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -22,7 +21,7 @@ type Profiles interface {
 
 func (s *Handlers) profileKeeper() (Profiles, error) {
 	if s.Options.Profiles == nil {
-		return nil, job.Errorf(job.Refused, "profile", "", "this server has no ingest profiles")
+		return nil, server.Absent("ingest", "this server has no ingest profiles", "module ingest")
 	}
 	return s.Options.Profiles, nil
 }

@@ -121,7 +121,7 @@ func TestReloadProfiles(t *testing.T) {
 
 func TestNoProfiles(t *testing.T) {
 	w := open(t, nil, nil)
-	if _, err := w.Client.Profiles(t.Context()); job.KindOf(err) != job.Refused {
+	if _, err := w.Client.Profiles(t.Context()); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,9 @@ package ingesthttp_test
 import (
 	"testing"
 
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
@@ -39,4 +41,10 @@ var reasonIn = map[string]any{
 
 func TestEveryRoute(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn, part)
+}
+
+// TestAbsent: see [servertest.CheckAbsent].
+func TestAbsent(t *testing.T) {
+	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return ingesthttp.Part(w.Server, ingesthttp.Options{}) }, open(t, nil, nil).World,
+		map[string]string{"/": "module ingest", "/api/v1/ingest/profiles/schema": "-"})
 }

@@ -29,6 +29,10 @@ func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
+	app, err := s.sight()
+	if err != nil {
+		return err
+	}
 	a, err := server.Decode[api.Adoption](r, true)
 	if err != nil {
 		return err
@@ -41,10 +45,6 @@ func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Invalid, "adopt", "", "dir and note are needed: which storage location, and why (for the audit list)")
 	}
 	a.Actor = actor
-	app, err := s.sight()
-	if err != nil {
-		return err
-	}
 	l, err := app.Adopt(r.Context(), a)
 	if err != nil {
 		return err

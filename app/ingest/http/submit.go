@@ -44,7 +44,7 @@ const (
 
 func (s *Handlers) ingest() (Ingest, error) {
 	if s.Ingest == nil {
-		return nil, job.Errorf(job.Unavailable, "ingest", "", "this server has no ingest")
+		return nil, server.Absent("ingest", "this server takes no submissions", "module ingest")
 	}
 	return s.Ingest, nil
 }

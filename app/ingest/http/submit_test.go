@@ -107,6 +107,6 @@ func TestForms(t *testing.T) {
 
 func TestWithoutIngest(t *testing.T) {
 	w := open(t, func(o *options) { o.Ingest, o.Keeper = nil, nil }, nil)
-	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/objects", ""), http.StatusServiceUnavailable, job.Unavailable)
-	w.Problem(w.Request(http.MethodPost, "/api/v1/admin/verify", ""), http.StatusConflict, job.Refused)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/objects", ""), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/admin/verify", ""), http.StatusNotFound, job.NotFound)
 }
