@@ -13,6 +13,6 @@ type Audit struct {
 // Audits is a page of the audit list, oldest first.
 type Audits struct {
 	Entries []Audit `json:"entries"`
-	Next    int64   `json:"next,omitempty"` // with After: where to go on; 0 at the end
+	Next    string  `json:"next,omitempty"` // going forward: where the next page begins; empty at the end
 	Cut     bool    `json:"cut,omitempty"`  // the look ended before the list did: filters that fit rarely
 }

@@ -25,10 +25,10 @@ type Hook struct {
 	Payload  json.RawMessage `json:"payload,omitempty"` // what is sent; not in lists
 }
 
-// Hooks is a page of notifications. Next is 0 on the last one.
+// Hooks is a page of notifications. Next is empty on the last one.
 type Hooks struct {
 	Hooks []Hook `json:"hooks"`
-	Next  int64  `json:"next,omitempty"`
+	Next  string `json:"next,omitempty"`
 }
 
 // ReplayHooks is the body that asks for notifications to be sent again: those of the keys, or all that were given up.

@@ -4,10 +4,10 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Outbox is a page of messages that leave the system or have left it, the newest first. Next is 0 on the last one.
+// Outbox is a page of messages that leave the system or have left it, the newest first. Next is empty on the last one.
 type Outbox struct {
 	Messages []job.Message `json:"messages"` // without their bodies
-	Next     int64         `json:"next,omitempty"`
+	Next     string        `json:"next,omitempty"`
 }
 
 // Replay is the body that asks for messages to be delivered again.

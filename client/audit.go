@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/url"
-	"strconv"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -11,8 +10,8 @@ import (
 
 // AuditQuery selects entries; empty fields do not restrict.
 type AuditQuery struct {
-	After int64 // number after which to begin, going forward
-	Last  int   // instead: the newest so many. 0 means 50, at most 1000
+	After string // Audits.Next of the page before, going forward; empty: the newest
+	Limit int    // how many, at most 1000. 0 means the 50 newest, or going forward 1000
 	Actor string
 	Job   job.ID
 	Event lifecycle.Event
@@ -20,12 +19,16 @@ type AuditQuery struct {
 
 // Audit gives entries of the audit list.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) (Audits, error) {
-	return c.audit(ctx, &q, number(number(url.Values{}, "after", q.After), "last", int64(q.Last)))
+	v := url.Values{}
+	if q.After != "" {
+		v.Set("after", q.After)
+	}
+	return c.audit(ctx, &q, v)
 }
 
-// AuditAfter gives the page of entries behind q.After, going forward; with 0 it is the first page. q.Last is not used.
+// AuditAfter gives the page of entries after q.After, going forward; if that is empty the first page.
 func (c *Client) AuditAfter(ctx context.Context, q AuditQuery) (Audits, error) {
-	return c.audit(ctx, &q, url.Values{"after": {strconv.FormatInt(q.After, 10)}})
+	return c.audit(ctx, &q, url.Values{"after": {q.After}})
 }
 
 func (c *Client) audit(ctx context.Context, q *AuditQuery, v url.Values) (Audits, error) {
@@ -34,5 +37,5 @@ func (c *Client) audit(ctx context.Context, q *AuditQuery, v url.Values) (Audits
 			v.Set(name, value)
 		}
 	}
-	return get[Audits](ctx, c, "/api/v1/audit", v)
+	return get[Audits](ctx, c, "/api/v1/audit", number(v, "limit", int64(q.Limit)))
 }

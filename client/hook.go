@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/stagepost/stagepost/job"
@@ -15,24 +14,19 @@ import (
 type HookQuery struct {
 	Job    job.ID
 	Status string
-	Before int64 // Hooks.Next of the page before
-	Limit  int   // page size; 0 means 50, at most 1000
+	After  string // Hooks.Next of the page before
+	Limit  int    // page size; 0 means 50, at most 1000
 }
 
 // Hooks lists notifications.
 func (c *Client) Hooks(ctx context.Context, q HookQuery) (Hooks, error) {
 	v := url.Values{}
-	for name, text := range map[string]string{"job": string(q.Job), "status": q.Status} {
+	for name, text := range map[string]string{"job": string(q.Job), "status": q.Status, "after": q.After} {
 		if text != "" {
 			v.Set(name, text)
 		}
 	}
-	for name, n := range map[string]int64{"before": q.Before, "limit": int64(q.Limit)} {
-		if n != 0 {
-			v.Set(name, strconv.FormatInt(n, 10))
-		}
-	}
-	return get[Hooks](ctx, c, "/api/v1/hooks", v)
+	return get[Hooks](ctx, c, "/api/v1/hooks", number(v, "limit", int64(q.Limit)))
 }
 
 // Hook gives one notification with its payload.

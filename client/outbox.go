@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -14,24 +13,19 @@ type OutboxQuery struct {
 	Job    job.ID
 	Topic  string // mail, webhook, ...
 	Status string // pending, delivered, given-up
-	Before int64  // Outbox.Next of the page before
+	After  string // Outbox.Next of the page before
 	Limit  int    // page size; 0 means 50, at most 1000
 }
 
 // Outbox lists messages.
 func (c *Client) Outbox(ctx context.Context, q OutboxQuery) (Outbox, error) {
 	v := url.Values{}
-	for name, text := range map[string]string{"job": string(q.Job), "topic": q.Topic, "status": q.Status} {
+	for name, text := range map[string]string{"job": string(q.Job), "topic": q.Topic, "status": q.Status, "after": q.After} {
 		if text != "" {
 			v.Set(name, text)
 		}
 	}
-	for name, n := range map[string]int64{"before": q.Before, "limit": int64(q.Limit)} {
-		if n != 0 {
-			v.Set(name, strconv.FormatInt(n, 10))
-		}
-	}
-	return get[Outbox](ctx, c, "/api/v1/outbox", v)
+	return get[Outbox](ctx, c, "/api/v1/outbox", number(v, "limit", int64(q.Limit)))
 }
 
 // ReplayMessages delivers messages again that were delivered or given up, all or none.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -90,7 +91,12 @@ func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQu
 	if objects == nil {
 		objects = []ingest.Object{}
 	}
+	next := ""
+	if n := len(objects); n > 0 && n == cmp.Or(q.Limit, 50) { // a full page: there may be more
+		next = objects[n-1].ARK
+	}
 	return json.Marshal(struct {
 		Objects []ingest.Object `json:"objects"`
-	}{objects})
+		Next    string          `json:"next,omitempty"`
+	}{objects, next})
 }

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -10,17 +12,17 @@ import (
 
 // Bounds of a look into the audit list.
 const (
-	auditPage  = 1000
 	auditPages = 100 // that one request reads to find entries that fit
 	auditLast  = 50  // by default
 )
 
 // auditQuery says which entries are wanted.
 type auditQuery struct {
-	after, last int64
-	actor       string
-	job         job.ID
-	event       lifecycle.Event
+	after int64
+	limit int
+	actor string
+	job   job.ID
+	event lifecycle.Event
 }
 
 func (q *auditQuery) fits(a *job.Audit) bool {
@@ -30,20 +32,15 @@ func (q *auditQuery) fits(a *job.Audit) bool {
 // audits answers with the shape of api.Audits, whose entries differ from job.Audit only in how their actor is read.
 type audits struct {
 	Entries []job.Audit `json:"entries"`
-	Next    int64       `json:"next,omitempty"`
+	Next    string      `json:"next,omitempty"`
 	Cut     bool        `json:"cut,omitempty"`
 }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := auditQuery{
-		after: p.Number("after", 0, 1<<62), last: p.Number("last", 1, auditPage),
-		actor: p.Text("actor"), job: job.ID(p.Text("job")), event: lifecycle.Event(p.Text("event")),
-	}
+	q := auditQuery{actor: p.Text("actor"), job: job.ID(p.Text("job")), event: lifecycle.Event(p.Text("event"))}
+	q.after, q.limit = p.PageFrom()
 	forward := r.URL.Query().Has("after")
-	if forward && q.last > 0 {
-		p.Wrong("either after or last")
-	}
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -51,13 +48,12 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return Absent("audit", "the store "+s.Store.Properties().Name+" keeps no audit list", "setting store")
 	}
-	if q.last == 0 {
-		q.last = auditLast
-	}
 	answer, err := audits{}, error(nil)
 	if forward {
+		q.limit = cmp.Or(q.limit, MostPage)
 		answer, err = auditAfter(r, list, &q)
 	} else {
+		q.limit = cmp.Or(q.limit, auditLast)
 		answer, err = auditNewest(r, list, &q)
 	}
 	if err != nil {
@@ -71,27 +67,27 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 
 // auditAfter gives a page of entries that fit, going forward.
 func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (audits, error) {
-	answer := audits{Next: q.after}
+	answer, at := audits{}, q.after
 	for range auditPages {
-		page, err := list.Audit(r.Context(), answer.Next, auditPage)
+		page, err := list.Audit(r.Context(), at, MostPage)
 		if err != nil {
 			return answer, err
 		}
 		for i := range page {
-			answer.Next = page[i].Seq
+			at = page[i].Seq
 			if q.fits(&page[i]) {
 				answer.Entries = append(answer.Entries, page[i])
 			}
-			if len(answer.Entries) == auditPage {
+			if len(answer.Entries) == q.limit {
+				answer.Next = strconv.FormatInt(at, 10)
 				return answer, nil
 			}
 		}
-		if len(page) < auditPage {
-			answer.Next = 0
+		if len(page) < MostPage {
 			return answer, nil
 		}
 	}
-	answer.Cut = true
+	answer.Next, answer.Cut = strconv.FormatInt(at, 10), true
 	return answer, nil
 }
 
@@ -100,16 +96,16 @@ func auditNewest(r *http.Request, list job.Auditor, q *auditQuery) (audits, erro
 	var found []job.Audit // newest first
 	before := int64(0)
 	for range auditPages {
-		page, err := list.Audit(r.Context(), before, -auditPage)
+		page, err := list.Audit(r.Context(), before, -MostPage)
 		if err != nil {
 			return audits{}, err
 		}
-		for i := len(page) - 1; i >= 0 && int64(len(found)) < q.last; i-- {
+		for i := len(page) - 1; i >= 0 && len(found) < q.limit; i-- {
 			if q.fits(&page[i]) {
 				found = append(found, page[i])
 			}
 		}
-		if int64(len(found)) == q.last || len(page) < auditPage || page[0].Seq <= 1 {
+		if len(found) == q.limit || len(page) < MostPage || page[0].Seq <= 1 {
 			slices.Reverse(found)
 			return audits{Entries: found}, nil
 		}

@@ -51,7 +51,7 @@ func TestClockIsConfirmed(t *testing.T) {
 			if h, err = w.Client.Health(t.Context()); err != nil || len(h.Warnings) > 0 {
 				t.Errorf("health says %q, %v", h.Warnings, err)
 			}
-			list, err := w.Client.Audit(t.Context(), client.AuditQuery{Last: 1})
+			list, err := w.Client.Audit(t.Context(), client.AuditQuery{Limit: 1})
 			if err != nil || len(list.Entries) != 1 || list.Entries[0].Event != "confirm-clock" || list.Entries[0].Actor != "ann" {
 				t.Errorf("audit: %+v, %v", list, err)
 			}

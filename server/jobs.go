@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -110,23 +111,23 @@ func (s *Server) View(j job.Job) api.Job {
 // history answers with the shape of api.History, whose entries differ from job.Event only in how their actor is read.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	after, limit := p.Number("after", 0, 1<<62), p.Number("limit", 1, 10_000)
+	after, limit := p.PageFrom()
 	if err := p.Err(); err != nil {
 		return err
 	}
-	if limit == 0 {
-		limit = 1000
-	}
-	h, err := s.Store.History(r.Context(), JobID(r), after, int(limit))
+	limit = cmp.Or(limit, MostPage)
+	h, err := s.Store.History(r.Context(), JobID(r), after, limit)
 	if err != nil {
 		return err
 	}
-	if h == nil {
-		h = []job.Event{}
-	}
-	return Reply(w, struct {
+	answer := struct {
 		History []job.Event `json:"history"`
-	}{h})
+		Next    string      `json:"next,omitempty"`
+	}{History: append([]job.Event{}, h...)}
+	if n := len(h); n > 0 {
+		answer.Next = NextPage(n, limit, h[n-1].Seq)
+	}
+	return Reply(w, answer)
 }
 
 func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {

@@ -11,7 +11,8 @@ import (
 // outbox lists messages, without what they say.
 func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := job.MessageQuery{Job: job.ID(p.Text("job")), Topic: p.Text("topic"), Before: p.Number("before", 1, 1<<62), Limit: int(p.Number("limit", 1, 1000))}
+	q := job.MessageQuery{Job: job.ID(p.Text("job")), Topic: p.Text("topic")}
+	q.Before, q.Limit = p.PageFrom() // the newest come first
 	status := p.Text("status")
 	if err := p.Err(); err != nil {
 		return err
@@ -34,8 +35,8 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 		m.Body = nil
 		answer.Messages = append(answer.Messages, m)
 	}
-	if len(messages) == cmp.Or(q.Limit, 50) { // a full page: there may be more
-		answer.Next = messages[len(messages)-1].Number
+	if n := len(messages); n > 0 {
+		answer.Next = NextPage(n, cmp.Or(q.Limit, 50), messages[n-1].Number)
 	}
 	return Reply(w, answer)
 }

@@ -85,6 +85,29 @@ func (p *Parameters) Number(name string, low, high int64) int64 {
 	return n
 }
 
+// MostPage is how many entries a page of a list has at most.
+const MostPage = 1000
+
+// Page reads which part of a list is wanted: after, the `next` of the page before it, empty for the beginning; and limit,
+// how many entries at most, from 1 to [MostPage], or 0 for the default of the list. An answer whose page is not the last
+// has `next`.
+func (p *Parameters) Page() (after string, limit int) {
+	return p.Text("after"), int(p.Number("limit", 1, MostPage))
+}
+
+// PageFrom is Page of a list whose entries have numbers.
+func (p *Parameters) PageFrom() (after int64, limit int) {
+	return p.Number("after", 0, 1<<62), int(p.Number("limit", 1, MostPage))
+}
+
+// NextPage gives the `next` of a page of n entries, the last of which has a number: a full page may not be the last.
+func NextPage(n, limit int, last int64) string {
+	if n < limit || n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(last, 10)
+}
+
 func (p *Parameters) Flag(name string) *bool {
 	text := p.Text(name)
 	if text == "" {
@@ -124,8 +147,9 @@ func (p *Parameters) query() job.Query {
 	q := job.Query{
 		Group: p.Text("group"), Owner: p.Text("owner"), Parent: job.ID(p.Text("parent")), Key: p.Text("key"), Worker: p.Text("worker"),
 		Tag: p.Text("tag"), Causes: p.All("cause"),
-		Ended: p.Flag("ended"), After: p.Text("after"), Limit: int(p.Number("limit", 1, 1000)),
+		Ended: p.Flag("ended"),
 	}
+	q.After, q.Limit = p.Page()
 	for _, k := range p.All("kind") {
 		q.Kinds = append(q.Kinds, job.Kind(k))
 	}

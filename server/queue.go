@@ -75,7 +75,8 @@ func (s *Server) rank(t api.QueueTotal) int {
 // queueBatches gives batches by age. Those that ended well, and tombstones, need nobody: they are left out.
 func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := job.Query{Group: p.Text("group"), After: p.Text("after"), Limit: int(p.Number("limit", 1, 1000)), Oldest: true}
+	q := job.Query{Group: p.Text("group"), Oldest: true}
+	q.After, q.Limit = p.Page()
 	all := p.Flag("all")
 	if err := p.Err(); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (s *Server) jobRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs},
 		{Method: http.MethodPost, Pattern: "/api/v1/jobs", Who: Own, Doc: "Creates a job of a kind that has no operation of its own for that: kind, spec, key, priority, group, owner, tags, bytes, due, deadline, note, actor.", Handle: s.create, NoReason: NewWork},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}", Who: Person, Doc: "One job: the record, its progress, the legal events of operator and owner, links.", Handle: s.job},
-		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/history", Who: Person, Doc: "The entries of its history after number `after`, oldest first.", Handle: s.history},
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/history", Who: Person, Doc: "The entries of its history, oldest first: after, limit.", Handle: s.history},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/tasks", Who: Person, Doc: "Its tasks.", Handle: s.tasks},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/children", Who: Person, Doc: "A page of the jobs of a batch; takes what the list of jobs takes.", Handle: s.children},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/log", Who: Person, Doc: "Lines of its log from the byte `offset` on.", Handle: s.log},
@@ -87,7 +87,7 @@ func (s *Server) controlRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/locks", Who: Operator, Doc: "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", Handle: s.locks},
 		{Method: http.MethodDelete, Pattern: "/api/v1/locks", Who: Operator, Doc: "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards is refused.", Handle: s.breakLock},
 		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator, Doc: "How many jobs there are by kind, state and group.", Handle: s.counts},
-		{Method: http.MethodGet, Pattern: "/api/v1/outbox", Who: Operator, Doc: "Messages that leave or have left, without what they say, newest first: job, topic, status, before, limit.", Handle: s.outbox},
+		{Method: http.MethodGet, Pattern: "/api/v1/outbox", Who: Operator, Doc: "Messages that leave or have left, without what they say, newest first: job, topic, status, after, limit.", Handle: s.outbox},
 		{Method: http.MethodPost, Pattern: "/api/v1/outbox/replay", Who: Operator, Doc: "Delivers messages again, all or none: keys, note, actor.", Handle: s.replay},
 	}
 }
@@ -99,7 +99,7 @@ func (s *Server) overviewRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/queue/batches", Who: Operator, Doc: "Batches by age with their jobs by outcome, the oldest first: group, all (those that ended well, too), after, limit.", Handle: s.queueBatches},
 		{Method: http.MethodGet, Pattern: "/api/v1/queue/holds", Who: Operator, Doc: "What is held: holds with the number of open jobs they concern, and jobs that were put aside.", Handle: s.queueHolds},
 		{Method: http.MethodGet, Pattern: "/api/v1/stuck", Who: Operator, Doc: "Open jobs that stay longer than usual, are overdue or held for long, or whose worker is silent, worst first: kind, factor, limit.", Handle: s.stuck},
-		{Method: http.MethodGet, Pattern: "/api/v1/audit", Who: Operator, Doc: "What people did: after (going forward) or last (the newest so many); actor, job, event.", Handle: s.audit},
+		{Method: http.MethodGet, Pattern: "/api/v1/audit", Who: Operator, Doc: "What people did: the newest entries, or with after those that follow, going forward; limit, actor, job, event.", Handle: s.audit},
 		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles", Who: Anyone, Doc: "The lifecycles that this server knows.", Handle: s.lifecycles},
 		{Method: http.MethodGet, Pattern: "/api/v1/lifecycles/{name}", Who: Anyone, Doc: "One lifecycle as JSON; with .svg, .mmd or .dot behind the name as a drawing.", Handle: s.lifecycle},
 	}

@@ -11,7 +11,7 @@ import (
 // stuck answers with the shape of api.Stuck.
 func (s *Server) stuck(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := explain.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, 1000))}
+	q := explain.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, MostPage))}
 	if text := p.Text("factor"); text != "" {
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(f >= 0.01 && f <= 1e6) {

@@ -25,7 +25,7 @@ that the person saw. Entries outlive the jobs they tell of. In a pipe and with -
 		Example: "  stagepost audit --last 20\n  stagepost audit --actor ann --event delete\n  stagepost audit --job ing_01J9...",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if q.Last < 1 || q.Last > 1000 {
+			if q.Limit < 1 || q.Limit > 1000 {
 				return cli.Usagef("--last must be 1 to 1000")
 			}
 			ctx, cancel := c.Patient(cmd)
@@ -42,7 +42,7 @@ that the person saw. Entries outlive the jobs they tell of. In a pipe and with -
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&q.Last, "last", 50, "the newest so many, up to 1000; without it a pipe and -o json get all")
+	f.IntVar(&q.Limit, "last", 50, "the newest so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	f.StringVar(&q.Actor, "actor", "", "only by this person")
 	f.StringVar(&id, "job", "", "only about this job or batch")
@@ -54,23 +54,24 @@ that the person saw. Entries outlive the jobs they tell of. In a pipe and with -
 // auditAll prints all entries that match, page by page.
 func (c *Commands) auditAll(ctx context.Context, api *client.Client, q client.AuditQuery) error {
 	whole := client.Audits{Entries: []client.Audit{}}
+	q.Limit = 0 // pages as large as they can be
 	for {
 		page, err := api.AuditAfter(ctx, q)
 		if err != nil {
 			return err
 		}
 		whole.Entries = append(whole.Entries, page.Entries...)
-		if page.Next == 0 {
+		if page.Next == "" {
 			return c.printAudit(&whole, false)
 		}
 		q.After = page.Next
 	}
 }
 
-// auditNewest prints the newest q.Last entries that match.
+// auditNewest prints the newest q.Limit entries that match.
 func (c *Commands) auditNewest(ctx context.Context, api *client.Client, q client.AuditQuery) error {
-	last := q.Last
-	q.Last = min(last+1, 1000) // one more shows whether there are more
+	last := q.Limit
+	q.Limit = min(last+1, 1000) // one more shows whether there are more
 	a, err := api.Audit(ctx, q)
 	if err != nil {
 		return err

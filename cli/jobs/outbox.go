@@ -42,10 +42,10 @@ is refused for good, or too often, is given up.`,
 					return err
 				}
 				messages = append(messages, page.Messages...)
-				if page.Next == 0 || !all {
-					return c.printOutbox(messages, page.Next != 0)
+				if page.Next == "" || !all {
+					return c.printOutbox(messages, page.Next != "")
 				}
-				q.Before = page.Next
+				q.After = page.Next
 			}
 		},
 	}

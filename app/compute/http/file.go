@@ -38,7 +38,7 @@ const filePolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; fra
 // filesCompute lists the inputs of a job and the entries of its results.
 func (s *Handlers) filesCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	after, limit := p.Text("after"), int(p.Number("limit", 1, 10_000))
+	after, limit := p.Page()
 	if err := p.Err(); err != nil {
 		return err
 	}

@@ -45,10 +45,10 @@ notifications in any order.`,
 					return err
 				}
 				hooks = append(hooks, page.Hooks...)
-				if page.Next == 0 || !all {
-					return c.printHooks(hooks, page.Next != 0)
+				if page.Next == "" || !all {
+					return c.printHooks(hooks, page.Next != "")
 				}
-				q.Before = page.Next
+				q.After = page.Next
 			}
 		},
 	}

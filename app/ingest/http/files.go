@@ -70,7 +70,7 @@ func (s *Handlers) manifest(w http.ResponseWriter, r *http.Request) (err error) 
 
 func (s *Handlers) jobFiles(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	after, limit := p.Text("after"), p.Number("limit", 1, 1000)
+	after, limit := p.Page()
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Handlers) jobFiles(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	page, err := app.JobFiles(r.Context(), server.JobID(r), after, int(limit))
+	page, err := app.JobFiles(r.Context(), server.JobID(r), after, limit)
 	if err != nil {
 		return err
 	}

@@ -29,9 +29,8 @@ func (s *Handlers) hookKeeper() (Hooks, error) {
 // hooks answers with the shape of api.Hooks.
 func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	q := ingest.DeliveryQuery{
-		Job: job.ID(p.Text("job")), Status: p.Text("status"), Before: p.Number("before", 1, 1<<62), Limit: int(p.Number("limit", 1, 1000)),
-	}
+	q := ingest.DeliveryQuery{Job: job.ID(p.Text("job")), Status: p.Text("status")}
+	q.Before, q.Limit = p.PageFrom() // the newest come first
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -44,8 +43,8 @@ func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	answer := api.Hooks{Hooks: all}
-	if len(all) == cmp.Or(q.Limit, 50) { // a full page: there may be more
-		answer.Next = all[len(all)-1].Number
+	if n := len(all); n > 0 {
+		answer.Next = server.NextPage(n, cmp.Or(q.Limit, 50), all[n-1].Number)
 	}
 	return server.Reply(w, answer)
 }

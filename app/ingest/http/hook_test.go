@@ -82,13 +82,13 @@ func TestHooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = append(got, page.Hooks...)
-		if page.Next == 0 {
+		if page.Next == "" {
 			if pages != 3 {
 				t.Errorf("got %d pages", pages)
 			}
 			break
 		}
-		q.Before = page.Next
+		q.After = page.Next
 	}
 	if len(got) != 120 {
 		t.Fatalf("got %d", len(got))
@@ -109,7 +109,7 @@ func TestHooks(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	w.Problem(w.Request(http.MethodGet, "/api/v1/hooks?limit=1001", ""), http.StatusBadRequest, job.Invalid)
-	w.Problem(w.Request(http.MethodGet, "/api/v1/hooks?before=x", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/hooks?after=x", ""), http.StatusBadRequest, job.Invalid)
 }
 
 func TestReplayAndPing(t *testing.T) {

@@ -36,7 +36,7 @@ func (s *Handlers) routes() []server.Route {
 // hookRoutes lists the routes of notifications.
 func (s *Handlers) hookRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodGet, Pattern: "/api/v1/hooks", Who: server.Operator, Doc: "A page of notifications, the newest first: job, status (pending, delivered, given-up), before, limit.", Handle: s.hooks},
+		{Method: http.MethodGet, Pattern: "/api/v1/hooks", Who: server.Operator, Doc: "A page of notifications, the newest first: job, status (pending, delivered, given-up), after, limit.", Handle: s.hooks},
 		{Method: http.MethodGet, Pattern: "/api/v1/hooks/{key...}", Who: server.Operator, Doc: "One notification with its payload and its last tries.", Handle: s.oneHook},
 		{Method: http.MethodPost, Pattern: "/api/v1/hooks/replay", Who: server.Operator, Doc: "Sends notifications again: keys, or failed and since; note (why) is required; actor.", Handle: s.replayHooks},
 		{Method: http.MethodPost, Pattern: "/api/v1/hooks/ping", Who: server.Operator, Doc: "Sends a notification of type ping to the webhooks of a profile: profile, hook, note, actor.", Handle: s.pingHooks},

@@ -313,11 +313,11 @@ func TestAudit(t *testing.T) {
 	if e := get(client.AuditQuery{Actor: "ann"}, 1); len(e) == 1 && (e[0].Job != j.ID || e[0].Event != "hold" || e[0].Note != "flood" || e[0].Seen != 1 || len(e[0].By) != 1) {
 		t.Errorf("got %+v", e[0])
 	}
-	get(client.AuditQuery{Job: j.ID, Event: "hold", Last: 1}, 1)
+	get(client.AuditQuery{Job: j.ID, Event: "hold", Limit: 1}, 1)
 	get(client.AuditQuery{Job: "let_nobody"}, 0)
-	get(client.AuditQuery{Event: "reload", Last: 1000}, 1000)
-	all, after := 0, int64(1)
-	for after != 0 {
+	get(client.AuditQuery{Event: "reload", Limit: 1000}, 1000)
+	all, after := 0, "1"
+	for after != "" {
 		a, err := w.Client.Audit(t.Context(), client.AuditQuery{After: after, Actor: "bob"})
 		if err != nil {
 			t.Fatal(err)
@@ -327,7 +327,7 @@ func TestAudit(t *testing.T) {
 	if all != 1500 {
 		t.Errorf("going forward: got %d", all)
 	}
-	for _, q := range []string{"last=0", "last=1001", "after=-1", "after=1&last=2", "who=ann"} {
+	for _, q := range []string{"limit=0", "limit=1001", "after=-1", "last=2", "who=ann"} {
 		w.Problem(w.Request(http.MethodGet, "/api/v1/audit?"+q, ""), http.StatusBadRequest, job.Invalid)
 	}
 }

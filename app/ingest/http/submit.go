@@ -221,9 +221,9 @@ func (s *Handlers) objects(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := server.Params(r)
 	q := api.ObjectQuery{
-		ARK: p.Text("ark"), LocalID: p.Text("local_id"), Owner: p.Text("owner"), Digest: p.Text("digest"), After: p.Text("after"),
-		Limit: int(p.Number("limit", 1, 1000)),
+		ARK: p.Text("ark"), LocalID: p.Text("local_id"), Owner: p.Text("owner"), Digest: p.Text("digest"),
 	}
+	q.After, q.Limit = p.Page()
 	if err := p.Err(); err != nil {
 		return err
 	}

@@ -1,0 +1,22 @@
+package computehttp_test
+
+import (
+	"testing"
+
+	computehttp "github.com/stagepost/stagepost/app/compute/http"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// TestPagesOfEveryList: see [servertest.CheckPages].
+func TestPagesOfEveryList(t *testing.T) {
+	c := openCompute(t, nil)
+	var last client.ComputeJob
+	for range 5 {
+		last = c.order(client.ComputeOrder{}, "run.sh", "x", "a", "1", "b", "2", "c", "3", "d", "4")
+	}
+	servertest.CheckPages(t, c.World, computehttp.Part(c.Server, computehttp.Options{}).Routes, map[string]servertest.Paged{
+		"GET /api/v1/compute/jobs":            {Path: "/api/v1/compute/jobs", List: "jobs"},
+		"GET /api/v1/compute/jobs/{id}/files": {Path: "/api/v1/compute/jobs/" + string(last.ID) + "/files", List: "files"},
+	})
+}

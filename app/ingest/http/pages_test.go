@@ -1,0 +1,19 @@
+package ingesthttp_test
+
+import (
+	"testing"
+
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// TestPagesOfEveryList: see [servertest.CheckPages].
+func TestPagesOfEveryList(t *testing.T) {
+	w := open(t, func(o *options) { o.Hooks = newPigeons() }, nil)
+	byApplication := servertest.Paged{Why: "the application makes the pages, which its own tests go through"}
+	servertest.CheckPages(t, w.World, ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes, map[string]servertest.Paged{
+		"GET /api/v1/hooks":                  {Path: "/api/v1/hooks", List: "hooks"},
+		"GET /api/v1/ingest/jobs/{id}/files": byApplication,
+		"GET /api/v1/ingest/objects":         byApplication,
+	})
+}

@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
+
+	lc "github.com/stagepost/stagepost/lifecycle"
+)
+
+// boxes are batches of letters.
+var boxes = lc.Must("test.batch",
+	lc.OnQueue("Open", "it is filled",
+		lc.OnPass("close", "Full", lc.Worker, "it is full"),
+		lc.OnFail("fail", "Broken", lc.Worker|lc.Timer, "it broke")),
+	lc.OnEnd("Full", lc.OK, "it is full"),
+	lc.OnEnd("Broken", lc.Failed, "it broke"),
+)
+
+// TestPagesOfEveryList: see [servertest.CheckPages].
+func TestPagesOfEveryList(t *testing.T) {
+	e, err := engine.New(mem.New(), []engine.Work{
+		{Life: servertest.Letter, Prefix: "let", Outside: true}, {Life: boxes, Prefix: "box", Outside: true},
+	}, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := servertest.Serve(t, server.Options{Engine: e})
+	first := w.Post(engine.Order{})
+	five := 5
+	change := job.Change{Job: first.ID, Version: first.Version, At: time.Now(), Set: job.Fields{Expected: &five}}
+	for i := range five {
+		change.Outbox = append(change.Outbox, job.Message{
+			Key: fmt.Sprint("let/", i), Job: first.ID, Topic: "callback", Body: []byte("{}"), Created: time.Now(), Due: time.Now(),
+		})
+	}
+	if r, err := w.Store().Commit(t.Context(), change); err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+	for i := range five {
+		if _, err := w.Client.Do(t.Context(), first.ID, []lc.Event{"hold", "release"}[i%2], client.Act{Note: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		w.Post(engine.Order{Parent: first.ID})
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.batch"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := "/api/v1/jobs/" + string(first.ID)
+	servertest.CheckPages(t, w, w.Server.All(), map[string]servertest.Paged{
+		"GET /api/v1/jobs":               {Path: "/api/v1/jobs", List: "jobs"},
+		"GET /api/v1/jobs/{id}/children": {Path: of + "/children", List: "jobs"},
+		"GET /api/v1/jobs/{id}/history":  {Path: of + "/history", List: "history"},
+		"GET /api/v1/jobs/{id}/log":      {Why: "a log is read by bytes, from offset on"},
+		"GET /api/v1/outbox":             {Path: "/api/v1/outbox?topic=callback", List: "messages"},
+		"GET /api/v1/queue/batches":      {Path: "/api/v1/queue/batches", List: "batches"},
+		"GET /api/v1/stuck":              {Why: "the worst of a report, which has no further pages"},
+		"GET /api/v1/audit":              {Path: "/api/v1/audit", List: "entries", After: "0"},
+	})
+}
