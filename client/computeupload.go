@@ -76,7 +76,7 @@ func (c *Client) createUpload(ctx context.Context, f *ComputeSource) (string, er
 	r.Header.Set("Upload-Metadata", "filename "+base64.StdEncoding.EncodeToString([]byte(f.Name)))
 	answer, err := c.do(r)
 	if err != nil {
-		if p := ProblemOf(err); p != nil && p.Op == "uploads" && (p.Kind == job.NotFound || p.Kind == job.Refused) { // refused: of an older server
+		if p := ProblemOf(err); p != nil && p.Op == "uploads" && p.Kind == job.NotFound {
 			return "", errNoUploads
 		}
 		return "", err

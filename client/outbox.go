@@ -20,7 +20,9 @@ type OutboxQuery struct {
 // Outbox lists messages.
 func (c *Client) Outbox(ctx context.Context, q OutboxQuery) (Outbox, error) {
 	v := url.Values{}
-	for name, text := range map[string]string{"job": string(q.Job), "topic": q.Topic, "status": q.Status, "after": q.After} {
+	for name, text := range map[string]string{
+		"job": string(q.Job), "topic": q.Topic, "status": q.Status, "after": q.After,
+	} {
 		if text != "" {
 			v.Set(name, text)
 		}

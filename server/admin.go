@@ -13,7 +13,8 @@ func (s *Server) keeper(r *http.Request) (Keeper, error) {
 		return nil, err
 	}
 	if s.Keeper == nil {
-		return nil, Absent("admin", "the store "+s.Store.Properties().Name+" has nothing to check or copy", "setting store")
+		name := s.Store.Properties().Name
+		return nil, Absent("admin", "the store "+name+" has nothing to check or copy", "setting store")
 	}
 	return s.Keeper, nil
 }

@@ -62,5 +62,6 @@ func TestLocks(t *testing.T) {
 func TestNoLocks(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.Locks = nil }, nil)
 	w.Problem(w.Request(http.MethodGet, "/api/v1/locks", ""), http.StatusNotFound, job.NotFound)
-	w.Problem(w.Request(http.MethodDelete, "/api/v1/locks?kind=object&name=x&note=y", ""), http.StatusNotFound, job.NotFound)
+	broken := w.Request(http.MethodDelete, "/api/v1/locks?kind=object&name=x&note=y", "")
+	w.Problem(broken, http.StatusNotFound, job.NotFound)
 }

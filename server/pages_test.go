@@ -38,14 +38,16 @@ func TestPagesOfEveryList(t *testing.T) {
 	change := job.Change{Job: first.ID, Version: first.Version, At: time.Now(), Set: job.Fields{Expected: &five}}
 	for i := range five {
 		change.Outbox = append(change.Outbox, job.Message{
-			Key: fmt.Sprint("let/", i), Job: first.ID, Topic: "callback", Body: []byte("{}"), Created: time.Now(), Due: time.Now(),
+			Key: fmt.Sprint("let/", i), Job: first.ID, Topic: "callback", Body: []byte("{}"),
+			Created: time.Now(), Due: time.Now(),
 		})
 	}
 	if r, err := w.Store().Commit(t.Context(), change); err != nil || r[0].Err != nil {
 		t.Fatal(r, err)
 	}
 	for i := range five {
-		if _, err := w.Client.Do(t.Context(), first.ID, []lc.Event{"hold", "release"}[i%2], client.Act{Note: "x"}); err != nil {
+		event := []lc.Event{"hold", "release"}[i%2]
+		if _, err := w.Client.Do(t.Context(), first.ID, event, client.Act{Note: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		w.Post(engine.Order{Parent: first.ID})

@@ -88,9 +88,9 @@ func (p *Parameters) Number(name string, low, high int64) int64 {
 // MostPage is how many entries a page of a list has at most.
 const MostPage = 1000
 
-// Page reads which part of a list is wanted: after, the `next` of the page before it, empty for the beginning; and limit,
-// how many entries at most, from 1 to [MostPage], or 0 for the default of the list. An answer whose page is not the last
-// has `next`.
+// Page reads which part of a list is requested: after, the `next` of the page before it, empty for the beginning; and
+// limit, how many entries at most, from 1 to [MostPage], or 0 for the default of the list. The answer has `next` unless
+// its page is the last.
 func (p *Parameters) Page() (after string, limit int) {
 	return p.Text("after"), int(p.Number("limit", 1, MostPage))
 }

@@ -22,8 +22,8 @@ func CheckAbsent(t *testing.T, absent PartOf, present *World, named map[string]s
 	present.Server.Close()
 	problem := func(w *World, r *server.Route) (p api.Problem, status int) {
 		id := w.Post(engine.Order{}).ID
-		path := strings.NewReplacer("{id}", string(id), "{name}", "x", "{token}", "x", "{path...}", "x", "{key...}", "x",
-			"{upload}", "x", "{task}", "x").Replace(r.Pattern)
+		path := strings.NewReplacer("{id}", string(id), "{name}", "x", "{token}", "x", "{path...}", "x",
+			"{key...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
 		answer, text := w.Ask(w.Request(r.Method, path, ""))
 		if answer.StatusCode >= 400 && json.Unmarshal([]byte(text), &p) != nil {
 			t.Errorf("%s %s: got %s: %s", r.Method, r.Pattern, answer.Status, text)

@@ -74,7 +74,8 @@ func (p *Paged) check(w *World) {
 		w.T.Errorf("the pages differ from the whole list:\n%s", diff)
 	}
 	for _, limit := range []string{"0", "-1", "1001", "x"} {
-		w.Problem(w.Request(http.MethodGet, p.url(url.Values{"limit": {limit}}), ""), http.StatusBadRequest, job.Invalid)
+		r := w.Request(http.MethodGet, p.url(url.Values{"limit": {limit}}), "")
+		w.Problem(r, http.StatusBadRequest, job.Invalid)
 	}
 }
 

@@ -25,6 +25,6 @@ func TestEveryRoute(t *testing.T) {
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) }, openBulk(t),
-		map[string]string{"/": "module bulk"})
+	absent := func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) }
+	servertest.CheckAbsent(t, absent, openBulk(t), map[string]string{"/": "module bulk"})
 }

@@ -34,7 +34,8 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	f := computeFilter{services: p.All("service"), name: p.Text("name"), labels: p.All("label")}
 	f.query = job.Query{
-		Kinds: []job.Kind{compute.JobKind}, Owner: p.Text("owner"), Causes: p.All("cause"), Ended: p.Flag("ended"), Number: p.Number("number", 1, job.LastNumber),
+		Kinds: []job.Kind{compute.JobKind}, Owner: p.Text("owner"), Causes: p.All("cause"),
+		Ended: p.Flag("ended"), Number: p.Number("number", 1, job.LastNumber),
 	}
 	f.query.After, f.query.Limit = p.Page()
 	for _, state := range p.All("state") {

@@ -15,8 +15,11 @@ func TestPagesOfEveryList(t *testing.T) {
 	for range 5 {
 		last = c.order(client.ComputeOrder{}, "run.sh", "x", "a", "1", "b", "2", "c", "3", "d", "4")
 	}
-	servertest.CheckPages(t, c.World, computehttp.Part(c.Server, computehttp.Options{}).Routes, map[string]servertest.Paged{
-		"GET /api/v1/compute/jobs":            {Path: "/api/v1/compute/jobs", List: "jobs"},
-		"GET /api/v1/compute/jobs/{id}/files": {Path: "/api/v1/compute/jobs/" + string(last.ID) + "/files", List: "files"},
+	routes := computehttp.Part(c.Server, computehttp.Options{}).Routes
+	servertest.CheckPages(t, c.World, routes, map[string]servertest.Paged{
+		"GET /api/v1/compute/jobs": {Path: "/api/v1/compute/jobs", List: "jobs"},
+		"GET /api/v1/compute/jobs/{id}/files": {
+			Path: "/api/v1/compute/jobs/" + string(last.ID) + "/files", List: "files",
+		},
 	})
 }

@@ -38,6 +38,7 @@ func TestEveryRoute(t *testing.T) {
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) }, openTES(t, nil).World,
-		map[string]string{"/": "setting compute.local or compute.services"})
+	absent := func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) }
+	named := map[string]string{"/": "setting compute.local or compute.services"}
+	servertest.CheckAbsent(t, absent, openTES(t, nil).World, named)
 }

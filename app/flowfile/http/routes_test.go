@@ -27,6 +27,6 @@ func TestEveryRoute(t *testing.T) {
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) }, openFlows(t, nil).World,
-		map[string]string{"/": "module flow"})
+	absent := func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) }
+	servertest.CheckAbsent(t, absent, openFlows(t, nil).World, map[string]string{"/": "module flow"})
 }

@@ -11,7 +11,8 @@ import (
 func TestPagesOfEveryList(t *testing.T) {
 	w := open(t, func(o *options) { o.Hooks = newPigeons() }, nil)
 	byApplication := servertest.Paged{Why: "the application makes the pages, which its own tests go through"}
-	servertest.CheckPages(t, w.World, ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes, map[string]servertest.Paged{
+	routes := ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes
+	servertest.CheckPages(t, w.World, routes, map[string]servertest.Paged{
 		"GET /api/v1/hooks":                  {Path: "/api/v1/hooks", List: "hooks"},
 		"GET /api/v1/ingest/jobs/{id}/files": byApplication,
 		"GET /api/v1/ingest/objects":         byApplication,

@@ -45,6 +45,7 @@ func TestEveryRoute(t *testing.T) {
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	servertest.CheckAbsent(t, func(w *servertest.World) server.Part { return ingesthttp.Part(w.Server, ingesthttp.Options{}) }, open(t, nil, nil).World,
-		map[string]string{"/": "module ingest", "/api/v1/ingest/profiles/schema": "-"})
+	absent := func(w *servertest.World) server.Part { return ingesthttp.Part(w.Server, ingesthttp.Options{}) }
+	named := map[string]string{"/": "module ingest", "/api/v1/ingest/profiles/schema": "-"}
+	servertest.CheckAbsent(t, absent, open(t, nil, nil).World, named)
 }
