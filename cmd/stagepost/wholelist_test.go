@@ -14,7 +14,7 @@ import (
 )
 
 // rowsOf serves 264 rows of a list page by page, 50 at a time unless the request names a limit.
-func rowsOf(name string, numbered bool) http.HandlerFunc {
+func rowsOf(name string) http.HandlerFunc {
 	const all = 264
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -23,7 +23,7 @@ func rowsOf(name string, numbered bool) http.HandlerFunc {
 			limit, _ = strconv.Atoi(text)
 		}
 		limit = min(limit, 100) // a server may give fewer than it was asked for
-		at, _ = strconv.Atoi(q.Get("after") + q.Get("before"))
+		at, _ = strconv.Atoi(q.Get("after"))
 		rows := []map[string]any{}
 		for i := at; i < min(at+limit, all); i++ {
 			id := fmt.Sprintf("row-%03d", i)
@@ -34,9 +34,7 @@ func rowsOf(name string, numbered bool) http.HandlerFunc {
 			rows = append(rows, row)
 		}
 		page := map[string]any{name: rows, "found": all}
-		if next := at + limit; next < all && numbered {
-			page["next"] = next
-		} else if next < all {
+		if next := at + limit; next < all {
 			page["next"] = strconv.Itoa(next)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -52,10 +50,10 @@ func auditOf(w http.ResponseWriter, r *http.Request) {
 	if q.Has("after") {
 		from, _ = strconv.Atoi(q.Get("after"))
 		if to = min(from+100, all); to < all {
-			page["next"] = to
+			page["next"] = strconv.Itoa(to)
 		}
 	} else {
-		last, _ := strconv.Atoi(q.Get("last"))
+		last, _ := strconv.Atoi(q.Get("limit"))
 		from = max(0, all-last)
 	}
 	rows := []map[string]any{}
@@ -70,15 +68,14 @@ func auditOf(w http.ResponseWriter, r *http.Request) {
 // listing are the commands that list page by page, and what the server answers to them.
 var listing = map[string]struct {
 	args, route, name string
-	numbered          bool
 }{
-	"stagepost list":      {"list", "/api/v1/jobs", "jobs", false},
-	"stagepost flow list": {"flow list", "/api/v1/jobs", "jobs", false},
-	"stagepost jobs":      {"jobs", "/api/v1/compute/jobs", "jobs", false},
-	"stagepost hooks":     {"hooks", "/api/v1/hooks", "hooks", true},
-	"stagepost outbox":    {"outbox", "/api/v1/outbox", "messages", true},
-	"stagepost files":     {"files ing_1", "/api/v1/ingest/jobs/ing_1/files", "files", false},
-	"stagepost audit":     {"audit", "/api/v1/audit", "", false},
+	"stagepost list":      {"list", "/api/v1/jobs", "jobs"},
+	"stagepost flow list": {"flow list", "/api/v1/jobs", "jobs"},
+	"stagepost jobs":      {"jobs", "/api/v1/compute/jobs", "jobs"},
+	"stagepost hooks":     {"hooks", "/api/v1/hooks", "hooks"},
+	"stagepost outbox":    {"outbox", "/api/v1/outbox", "messages"},
+	"stagepost files":     {"files ing_1", "/api/v1/ingest/jobs/ing_1/files", "files"},
+	"stagepost audit":     {"audit", "/api/v1/audit", ""},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a
@@ -101,7 +98,7 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 	for path, l := range listing {
 		t.Run(path, func(t *testing.T) {
 			mux := http.NewServeMux()
-			serve, flag := rowsOf(l.name, l.numbered), "--limit"
+			serve, flag := rowsOf(l.name), "--limit"
 			if path == "stagepost audit" {
 				serve, flag = auditOf, "--last"
 			}
