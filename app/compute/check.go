@@ -2,7 +2,7 @@ package compute
 
 import "io"
 
-// ScriptCheck judges run.sh before it runs. nil lets every script run. The error is that of reading it.
+// ScriptCheck inspects run.sh before it runs. nil lets every script run. The error is that of reading it.
 type ScriptCheck func(script io.Reader) (Verdict, error)
 
 // Verdict on a script. An empty reason: there is nothing to say.

@@ -20,7 +20,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Direct is the agent for a module that takes payloads from servers without tickets: it knows them by their records.
+// Direct is the agent for a module that takes payloads from servers without tickets: it finds them by their records.
 // Each [Delivery] makes a new payload, and nothing of it is removed before it was kept long enough.
 type Direct struct{ app *App }
 
@@ -98,7 +98,7 @@ type Delivery struct {
 	files map[string]compute.File
 }
 
-// Begin opens a place for a payload. A [compute.Refusal] that is not Here says that asking again does not help.
+// Begin opens a place for a payload. A [compute.Refusal] that is not Here is final.
 func (d Direct) Begin() (*Delivery, error) {
 	a := d.app
 	if err := a.Fault(); err != nil {

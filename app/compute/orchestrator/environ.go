@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/site"
 )
 
-// environment gives what variables say. A setting whose variable is not there is as if it was not said.
+// environment gives the settings that variables have. A setting without its variable stays zero.
 func environment(c *wire.Config, environ []string, mode wire.Mode) site.Environment {
 	is := func(name string) bool {
 		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && v != name+"=" })

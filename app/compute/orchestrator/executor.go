@@ -31,7 +31,7 @@ func dial(a *site.Agent, c *wire.Config, s site.Server) (compute.Executor, error
 	return legacy.New(o)
 }
 
-// Limitless names the executors of a kind if they know no limits ([compute.Service.Unlimited]); empty: they know them.
+// Limitless names the executors of a kind if they enforce no limits ([compute.Service.Unlimited]); empty: they do.
 func Limitless(kind string) string {
 	if kind == legacy.Kind {
 		return legacy.Limitless

@@ -2,7 +2,7 @@
 // without. Nothing of compute imports it: what compute leaves open is completed here.
 //
 //	users.go     the user's API of job-orchestrator over compute's jobs
-//	client/      an agent of ours as servers of job-orchestrator know it
+//	client/      serves an agent of ours to servers of job-orchestrator
 //	executor.go  original clients, and addresses at which one may be, as executors (packages legacy and detect)
 //	environ.go   services from job-orchestrator's variables
 //	takeover.go  the jobs in the database of an original server

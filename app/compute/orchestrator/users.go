@@ -43,10 +43,10 @@ func (u users) Begin(ctx context.Context) (wire.Upload, error) {
 }
 
 // File is part of wire.Upload.
-func (u *upload) File(name string, r io.Reader) error { return said(u.Upload.File(name, r)) }
+func (u *upload) File(name string, r io.Reader) error { return readable(u.Upload.File(name, r)) }
 
-// said gives an error that the user should read as the wire knows it.
-func said(err error) error {
+// readable gives an error that the user should read as one of the wire.
+func readable(err error) error {
 	switch job.KindOf(err) {
 	case job.Refused:
 		return wire.Quota(err.Error())
@@ -77,7 +77,7 @@ func (u *upload) Commit(ctx context.Context, user int32, service string) (uint32
 	}
 	j, err := u.Upload.Commit(ctx, o)
 	if err != nil {
-		return 0, said(err)
+		return 0, readable(err)
 	}
 	return uint32(j.Number), nil
 }
@@ -123,7 +123,7 @@ func (u users) Job(ctx context.Context, id uint32) (wire.View, error) {
 	return v, nil
 }
 
-// viewOf gives what the record of a job says.
+// viewOf gives the part of a view that the record of a job has.
 func viewOf(j *job.Job) (wire.View, error) {
 	d, err := compute.DataOf(j)
 	if err != nil {

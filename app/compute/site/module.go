@@ -24,7 +24,7 @@ type Module struct {
 	// does not, or for an agent. The error joins all mistakes in them.
 	Environ func(environ []string, r Reader) (Environment, error)
 
-	// Limitless names the executors of a kind if they know no limits ([compute.Service.Unlimited]); empty: they do.
+	// Limitless names the executors of a kind if they enforce no limits ([compute.Service.Unlimited]); empty: they do.
 	Limitless func(kind string) string
 
 	// Users serves users of another system. The store is that of the application's engine.
@@ -44,7 +44,7 @@ const (
 	ForAgent     Reader = "agent"
 )
 
-// Environment is what variables of a module say in the place of settings. Zero fields say nothing.
+// Environment has the settings that variables of a module give. Zero fields: the variable is not set.
 type Environment struct {
 	Port       string // to listen on
 	Data       string // directory of the data

@@ -102,11 +102,4 @@ func TestServerBinds(t *testing.T) {
 	good := bindFile(t, "services: {u: {binds: [/nonexistent/u]}, v: {binds: [/usr/share], agents: ["+site.Local+"]}}")
 	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: good}})
 	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: good, ComputeLocal: 1}}, bindOfNothing)
-
-	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9")
-	t.Setenv("SERVICE_E_BIND_RO", "/nonexistent/e") // of its client's machine
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: good}})
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeLocal: 1}})
-	t.Setenv("SERVICE_E_BIND_RO", "/nonexistent/e:/tmp/e")
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: good, ComputeLocal: 1}}, bindOfNothing, `SERVICE_E_BIND_RO: the bind of "/tmp/e" may not lie in /tmp`)
 }

@@ -73,3 +73,20 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 		t.Errorf("without the secrets: %v", err)
 	}
 }
+
+// TestBindsOfVariables: directories that variables show are those of a client's machine. They need not be here; what no
+// sandbox shows is refused in any case.
+func TestBindsOfVariables(t *testing.T) {
+	s := host.NewSettings()
+	s.ComputeLocal = 1
+	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9")
+	for dirs, want := range map[string]string{
+		"/nonexistent/e":        "",
+		"/nonexistent/e:/tmp/e": `SERVICE_E_BIND_RO: the bind of "/tmp/e" may not lie in /tmp`,
+	} {
+		t.Setenv("SERVICE_E_BIND_RO", dirs)
+		if _, _, err := host.ComputeSite(s); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v", dirs, err)
+		}
+	}
+}

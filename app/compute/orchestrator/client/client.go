@@ -24,8 +24,8 @@ import (
 const wireTag = "wire="
 
 // Handler serves an agent of ours to servers of job-orchestrator, for [agent.HandlerOptions]. The agent is bound.
-// Who brings token, if that is not empty, is let in; servers of the original have none. Of the options Who and Features
-// are set here.
+// If token is not empty, requests must bring it; servers of the original have none. Handler sets Who and Features of the
+// options.
 func Handler(ctx context.Context, a *agent.App, token string, o wire.AgentOptions) (http.Handler, error) {
 	c, err := newClient(ctx, a)
 	if err != nil {
@@ -38,8 +38,8 @@ func Handler(ctx context.Context, a *agent.App, token string, o wire.AgentOption
 	return wire.Guard(wire.Agent(c, o), wire.GuardOptions{Token: token != "", Compat: o.Compat}), nil
 }
 
-// client is the agent as servers of job-orchestrator know it: no tickets, so every submission is a new payload; ids
-// that nobody can guess; nothing is forgotten before it was kept long enough, for no server says that it has everything.
+// client is the agent for servers of job-orchestrator. They have no tickets, so every submission is a new payload; ids are
+// random; files are kept for the agent's time, because such a server never confirms that it has the results.
 type client struct {
 	direct   agent.Direct
 	instance string
@@ -73,7 +73,7 @@ func (c *client) reserve() (uint32, error) {
 		c.mu.Lock()
 		_, taken := c.ids[n]
 		if n != 0 && !taken {
-			c.ids[n] = "" // nobody knows it yet
+			c.ids[n] = "" // until there is a payload
 		}
 		c.mu.Unlock()
 		if n != 0 && !taken {
@@ -115,7 +115,7 @@ func (c *client) Begin(context.Context) (wire.Submission, error) {
 	return &submission{d, c}, nil
 }
 
-// refused gives an error that the server should read as the wire knows it.
+// refused gives an error that the server should read as one of the wire.
 func refused(err error) error {
 	no, is := errors.AsType[*compute.Refusal](err)
 	switch {

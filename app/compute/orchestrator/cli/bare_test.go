@@ -1,4 +1,4 @@
-package host
+package orchestratorcli
 
 import (
 	"io"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -29,13 +30,13 @@ func TestAgentThatIsAwayCounts(t *testing.T) {
 	}))
 	t.Cleanup(original.Close)
 	for far, refused := range map[string]bool{"  far: {tunnel: true}\n": false, "": true} {
-		s := NewSettings()
+		s := host.NewSettings()
 		s.Data, s.Listen = t.TempDir(), "127.0.0.1:0"
 		s.ComputeServices = filepath.Join(t.TempDir(), "services.yaml")
 		if err := os.WriteFile(s.ComputeServices, []byte("services:\n  example: {}\nagents:\n  old: {legacy: "+original.URL+"}\n"+far), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+		r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

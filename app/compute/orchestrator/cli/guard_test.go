@@ -1,4 +1,4 @@
-package host
+package orchestratorcli
 
 import (
 	"io"
@@ -6,15 +6,17 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stagepost/stagepost/host"
 )
 
 // TestWireKeepsPagesOut has what browsers send to the listener of job-orchestrator for a stranger's page, and beside it the same from a program.
 func TestWireKeepsPagesOut(t *testing.T) {
-	s := NewSettings()
+	s := host.NewSettings()
 	s.Data, s.Listen, s.Store = t.TempDir(), "127.0.0.1:0", "mem"
 	s.Hosts = "Jobs.Example.org., other.example.org"
 	s.ComputeListen, s.ComputeLocal, s.ComputeSandbox = "127.0.0.1:0", 1, "none"
-	r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+	r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +59,13 @@ func TestWireKeepsPagesOut(t *testing.T) {
 }
 
 // readAs asks the main address for its health by a name.
-func readAs(t *testing.T, url, host string) int {
+func readAs(t *testing.T, url, name string) int {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/healthz", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Host = host
+	q.Host = name
 	a, err := http.DefaultClient.Do(q)
 	if err != nil {
 		t.Fatal(err)
