@@ -30,12 +30,12 @@ func (c *Commands) history() *cobra.Command {
 			}
 			entries := []client.Event{}
 			for {
-				more, err := api.History(ctx, id, int64(len(entries)), 10_000)
+				more, err := api.History(ctx, id, int64(len(entries)), 1000)
 				if err != nil {
 					return err
 				}
 				entries = append(entries, more...)
-				if len(more) < 10_000 {
+				if len(more) < 1000 {
 					break
 				}
 			}
