@@ -41,7 +41,7 @@ func TestDemo(t *testing.T) {
 	}
 	for _, want := range []string{
 		":Number of completed job(s): 10", ":Number of failed job(s): 2", "not-found", "bad-digest", "$ stagepost why ing_",
-		"The depositor puts ledger/page-2.txt right.", ":Number of completed job(s): 12", "Status: COMPLETED", "To go on: stagepost serve --data " + dir,
+		"The depositor puts ledger/page-2.txt right.", ":Number of completed job(s): 12", "Status: COMPLETED", "To continue: stagepost serve --data " + dir,
 		"ben\texits\tFailed\texit-code\t3\t", "ben\tgreedy\tFailed\tmemory\t", "the command used more than its 64 MiB of memory", "cleo\tendless\tKilled\tkilled\t", "ann\tsum-4\tCompleted\t\t0\t",
 		"cleo\treport\tCompleted\t",
 	} {

@@ -451,7 +451,7 @@ func (d *drill) killRestores(set string) {
 			continue // it had ended: the directory is whole
 		}
 		out, err := exec.Command(path, "serve", "--data", dir, "--listen", "127.0.0.1:0").CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "is not whole: a restore into it has not ended") {
+		if err == nil || !strings.Contains(string(out), "is incomplete: a restore into it has not ended") {
 			d.t.Errorf("a server on half a directory: %v\n%s", err, out)
 		}
 	}
