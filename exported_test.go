@@ -46,6 +46,35 @@ func TestExported(t *testing.T) {
 	}
 }
 
+// TestEmbeddingNamesAll: docs/embedding.md names each exported identifier of a package once, and no other.
+func TestEmbeddingNamesAll(t *testing.T) {
+	text, err := os.ReadFile("docs/embedding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range public {
+		if dir == "client" { // one type and method for each route: docs/api.md
+			continue
+		}
+		_, section, _ := strings.Cut(string(text), "\n## "+dir+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		var named []string
+		for row := range strings.Lines(section) {
+			if cells := strings.Split(row, "|"); len(cells) == 5 {
+				for i, word := range strings.Split(cells[2], "`") {
+					if i%2 == 1 {
+						named = append(named, dir+"."+word)
+					}
+				}
+			}
+		}
+		want := slices.DeleteFunc(exported(t, dir), func(name string) bool { return strings.Contains(name[len(dir)+1:], ".") })
+		if slices.Sort(named); !slices.Equal(want, named) {
+			t.Errorf("%s (-exported +named):\n%s", dir, cmp.Diff(want, named))
+		}
+	}
+}
+
 // TestExportedSees is the control: every kind of exported identifier is found, and nothing else.
 func TestExportedSees(t *testing.T) {
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/meter"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -101,7 +102,7 @@ func BenchmarkAttempted(b *testing.B) {
 	m := metrics.New(metrics.Options{})
 	b.ReportAllocs()
 	for range b.N {
-		m.Attempted(engine.Attempt{Kind: "ingest.job", State: "Storing", Ending: engine.Passed, Took: 1e6})
-		m.Claimed(engine.Claimed{Kind: "ingest.job", State: "Recording", Chain: true})
+		m.Attempted(meter.Attempt{Kind: "ingest.job", State: "Storing", Ending: meter.Passed, Took: 1e6})
+		m.Claimed(meter.Claimed{Kind: "ingest.job", State: "Recording", Chain: true})
 	}
 }

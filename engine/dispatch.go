@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -115,7 +116,7 @@ func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job
 		}
 		if o == nil || errors.Is(context.Cause(ctx), errLost) {
 			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "epoch", j.Epoch)
-			e.meter.Lost(Lost{Kind: j.Kind, State: r.job.State})
+			e.meter.Lost(meter.Lost{Kind: j.Kind, State: r.job.State})
 			return r.job, false
 		}
 		next, err := e.conclude(ctx, r, o)
@@ -129,7 +130,7 @@ func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job
 			j = r.job // what it waited for has happened: look again
 		case job.KindOf(err) == job.Stale:
 			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "error", err)
-			e.meter.Lost(Lost{Kind: j.Kind, State: r.job.State})
+			e.meter.Lost(meter.Lost{Kind: j.Kind, State: r.job.State})
 			return r.job, false
 		default:
 			e.log.Error("commit", "job", j.ID, "state", r.job.State, "error", err)
@@ -233,7 +234,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	if err == nil {
 		ending := o.ending(&c)
 		if timed {
-			ending = TimedOut
+			ending = meter.TimedOut
 		}
 		e.attempted(r.work, &r.job, &c, ending, now.Sub(r.began), &j)
 	}

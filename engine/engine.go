@@ -15,6 +15,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -39,8 +40,8 @@ type Options struct {
 	// Impaired reports what keeps the whole server from working; nil: nothing. Why names it for every job that has not ended. It may be
 	// called concurrently. Defaults to none.
 	Impaired func() *Impairment
-	Meter    Meter      // is told of claims, attempts and deliveries; defaults to none
-	Ageing   job.Ageing // defaults to one claim in ten for whoever waited longest, after ten minutes; a negative Share: none
+	Meter    meter.Meter // is told of claims, attempts and deliveries; defaults to none
+	Ageing   job.Ageing  // defaults to one claim in ten for whoever waited longest, after ten minutes; a negative Share: none
 }
 
 // JobLogs keeps what steps log, by job. Package joblog has one in files.
@@ -57,7 +58,7 @@ type Engine struct {
 	options Options
 	name    string // with an instance part, so that a restarted engine is another worker
 	log     *slog.Logger
-	meter   Meter
+	meter   meter.Meter
 	entropy *lockedEntropy
 	kinds   atomic.Pointer[kinds] // what is registered; replaced as a whole
 	shared  *pool
@@ -134,7 +135,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		o.Attempts = 8
 	}
 	if o.Meter == nil {
-		o.Meter = unmetered{}
+		o.Meter = meter.None{}
 	}
 	if o.Ageing.Share == 0 {
 		o.Ageing = job.Ageing{Share: 10, Patience: 10 * time.Minute}

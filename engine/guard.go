@@ -41,8 +41,8 @@ type JumpGuard struct {
 	since   time.Time // job.KeptClock.Confirmed
 }
 
-// NewJumpGuard makes a guard that tolerates jumps up to most; 0 means 1 h. It trusts the time of its creation.
-func NewJumpGuard(c Clock, most time.Duration) *JumpGuard {
+// newJumpGuard makes a guard that tolerates jumps up to most; 0 means 1 h. It trusts the time of its creation.
+func newJumpGuard(c Clock, most time.Duration) *JumpGuard {
 	if most <= 0 {
 		most = time.Hour
 	}
@@ -142,7 +142,7 @@ func (e *Engine) guardClock(ctx context.Context, o *Options) error {
 	if behind := kept.Trusted.Sub(wall); behind > o.Retain.Jump && !o.Retain.Unattended {
 		e.clock = anchored{o.Clock, behind}
 	}
-	e.guard = NewJumpGuard(e.clock, o.Retain.Jump)
+	e.guard = newJumpGuard(e.clock, o.Retain.Jump)
 	e.guard.doubts(wall, kept, o.Retain.Away)
 	if e.latest = kept.Latest; o.Retain.Unattended && e.Frozen() {
 		e.guard.confirm()

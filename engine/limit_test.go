@@ -16,16 +16,16 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// meter counts steps under way, and the most there ever were.
-type meter struct {
+// tallier counts steps under way, and the most there ever were.
+type tallier struct {
 	mu   sync.Mutex
 	now  map[string]int
 	most map[string]int
 }
 
-func newMeter() *meter { return &meter{now: map[string]int{}, most: map[string]int{}} }
+func newMeter() *tallier { return &tallier{now: map[string]int{}, most: map[string]int{}} }
 
-func (m *meter) add(n int, names ...string) {
+func (m *tallier) add(n int, names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, name := range names {
@@ -35,7 +35,7 @@ func (m *meter) add(n int, names ...string) {
 }
 
 // see takes a number that was counted elsewhere.
-func (m *meter) see(n int, name string) {
+func (m *tallier) see(n int, name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.most[name] = max(m.most[name], n)

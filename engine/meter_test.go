@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -29,14 +30,14 @@ func (b *book) write(format string, args ...any) {
 	b.lines = append(b.lines, fmt.Sprintf(format, args...))
 }
 
-func (b *book) Claimed(c engine.Claimed) {
+func (b *book) Claimed(c meter.Claimed) {
 	b.write("claimed %s chain=%v first=%v %s", c.State, c.Chain, c.First, c.Waited)
 }
-func (b *book) Attempted(a engine.Attempt) {
+func (b *book) Attempted(a meter.Attempt) {
 	b.write("%s %s %q %s", a.State, a.Ending, a.Cause, a.Took)
 }
-func (b *book) Lost(l engine.Lost) { b.write("lost %s silent=%v", l.State, l.Silent) }
-func (b *book) Delivered(d engine.Delivery) {
+func (b *book) Lost(l meter.Lost) { b.write("lost %s silent=%v", l.State, l.Silent) }
+func (b *book) Delivered(d meter.Delivery) {
 	b.write("delivered %s %q %s %s", d.Topic, d.Settled, d.Took, d.Lag)
 }
 

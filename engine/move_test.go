@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -132,10 +133,10 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 // counts is a meter that counts.
 type counts struct{ claims, attempts, lost int }
 
-func (m *counts) Claimed(engine.Claimed)     { m.claims++ }
-func (m *counts) Attempted(a engine.Attempt) { m.attempts++ }
-func (m *counts) Lost(engine.Lost)           { m.lost++ }
-func (m *counts) Delivered(engine.Delivery)  {}
+func (m *counts) Claimed(meter.Claimed)     { m.claims++ }
+func (m *counts) Attempted(a meter.Attempt) { m.attempts++ }
+func (m *counts) Lost(meter.Lost)           { m.lost++ }
+func (m *counts) Delivered(meter.Delivery)  {}
 
 // TestMoveOfUnknownFate lets each commit of a walk fail, applied or not: every arrow is in the history once, with what was set.
 func TestMoveOfUnknownFate(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -103,7 +104,7 @@ func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) 
 	err := e.handTo(limited, m)
 	now := e.clock.Now()
 	defer func() {
-		e.meter.Delivered(Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began), Lag: max(now.Sub(m.Created), 0)})
+		e.meter.Delivered(meter.Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began), Lag: max(now.Sub(m.Created), 0)})
 	}()
 	remember(m, began, now, err)
 	o := judge(err)

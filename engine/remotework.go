@@ -35,8 +35,8 @@ type Spawn struct {
 	Jobs     []Order
 }
 
-// MostSpawned is how many children one report may create.
-const MostSpawned = 500
+// mostSpawned is how many children one report may create.
+const mostSpawned = 500
 
 // changes tells whether the report changes the record; a report that only logs or shows progress does not.
 func (r *Report) changes() bool {
@@ -113,8 +113,8 @@ func (r *Run) children(s *Spawn) ([]job.Created, error) {
 	switch {
 	case s.Expected < was:
 		return nil, job.Errorf(job.Refused, "spawn", r.id, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, s.Expected)
-	case len(s.Jobs) > MostSpawned:
-		return nil, job.Errorf(job.Invalid, "spawn", r.id, "at most %d jobs in one report", MostSpawned)
+	case len(s.Jobs) > mostSpawned:
+		return nil, job.Errorf(job.Invalid, "spawn", r.id, "at most %d jobs in one report", mostSpawned)
 	case len(s.Jobs) > 0 && (s.From < 1 || s.From+len(s.Jobs)-1 > s.Expected):
 		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d", s.From, s.From+len(s.Jobs)-1, s.Expected)
 	}

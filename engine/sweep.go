@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -196,7 +197,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	note := fmt.Sprintf("worker %s fell silent", j.Worker)
 	defer func() {
 		if err == nil {
-			e.meter.Lost(Lost{Kind: j.Kind, State: j.State, Silent: true})
+			e.meter.Lost(meter.Lost{Kind: j.Kind, State: j.State, Silent: true})
 		}
 	}()
 	p, starts := w.PolicyFor(j.State), j.Starts
@@ -209,7 +210,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	if poison {
 		if ev, by, ok := w.poisoned(j.Position); ok {
 			if err = e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
-				e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: Poisoned, Cause: CausePoison})
+				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: CausePoison})
 			}
 			return err
 		}
@@ -249,7 +250,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 // poisonHeld reports a job that waits for a person because its workers crashed where there is no failure exit.
 func (e *Engine) poisonHeld(j *job.Job, o *outcome) {
 	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error", o.err)
-	e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: Poisoned, Cause: CausePoison})
+	e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: CausePoison})
 }
 
 // expire takes a job out of a state whose time is up.
@@ -281,7 +282,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		}
 	})
 	if err == nil {
-		e.meter.Attempted(Attempt{Kind: j.Kind, State: j.State, Ending: TimedOut, Cause: o.cause})
+		e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.TimedOut, Cause: o.cause})
 	}
 	return err
 }

@@ -120,7 +120,7 @@ func (a *Audit) Held() (h Hold, put, ok bool) {
 			return h, false, false
 		}
 	}
-	h.Scope, ok = ParseScope(scope)
+	h.Scope, ok = parseScope(scope)
 	h.Who, h.Why, h.Since = a.Actor, a.Note, a.At
 	return h, a.Event == "hold", ok
 }

@@ -49,8 +49,8 @@ func (s Scope) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseScope parses the result of String. It does not support names with blanks; ok is false then.
-func ParseScope(text string) (s Scope, ok bool) {
+// parseScope parses the result of String. It does not support names with blanks; ok is false then.
+func parseScope(text string) (s Scope, ok bool) {
 	if text == "everything" {
 		return s, true
 	}

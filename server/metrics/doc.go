@@ -1,6 +1,6 @@
 // Package metrics counts what a server does, in the form that Prometheus reads.
 //
-// What happens is told by those to whom it happens: the engine ([engine.Meter]), the store's commit loop, the applications' bytes, the answers
+// What happens is told by those to whom it happens: the engine ([meter.Meter]), the store's commit loop, the applications' bytes, the answers
 // of the API. How things stand (jobs by state, outbox, holds, slots, disks) is asked of them when somebody reads the metrics, so that a figure
 // is never older than its reader. Nothing is registered globally.
 //

@@ -3,12 +3,12 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-var _ engine.Meter = (*Metrics)(nil)
+var _ meter.Meter = (*Metrics)(nil)
 
 // meters counts what the engine tells. The counters of one kind, state and ending are looked up once and kept together: finding them by their
 // labels costs more than counting.
@@ -38,7 +38,7 @@ type place struct {
 // end is one way in which attempts at a state end.
 type end struct {
 	place
-	ending engine.Ending
+	ending meter.Ending
 }
 
 type ended struct {
@@ -81,7 +81,7 @@ func (m *meters) begin(s *Sources) {
 			if stage.Kind == lifecycle.End {
 				continue
 			}
-			for _, e := range engine.Endings() {
+			for _, e := range meter.Endings() {
 				m.attempts.WithLabelValues(kind, state, string(e))
 			}
 			m.lost.WithLabelValues(kind, state, lostSilent)
@@ -102,8 +102,8 @@ const (
 	sentAgain  = "again"
 )
 
-// Claimed is part of engine.Meter.
-func (m *Metrics) Claimed(c engine.Claimed) {
+// Claimed is part of meter.Meter.
+func (m *Metrics) Claimed(c meter.Claimed) {
 	g := m.attempts.granted.of(place{c.Kind, c.State}, m.attempts.grants)
 	if c.Chain {
 		g.chain.Inc()
@@ -120,17 +120,17 @@ func (m *meters) grants(p place) grants {
 	return grants{m.claims.WithLabelValues(kind, state, "queue"), m.claims.WithLabelValues(kind, state, "chain"), m.waited.WithLabelValues(kind, state)}
 }
 
-// Attempted is part of engine.Meter.
-func (m *Metrics) Attempted(a engine.Attempt) {
+// Attempted is part of meter.Meter.
+func (m *Metrics) Attempted(a meter.Attempt) {
 	e := m.attempts.ends.of(end{place{a.Kind, a.State}, a.Ending}, m.attempts.ended)
 	e.count.Inc()
 	if a.Took > 0 {
 		e.took.Observe(a.Took.Seconds())
 	}
 	switch a.Ending {
-	case engine.BackedUp:
+	case meter.BackedUp:
 		m.attempts.backoffs.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.bound(a.Cause)).Inc()
-	case engine.FailedBy, engine.TimedOut, engine.Poisoned:
+	case meter.FailedBy, meter.TimedOut, meter.Poisoned:
 		m.attempts.failures.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.bound(a.Cause)).Inc()
 	}
 }
@@ -140,8 +140,8 @@ func (m *meters) ended(e end) ended {
 	return ended{m.attempts.WithLabelValues(kind, state, ending), m.took.WithLabelValues(kind, state, ending)}
 }
 
-// Lost is part of engine.Meter.
-func (m *Metrics) Lost(l engine.Lost) {
+// Lost is part of meter.Meter.
+func (m *Metrics) Lost(l meter.Lost) {
 	how := lostTaken
 	if l.Silent {
 		how = lostSilent
@@ -149,8 +149,8 @@ func (m *Metrics) Lost(l engine.Lost) {
 	m.attempts.lost.WithLabelValues(string(l.Kind), string(l.State), how).Inc()
 }
 
-// Delivered is part of engine.Meter.
-func (m *Metrics) Delivered(d engine.Delivery) {
+// Delivered is part of meter.Meter.
+func (m *Metrics) Delivered(d meter.Delivery) {
 	topic, result := valid(d.Topic), string(d.Settled)
 	switch d.Settled {
 	case job.Pending:

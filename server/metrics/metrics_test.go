@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -93,14 +94,14 @@ func TestExposition(t *testing.T) {
 func everything(t *testing.T) *world {
 	w := newWorld(t)
 	w.lives(t)
-	for _, ending := range engine.Endings() {
-		w.Attempted(engine.Attempt{Kind: "k", State: "s", Ending: ending, Cause: "c", Took: time.Second})
+	for _, ending := range meter.Endings() {
+		w.Attempted(meter.Attempt{Kind: "k", State: "s", Ending: ending, Cause: "c", Took: time.Second})
 	}
-	w.Claimed(engine.Claimed{Kind: "k", State: "s", First: true, Waited: time.Second})
-	w.Lost(engine.Lost{Kind: "k", State: "s", Silent: true})
-	w.Lost(engine.Lost{Kind: "k", State: "s"})
+	w.Claimed(meter.Claimed{Kind: "k", State: "s", First: true, Waited: time.Second})
+	w.Lost(meter.Lost{Kind: "k", State: "s", Silent: true})
+	w.Lost(meter.Lost{Kind: "k", State: "s"})
 	for _, s := range []job.Settled{job.Pending, job.Delivered, job.GivenUp} {
-		w.Delivered(engine.Delivery{Topic: "mail", Settled: s, Took: time.Second, Lag: time.Minute})
+		w.Delivered(meter.Delivery{Topic: "mail", Settled: s, Took: time.Second, Lag: time.Minute})
 	}
 	w.Committed(3, time.Millisecond)
 	w.Moved("stored", 1)
@@ -225,7 +226,7 @@ func TestGroupsAreBounded(t *testing.T) {
 func TestCausesAreBounded(t *testing.T) {
 	w := start(t, metrics.Options{Causes: 3}, mem.New(), sorts)
 	for i := range 100 {
-		w.Attempted(engine.Attempt{Kind: "k", State: "s", Ending: engine.FailedBy, Cause: fmt.Sprintf("\xfe%d%s", i, strings.Repeat("x", 200))})
+		w.Attempted(meter.Attempt{Kind: "k", State: "s", Ending: meter.FailedBy, Cause: fmt.Sprintf("\xfe%d%s", i, strings.Repeat("x", 200))})
 	}
 	n := 0
 	for name := range series(page(t, w)) {
@@ -300,7 +301,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	got := series(page(t, w))
 	var want []string
 	for _, state := range []string{"Posted", "Sorting"} {
-		for _, ending := range engine.Endings() {
+		for _, ending := range meter.Endings() {
 			want = append(want, fmt.Sprintf(`stagepost_attempts_total{ending="%s",kind="test.letter",state="%s"}`, ending, state))
 		}
 		for _, how := range []string{"silent", "taken"} {
