@@ -5,7 +5,8 @@
 //	client/      serves an agent of ours to servers of job-orchestrator
 //	executor.go  original clients, and addresses at which one may be, as executors (packages legacy and detect)
 //	environ.go   services from job-orchestrator's variables
-//	takeover.go  the jobs in the database of an original server
+//	takeover/    the jobs in the database of an original server
+//	cli/         commands: import, and the program under the name job-orchestrator
 //	wire/        the HTTP wire and the variables
 //	trials/      tests of all of it against the original's programs
 package orchestrator

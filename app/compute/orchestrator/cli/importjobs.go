@@ -3,25 +3,21 @@ package orchestratorcli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/takeover"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/host"
-	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -58,31 +54,12 @@ the numbers are those of the import.`,
 	return cmd
 }
 
-// takeover counts what became of the original's jobs.
-type takeover struct {
-	Taken   int            `json:"taken"`     // that were not here before
-	There   int            `json:"there"`     // that were
-	Left    int            `json:"left_out"`  // cleaned ones
-	Failed  int            `json:"failed"`    // of the taken ones, those that had not failed there: nobody knows how they ended, or their files are gone or damaged
-	ByWord  map[string]int `json:"by_status"` // of all
-	Notices []string       `json:"notices,omitempty"`
-	Unsaid  int            `json:"notices_left_out,omitempty"`
-}
-
-// mostNotices is how many notices are given.
-const mostNotices = 1000
-
-func (t *takeover) notice(text string) {
-	if len(t.Notices) >= mostNotices {
-		t.Unsaid++
-		return
-	}
-	t.Notices = append(t.Notices, text)
-}
-
 // takeOver reads the original's database and makes jobs of its rows, in the order of their ids.
-func (c *commands) takeOver(ctx context.Context, database string, dry bool) (done *takeover, err error) {
-	old, err := oldJobs(database)
+func (c *commands) takeOver(ctx context.Context, database string, dry bool) (done *takeover.Report, err error) {
+	if _, err := os.Stat(database); err != nil {
+		return nil, cli.Usage(err)
+	}
+	old, err := takeover.Read(database)
 	if err != nil {
 		return nil, err
 	}
@@ -91,16 +68,15 @@ func (c *commands) takeOver(ctx context.Context, database string, dry bool) (don
 		return nil, err
 	}
 	known := all.Compute()
-	if missing := unserved(old, known); len(missing) > 0 {
+	if missing := old.Unserved(known); len(missing) > 0 {
 		return nil, cli.Usagef("services that the jobs name and --compute-services does not: %s", strings.Join(missing, ", "))
 	}
 	dir, err := filepath.Abs(c.Settings.Data)
 	if err != nil {
 		return nil, err
 	}
-	done = &takeover{ByWord: map[string]int{}}
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); dry && errors.Is(err, fs.ErrNotExist) { // nothing is here, and nothing is to be
-		return done, done.all(ctx, old, &newcomer{now: time.Now()})
+		return old.Into(ctx, &takeover.Target{})
 	}
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -110,139 +86,22 @@ func (c *commands) takeOver(ctx context.Context, database string, dry bool) (don
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	to := &newcomer{store: store, now: time.Now()}
+	to := &takeover.Target{Store: store}
 	if dry {
-		return done, done.all(ctx, old, to)
+		return old.Into(ctx, to)
 	}
-	if to.app, err = compute.New(compute.Options{Dir: dir, Services: known}); err != nil {
+	if to.App, err = compute.New(compute.Options{Dir: dir, Services: known}); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, to.app.Close()) }()
-	if to.engine, err = engine.New(store, to.app.Works(), engine.Options{}); err != nil {
+	defer func() { err = errors.Join(err, to.App.Close()) }()
+	if to.Engine, err = engine.New(store, to.App.Works(), engine.Options{}); err != nil {
 		return nil, err
 	}
-	to.app.Bind(to.engine)
-	return done, done.all(ctx, old, to)
+	to.App.Bind(to.Engine)
+	return old.Into(ctx, to)
 }
 
-// unserved lists the services that jobs name and nobody knows.
-func unserved(old []oldJob, known []compute.Service) (missing []string) {
-	for _, o := range old {
-		lacks := !slices.ContainsFunc(known, func(s compute.Service) bool { return s.Name == o.service })
-		if lacks && wire.ParseStored(o.word) != wire.Cleaned && !slices.Contains(missing, o.service) {
-			missing = append(missing, o.service)
-		}
-	}
-	return missing
-}
-
-// newcomer is where jobs are taken over to. Without an engine nothing is, and without a store nothing is there.
-type newcomer struct {
-	store  job.Store
-	app    *compute.App
-	engine *engine.Engine
-	now    time.Time
-}
-
-// all takes all jobs over. An error names the job.
-func (t *takeover) all(ctx context.Context, old []oldJob, to *newcomer) error {
-	for i := range old {
-		if err := t.one(ctx, &old[i], to); err != nil {
-			return fmt.Errorf("job %d: %w", old[i].id, err)
-		}
-	}
-	return nil
-}
-
-// one takes a job over, or counts it, unless it is here already.
-func (t *takeover) one(ctx context.Context, o *oldJob, to *newcomer) error {
-	word := wire.ParseStored(o.word)
-	j, there, err := to.find(ctx, o)
-	if err != nil {
-		return err
-	}
-	if there {
-		t.ByWord[string(word)]++
-		t.There++
-		return to.callOff(ctx, &j)
-	}
-	if word == wire.Cleaned {
-		t.ByWord[string(word)]++
-		t.Left++
-		return nil
-	}
-	f, err := o.look(ctx)
-	if err != nil {
-		return err
-	}
-	w := o.will(&f, to.now)
-	if to.engine != nil {
-		if err := to.take(ctx, o, &w); err != nil {
-			return err
-		}
-	}
-	t.ByWord[string(word)]++
-	t.Taken++
-	if w.fails {
-		t.Failed++
-	}
-	for _, n := range w.notices {
-		t.notice(n)
-	}
-	return nil
-}
-
-// find gives the job that was made of a row before.
-func (to *newcomer) find(ctx context.Context, o *oldJob) (j job.Job, there bool, err error) {
-	if to.store == nil {
-		return j, false, nil
-	}
-	page, err := to.store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, Number: o.id, Limit: 1})
-	if err != nil || len(page.Jobs) == 0 {
-		return j, false, err
-	}
-	if j = page.Jobs[0]; j.Key != o.key() || j.Owner != o.owner() {
-		return j, false, job.Errorf(job.Conflict, "import", j.ID, "the id %d is another job's here: import into a data directory without compute jobs of its own", o.id)
-	}
-	return j, true, nil
-}
-
-// take makes a job of a row.
-func (to *newcomer) take(ctx context.Context, o *oldJob, w *will) error {
-	u, err := to.app.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer u.Discard()
-	if w.files {
-		if err := o.copy(u, w.as != nil); err != nil {
-			return err
-		}
-	}
-	j, err := u.Commit(ctx, compute.Order{
-		Owner: o.owner(), User: strconv.FormatInt(o.user, 10), Service: o.service, Key: o.key(), Number: o.id, Created: w.created, Imported: w.as, By: lifecycle.Operator, Actor: "import",
-		Note: "it was " + strings.ToLower(string(wire.ParseStored(o.word))) + " at job-orchestrator",
-	})
-	if err != nil {
-		return err
-	}
-	if j.Number != o.id {
-		return job.Errorf(job.Conflict, "import", j.ID, "it is here under the id %d", j.Number)
-	}
-	return to.callOff(ctx, &j)
-}
-
-// callOff ends a job that was killed at the original. An earlier import may have ended before it could.
-func (to *newcomer) callOff(ctx context.Context, j *job.Job) error {
-	spec, err := compute.SpecOf(j)
-	if err != nil || to.engine == nil || j.Ended || spec.Imported == nil || spec.Imported.Word != compute.ImportKilled {
-		return err
-	}
-	_, err = to.engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import", Note: "it was killed at the original"})
-	return err
-}
-
-func (c *commands) printTakeover(t *takeover, dry bool) error {
+func (c *commands) printTakeover(t *takeover.Report, dry bool) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(t)
 	}

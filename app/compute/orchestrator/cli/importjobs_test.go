@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/takeover"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/host"
@@ -101,7 +102,7 @@ func (i *importing) command(args ...string) (code int, out string) {
 }
 
 // counts imports, which must succeed, and gives what it says.
-func (i *importing) counts(args ...string) (done takeover) {
+func (i *importing) counts(args ...string) (done takeover.Report) {
 	i.t.Helper()
 	code, out := i.command(append([]string{"--compute-services", i.services, "-o", "json"}, args...)...)
 	if err := json.Unmarshal([]byte(out), &done); code != 0 || err != nil {

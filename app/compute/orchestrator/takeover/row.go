@@ -1,4 +1,4 @@
-package orchestratorcli
+package takeover
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/internal/conn"
 )
@@ -34,11 +33,8 @@ func (o *oldJob) owner() string { return "user-" + strconv.FormatInt(o.user, 10)
 
 func (o *oldJob) key() string { return "job-orchestrator/" + strconv.FormatInt(o.id, 10) }
 
-// oldJobs reads the original's table, in the order of ids.
-func oldJobs(database string) ([]oldJob, error) {
-	if _, err := os.Stat(database); err != nil {
-		return nil, cli.Usage(err)
-	}
+// Read reads the original's table. It changes nothing.
+func Read(database string) (Jobs, error) {
 	db, err := conn.Open(database, conn.ReadOnly, "")
 	if err != nil {
 		return nil, err
@@ -49,7 +45,7 @@ func oldJobs(database string) ([]oldJob, error) {
 		return nil, fmt.Errorf("%s is no database of job-orchestrator: %w", database, err)
 	}
 	defer rows.Close()
-	var old []oldJob
+	var old Jobs
 	for {
 		more, err := rows.Step()
 		if err != nil || !more {
