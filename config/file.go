@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/format/tree"
+	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // entry is one value of the configuration file.
@@ -102,39 +103,19 @@ func scalar(part *tree.Node) (string, error) {
 
 // Unknown says that there is no setting of a name, and which may have been meant.
 func (s *Set) Unknown(file string, e entry) error {
-	best, far := "", 1<<10
+	var names []string
 	for _, one := range s.All() {
-		d := distance(e.Name, one.Name)
-		if strings.HasSuffix(one.Name, "."+e.Name) || strings.HasPrefix(one.Name, e.Name+".") {
-			d = min(d, 1)
-		}
-		if d < far {
-			best, far = one.Name, d
-		}
+		names = append(names, one.Name)
+	}
+	best := nearest.Word(e.Name, names)
+	if i := slices.IndexFunc(names, func(n string) bool {
+		return strings.HasSuffix(n, "."+e.Name) || strings.HasPrefix(n, e.Name+".")
+	}); best == "" && i >= 0 {
+		best = names[i]
 	}
 	hint := "stagepost config lists all"
-	if far <= max(2, len(e.Name)/3) {
+	if best != "" {
 		hint = "did you mean " + best + "?"
 	}
 	return fmt.Errorf("%s:%d: there is no setting %s (%s)", file, e.Line, e.Name, hint)
-}
-
-// distance is how many letters must be changed, added or taken away to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before, row[j+1] = row[j+1], slices.Min([]int{cost, row[j+1] + 1, row[j] + 1})
-		}
-	}
-	return row[len(b)]
 }

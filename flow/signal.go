@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // Signal is the name of a signal together with the type of what comes with it. A task declares the signals that it waits for ([Task.Signals]); who sends a signal and who waits for
@@ -79,7 +81,7 @@ func (d Declared) known(name string) string {
 		return "; the flow declares no signals"
 	}
 	text := ""
-	if one := nearest(name, names); one != "" {
+	if one := nearest.Word(name, names); one != "" {
 		text = "; did you mean " + one + "?"
 	}
 	more := ""
@@ -87,40 +89,6 @@ func (d Declared) known(name string) string {
 		more = fmt.Sprintf(" and %d more", len(names)-most)
 	}
 	return text + " (signals of the flow: " + strings.Join(names[:min(most, len(names))], ", ") + more + ")"
-}
-
-// nearest gives the word with the fewest changes to a name; empty if none is near.
-func nearest(name string, words []string) string {
-	best, least := "", 1+len(name)/3
-	for _, w := range words {
-		if d := changes(name, w); d <= least && (best == "" || d < least) {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// changes counts the letters that are to be added, removed or replaced to make b of a.
-func changes(a, b string) int {
-	if max(len(a), len(b)) > 200 {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := corner
-			if a[i] != b[j] {
-				cost = 1 + min(corner, row[j], row[j+1])
-			}
-			corner, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
 
 // declare notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two tasks declare with different types.

@@ -3,6 +3,8 @@ package flowfile
 import (
 	"fmt"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // key is a word of the language. The check for unknown keys and the schema are made from these tables.
@@ -176,12 +178,7 @@ func (t table) names() []string {
 
 // similar names the word that was probably meant, or lists those that there are.
 func similar(word string, known []string) string {
-	best, least := "", 3
-	for _, one := range known {
-		if d := distance(one, word); d < least && d < len(word) {
-			best, least = one, d
-		}
-	}
+	best := nearest.Word(word, known)
 	switch {
 	case best != "":
 		return fmt.Sprintf("; is it %s?", best)
@@ -191,28 +188,4 @@ func similar(word string, known []string) string {
 		return fmt.Sprintf(" (there are %d others)", len(known))
 	}
 	return " (there are: " + strings.Join(known, ", ") + ")"
-}
-
-// distance is how many letters must be put in, left out or changed to make b of a (Levenshtein).
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for i := 1; i <= len(a); i++ {
-		before := row[0]
-		row[0] = i
-		for k := 1; k <= len(b); k++ {
-			cost := before
-			if a[i-1] != b[k-1] {
-				cost++
-			}
-			before = row[k]
-			row[k] = min(cost, row[k]+1, row[k-1]+1)
-		}
-	}
-	return row[len(b)]
 }

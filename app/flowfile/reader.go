@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/format/tree"
+	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // reader turns a tree into what it says, and collects what is wrong.
@@ -146,11 +147,11 @@ func (r *reader) oneOf(t *tree.Node, what string, words ...string) string {
 	}
 	text, _ := t.Value.(string)
 	if !slices.Contains(words, text) {
-		switch at := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, text) || text != "" && distance(w, text) < 3 }); {
+		switch best := nearest.Word(text, words); {
 		case text == "":
 			r.wrong(t.Position, "%s is one of %s, not %s", what, strings.Join(words, ", "), t.Describe())
-		case at >= 0:
-			r.wrong(t.Position, "%s is one of %s, not %.40q; is it %s?", what, strings.Join(words, ", "), t.Text, words[at])
+		case best != "":
+			r.wrong(t.Position, "%s is one of %s, not %.40q; is it %s?", what, strings.Join(words, ", "), t.Text, best)
 		default:
 			r.wrong(t.Position, "%s is one of %s, not %.40q", what, strings.Join(words, ", "), t.Text)
 		}

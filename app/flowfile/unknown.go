@@ -3,6 +3,8 @@ package flowfile
 import (
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // shellSets are the variables that sh sets by itself.
@@ -56,13 +58,7 @@ func setsByName(script, name string) bool {
 
 // likely names the variable that was probably meant.
 func likely(name string, has map[string]bool) string {
-	all := slices.Concat(sortedKeys(has), commandHas)
-	best, least := "", 3
-	for _, one := range all {
-		if d := distance(one, name); d < least && d < len(name) {
-			best, least = one, d
-		}
-	}
+	best := nearest.Word(name, slices.Concat(sortedKeys(has), commandHas))
 	if best == "" {
 		return ": add it to requires, or give it a value in the text"
 	}

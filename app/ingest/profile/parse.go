@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/stagepost/stagepost/format/tree"
+	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // Parse reads one profile. The error is [Mistakes]: all of them where the file can be read as YAML, else the first.
@@ -167,42 +168,14 @@ func similar(above, name string) string {
 		}
 		t = f.kind
 	}
-	best, least := "", 3
 	var known []string
 	for _, f := range fieldsOf(t) {
 		known = append(known, f.name)
-		if d := distance(f.name, name); d < least && d < len(name) {
-			best, least = f.name, d
-		}
 	}
-	if best != "" {
+	if best := nearest.Word(name, known); best != "" {
 		return "; is it " + best + "?"
 	}
 	return " (known: " + strings.Join(known, ", ") + ")"
-}
-
-// distance is how many letters must be put in, left out or changed to make b of a (Levenshtein).
-func distance(a, b string) int {
-	if len(b) > 64 {
-		return len(b)
-	}
-	row := make([]int, len(b)+1)
-	for i := range row {
-		row[i] = i
-	}
-	for i := 1; i <= len(a); i++ {
-		before := row[0]
-		row[0] = i
-		for k := 1; k <= len(b); k++ {
-			cost := before
-			if a[i-1] != b[k-1] {
-				cost++
-			}
-			before = row[k]
-			row[k] = min(cost, row[k]+1, row[k-1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // fill takes what the file gives into the profile, and remembers where each value stands. The schema has been satisfied.
