@@ -35,6 +35,7 @@ var rules = []rule{
 	{"internal/layered", nil, "one layout for the drawings of lifecycles and flows; it knows neither"},
 	{"internal/systemd", nil, "the protocol of systemd"},
 	{"internal/nearest", nil, "words alone"},
+	{"internal/durable", nil, "files alone"},
 	{"internal/build", nil, "the version of the program"},
 	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
@@ -79,7 +80,7 @@ var rules = []rule{
 }
 
 // everywhere are internal packages of the standard library alone, which all may import.
-var everywhere = []string{"internal/nearest"}
+var everywhere = []string{"internal/nearest", "internal/durable"}
 
 // apart are modules that a program can be built without: beside them only the wiring imports them, tests included.
 var apart = []rule{

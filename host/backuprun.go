@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -133,11 +134,7 @@ func (k *Keeper) noteLast(l lastBackup) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(k.Dir, lastBackupName)
-	if err := os.WriteFile(name+".new", append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.Replace(filepath.Join(k.Dir, lastBackupName), append(text, '\n'))
 }
 
 // last tells of the last backup; zero if there was none. A file that cannot be read is as none: it only dates an alarm.

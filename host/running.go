@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -396,9 +397,4 @@ func (r *Server) close() error {
 const computeAddress = "compute-address"
 
 // WriteAddress leaves the address for the commands that know the data directory: whole or not at all.
-func WriteAddress(name, url string) error {
-	if err := os.WriteFile(name+".new", []byte(url+"\n"), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
-}
+func WriteAddress(name, url string) error { return durable.Replace(name, []byte(url+"\n")) }

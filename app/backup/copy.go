@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // hashed writes through to w and knows the SHA-256 of what it wrote.
@@ -94,21 +96,12 @@ func putFile(name string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir brings a directory's names to the disk.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // syncDirs does so for a directory and all below it.
 func syncDirs(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return syncDir(name)
+		return durable.Sync(name)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -18,7 +19,7 @@ func Move(ctx context.Context, from, to string) (err error) {
 		return job.Errorf(job.Conflict, "backup", "", "%s exists already", to)
 	}
 	if os.Rename(from, to) == nil {
-		return syncDir(filepath.Dir(to))
+		return durable.Sync(filepath.Dir(to))
 	}
 	half := filepath.Join(filepath.Dir(to), partial+strings.ToLower(rand.Text()))
 	defer func() {
@@ -50,5 +51,5 @@ func Move(ctx context.Context, from, to string) (err error) {
 	if err := os.Rename(half, to); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(filepath.Dir(to)), os.RemoveAll(from))
+	return errors.Join(durable.Sync(filepath.Dir(to)), os.RemoveAll(from))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/store/crash/power"
 )
 
@@ -47,7 +48,7 @@ func cutBackup(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 		}
 		confirmed = append(confirmed, len(d.Images(t)))
 	}
-	err := errors.Join(os.Mkdir(at("sets"), 0o700), os.Mkdir(at("moved"), 0o700), syncDir(d.Dir))
+	err := errors.Join(os.Mkdir(at("sets"), 0o700), os.Mkdir(at("moved"), 0o700), durable.Sync(d.Dir))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -62,7 +63,7 @@ func restore(ctx context.Context, set, target string, m *Manifest) error {
 	if err := putFile(marker, []byte(text)); err != nil {
 		return err
 	}
-	if err := errors.Join(syncDir(target), syncDir(filepath.Dir(target))); err != nil {
+	if err := errors.Join(durable.Sync(target), durable.Sync(filepath.Dir(target))); err != nil {
 		return err
 	}
 	var dirs []File
@@ -98,7 +99,7 @@ func restore(ctx context.Context, set, target string, m *Manifest) error {
 	if err := os.Remove(marker); err != nil {
 		return err
 	}
-	return syncDir(target)
+	return durable.Sync(target)
 }
 
 // place gives where a file of a set goes.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -153,7 +154,7 @@ func attempt(ctx context.Context, s *Source, o *Options, target string) (m *Mani
 	if err := os.Rename(w.dir, target); err != nil {
 		return nil, err
 	}
-	return m, syncDir(o.Dir)
+	return m, durable.Sync(o.Dir)
 }
 
 // finish closes the list.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -112,19 +113,7 @@ func (a *App) keepDrained(all map[string]Drain) error {
 	if err != nil {
 		return err
 	}
-	temporary := path.Join(stageName, drainedName)
-	f, err := a.root.Create(temporary)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = a.root.Rename(temporary, drainedName)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(a.root, ".")
+	return durable.File{Root: a.root, Name: drainedName, Temporary: path.Join(stageName, drainedName)}.Write(durable.Text(append(text, '\n')))
 }
 
 // recallDrained reads who was drained when the server ended.

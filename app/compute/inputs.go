@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -170,7 +171,7 @@ func (a *App) fetchInputs(ctx context.Context, id job.ID, files []RemoteFile, w 
 		}
 		w.here(one)
 	}
-	return syncDir(root, inputsName) // a process that was killed may have named some of them
+	return durable.SyncIn(root, inputsName) // a process that was killed may have named some of them
 }
 
 // fetchInput brings one input.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -175,25 +175,7 @@ func (a *App) remove(name string) error {
 	return a.root.RemoveAll(aside)
 }
 
-// syncDir has a directory's entries on the disk.
-func syncDir(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // syncAbove has a directory on the disk with its entries, and the name that it has in the one above.
 func syncAbove(dir string) error {
-	for _, name := range []string{dir, filepath.Dir(dir)} {
-		d, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(durable.Sync(dir), durable.Sync(filepath.Dir(dir)))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -462,7 +463,7 @@ func (u *Upload) settle(ctx context.Context, dir string) error {
 		return err
 	}
 	for _, name := range []string{path.Join(u.name, inputsName), u.name} {
-		if err := syncDir(root, name); err != nil {
+		if err := durable.SyncIn(root, name); err != nil {
 			return err
 		}
 	}
@@ -471,7 +472,7 @@ func (u *Upload) settle(ctx context.Context, dir string) error {
 	}
 	u.over = true
 	u.app.places.drop(u.name)
-	return errors.Join(syncDir(root, path.Dir(dir)), syncDir(root, path.Dir(path.Dir(dir)))) // the directory above may be new
+	return errors.Join(durable.SyncIn(root, path.Dir(dir)), durable.SyncIn(root, path.Dir(path.Dir(dir)))) // the directory above may be new
 }
 
 // Discard removes an upload that was not committed.

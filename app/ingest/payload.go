@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -49,7 +50,7 @@ func (a *App) stage(ctx context.Context, id job.ID, from io.Reader, most int64) 
 	if err != nil {
 		return p, err
 	}
-	return p, errors.Join(syncDir(work, "."), work.Close())
+	return p, errors.Join(durable.SyncIn(work, "."), work.Close())
 }
 
 // unstage removes the directory of a batch that was not created.

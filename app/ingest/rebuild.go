@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -112,7 +113,7 @@ func replaceInventory(o *Options) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := syncPath(fresh); err != nil {
+	if err := durable.Sync(fresh); err != nil {
 		return "", err
 	}
 	if _, err := os.Stat(inventory.HeadPath(path)); errors.Is(err, fs.ErrNotExist) { // nothing says yet that there is to be an inventory
@@ -129,7 +130,7 @@ func replaceInventory(o *Options) (kept string, err error) {
 			return "", err
 		}
 	}
-	if err := syncPath(o.Dir); err != nil {
+	if err := durable.Sync(o.Dir); err != nil {
 		return "", err
 	}
 	if err := os.Rename(fresh, path); err != nil {
@@ -139,14 +140,6 @@ func replaceInventory(o *Options) (kept string, err error) {
 		return "", err
 	}
 	return kept, removeInventory(fresh)
-}
-
-func syncPath(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // rebuilding is one run.

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -279,5 +280,5 @@ func (a *App) writeReport(root *os.Root, rep *report.Batch) error {
 			return err
 		}
 	}
-	return syncDir(root, ".")
+	return durable.SyncIn(root, ".")
 }

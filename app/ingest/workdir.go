@@ -9,12 +9,11 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -135,34 +134,14 @@ func (d *workDir) put(name string, write func(w io.Writer) error) error {
 }
 
 // putFile writes through a temporary name, syncs and renames.
-func putFile(root *os.Root, name string, write func(w io.Writer) error) (err error) {
-	temp := name + ".new"
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), ignoreMissing(root.Remove(temp)))
+func putFile(root *os.Root, name string, write func(w io.Writer) error) error {
+	return durable.File{Root: root, Name: name, Mode: 0o640}.Write(func(f *os.File) error {
+		w := bufio.NewWriterSize(f, 64<<10)
+		if err := write(w); err != nil {
+			return err
 		}
-	}()
-	w := bufio.NewWriterSize(f, 64<<10)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	if err := root.Rename(temp, name); err != nil {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
+		return w.Flush()
+	})
 }
 
 // syncNames brings the names of all files and directories of a job's work directory to the disk, and its own name. The
@@ -175,19 +154,10 @@ func (a *App) syncNames(batch job.ID, d *workDir) error {
 		if name == partsName {
 			return fs.SkipDir
 		}
-		return syncDir(d.Root, name)
+		return durable.SyncIn(d.Root, name)
 	})
 	work := filepath.Join(a.options.Dir, workName)
-	return errors.Join(err, disk.Sync(filepath.Join(work, string(batch))), disk.Sync(work))
-}
-
-// syncDir makes renames within a directory durable.
-func syncDir(root *os.Root, name string) error {
-	dir, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(err, durable.Sync(filepath.Join(work, string(batch))), durable.Sync(work))
 }
 
 func ignoreMissing(err error) error {

@@ -12,6 +12,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // What Receive refuses; all else is an error of the source, of the disk or of the context.
@@ -138,7 +140,7 @@ func finish(into *os.Root, name string, fill func(*os.File, io.Writer) error, ac
 		err = into.Rename(temp, name)
 	}
 	if err == nil {
-		err = syncDir(into, path.Dir(name))
+		err = durable.SyncIn(into, path.Dir(name))
 	}
 	return r, err
 }
@@ -152,14 +154,6 @@ func (c *counter) Write(p []byte) (int, error) {
 	n, err := c.w.Write(p)
 	c.n += int64(n)
 	return n, err
-}
-
-func syncDir(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Sweep removes the temporary files that a killed process left in a directory that ZipFile and Receive store into (not in those

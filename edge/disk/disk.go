@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // probeBytes is the size of the file that Write writes: one block of the common file systems.
@@ -41,14 +43,5 @@ func MkdirAll(dir string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return Sync(filepath.Dir(dir))
-}
-
-// Sync brings the names in a directory to the disk.
-func Sync(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Sync(filepath.Dir(dir))
 }

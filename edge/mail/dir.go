@@ -2,6 +2,7 @@ package mail
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Dir gives a sender that writes each message as one .eml file into a directory that must exist: for installations without
@@ -38,49 +41,35 @@ func (d dir) Send(ctx context.Context, m Message) error {
 	return nil
 }
 
-func (d dir) write(name string, m *Message) (err error) {
+func (d dir) write(name string, m *Message) error {
 	msg, err := m.compose()
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(string(d), ".unfinished-*")
+	root, err := os.OpenRoot(string(d))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if len(m.Bcc) > 0 {
-		bcc, err := addresses(m.Bcc)
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
-		for i, a := range bcc {
-			lead := map[bool]string{true: "Bcc: ", false: ",\r\n "}[i == 0]
-			if _, err := io.WriteString(f, lead+a.String()); err != nil {
-				return errors.Join(err, f.Close())
+	defer root.Close()
+	return durable.File{Root: root, Name: filepath.Base(name), Temporary: ".unfinished-" + rand.Text()}.Write(func(f *os.File) error {
+		if len(m.Bcc) > 0 {
+			bcc, err := addresses(m.Bcc)
+			if err != nil {
+				return err
+			}
+			for i, a := range bcc {
+				lead := map[bool]string{true: "Bcc: ", false: ",\r\n "}[i == 0]
+				if _, err := io.WriteString(f, lead+a.String()); err != nil {
+					return err
+				}
+			}
+			if _, err := io.WriteString(f, "\r\n"); err != nil {
+				return err
 			}
 		}
-		if _, err := io.WriteString(f, "\r\n"); err != nil {
-			return errors.Join(err, f.Close())
-		}
-	}
-	if _, err := msg.WriteTo(f); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		_, err := msg.WriteTo(f)
 		return err
-	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return err
-	}
-	parent, err := os.Open(string(d))
-	if err != nil {
-		return nil // the file is there; only its survival of a power loss is less sure
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	})
 }
 
 // fileName keeps what is readable of an id and adds a digest of all of it, so that two ids never share a file.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // The files of an upload.
@@ -63,28 +65,12 @@ func (s *Store) write(u *upload) error {
 	if err != nil {
 		return err
 	}
-	name := u.id + infoEnding
-	f, err := s.root.OpenFile(name+newEnding, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := s.root.Rename(name+newEnding, name); err != nil {
-		return err
-	}
-	return s.sync()
+	return durable.File{Root: s.root, Name: u.id + infoEnding, Temporary: u.id + infoEnding + newEnding}.Write(durable.Text(text))
 }
 
 // sync makes the names in the directory durable.
 func (s *Store) sync() error {
-	d, err := s.root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.SyncIn(s.root, ".")
 }
 
 // cut shortens the data of an upload to what counts.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/edge/safename"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Limits bound what an archive may become. The zero Limits are safe.
@@ -150,7 +151,7 @@ func unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, r
 		return report, err
 	}
 	w.report.Dirs = w.names.Len() - w.report.Files
-	return w.report, syncDir(root, path.Dir(dir))
+	return w.report, durable.SyncIn(root, path.Dir(dir))
 }
 
 func (w *writer) unpack(kind Kind, stem string, archive io.ReaderAt, size int64) error {
@@ -176,12 +177,4 @@ func (w *writer) decompress(kind Kind, packed io.Reader) (io.Reader, error) {
 		return bzip2.NewReader(packed), nil
 	}
 	return packed, nil
-}
-
-func syncDir(root *os.Root, name string) error {
-	dir, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

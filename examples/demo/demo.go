@@ -28,6 +28,7 @@ import (
 	example "github.com/stagepost/stagepost/examples/ingest"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -348,11 +349,7 @@ func makeDemo(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(dir, DemoFile)
-	if err := os.WriteFile(name+".new", append(record, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return durable.Replace(filepath.Join(dir, DemoFile), append(record, '\n'))
 }
 
 // RestoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else it gives nil.

@@ -3,6 +3,7 @@ package durable
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -80,36 +82,21 @@ func (d dir) Put(_ context.Context, id job.ID, digest string, content []byte) er
 	if err := os.MkdirAll(within, 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(within, "new-*")
+	root, err := os.OpenRoot(within)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
-	if _, err = temp.Write(content); err == nil {
-		err = temp.Sync()
-	}
-	if err := errors.Join(err, temp.Close()); err != nil {
+	defer root.Close()
+	if err := (durable.File{Root: root, Name: filepath.Base(name), Temporary: "new-" + rand.Text()}).Write(durable.Text(content)); err != nil {
 		return err
 	}
-	if err := os.Rename(temp.Name(), name); err != nil {
-		return err
-	}
-	return d.syncNames(within)
+	return errors.Join(durable.Sync(string(d)), durable.Sync(filepath.Dir(string(d))))
 }
 
 // syncNames makes the names last that lead to a value: its own, that of its job's directory, which another value may
 // have made just now, and that of the directory of all.
 func (d dir) syncNames(within string) error {
-	return errors.Join(syncDir(within), syncDir(string(d)), syncDir(filepath.Dir(string(d))))
-}
-
-// syncDir makes renames within a directory last.
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(durable.Sync(within), durable.Sync(string(d)), durable.Sync(filepath.Dir(string(d))))
 }
 
 // Get is part of [Blobs].

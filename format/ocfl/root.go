@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 const (
@@ -139,11 +141,7 @@ func makeRoot(dir string) error {
 	if err != nil {
 		return err
 	}
-	above, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(above.Sync(), above.Close())
+	return durable.Sync(filepath.Dir(dir))
 }
 
 // initRoot writes the declaration last: without it the directory is not a storage root yet.

@@ -10,6 +10,8 @@ import (
 	"hash"
 	"io"
 	"os"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // The files of a plan.
@@ -162,22 +164,7 @@ func (p *Planner) write() error {
 	if err != nil {
 		return err
 	}
-	f, err := p.dir.OpenFile(planFile+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := p.dir.Rename(planFile+".new", planFile); err != nil {
-		return err
-	}
-	d, err := p.dir.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.File{Root: p.dir, Name: planFile, Mode: 0o640}.Write(durable.Text(append(text, '\n')))
 }
 
 // recorder receives the output of a format's writer: it keeps literal bytes and counts content.

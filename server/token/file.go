@@ -2,6 +2,7 @@ package token
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Role is what a token may be used for.
@@ -266,25 +269,16 @@ func edit(name string, change func([]byte) ([]byte, error)) (err error) {
 // power cut. It keeps its owner, group and mode: a service that reads it goes on reading it when another user, such as
 // root, edits it. A new file has mode 0600; if root makes it, it belongs to whom its directory belongs.
 func rewrite(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // of mode 0600
+	root, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = keepOwner(f, name)
-	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	defer root.Close()
+	base := filepath.Base(name)
+	return durable.File{Root: root, Name: base, Temporary: "." + base + "." + rand.Text()}.Write(func(f *os.File) error {
+		_, err := f.Write(text)
+		return errors.Join(err, keepOwner(f, name))
+	})
 }
 
 // lock keeps others from editing the files of a directory until the function it gives is called. It goes with its process.

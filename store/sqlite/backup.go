@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -36,7 +37,7 @@ func (s *Store) Backup(ctx context.Context, file string) error {
 	} else if err != nil {
 		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
-	if err := syncFile(filepath.Dir(file)); err != nil {
+	if err := durable.Sync(filepath.Dir(file)); err != nil {
 		return &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
 	return nil
@@ -71,7 +72,7 @@ func (s *Store) copyTo(ctx context.Context, file string) error {
 	if err := s.leave(file); err != nil {
 		return err
 	}
-	return syncFile(file)
+	return durable.Sync(file)
 }
 
 // noHead marks a copy as having no head file.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -64,7 +65,7 @@ func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return syncFile(filepath.Dir(dir))
+	return durable.Sync(filepath.Dir(dir))
 }
 
 // mark records that the directory has a database. It is called once the database has its tables, and may be called
@@ -80,14 +81,5 @@ func mark(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncFile(name), syncFile(dir))
-}
-
-// syncFile syncs a file or directory.
-func syncFile(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(durable.Sync(name), durable.Sync(dir))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -156,21 +157,14 @@ var errHeadDamaged = errors.New("it is damaged")
 func createHead(dir string, h *head, tap func(headOp)) error {
 	text := h.appendSlot(nil)
 	text = append(text, make([]byte, headSlots*slotSize-len(text))...)
-	name := filepath.Join(dir, headName)
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	if err := syncFile(name + ".new"); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
+	if err := durable.Replace(filepath.Join(dir, headName), text); err != nil {
 		return err
 	}
 	if tap != nil {
 		tap(headOp{data: text})
 		tap(headOp{sync: true})
 	}
-	return syncFile(dir)
+	return nil
 }
 
 // openHead opens the file to continue with h, the head of the database; slot has the newest one.

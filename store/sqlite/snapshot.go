@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
 )
@@ -58,7 +59,7 @@ func (p *Snapshot) CopyTo(ctx context.Context, file string) (err error) {
 		err = headless(to)
 	}
 	if err = errors.Join(err, to.Close()); err == nil {
-		err = syncFile(file)
+		err = durable.Sync(file)
 	}
 	if err != nil {
 		return fail(errors.Join(err, os.Remove(file)))

@@ -32,31 +32,6 @@ func (a *App) place(id job.ID, names ...string) string {
 	return filepath.Join(append([]string{a.options.Dir, payloadsName, string(id)}, names...)...)
 }
 
-// writeFile leaves a file whole or not at all, on the disk when it returns.
-func writeFile(name string, text []byte) error {
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(name))
-}
-
-// syncDir makes the names in a directory last.
-func syncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // remove removes a payload's directory, if there is one. What a payload made unwritable for us is made writable first.
 func (a *App) remove(id job.ID) error {
 	if id == "" || !filepath.IsLocal(string(id)) {

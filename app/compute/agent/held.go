@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -315,29 +316,10 @@ func writeJSON[T any](in *os.Root, name string, v *T) error {
 	if err != nil {
 		return err
 	}
-	f, err := create(in, name+".new")
-	if err != nil {
-		return err
+	if text = append(text, '\n'); durable.ReplaceIn(in, name, text) == nil {
+		return nil
 	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if in.Rename(name+".new", name) != nil { // a directory may have the name
-		if err := errors.Join(in.RemoveAll(name), in.Rename(name+".new", name)); err != nil {
-			return err
-		}
-	}
-	return syncRoot(in)
-}
-
-// syncRoot makes the names in a directory last.
-func syncRoot(in *os.Root) error {
-	d, err := in.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(in.RemoveAll(name), durable.ReplaceIn(in, name, text)) // a directory may have the name
 }
 
 // readJSON reads a file of the agent's; nil if there is none.

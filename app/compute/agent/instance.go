@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // memory is the name of what the agent remembers: whoever knows payloads of another memory knows that this one has forgotten them. The file says besides
@@ -74,5 +76,5 @@ func (m *memory) write() error {
 	if m.used {
 		text += " " + usedWord
 	}
-	return writeFile(m.file, []byte(text+"\n"))
+	return durable.Replace(m.file, []byte(text+"\n"))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -153,7 +154,7 @@ func (a *App) receive(ctx context.Context, o engine.Order, s *Spec, files source
 
 // settle takes over a stage directory: durable, in its place, then the record.
 func (a *App) settle(ctx context.Context, o engine.Order, s *Spec, stage string) (j job.Job, err error) {
-	if err := errors.Join(syncDir(filepath.Join(stage, jobName)), syncDir(stage)); err != nil {
+	if err := errors.Join(durable.Sync(filepath.Join(stage, jobName)), durable.Sync(stage)); err != nil {
 		return j, unavailable(o.ID, err)
 	}
 	if err := a.remove(o.ID); err != nil { // there is no record: a crash left it
@@ -162,7 +163,7 @@ func (a *App) settle(ctx context.Context, o engine.Order, s *Spec, stage string)
 	if err := errors.Join(os.Chmod(stage, a.wayMode()), os.Rename(stage, a.place(o.ID))); err != nil {
 		return j, unavailable(o.ID, err)
 	}
-	if err := errors.Join(syncDir(filepath.Dir(a.place(o.ID))), a.memory.use()); err != nil {
+	if err := errors.Join(durable.Sync(filepath.Dir(a.place(o.ID))), a.memory.use()); err != nil {
 		return j, unavailable(o.ID, err)
 	}
 	if ctx.Err() != nil { // who sent it is gone, and nothing was taken yet

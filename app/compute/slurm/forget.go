@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Forget is part of [compute.Executor]. A payload that Slurm may still run is ended. Of the ticket, a name stays for Options.Keep: a late repetition of it is not run.
@@ -77,7 +78,7 @@ func (s *Slurm) discard(dir string) error {
 	if err := s.root.RemoveAll(trash); err != nil {
 		s.log.Warn("a payload's files cannot all be removed; the next start tries again", "path", trash, "error", err)
 	}
-	return syncDir(s.root, ".")
+	return durable.SyncIn(s.root, ".")
 }
 
 func (s *Slurm) isDone(dir string) bool {

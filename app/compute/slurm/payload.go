@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -250,27 +251,7 @@ func openFile(root *os.Root, name string) (*os.File, error) {
 
 // writeFile replaces a file so that after a crash it is there whole or not at all.
 func writeFile(root *os.Root, name string, text []byte) error {
-	temporary := name + "." + rand.Text() + ".tmp" // two may write the same at a time
-	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := root.Rename(temporary, name); err != nil {
-		return err
-	}
-	return syncDir(root, ".")
-}
-
-func syncDir(root *os.Root, name string) error {
-	d, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.File{Root: root, Name: name, Temporary: name + "." + rand.Text() + ".tmp"}.Write(durable.Text(text)) // two may write the same at a time
 }
 
 // writeJSON is writeFile of a record.

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // check refuses what can never run here.
@@ -76,7 +77,7 @@ func (s *Slurm) stage(ctx context.Context, dir string, p *compute.Parcel) (err e
 		Job: p.Job, Attempt: p.Attempt, Secret: digest(p.Secret), Service: p.Service, Owner: p.Owner, Files: p.Files, Inputs: p.Inputs, Limits: p.Limits,
 		Sandbox: s.sandbox(), Received: s.now().UTC(),
 	}
-	err = errors.Join(syncDir(root, workDir), writeFile(root, envFile, []byte(env)), writeFile(root, batchFile, []byte(s.wrapper(dir, p.Limits))), writeJSON(root, ticketFile, t))
+	err = errors.Join(durable.SyncIn(root, workDir), writeFile(root, envFile, []byte(env)), writeFile(root, batchFile, []byte(s.wrapper(dir, p.Limits))), writeJSON(root, ticketFile, t))
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (s *Slurm) stage(ctx context.Context, dir string, p *compute.Parcel) (err e
 		}
 		return err
 	}
-	return syncDir(s.root, ".")
+	return durable.SyncIn(s.root, ".")
 }
 
 // bring copies a file of the parcel. It must be what the parcel says.

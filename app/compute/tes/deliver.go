@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -145,26 +146,15 @@ func (a *Adapter) copyOne(ctx context.Context, zip *os.File, size int64, f *coll
 // write writes a file and gives it its name. Both are on the disk afterwards, with the names of all directories above
 // it.
 func write(root *os.Root, part, name string, from io.Reader, mode os.FileMode) error {
-	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
+	err := durable.File{Root: root, Name: name, Temporary: part, Mode: mode}.Write(func(f *os.File) error {
+		_, err := io.Copy(f, from)
 		return err
+	})
+	for dir := path.Dir(name); err == nil && dir != "."; {
+		dir = path.Dir(dir)
+		err = durable.SyncIn(root, dir)
 	}
-	_, err = io.Copy(f, from)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := root.Rename(part, name); err != nil {
-		return err
-	}
-	for dir := path.Dir(name); ; dir = path.Dir(dir) {
-		d, err := root.Open(dir)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(d.Sync(), d.Close()); err != nil || dir == "." {
-			return err
-		}
-	}
+	return err
 }
 
 func drop(root *os.Root, name string) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/fetch"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -192,22 +193,10 @@ func (a *Adapter) copy(ctx context.Context, from string, to compute.Arrival) err
 	}
 	defer src.Close()
 	part := path.Join(to.Scratch, "copy")
-	dst, err := to.Root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	return durable.File{Root: to.Root, Name: to.Name, Temporary: part}.Write(func(f *os.File) error {
+		_, err := io.Copy(f, &watched{ctx: ctx, r: src, size: size, progress: to.Progress})
 		return err
-	}
-	_, err = io.Copy(dst, &watched{ctx: ctx, r: src, size: size, progress: to.Progress})
-	if err = errors.Join(err, dst.Sync(), dst.Close()); err != nil {
-		return err
-	}
-	if err := to.Root.Rename(part, to.Name); err != nil {
-		return err
-	}
-	dir, err := to.Root.Open(path.Dir(to.Name))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	})
 }
 
 // watched is a file whose reader is asked after each piece whether it may go on.

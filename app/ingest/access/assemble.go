@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/bagit"
 	"github.com/stagepost/stagepost/format/pack"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -79,7 +80,7 @@ func (a *App) assemble(ctx context.Context, r *engine.Run) error {
 		}
 	}
 	if err == nil { // an attempt that was killed may have got as far as to give the plan its name
-		err = errors.Join(syncDir(dir), syncDir(a.root))
+		err = errors.Join(durable.SyncIn(dir, "."), durable.SyncIn(a.root, "."))
 	}
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (t *task) make(ctx context.Context, home *os.Root) (err error) {
 	if err := writeSynced(t.dir, aboutName, text); err != nil {
 		return err
 	}
-	if err := syncDir(t.dir); err != nil {
+	if err := durable.SyncIn(t.dir, "."); err != nil {
 		return err
 	}
 	if err := home.Rename(name, planName); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -227,15 +228,6 @@ func writeSynced(dir *os.Root, name string, text []byte) error {
 	}
 	_, err = f.Write(text)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-// syncDir makes what was created in a directory durable.
-func syncDir(dir *os.Root) error {
-	d, err := dir.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // damaged notes a file that had to be taken from another place.

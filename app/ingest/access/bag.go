@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/format/bagit"
 	"github.com/stagepost/stagepost/format/pack"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // beginBag begins the manifests. They are files of the plan: they grow with the number of files, and not with their size.
@@ -67,7 +68,7 @@ func (t *task) endBag() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncDir(dir), dir.Close())
+	return errors.Join(durable.SyncIn(dir, "."), dir.Close())
 }
 
 // sum gives the CRC-32 of a tag file.

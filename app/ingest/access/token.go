@@ -17,6 +17,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -47,18 +48,7 @@ func loadKey(root *os.Root, random io.Reader) ([]byte, error) {
 	if _, err := io.ReadFull(random, key); err != nil {
 		return nil, err
 	}
-	f, err := root.OpenFile(keyName+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	_, err = f.Write(key)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return nil, err
-	}
-	if err := root.Rename(keyName+newSuffix, keyName); err != nil {
-		return nil, err
-	}
-	return key, syncDir(root)
+	return key, durable.ReplaceIn(root, keyName, key)
 }
 
 // newID makes the id of a job.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Errors of Open about a file that is not the one that was written last. Each needs another inventory: that of the backup which the store is from, or a new one
@@ -112,30 +114,7 @@ func (i *Inventory) compareHead(ctx context.Context, path string) error {
 
 // WriteHead writes the file anew, whole and synced.
 func WriteHead(path, installation string, sequence int64) error {
-	name := HeadPath(path)
-	f, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, headForm, installation, sequence)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(name+".new", name)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return durable.Replace(HeadPath(path), fmt.Appendf(nil, headForm, installation, sequence))
 }
 
 // note writes how far the inventory came. The line has always the same length. A disk that refuses it leaves the file behind, which it may be: what was

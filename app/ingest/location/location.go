@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Name is the name of the file.
@@ -76,47 +77,21 @@ func Read(dir string) (Identity, error) {
 
 // Create writes the identity of a location that has none. When another process was faster, it changes nothing and the error is fs.ErrExist. The file is
 // complete and on disk, or it is not there.
-func Create(dir string, id Identity) error {
-	return write(dir, id, func(part, file string) error {
-		return errors.Join(os.Link(part, file), os.Remove(part))
-	})
-}
+func Create(dir string, id Identity) error { return write(dir, id, true) }
 
 // Replace writes the identity of a location in place of the one that it has. A crash leaves the one or the other.
-func Replace(dir string, id Identity) error { return write(dir, id, os.Rename) }
+func Replace(dir string, id Identity) error { return write(dir, id, false) }
 
 // write brings the text to the disk under a name that only this installation uses, and then puts it into its place.
-func write(dir string, id Identity, put func(part, file string) error) error {
+func write(dir string, id Identity, create bool) error {
 	text, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(dir, Name)
-	part := file + "." + id.Installation + ".part"
-	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = put(part, file)
-	}
-	if err != nil {
-		if gone := os.Remove(part); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	defer root.Close()
+	return durable.File{Root: root, Name: Name, Temporary: Name + "." + id.Installation + ".part", New: create}.Write(durable.Text(append(text, '\n')))
 }

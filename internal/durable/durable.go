@@ -1,0 +1,91 @@
+// Package durable writes files so that after a crash or a power cut each is there whole or not at all.
+package durable
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// File is a file that is written whole or not at all.
+type File struct {
+	Root      *os.Root
+	Name      string      // within Root
+	Temporary string      // its name until it is whole; defaults to Name with ".new". What has this name is removed. Writers of one file at the same time need different ones
+	Mode      fs.FileMode // defaults to 0600
+	New       bool        // an existing file is not replaced: the error is [fs.ErrExist]
+}
+
+// Write has fill write the file, syncs it, gives it its name and syncs that. After an error the earlier file is still there, or the new one whose name may not outlast a power cut.
+func (f File) Write(fill func(*os.File) error) (err error) {
+	part := cmp.Or(f.Temporary, f.Name+".new")
+	if err := f.Root.RemoveAll(part); err != nil { // a crash left it, or somebody else placed it
+		return err
+	}
+	file, err := f.Root.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, cmp.Or(f.Mode, 0o600))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil || f.New {
+			_ = f.Root.Remove(part) // the next writer removes it else
+		}
+	}()
+	if err = fill(file); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	give := f.Root.Rename
+	if f.New {
+		give = f.Root.Link
+	}
+	if err := give(part, f.Name); err != nil {
+		return err
+	}
+	return SyncIn(f.Root, filepath.Dir(f.Name))
+}
+
+// Replace writes a text to a file of mode 0600, whole or not at all.
+func Replace(name string, text []byte) error {
+	root, err := os.OpenRoot(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return ReplaceIn(root, filepath.Base(name), text)
+}
+
+// ReplaceIn is Replace within a directory.
+func ReplaceIn(root *os.Root, name string, text []byte) error {
+	return File{Root: root, Name: name}.Write(Text(text))
+}
+
+// Text fills a file with a text.
+func Text(text []byte) func(*os.File) error {
+	return func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	}
+}
+
+// Sync brings a file, or the names in a directory, to the disk.
+func Sync(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// SyncIn is Sync within a directory.
+func SyncIn(root *os.Root, name string) error {
+	f, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,81 @@
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range list {
+		all = append(all, one.Name())
+	}
+	return all
+}
+
+// TestReplace: the new text is there, or the old one; what a crash or somebody else left under the temporary name is not written through.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	name, outside := filepath.Join(dir, "f"), filepath.Join(t.TempDir(), "outside")
+	for _, leave := range []func() error{
+		func() error { return nil },
+		func() error { return os.WriteFile(name+".new", []byte("half and more"), 0o644) },
+		func() error { return os.Mkdir(name+".new", 0o700) },
+		func() error { return errors.Join(os.WriteFile(outside, nil, 0o600), os.Symlink(outside, name+".new")) },
+		func() error {
+			return errors.Join(os.Remove(outside), os.WriteFile(outside, nil, 0o600), os.Link(outside, name+".new"))
+		},
+	} {
+		if err := leave(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Replace(name, []byte("text")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		info, err2 := os.Stat(name)
+		if err != nil || err2 != nil || string(got) != "text" || info.Mode() != 0o600 || len(names(t, dir)) != 1 {
+			t.Errorf("got %q, %v, %v, %v", got, names(t, dir), err, err2)
+		}
+	}
+	if got, err := os.ReadFile(outside); err != nil || len(got) != 0 {
+		t.Errorf("a file elsewhere has %q, %v", got, err)
+	}
+}
+
+// TestFailures leave the old file alone, and nothing beside it.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := ReplaceIn(root, "f", []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("no")
+	for want, f := range map[error]func() error{
+		failed:         func() error { return File{Root: root, Name: "f"}.Write(func(*os.File) error { return failed }) },
+		fs.ErrExist:    func() error { return File{Root: root, Name: "f", New: true}.Write(Text([]byte("new"))) },
+		fs.ErrNotExist: func() error { return ReplaceIn(root, "none/f", nil) },
+		os.ErrClosed:   func() error { return File{Root: root, Name: "f"}.Write(func(f *os.File) error { return f.Close() }) },
+	} {
+		if err := f(); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		if got, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || string(got) != "old" || len(names(t, dir)) != 1 {
+			t.Errorf("after %v: %q, %v, %v", want, got, names(t, dir), err)
+		}
+	}
+	if err := (File{Root: root, Name: "g", Temporary: "part", Mode: 0o640, New: true}).Write(Text([]byte("new"))); err != nil || len(names(t, dir)) != 2 {
+		t.Errorf("the control: %v, %v", names(t, dir), err)
+	}
+}
