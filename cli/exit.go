@@ -133,7 +133,11 @@ func (c *Call) Exit(err error) int {
 		if known {
 			text = strings.TrimSuffix(text, " (can: "+can+")")
 		}
+		text, excerpt, _ := strings.Cut(text, "\n")
 		c.Err.Line("stagepost: %s", text)
+		for line := range strings.Lines(excerpt) {
+			fmt.Fprintln(c.Err, Clean(strings.TrimRight(line, "\n"))) // never wrapped: the caret stands below its column
+		}
 	}
 	if known {
 		fmt.Fprintf(c.Err, "  can: %s\n", can)
@@ -145,6 +149,7 @@ func (c *Call) Exit(err error) int {
 }
 
 // Sentences gives what is to be told of an error: a line for each of several mistakes, without the names of system calls.
+// The line of a file and its caret follow in lines of their own.
 func Sentences(err error) []string {
 	var many interface{ Unwrap() []error }
 	text := err.Error()
@@ -161,7 +166,14 @@ func Sentences(err error) []string {
 	if errors.As(err, &file) {
 		text = strings.Replace(text, file.Op+" "+file.Path+":", file.Path+":", 1)
 	}
-	return []string{Clean(text)}
+	text = Clean(text)
+	if shown, ok := errors.AsType[interface {
+		error
+		Excerpt() string
+	}](err); ok && shown.Excerpt() != "" {
+		text += "\n" + shown.Excerpt()
+	}
+	return []string{text}
 }
 
 // tellJSON writes the error as the API would.

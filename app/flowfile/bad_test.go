@@ -160,7 +160,7 @@ func TestExcerpt(t *testing.T) {
 		t.Error(diff)
 	}
 	long := &Mistake{Line: 1, Column: 500, Source: strings.Repeat("x", 1000)}
-	if got := long.Excerpt(); len(got) > 250 || !strings.HasSuffix(got, strings.Repeat(" ", shownBefore)+"^") {
+	if got := long.Excerpt(); len(got) > 250 || !strings.HasSuffix(got, strings.Repeat(" ", 60)+"^") {
 		t.Errorf("%s", got)
 	}
 }

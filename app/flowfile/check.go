@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // check builds the flow as far as that is possible without inputs, and tells what is wrong with the whole.
@@ -173,4 +174,6 @@ func (f Finding) String() string {
 }
 
 // Excerpt gives the line with a caret below the place.
-func (f Finding) Excerpt() string { return excerpt(f.Line, f.Column, f.Source) }
+func (f Finding) Excerpt() string {
+	return tree.Excerpt(tree.Position{Line: f.Line, Column: f.Column}, f.Source)
+}

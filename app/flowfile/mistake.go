@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // Mistake is one thing that is wrong with a file, and where.
@@ -22,17 +24,8 @@ func wrongAt(at place, format string, args ...any) *Mistake {
 func (m *Mistake) Error() string { return fmt.Sprintf("%d:%d: %s", m.Line, m.Column, m.Text) }
 
 // Excerpt gives the line with a caret below the place.
-func (m *Mistake) Excerpt() string { return excerpt(m.Line, m.Column, m.Source) }
-
-// Most characters of a line that an excerpt shows before and behind the place.
-const shownBefore, shownBehind = 60, 60
-
-func excerpt(line, column int, source string) string {
-	runes := []rune(source)
-	at := min(max(column-1, 0), len(runes))
-	from, to := max(at-shownBefore, 0), min(at+shownBehind, len(runes))
-	number := fmt.Sprintf("%4d | ", line)
-	return number + strings.TrimRight(string(runes[from:to]), " ") + "\n" + strings.Repeat(" ", len(number)-2) + "| " + strings.Repeat(" ", at-from) + "^"
+func (m *Mistake) Excerpt() string {
+	return tree.Excerpt(tree.Position{Line: m.Line, Column: m.Column}, m.Source)
 }
 
 // Mistakes are all that is wrong with a file, in the order of their places; at most [MostMistakes].

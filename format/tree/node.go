@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
+	"strings"
 )
 
 // Position is a position in a file.
@@ -155,4 +156,20 @@ func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Colum
 
 func wrong(at Position, format string, args ...any) *Error {
 	return &Error{at, fmt.Sprintf(format, args...)}
+}
+
+// Most characters of a line that an excerpt shows before and behind a position.
+const shownBefore, shownBehind = 60, 60
+
+// Excerpt returns a line of a file with a caret below a position in it, or nothing for an empty line.
+func Excerpt(at Position, source string) string {
+	if source == "" {
+		return ""
+	}
+	runes := []rune(source)
+	caret := min(max(at.Column-1, 0), len(runes))
+	from, to := max(caret-shownBefore, 0), min(caret+shownBehind, len(runes))
+	number := fmt.Sprintf("%4d | ", at.Line)
+	below := strings.Repeat(" ", len(number)-2) + "| " + strings.Repeat(" ", caret-from) + "^"
+	return number + strings.TrimRight(string(runes[from:to]), " ") + "\n" + below
 }

@@ -17,6 +17,7 @@ type Options struct {
 	Nodes   int  // parts of a file, each use of an alias counted. Defaults to 20,000
 	Levels  int  // of nested parts, the root being level 0. Defaults to 32
 	Aliases bool // anchors and aliases are allowed
+	Merges  bool // a merge key (<<) adds the keys of another mapping, or of a list of mappings, that are not given
 
 	Omit  bool // a key without a value counts as omitted
 	Empty bool // a file without content counts as one without keys
@@ -214,7 +215,16 @@ func (r *reader) list(at Position, values []ast.Node, level int) (*Node, error) 
 func (r *reader) mapping(at Position, values []*ast.MappingValueNode, level int) (*Node, error) {
 	mapping := &Node{Position: at, Kind: Mapping}
 	seen := map[string]bool{}
+	var merged []*Node
 	for _, v := range values {
+		if _, is := v.Key.(*ast.MergeKeyNode); is && r.Merges {
+			from, err := r.merge(v, level)
+			if err != nil {
+				return nil, err
+			}
+			merged = append(merged, from...)
+			continue
+		}
 		name, err := r.key(v.Key)
 		if err != nil {
 			return nil, err
@@ -233,7 +243,33 @@ func (r *reader) mapping(at Position, values []*ast.MappingValueNode, level int)
 		}
 		mapping.Members = append(mapping.Members, Member{name, key, value})
 	}
+	for _, from := range merged {
+		for _, m := range from.Members {
+			if !seen[m.Name] {
+				seen[m.Name] = true
+				mapping.Members = append(mapping.Members, m)
+			}
+		}
+	}
 	return mapping, nil
+}
+
+// merge reads what a merge key names: a mapping, or a list of them.
+func (r *reader) merge(v *ast.MappingValueNode, level int) ([]*Node, error) {
+	value, err := r.node(v.Value, level+1)
+	if err != nil {
+		return nil, err
+	}
+	all := []*Node{value}
+	if value.Kind == List {
+		all = value.Items
+	}
+	for _, one := range all {
+		if one.Kind != Mapping {
+			return nil, wrong(one.Position, "a merge key takes keys with values, or a list of such")
+		}
+	}
+	return all, nil
 }
 
 // key returns the name of a key; of a number, true or false as written.

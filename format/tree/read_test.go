@@ -233,3 +233,27 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestMerges: a merge key adds what is not given; an earlier mapping of a list comes first.
+func TestMerges(t *testing.T) {
+	o := tree.Options{Aliases: true, Merges: true}
+	const text = "a: &a {x: 1, y: 2}\nb: {x: 3, <<: *a}\nc:\n  <<: [{z: 4, x: 5}, *a]\n  z: 6\n"
+	root, err := tree.Read([]byte(text), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := func(s string) json.Number { return json.Number(s) }
+	want := map[string]any{
+		"a": map[string]any{"x": n("1"), "y": n("2")},
+		"b": map[string]any{"x": n("3"), "y": n("2")},
+		"c": map[string]any{"x": n("5"), "y": n("2"), "z": n("6")},
+	}
+	if diff := cmp.Diff(any(want), root.Plain()); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []string{"a: {<<: 1}\n", "a: {<<: [{}, 1]}\n", "a: {<<: *a}\n"} {
+		if _, err := tree.Read([]byte(bad), o); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

@@ -9,16 +9,17 @@ import (
 	"path/filepath"
 )
 
-// File is a file that is written whole or not at all.
+// File is a file that is written whole or not at all. Concurrent writers of one file need different temporary names.
 type File struct {
 	Root      *os.Root
 	Name      string      // within Root
-	Temporary string      // its name until it is whole; defaults to Name with ".new". What has this name is removed. Writers of one file at the same time need different ones
+	Temporary string      // its name until it is whole; defaults to Name with ".new". What has this name is removed
 	Mode      fs.FileMode // defaults to 0600
 	New       bool        // an existing file is not replaced: the error is [fs.ErrExist]
 }
 
-// Write has fill write the file, syncs it, gives it its name and syncs that. After an error the earlier file is still there, or the new one whose name may not outlast a power cut.
+// Write calls fill with the file, syncs it, gives it its name and syncs that. After an error the earlier file is still
+// there, or the new one, whose name may not outlast a power cut.
 func (f File) Write(fill func(*os.File) error) (err error) {
 	part := cmp.Or(f.Temporary, f.Name+".new")
 	if err := f.Root.RemoveAll(part); err != nil { // a crash left it, or somebody else placed it

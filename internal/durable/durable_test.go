@@ -20,7 +20,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// TestReplace: the new text is there, or the old one; what a crash or somebody else left under the temporary name is not written through.
+// TestReplace replaces a file. What a crash or somebody else left under the temporary name is not written through.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	name, outside := filepath.Join(dir, "f"), filepath.Join(t.TempDir(), "outside")
@@ -62,20 +62,23 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := errors.New("no")
-	for want, f := range map[error]func() error{
-		failed:         func() error { return File{Root: root, Name: "f"}.Write(func(*os.File) error { return failed }) },
+	f := File{Root: root, Name: "f"}
+	for want, write := range map[error]func() error{
+		failed:         func() error { return f.Write(func(*os.File) error { return failed }) },
 		fs.ErrExist:    func() error { return File{Root: root, Name: "f", New: true}.Write(Text([]byte("new"))) },
 		fs.ErrNotExist: func() error { return ReplaceIn(root, "none/f", nil) },
-		os.ErrClosed:   func() error { return File{Root: root, Name: "f"}.Write(func(f *os.File) error { return f.Close() }) },
+		os.ErrClosed:   func() error { return f.Write(func(f *os.File) error { return f.Close() }) },
 	} {
-		if err := f(); !errors.Is(err, want) {
+		if err := write(); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || string(got) != "old" || len(names(t, dir)) != 1 {
+		got, err := os.ReadFile(filepath.Join(dir, "f"))
+		if err != nil || string(got) != "old" || len(names(t, dir)) != 1 {
 			t.Errorf("after %v: %q, %v, %v", want, got, names(t, dir), err)
 		}
 	}
-	if err := (File{Root: root, Name: "g", Temporary: "part", Mode: 0o640, New: true}).Write(Text([]byte("new"))); err != nil || len(names(t, dir)) != 2 {
+	g := File{Root: root, Name: "g", Temporary: "part", Mode: 0o640, New: true}
+	if err := g.Write(Text([]byte("new"))); err != nil || len(names(t, dir)) != 2 {
 		t.Errorf("the control: %v, %v", names(t, dir), err)
 	}
 }

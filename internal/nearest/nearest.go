@@ -6,8 +6,8 @@ import "strings"
 // longest is how long words may be that are compared, in bytes.
 const longest = 200
 
-// Word gives the first of the known words with the fewest letters to add, remove or replace, or "". A word that differs in upper and lower case alone is the nearest;
-// else a third of the letters may differ, at least two, and never all of them.
+// Word gives the first of the known words with the fewest letters to add, remove or replace, or "". A word that differs
+// in upper and lower case alone is the nearest; else a third of the letters may differ, at least two, and never all.
 func Word(word string, known []string) string {
 	best, least := "", min(max(2, len(word)/3), len(word)-1)+1
 	for _, one := range known {

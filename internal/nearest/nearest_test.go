@@ -12,8 +12,9 @@ func TestWord(t *testing.T) {
 	for _, c := range []struct {
 		word, known, want string
 	}{
-		{"ownr", "owner id", "owner"}, {"slep", "sleep steep", "sleep"}, {"PATHC", "PUT PATCH", "PATCH"}, {"post", "GET POST past", "POST"},
-		{"ab", "cd", ""}, {"a", "b", ""}, {"", "a", ""}, {"ab", "ac", "ac"}, {"abc", "xyc", "xyc"}, {"something", "sxmxthxng", "sxmxthxng"}, {"something", "xxmxthxng", ""},
+		{"ownr", "owner id", "owner"}, {"slep", "sleep steep", "sleep"}, {"PATHC", "PUT PATCH", "PATCH"},
+		{"post", "GET POST past", "POST"}, {"ab", "cd", ""}, {"a", "b", ""}, {"", "a", ""}, {"ab", "ac", "ac"},
+		{"abc", "xyc", "xyc"}, {"something", "sxmxthxng", "sxmxthxng"}, {"something", "xxmxthxng", ""},
 		{long, long[1:], long[1:]}, {long + "x", long, ""}, {"x", "", ""},
 	} {
 		if got := Word(c.word, strings.Fields(c.known)); got != c.want {

@@ -14,9 +14,9 @@ import (
 
 // Callbacks are the callbacks of a service, as a file writes them down.
 type Callbacks struct {
-	SecretFile string   `yaml:"secret_file"`    // the secrets that sign them, one on a line: whsec_ and base64
-	Hosts      []string `yaml:"hosts"`          // to which they may go: example.org, or example.org:8443
-	Networks   []string `yaml:"allow_networks"` // special networks in which these hosts may lie: 10.1.0.0/16
+	SecretFile string   `json:"secret_file" doc:"File with the secrets that sign callbacks, one on a line: whsec_ and base64."`
+	Hosts      []string `json:"hosts" doc:"Hosts that may be called: example.org, or example.org:8443."`
+	Networks   []string `json:"allow_networks" doc:"Special networks in which these hosts may lie: 10.1.0.0/16."`
 }
 
 // callbacks gives them as the application has them. What is wrong is left out: it was told by check.

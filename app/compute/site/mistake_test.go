@@ -24,8 +24,8 @@ func TestMistakesHavePlaces(t *testing.T) {
 		{"services:\n  x:\n    limits: {memory: much, wall: soon}\n    max: {disk: 1GB, cpu: never}\n", []string{
 			`:3:22: memory: "much": it is not a size`, `:3:34: wall: "soon": `, `:4:27: cpu: "never": `,
 		}},
-		{"services:\n  x:\n    mystery: 1\n", []string{`:3:5: unknown field "mystery"`}},
-		{"services:\n  x: {max_runs: many}\n", []string{`:2:17: here must stand a whole number`}},
+		{"services:\n  x:\n    mystery: 1\n", []string{`:3:5: services.x.mystery: there is no such key (known: runs_per_user, max_runs, `}},
+		{"services:\n  x: {max_runs: many}\n", []string{`:2:17: services.x.max_runs: it must be a whole number, not a text`}},
 		{"services: [\n", []string{":1:11: "}},
 	} {
 		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {

@@ -154,7 +154,7 @@ type Added struct {
 // Add takes in services that the module adds. A service or agent that the file has already is a mistake. All mistakes
 // are given, joined.
 func (s *Site) Add(all []Added) error {
-	wrong := &mistakes{root: s.root}
+	wrong := &mistakes{root: s.root, lines: s.lines}
 	for _, one := range all {
 		name := one.Service.Name
 		if slices.ContainsFunc(s.Services, func(o Service) bool { return o.Name == name }) {

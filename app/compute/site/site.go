@@ -3,7 +3,6 @@
 package site
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
@@ -30,35 +27,36 @@ type Site struct {
 	Agents   []Agent   // by name
 
 	root   *tree.Node // of the file; nil: not known
+	lines  *lines
 	module Module
 }
 
 // Service is one service, as a file writes it down.
 type Service struct {
-	Name        string            `yaml:"-"`
-	RunsPerUser *int              `yaml:"runs_per_user"` // jobs of one user that hold a slot, at least 1. Defaults to 5
-	MaxRuns     *int              `yaml:"max_runs"`      // jobs that hold a slot, at least 1. Defaults to 10
-	Agents      []string          `yaml:"agents"`        // that serve it. Defaults to all that say they do
-	Limits      Limits            `yaml:"limits"`        // of a job that asks for none
-	Max         Limits            `yaml:"max"`           // that a job may ask for
-	Env         map[string]string `yaml:"env"`           // of every job
-	LeaveInputs bool              `yaml:"leave_inputs"`  // results hold no unchanged inputs
-	Binds       []string          `yaml:"binds"`         // paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool
-	Network     string            `yaml:"network"`       // none (the default) or host
-	Callbacks   *Callbacks        `yaml:"callbacks"`     // where jobs' ends may be told. Defaults to nowhere
-	Policy      string            `yaml:"policy"`        // of run.sh: off (the default), or a word of the module
+	Name        string            `json:"-"`
+	RunsPerUser *int              `json:"runs_per_user" doc:"Jobs of one user that hold a slot at the same time, at least 1. Defaults to 5."`
+	MaxRuns     *int              `json:"max_runs" doc:"Jobs that hold a slot at the same time, at least 1. Defaults to 10."`
+	Agents      []string          `json:"agents" doc:"Agents that serve it. Defaults to all that offer it."`
+	Limits      Limits            `json:"limits" doc:"Limits of a job that asks for none."`
+	Max         Limits            `json:"max" doc:"The most that a job may ask for."`
+	Env         map[string]string `json:"env" doc:"Variables of every job."`
+	LeaveInputs bool              `json:"leave_inputs" doc:"Results contain no unchanged inputs."`
+	Binds       []string          `json:"binds" doc:"Paths of the agent's machine that jobs may read: /opt/tool, or /opt/tool:/tool."`
+	Network     string            `json:"network" doc:"none (the default) or host."`
+	Callbacks   *Callbacks        `json:"callbacks" doc:"Where the ends of jobs may be reported. Defaults to nowhere."`
+	Policy      string            `json:"policy" doc:"Check of run.sh: off (the default), or a word of a module."`
 }
 
 // Limits are limits as a file writes them down.
 type Limits struct {
-	Wall      Duration `yaml:"wall"`
-	CPU       Duration `yaml:"cpu"`
-	Memory    Size     `yaml:"memory"`
-	Disk      Size     `yaml:"disk"`
-	Output    Size     `yaml:"output"`
-	Processes int      `yaml:"processes"`
-	Cores     float64  `yaml:"cores"`
-	Files     int      `yaml:"files"`
+	Wall      Duration `json:"wall" doc:"Time from start to end: 2h."`
+	CPU       Duration `json:"cpu" doc:"Processor time: 2h."`
+	Memory    Size     `json:"memory" doc:"Memory of all processes together: 4GiB."`
+	Disk      Size     `json:"disk" doc:"Bytes of files: 20GiB."`
+	Output    Size     `json:"output" doc:"Bytes of standard output, and of standard error: 64MiB."`
+	Processes int      `json:"processes" doc:"Processes and threads at the same time."`
+	Cores     float64  `json:"cores" doc:"Processors; 0.5 is half of one."`
+	Files     int      `json:"files" doc:"Number of files."`
 }
 
 // Limits gives them as the application has them.
@@ -68,32 +66,32 @@ func (l Limits) Limits() compute.Limits {
 
 // Agent is somebody who runs jobs: exactly one of URL, Tunnel, Legacy, Slurm and Added says how.
 type Agent struct {
-	Name      string   `yaml:"-"`
-	URL       string   `yaml:"url"`        // of a stagepost agent, http://node7:7434
-	TokenFile string   `yaml:"token_file"` // what it wants
-	Tunnel    bool     `yaml:"tunnel"`     // a stagepost agent that comes by itself (agent --server)
-	Legacy    string   `yaml:"legacy"`     // base URL of an executor that the module drives
-	Slurm     *Slurm   `yaml:"slurm"`
-	Services  []string `yaml:"services"` // of an executor of the module or a cluster. Defaults to all
+	Name      string   `json:"-"`
+	URL       string   `json:"url" doc:"URL of a Stagepost agent: http://node7:7434."`
+	TokenFile string   `json:"token_file" doc:"File with the token that the agent requires."`
+	Tunnel    bool     `json:"tunnel" doc:"A Stagepost agent that dials the server (agent --server)."`
+	Legacy    string   `json:"legacy" doc:"Base URL of an executor that a module drives."`
+	Slurm     *Slurm   `json:"slurm" doc:"A Slurm cluster."`
+	Services  []string `json:"services" doc:"Services of a cluster or of an executor of a module. Defaults to all."`
 
-	Added bool `yaml:"-"` // the module has added it, and knows its address
+	Added bool `json:"-"` // the module has added it, and knows its address
 }
 
 // Slurm is a cluster.
 type Slurm struct {
-	Dir       string   `yaml:"dir"` // shared with its nodes
-	Partition string   `yaml:"partition"`
-	Account   string   `yaml:"account"`
-	QOS       string   `yaml:"qos"`
-	Bin       string   `yaml:"bin"`   // where sbatch and the others are. Defaults to PATH
-	Extra     []string `yaml:"extra"` // options of sbatch
-	Poll      Duration `yaml:"poll"`
+	Dir       string   `json:"dir" doc:"Directory that the nodes share."`
+	Partition string   `json:"partition" doc:"Partition of the jobs."`
+	Account   string   `json:"account" doc:"Account of the jobs."`
+	QOS       string   `json:"qos" doc:"Quality of service of the jobs."`
+	Bin       string   `json:"bin" doc:"Directory of sbatch and the other commands. Defaults to PATH."`
+	Extra     []string `json:"extra" doc:"Further options of sbatch."`
+	Poll      Duration `json:"poll" doc:"Pause between queries of the queue."`
 }
 
 // document is a file.
 type document struct {
-	Services map[string]Service `yaml:"services"`
-	Agents   map[string]Agent   `yaml:"agents"`
+	Services map[string]Service `json:"services" doc:"Services by name."`
+	Agents   map[string]Agent   `json:"agents" doc:"Agents by name. Exactly one of url, tunnel, legacy and slurm is given."`
 }
 
 // mostFile is how long a file may be, in bytes.
@@ -133,12 +131,17 @@ func (m Module) read(name string, server bool) (*Site, error) {
 func (m Module) Parse(text []byte) (*Site, error) { return m.parse(text, false) }
 
 func (m Module) parse(text []byte, server bool) (*Site, error) {
-	root, _ := tree.Read(text, tree.Options{Aliases: true}) // only to tell where mistakes stand
-	var d document
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&d); err != nil && len(bytes.TrimSpace(text)) > 0 {
-		return nil, ofYAML(err, root)
+	root, err := tree.Read(text, tree.Options{Aliases: true, Merges: true, Empty: true, Quote: true})
+	var broken *tree.Error
+	if errors.As(err, &broken) {
+		return nil, &Mistake{Line: broken.Line, Column: broken.Column, Text: broken.Text}
 	}
-	s := &Site{root: root, module: m}
+	s := &Site{root: root, lines: linesOf(text, root), module: m}
+	wrong := &mistakes{root: s.root, lines: s.lines}
+	d := decode(root, wrong)
+	if len(wrong.all) > 0 {
+		return nil, wrong.join()
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.Services)) {
 		one := d.Services[name]
 		one.Name = name
@@ -154,7 +157,7 @@ func (m Module) parse(text []byte, server bool) (*Site, error) {
 
 // check gives all mistakes in a site; for a server those of the secrets, too.
 func (s *Site) check(server bool) error {
-	wrong := &mistakes{root: s.root}
+	wrong := &mistakes{root: s.root, lines: s.lines}
 	for _, one := range s.Compute() {
 		if _, err := compute.CheckServices([]compute.Service{one}); err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {

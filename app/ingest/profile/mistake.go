@@ -39,11 +39,7 @@ func (m *Mistake) Error() string {
 
 // Excerpt gives the line with a caret below the place, or nothing if there is no line to show.
 func (m *Mistake) Excerpt() string {
-	if m.Source == "" {
-		return ""
-	}
-	number := fmt.Sprintf("%4d | ", m.Line)
-	return number + m.Source + "\n" + strings.Repeat(" ", len(number)-2) + "| " + strings.Repeat(" ", max(m.Caret-1, 0)) + "^"
+	return tree.Excerpt(tree.Position{Line: m.Line, Column: m.Caret}, m.Source)
 }
 
 // Mistakes are all that is wrong, in the order of files and lines.

@@ -3,17 +3,13 @@ package profile
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-
+	"github.com/stagepost/stagepost/format/schema"
 	"github.com/stagepost/stagepost/format/tree"
-	"github.com/stagepost/stagepost/internal/nearest"
 )
 
 // Parse reads one profile. The error is [Mistakes]: all of them where the file can be read as YAML, else the first.
@@ -70,112 +66,17 @@ func spellOut(root *tree.Node, t reflect.Type) {
 
 // located gives a fault the place of its key, or of the nearest key above that is there.
 func located(root *tree.Node, f fault) *Mistake {
-	part, key, ok := root.Find(strings.Split(f.key, "."))
-	at := key
-	if ok && part.Kind == tree.Leaf {
-		at = part.Position
-	}
+	at := schema.Locate(root, strings.Split(f.key, "."))
 	return &Mistake{Line: at.Line, Column: at.Column, Key: f.key, Text: f.text}
 }
 
 // check holds a file against the schema.
 func check(root *tree.Node) Mistakes {
-	err := compiled().Validate(root.Plain())
-	var v *jsonschema.ValidationError
-	if err == nil || !errors.As(err, &v) {
-		return nil
-	}
-	return against(root, v)
-}
-
-// against makes mistakes of what the schema refuses. The texts are our own: the library's quote values.
-func against(root *tree.Node, v *jsonschema.ValidationError) Mistakes {
 	var all Mistakes
-	for _, cause := range v.Causes {
-		all = append(all, against(root, cause)...)
-	}
-	if len(v.Causes) > 0 {
-		return all
-	}
-	key := strings.Join(v.InstanceLocation, ".")
-	part, _, _ := root.Find(v.InstanceLocation)
-	say := func(key, format string, args ...any) {
-		all = append(all, located(root, fault{key, fmt.Sprintf(format, args...)}))
-	}
-	below := func(name string) string { return strings.TrimPrefix(key+"."+name, ".") }
-	switch k := v.ErrorKind.(type) {
-	case *kind.AdditionalProperties:
-		for _, name := range k.Properties {
-			say(below(name), "there is no such key%s", similar(key, name))
-			last := all[len(all)-1]
-			_, at, _ := root.Find(append(append([]string{}, v.InstanceLocation...), name))
-			last.Line, last.Column = at.Line, at.Column
-		}
-	case *kind.Required:
-		for _, name := range k.Missing {
-			say(below(name), "it is missing")
-		}
-	case *kind.Type:
-		say(key, "it must be %s, not %s", words[k.Want[0]], words[k.Got])
-	case *kind.Enum:
-		say(key, "%sit is none of %s", value(key, part), joined(k.Want))
-	case *kind.Pattern:
-		f, _, _ := lookup(key)
-		say(key, "%sit is not as it should be. %s", value(key, part), strings.TrimSuffix(f.doc, "."))
-	case *kind.Minimum:
-		say(key, "it must not be below %s", number(k.Want))
-	case *kind.Maximum:
-		say(key, "it must not be above %s", number(k.Want))
-	case *kind.MinItems:
-		say(key, "it must have at least %d", k.Want)
-	default:
-		say(key, "it is not as the schema wants it")
+	for _, f := range compiled().Check(root) {
+		all = append(all, &Mistake{Line: f.Line, Column: f.Column, Key: f.Key(), Text: f.Text})
 	}
 	return all
-}
-
-// words are what a person calls the types of JSON.
-var words = map[string]string{
-	"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false", "array": "a list", "object": "keys with values",
-	"null": "nothing",
-}
-
-func number(n *big.Rat) string { return strings.TrimSuffix(n.FloatString(0), ".") }
-
-// value quotes a value that may be shown.
-func value(key string, part *tree.Node) string {
-	if text, ok := part.Value.(string); ok && public(key, part) {
-		return fmt.Sprintf("%.100q: ", text)
-	}
-	return ""
-}
-
-func joined(all []any) string {
-	texts := make([]string, len(all))
-	for i, one := range all {
-		texts[i] = fmt.Sprint(one)
-	}
-	return strings.Join(texts, ", ")
-}
-
-// similar names the key that was probably meant.
-func similar(above, name string) string {
-	t := profileType
-	if above != "" {
-		f, _, ok := lookup(above)
-		if !ok || !f.branch() {
-			return ""
-		}
-		t = f.kind
-	}
-	var known []string
-	for _, f := range fieldsOf(t) {
-		known = append(known, f.name)
-	}
-	if best := nearest.Word(name, known); best != "" {
-		return "; is it " + best + "?"
-	}
-	return " (known: " + strings.Join(known, ", ") + ")"
 }
 
 // fill takes what the file gives into the profile, and remembers where each value stands. The schema has been satisfied.

@@ -1,13 +1,14 @@
 package profile
 
 import (
-	"bytes"
 	"encoding/json"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stagepost/stagepost/format/schema"
+	"github.com/stagepost/stagepost/format/tree"
 )
 
 // SchemaID names the schema.
@@ -19,36 +20,28 @@ func Schema() []byte {
 	doc := object(profileType)
 	for _, f := range fieldsOf(profileType) {
 		if f.short != "" { // spellOut makes the mapping of the text
-			f.withText(doc["properties"].(schema))
+			f.withText(doc["properties"].(entries))
 		}
 	}
 	return spelled(doc)
 }
 
 // spelled writes a schema of profiles as text.
-func spelled(doc schema) []byte {
-	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	doc["$id"] = SchemaID
-	doc["title"] = "Stagepost ingest profile"
-	doc["description"] = "What an operator decides for a collection. One YAML file of the profile directory."
-	text, err := json.MarshalIndent(doc, "", "  ")
-	if err != nil {
-		panic(err) // texts and numbers of the program's own
-	}
-	return append(text, '\n')
+func spelled(doc entries) []byte {
+	return schema.Text(SchemaID, "Stagepost ingest profile", "What an operator decides for a collection. One YAML file of the profile directory.", doc)
 }
 
-type schema = map[string]any
+type entries = map[string]any
 
-func object(t reflect.Type) schema {
-	properties, required := schema{}, []string{}
+func object(t reflect.Type) entries {
+	properties, required := entries{}, []string{}
 	for _, f := range fieldsOf(t) {
 		properties[f.name] = f.schema()
 		if f.need {
 			required = append(required, f.name)
 		}
 	}
-	s := schema{"type": "object", "additionalProperties": false, "properties": properties}
+	s := entries{"type": "object", "additionalProperties": false, "properties": properties}
 	if len(required) > 0 {
 		s["required"] = required
 	}
@@ -56,21 +49,21 @@ func object(t reflect.Type) schema {
 }
 
 // withText lets a text stand for the mapping of the key.
-func (f *field) withText(properties schema) {
-	mapping := properties[f.name].(schema)
-	text := schema{"type": "string"}
+func (f *field) withText(properties entries) {
+	mapping := properties[f.name].(entries)
+	text := entries{"type": "string"}
 	for _, one := range fieldsOf(f.kind) {
 		if one.name == f.short {
 			text = one.schema()
 		}
 	}
 	delete(mapping, "description")
-	properties[f.name] = schema{"description": f.doc, "anyOf": []any{text, mapping}}
+	properties[f.name] = entries{"description": f.doc, "anyOf": []any{text, mapping}}
 }
 
 // schema describes one key; what the tags say of a list holds for its items.
-func (f *field) schema() schema {
-	s := schema{}
+func (f *field) schema() entries {
+	s := entries{}
 	switch f.kind.Kind() {
 	case reflect.Struct:
 		s = object(f.kind)
@@ -98,7 +91,7 @@ func (f *field) schema() schema {
 		s["writeOnly"] = true
 	}
 	if f.list {
-		s = schema{"type": "array", "items": s}
+		s = entries{"type": "array", "items": s}
 		if f.need {
 			s["minItems"] = 1
 		}
@@ -122,14 +115,26 @@ func (f *field) defaultValue() any {
 
 // compiled is the schema of files that [spellOut] has gone through, ready to validate: with one form for each key, a
 // mistake has one reason.
-var compiled = sync.OnceValue(func() *jsonschema.Schema {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(spelled(object(profileType))))
-	if err != nil {
-		panic(err) // the program's own text
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource(SchemaID, doc); err != nil {
-		panic(err)
-	}
-	return c.MustCompile(SchemaID)
+var compiled = sync.OnceValue(func() *schema.Schema {
+	s := schema.Compile(SchemaID, spelled(object(profileType)))
+	s.Known = func(path []string) []string { return known(strings.Join(path, ".")) }
+	s.Doc = func(path []string) string { f, _, _ := lookup(strings.Join(path, ".")); return f.doc }
+	s.Public = func(path []string, part *tree.Node) bool { return public(strings.Join(path, "."), part) }
+	return s
 })
+
+// known lists the keys of a mapping.
+func known(above string) (names []string) {
+	t := profileType
+	if above != "" {
+		f, _, ok := lookup(above)
+		if !ok || !f.branch() {
+			return nil
+		}
+		t = f.kind
+	}
+	for _, f := range fieldsOf(t) {
+		names = append(names, f.name)
+	}
+	return names
+}
