@@ -122,7 +122,7 @@ func (s *Schema) faults(root *tree.Node, v *jsonschema.ValidationError) []Fault 
 	case *kind.MinItems:
 		say("it must have at least %d", k.Want)
 	default:
-		say("it is not as the schema wants it")
+		say("it does not match the schema")
 	}
 	return all
 }
