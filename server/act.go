@@ -24,13 +24,16 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if a.Version, err = VersionOf(r, a.Version); err != nil {
+		return err
+	}
 	j, err := s.Engine.Do(r.Context(), engine.Act{
 		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm, Now: a.Now,
 	})
 	if err != nil {
 		return s.ExplainRefusal(r, err, lifecycle.Event(r.PathValue("event")), by)
 	}
-	return Reply(w, s.View(j))
+	return ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
 }
 
 // situated is a refusal with what is possible instead. Refusals by the lifecycle know that; those by a rule of an application do not.
@@ -75,9 +78,12 @@ func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if p.Priority == nil {
 		return job.Errorf(job.Invalid, "priority", JobID(r), "priority is missing")
 	}
+	if p.Version, err = VersionOf(r, p.Version); err != nil {
+		return err
+	}
 	j, err := s.Engine.SetPriority(r.Context(), JobID(r), p.Version, *p.Priority, actor, p.Note)
 	if err != nil {
 		return err
 	}
-	return Reply(w, s.View(j))
+	return ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
 }

@@ -76,7 +76,7 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 	if v.Undelivered, err = s.undelivered(r.Context(), j.ID); err != nil {
 		return err
 	}
-	return Reply(w, v)
+	return ReplyJob(w, r, http.StatusOK, j.Version, v)
 }
 
 // View is a record with what can be done about it.

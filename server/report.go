@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -14,7 +16,6 @@ import (
 const (
 	maxTasks = 1000
 	maxLines = 1000
-	maxKey   = 200 // bytes of the key of a message
 )
 
 // reports commits what a worker reports of its jobs. The answer to one report that fails is its problem; among several it stands in the list.
@@ -77,7 +78,7 @@ func checkReport(r *api.Report, keep bool) error {
 		return job.Errorf(job.Invalid, "report", r.Job, "at most %d tasks, %d messages and %d log lines in one report", maxTasks, maxTasks, maxLines)
 	}
 	for i := range r.Messages {
-		if err := CheckText("the key of a message", r.Messages[i].Key, maxKey); err != nil {
+		if err := CheckName("the key of a message", r.Messages[i].Key); err != nil {
 			return err
 		}
 	}
@@ -136,8 +137,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	order.Owner = OwnerFor(r.Context(), o.Owner)
-	for name, text := range map[string]string{"group": o.Group, "owner": order.Owner, "key": o.Key} {
-		if err := CheckText(name, text, maxKey); err != nil {
+	if order.Key, err = KeyOf(r, o.Key); err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"group": o.Group, "owner": order.Owner} {
+		if err := CheckName(name, text); err != nil {
 			return err
 		}
 	}
@@ -151,6 +155,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if spec, err := json.Marshal(o.Spec); err != nil || !bytes.Equal(spec, j.Spec) || o.Group != j.Group {
+		return job.Errorf(job.Conflict, "create", j.ID, "this idempotency key was used for another job")
+	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return ReplyAs(w, http.StatusCreated, s.View(j))
+	return ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
 }

@@ -102,6 +102,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = s.Storage.Full(err)
 	}
 	p := ProblemOf(err)
+	if p.Kind == job.Conflict && r.Header.Get("If-Match") != "" {
+		p.Status = http.StatusPreconditionFailed
+	}
 	if p.Kind == job.Internal {
 		s.Log.Error("request", "method", r.Method, "path", s.loggedPath(r), "error", err)
 	}

@@ -58,7 +58,7 @@ func (s *Handlers) startBulk(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return server.ReplyAs(w, http.StatusCreated, s.View(j))
+	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
 }
 
 // bulkResult returns the result of a bulk.

@@ -60,6 +60,9 @@ func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compu
 	if err := server.CheckText("note", a.Note, server.MostNote); err != nil {
 		return err
 	}
+	if a.Version, err = server.VersionOf(r, a.Version); err != nil {
+		return err
+	}
 	do := app.Cancel
 	if event == compute.Clean {
 		do = app.Clean

@@ -107,7 +107,7 @@ func (s *Handlers) replyCompute(w http.ResponseWriter, r *http.Request, app Comp
 		}
 		v.QueuePosition = places[j.ID]
 	}
-	return server.ReplyAs(w, status, v)
+	return server.ReplyJob(w, r, status, j.Version, v)
 }
 
 // viewCompute makes what a list shows of a job.

@@ -102,7 +102,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("Location", flowPath(j.ID))
-	return server.ReplyAs(w, http.StatusCreated, s.View(j))
+	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
 }
 
 // orderFlow makes the order of a request. What is wrong with a file is told by line and column.
@@ -196,7 +196,7 @@ func (s *Handlers) showFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, v)
+	return server.ReplyJob(w, r, http.StatusOK, f.Job.Version, v)
 }
 
 // signalFlow hands a signal to a flow.
@@ -245,7 +245,7 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, s.View(j))
+	return server.ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
 }
 
 // markReverted notes that a person has rolled back a task by hand.
@@ -267,11 +267,14 @@ func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if m.Version, err = server.VersionOf(r, m.Version); err != nil {
+		return err
+	}
 	j, err := s.Flows.MarkReverted(r.Context(), s.Engine, m.Task, engine.Act{Job: server.JobID(r), By: by, Actor: actor, Note: m.Note, Version: m.Version})
 	if err != nil {
 		return err
 	}
-	return server.Reply(w, s.View(j))
+	return server.ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
 }
 
 // viewFlow makes the wire's form of a flow.

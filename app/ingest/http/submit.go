@@ -95,7 +95,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30 * time.Second))
 	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
-	return server.ReplyAs(w, http.StatusCreated, s.View(j))
+	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
 }
 
 // readForm reads the parts before the payload and gives the payload's part, unread.

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// tag is the ETag of a job: the version of its record, and a hash of what else the answer says.
+var tag = regexp.MustCompile(`^"([1-9][0-9]{0,17})(-[0-9a-f]+)?"$`)
+
+// VersionOf gives the version of the record that a change is meant for: of the header If-Match, which has the ETag of an
+// answer (RFC 9110, section 13.1.1), or of the field `version`, which must not differ. 0 means any. If the record has
+// another version by then the answer is 412 to the header, and 409 to the field.
+func VersionOf(r *http.Request, field int64) (int64, error) {
+	header := strings.Join(r.Header.Values("If-Match"), ",")
+	if header == "" || header == "*" {
+		return field, nil
+	}
+	m := tag.FindStringSubmatch(header)
+	if m == nil {
+		return 0, job.Errorf(job.Invalid, "request", "", "If-Match must be the ETag of a job, not %.60q", header)
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err == nil && field != 0 && field != n {
+		err = job.Errorf(job.Invalid, "request", "", "the header If-Match and the field version differ")
+	}
+	return n, err
+}
+
+// ReplyJob answers with JSON about a job whose record has a version: with its ETag, or with 304 if the client has it.
+func ReplyJob[T any](w http.ResponseWriter, r *http.Request, status int, version int64, v T) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return job.Errorf(job.Internal, "encode", "", "%w", err)
+	}
+	sum := sha256.Sum256(text)
+	etag := fmt.Sprintf(`"%d-%x"`, version, sum[:6])
+	w.Header().Set("ETag", etag)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if has := r.Header.Get("If-None-Match"); reads && has != "" && (has == "*" || strings.Contains(has, etag)) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // who does not read on has gone
+	return nil
+}
