@@ -18,8 +18,31 @@ import (
 )
 
 // plain lists the folders and documents that TestPlainWords checks. A path stands for itself and all below it.
-var plain = []string{"words_test.go", "format", "job", "quantity", "internal/conn", "app/bulk/app.go", "app/bulk/doc.go", "app/bulk/lifecycle.go", "app/bulk/preview.go",
-	"app/bulk/request.go", "app/bulk/result.go", "app/bulk/step.go", "app/bulk/http", "store"}
+var plain = []string{
+	"words_test.go",
+	"format",
+	"job",
+	"quantity",
+	"internal/conn",
+	"app/bulk/app.go",
+	"app/bulk/doc.go",
+	"app/bulk/lifecycle.go",
+	"app/bulk/preview.go",
+	"app/bulk/request.go",
+	"app/bulk/result.go",
+	"app/bulk/step.go",
+	"app/bulk/http",
+	"store",
+	"edge/collect",
+	"edge/fetch",
+	"edge/httpguard",
+	"edge/mail",
+	"edge/safename",
+	"edge/tunnel",
+	"edge/tus",
+	"edge/unpack",
+	"edge/webhook",
+}
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.
 var unplain = []struct{ avoid, use string }{

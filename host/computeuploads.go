@@ -44,7 +44,7 @@ func openUploads(s *Settings, r *Server) (*uploadStore, error) {
 			}
 			return nil
 		},
-		Room: r.space.Admit,
+		Space: r.space.Admit,
 	})
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// job is a directory as a script leaves it, with a place outside of it that holds a secret.
+// job is a directory as a script leaves it, with a directory outside of it that has a secret.
 func job(t testing.TB) (dir string, root *os.Root) {
 	t.Helper()
 	outside := t.TempDir()
@@ -62,16 +62,16 @@ func put(t testing.TB, dir, name, text string) {
 	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
-// pack zips and has three others judge the result: Verify, the standard library, and unzip.
+// pack zips and checks the result with three programs: Verify, the standard library, and unzip.
 func pack(t testing.TB, root *os.Root, o Options) (map[string]string, Manifest) {
 	t.Helper()
 	var b bytes.Buffer
 	m, err := Zip(t.Context(), root, &b, o)
 	must(t, err)
-	return judge(t, b.Bytes()), m
+	return checkWith(t, b.Bytes()), m
 }
 
-func judge(t testing.TB, data []byte) map[string]string {
+func checkWith(t testing.TB, data []byte) map[string]string {
 	t.Helper()
 	if _, err := Verify(t.Context(), bytes.NewReader(data), int64(len(data))); err != nil {
 		t.Fatal(err)
@@ -126,8 +126,11 @@ func TestZipEverything(t *testing.T) {
 	put(t, dir, "empty", "")
 	put(t, dir, ".orchestrator.exit", "0")
 	must(t, os.Mkdir(filepath.Join(dir, "hollow"), 0o750))
-	links := map[string]string{"in": "a.txt", "sub/up": "../a.txt", "dangling": "nowhere", "todir": "sub/deep", "self": "self", // stored
-		"out": "../secret", "abs": "/etc/passwd", "sub/far": "../../secret", "round": "sub/../a.txt", "odd": "a\nb"} // not
+	// stored
+	links := map[string]string{"in": "a.txt", "sub/up": "../a.txt", "dangling": "nowhere", "todir": "sub/deep",
+		"self": "self",
+		// not
+		"out": "../secret", "abs": "/etc/passwd", "sub/far": "../../secret", "round": "sub/../a.txt", "odd": "a\nb"}
 	for name, target := range links {
 		must(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
@@ -138,21 +141,24 @@ func TestZipEverything(t *testing.T) {
 	blocked := blocks(t, filepath.Join(dir, "fifo"))
 
 	got, m := pack(t, root, Options{})
-	want := map[string]string{"a.txt": "alpha", "sub/": "drwxr-xr-x", "sub/deep/": "drwxr-xr-x", "sub/deep/b": strings.Repeat("b", 300_000),
-		"a..b": "dots", "文件.txt": "unicode", "empty": "", ".orchestrator.exit": "0", "hollow/": "drwxr-x---",
+	want := map[string]string{"a.txt": "alpha", "sub/": "drwxr-xr-x", "sub/deep/": "drwxr-xr-x",
+		"sub/deep/b": strings.Repeat("b", 300_000),
+		"a..b":       "dots", "文件.txt": "unicode", "empty": "", ".orchestrator.exit": "0", "hollow/": "drwxr-x---",
 		"in": "-> a.txt", "sub/up": "-> ../a.txt", "dangling": "-> nowhere", "todir": "-> sub/deep", "self": "-> self"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	outside := func(target string) string { return "a link to " + target + ", which leads out of the directory" }
 	wantM := Manifest{Files: 11, Bytes: 5 + 300_000 + 4 + 7 + 1 + 5 + 8 + 7 + 8 + 4, Skipped: []Skipped{
-		{"abs", outside("/etc/passwd")}, {"fifo", "a FIFO"}, {"odd", "a link to a\\nb, which has a target that cannot be stored"},
-		{"out", outside("../secret")}, {"round", outside("sub/../a.txt")}, {"sock", "a socket"}, {"sub/far", outside("../../secret")}}}
+		{"abs", outside("/etc/passwd")}, {"fifo", "a FIFO"},
+		{"odd", "a link to a\\nb, which has a target that cannot be stored"},
+		{"out", outside("../secret")}, {"round", outside("sub/../a.txt")}, {"sock", "a socket"},
+		{"sub/far", outside("../../secret")}}}
 	if d := cmp.Diff(wantM, m); d != "" {
 		t.Error(d)
 	}
 	select {
-	case <-blocked: // the control: whoever simply opens the FIFO waits for ever
+	case <-blocked: // the control: a simple open of the FIFO blocks indefinitely
 		t.Error("opening the FIFO did not wait")
 	default:
 	}
@@ -188,7 +194,8 @@ func TestZipModesAndTimes(t *testing.T) {
 	put(t, dir, "old", "x")
 	put(t, dir, "now", "x")
 	put(t, dir, "late", "x")
-	times := map[string]time.Time{"old": time.Unix(-1_000_000_000, 0), "now": time.Unix(1_700_000_001, 0), "late": time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)}
+	times := map[string]time.Time{"old": time.Unix(-1_000_000_000, 0), "now": time.Unix(1_700_000_001, 0),
+		"late": time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)}
 	for name, at := range times {
 		must(t, os.Chtimes(filepath.Join(dir, name), at, at))
 	}
@@ -198,9 +205,10 @@ func TestZipModesAndTimes(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "d/in"), 0o600))
 	must(t, os.Chmod(filepath.Join(dir, "d/other"), 0o600)) // the control
 	must(t, os.Chmod(filepath.Join(dir, "d"), 0o700))
-	_, err := Zip(t.Context(), root, &b, Options{Modes: map[string]fs.FileMode{"d/in": 0o755, "d": 0o777, "nothing": 0o777, "in": 0o777}})
+	_, err := Zip(t.Context(), root, &b,
+		Options{Modes: map[string]fs.FileMode{"d/in": 0o755, "d": 0o777, "nothing": 0o777, "in": 0o777}})
 	must(t, err)
-	judge(t, b.Bytes())
+	checkWith(t, b.Bytes())
 	files, more, err := Entries(t.Context(), bytes.NewReader(b.Bytes()), int64(b.Len()), 10)
 	must(t, err)
 	got := map[string]string{}
@@ -210,7 +218,8 @@ func TestZipModesAndTimes(t *testing.T) {
 			got[f.Name] += " " + f.MTime.UTC().Format(time.DateTime)
 		}
 	}
-	want := map[string]string{"run": "-rwxr-xr-x", "old": "-rw-r--r-- 1980-01-01 00:00:00", "now": "-rw-r--r-- 2023-11-14 22:13:21",
+	want := map[string]string{"run": "-rwxr-xr-x", "old": "-rw-r--r-- 1980-01-01 00:00:00",
+		"now":  "-rw-r--r-- 2023-11-14 22:13:21",
 		"late": "-rw-r--r-- 2107-12-31 23:59:58", "d": "drwx------", "d/in": "-rwxr-xr-x", "d/other": "-rw-------"}
 	if d := cmp.Diff(want, got); d != "" || more {
 		t.Error(d, more)
@@ -226,20 +235,24 @@ func TestZipExtra(t *testing.T) {
 		return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(s)), nil }
 	}
 	missing := func() (io.ReadCloser, error) { return nil, fs.ErrNotExist }
-	got, m := pack(t, root, Options{Extra: []Extra{{"stdout", text("real")}, {"exit.json", text("{}")}, {"stderr", missing}}})
+	got, m := pack(t, root, Options{Extra: []Extra{{"stdout", text("real")}, {"exit.json", text("{}")},
+		{"stderr", missing}}})
 	want := map[string]string{"stdout": "real", "exit.json": "{}", "stdout~1": "forged", "stdout~1~1": "there already",
 		"exit.json~1/": "drwxr-xr-x", "exit.json~1/x": "a directory of this name"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	wantM := Manifest{Files: 5, Bytes: 4 + 2 + 6 + 13 + 24, Skipped: []Skipped{{"stderr", "vanished while it was collected"}},
+	wantM := Manifest{Files: 5, Bytes: 4 + 2 + 6 + 13 + 24,
+		Skipped: []Skipped{{"stderr", "vanished while it was collected"}},
 		Renamed: []Renamed{{"exit.json", "exit.json~1"}, {"stdout", "stdout~1"}, {"stdout~1", "stdout~1~1"}}}
 	if d := cmp.Diff(wantM, m); d != "" {
 		t.Error(d)
 	}
 	broken := func() (io.ReadCloser, error) { return nil, errors.New("disk on fire") }
-	for name, extra := range map[string][]Extra{"fire": {{"x", broken}}, "twice": {{"x", text("")}, {"x", text("")}}, "name to store": {{"../x", text("")}}} {
-		if _, err := Zip(t.Context(), root, io.Discard, Options{Extra: extra}); err == nil || !strings.Contains(err.Error(), name) {
+	for name, extra := range map[string][]Extra{"fire": {{"x", broken}}, "twice": {{"x", text("")}, {"x", text("")}},
+		"name to store": {{"../x", text("")}}} {
+		if _, err := Zip(t.Context(), root, io.Discard, Options{Extra: extra}); err == nil ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -251,7 +264,8 @@ func TestZipLeaves(t *testing.T) {
 	put(t, dir, "data/in.csv", "1,2")
 	put(t, dir, "new", "result")
 	put(t, dir, "cache/x", "skipped")
-	leave := map[string]Digest{"run.sh": sha256.Sum256([]byte("echo")), "data/in.csv": sha256.Sum256([]byte("1,3")), "gone": {}}
+	leave := map[string]Digest{"run.sh": sha256.Sum256([]byte("echo")), "data/in.csv": sha256.Sum256([]byte("1,3")),
+		"gone": {}}
 	o := Options{Leave: leave, Skip: func(name string) bool { return name == "cache" }}
 	got, m := pack(t, root, o)
 	if d := cmp.Diff(map[string]string{"data/": "drwxr-xr-x", "data/in.csv": "1,2", "new": "result"}, got); d != "" {
@@ -275,20 +289,20 @@ func TestZipLimits(t *testing.T) {
 	if len(got) != 5 || m.Bytes != 1000 || len(m.Skipped) != 5 || !strings.Contains(m.Skipped[0].Why, "1050") {
 		t.Errorf("%d files, %+v", len(got), m)
 	}
-	for i := range 3 * mostTold { // the manifest is bounded, and so is the looking
+	for i := range 3 * mostListed { // the manifest is bounded, and so is the walk
 		must(t, os.Symlink("/", filepath.Join(dir, fmt.Sprint("link", i))))
 	}
 	_, m = pack(t, root, Options{})
-	if len(m.Skipped) != mostTold || m.SkippedMore != 2*mostTold {
-		t.Errorf("%d told, %d more", len(m.Skipped), m.SkippedMore)
+	if len(m.Skipped) != mostListed || m.SkippedMore != 2*mostListed {
+		t.Errorf("%d listed, %d more", len(m.Skipped), m.SkippedMore)
 	}
 	_, m = pack(t, root, Options{MaxFiles: 20})
-	if n := len(m.Skipped) + m.SkippedMore; n > 2*20+mostTold+1 {
-		t.Errorf("looked at %d entries", n)
+	if n := len(m.Skipped) + m.SkippedMore; n > 2*20+mostListed+1 {
+		t.Errorf("visited %d entries", n)
 	}
 }
 
-// TestZipSparse: a file of 5 GB that takes no room is bounded by MaxBytes and by the context.
+// TestZipSparse: a sparse file of 5 GB is bounded by MaxBytes and by the context.
 func TestZipSparse(t *testing.T) {
 	dir, root := job(t)
 	put(t, dir, "a", "kept")
@@ -350,7 +364,7 @@ func TestZipChangingFiles(t *testing.T) {
 		return b.Write(p)
 	}), Options{})
 	must(t, err)
-	got := judge(t, b.Bytes())
+	got := checkWith(t, b.Bytes())
 	if len(got["grow"]) != 1<<20 || len(got["shrink"]) != 1000 || m.Bytes != 1<<20+1000 {
 		t.Errorf("grow %d, shrink %d, %+v", len(got["grow"]), len(got["shrink"]), m)
 	}

@@ -16,18 +16,18 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// What Receive refuses; all else is an error of the source, of the disk or of the context.
+// The refusals of Receive; all other errors are of the source, of the disk or of the context.
 var (
 	ErrLength   = errors.New("wrong length")
 	ErrDigest   = errors.New("wrong SHA-256")
 	ErrTooLarge = errors.New("too large")
 )
 
-// temporary begins the names of files that are not finished.
+// temporary is the prefix of unfinished files.
 const temporary = ".collect-"
 
-// ZipFile writes a ZIP of dir to the file name in the directory into, which must not be one that the script can write. The file
-// appears whole, and after it is on the disk, or not at all; one of the same name is replaced. It never contains itself.
+// ZipFile writes a ZIP of dir to the file name in the directory into, which must not be writable for the script. The
+// file appears complete and synced, or not at all; it replaces one of the same name. It never contains itself.
 func ZipFile(ctx context.Context, dir *os.Root, into *os.Root, name string, o Options) (Result, error) {
 	var m Manifest
 	r, err := finish(into, name, func(f *os.File, w io.Writer) error {
@@ -41,18 +41,20 @@ func ZipFile(ctx context.Context, dir *os.Root, into *os.Root, name string, o Op
 	return r, err
 }
 
-// Expect is what the sender said of a file.
+// Expect is the sender's statement about a file.
 type Expect struct {
-	Bytes  int64   // -1: it did not say
-	SHA256 *Digest // nil: it did not say
+	Bytes  int64   // -1: not stated
+	SHA256 *Digest // nil: not stated
 }
 
-// Receive stores what src gives as the file name in into, as ZipFile does; with another length or digest than expected, or more than
-// max bytes (zero: no limit), nothing stays, and the error is ErrLength, ErrDigest or ErrTooLarge. It ends with the context
-// only between two reads: src must end with it too. Whether the file is a sound ZIP is a question for Verify.
+// Receive stores the content of src as the file name in into, like ZipFile. With another length or digest than
+// expected, or more than max bytes (zero: no limit), it stores nothing, and the error is ErrLength, ErrDigest or
+// ErrTooLarge. It checks the context only between two reads: src must end with it too. Verify checks that the file is
+// a valid ZIP.
 func Receive(ctx context.Context, src io.Reader, into *os.Root, name string, want Expect, max int64) (Result, error) {
 	if max > 0 && want.Bytes > max {
-		return Result{}, fmt.Errorf("collect: receive %s: %w: %d bytes were announced, %d are allowed", short(name), ErrTooLarge, want.Bytes, max)
+		return Result{}, fmt.Errorf("collect: receive %s: %w: %d bytes were announced, %d are allowed", short(name),
+			ErrTooLarge, want.Bytes, max)
 	}
 	announced := func(r Result) error {
 		if want.Bytes >= 0 && r.Bytes != want.Bytes {
@@ -63,10 +65,11 @@ func Receive(ctx context.Context, src io.Reader, into *os.Root, name string, wan
 		}
 		return nil
 	}
-	return finish(into, name, func(_ *os.File, w io.Writer) error { return receive(ctx, w, src, want.Bytes, max) }, announced)
+	return finish(into, name, func(_ *os.File, w io.Writer) error { return receive(ctx, w, src, want.Bytes, max) },
+		announced)
 }
 
-// receive copies, and ends as soon as there is more than there may be.
+// receive copies, and ends as soon as there are more bytes than allowed.
 func receive(ctx context.Context, w io.Writer, src io.Reader, announced, max int64) error {
 	buffer, got := make([]byte, 128<<10), int64(0)
 	for {
@@ -93,9 +96,10 @@ func receive(ctx context.Context, w io.Writer, src io.Reader, announced, max int
 	}
 }
 
-// finish writes a temporary file beside the wanted one, has it judged (accept may be nil), brings it to the disk, renames it, and
-// brings the new name to the disk.
-func finish(into *os.Root, name string, fill func(*os.File, io.Writer) error, accept func(Result) error) (r Result, err error) {
+// finish writes a temporary file in the same directory, has it checked (accept may be nil), syncs it, renames it, and
+// syncs the new name.
+func finish(into *os.Root, name string, fill func(*os.File, io.Writer) error, accept func(Result) error) (r Result,
+	err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("collect: store %s: %w", short(name), err)
@@ -156,8 +160,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sweep removes the temporary files that a killed process left in a directory that ZipFile and Receive store into (not in those
-// below it). Call it at start, while nothing else stores there.
+// Sweep removes the temporary files that a killed process left in a directory of ZipFile and Receive, not in its
+// subdirectories. It is called at the start, before others store in it.
 func Sweep(into *os.Root) error {
 	d, err := into.Open(".")
 	if err != nil {

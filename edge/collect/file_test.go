@@ -45,7 +45,7 @@ func TestZipFile(t *testing.T) {
 		if r.Bytes != int64(len(data)) || r.SHA256 != sha256.Sum256(data) || r.Manifest.Files != 1 {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if d := cmp.Diff(map[string]string{"a": "alpha"}, judge(t, data)); d != "" {
+		if d := cmp.Diff(map[string]string{"a": "alpha"}, checkWith(t, data)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -74,7 +74,7 @@ func TestZipFile(t *testing.T) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "output.zip"))
 	must(t, err)
-	if d := cmp.Diff(map[string]string{"a": "alpha"}, judge(t, data)); d != "" {
+	if d := cmp.Diff(map[string]string{"a": "alpha"}, checkWith(t, data)); d != "" {
 		t.Error(d)
 	}
 }
@@ -97,8 +97,8 @@ func TestReceive(t *testing.T) {
 		max  int64
 		err  error
 	}{
-		{"all told", t.Context(), strings.NewReader(text), Expect{n, &digest}, n, nil},
-		{"nothing told", t.Context(), strings.NewReader(text), Expect{Bytes: -1}, 0, nil},
+		{"all stated", t.Context(), strings.NewReader(text), Expect{n, &digest}, n, nil},
+		{"nothing stated", t.Context(), strings.NewReader(text), Expect{Bytes: -1}, 0, nil},
 		{"byte by byte", t.Context(), iotest.OneByteReader(strings.NewReader("abc")), Expect{Bytes: 3}, 0, nil},
 		{"last bytes with EOF", t.Context(), iotest.DataErrReader(strings.NewReader(text)), Expect{n, &digest}, 0, nil},
 		{"short", t.Context(), strings.NewReader(text[1:]), Expect{n, nil}, 0, ErrLength},
@@ -107,7 +107,8 @@ func TestReceive(t *testing.T) {
 		{"altered", t.Context(), strings.NewReader(text), Expect{n, &other}, 0, ErrDigest},
 		{"too large", t.Context(), endless{}, Expect{Bytes: -1}, n, ErrTooLarge},
 		{"announced too large", t.Context(), endless{}, Expect{Bytes: n}, n - 1, ErrTooLarge},
-		{"cut", t.Context(), io.MultiReader(strings.NewReader(text[:1000]), iotest.ErrReader(cut)), Expect{Bytes: -1}, 0, cut},
+		{"cut", t.Context(), io.MultiReader(strings.NewReader(text[:1000]), iotest.ErrReader(cut)), Expect{Bytes: -1},
+			0, cut},
 		{"cancelled", ended, endless{}, Expect{Bytes: -1}, 0, context.Canceled},
 	}
 	for _, c := range cases {
@@ -146,7 +147,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSwapped: what open gives is what was looked at, or nothing.
+// TestSwapped: the open file is the one that was checked, or the open fails.
 func TestSwapped(t *testing.T) {
 	dir, root := job(t)
 	put(t, dir, "a", "alpha")
@@ -174,7 +175,8 @@ func TestVerifyOfReceived(t *testing.T) {
 	must(t, err)
 	into := openRoot(t, t.TempDir())
 	for _, n := range []int{b.Len(), b.Len() - 1} { // received without a word about its length: Verify finds the cut
-		_, err := Receive(t.Context(), bytes.NewReader(slices.Clone(b.Bytes()[:n])), into, "r.zip", Expect{Bytes: -1}, 0)
+		_, err := Receive(t.Context(), bytes.NewReader(slices.Clone(b.Bytes()[:n])), into, "r.zip", Expect{Bytes: -1},
+			0)
 		must(t, err)
 		f, err := into.Open("r.zip")
 		must(t, err)

@@ -24,33 +24,36 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Options say what goes into a ZIP. The zero Options take everything, up to 1,000,000 files.
+// Options define the content of a ZIP. The zero Options include everything, up to 1,000,000 files.
 type Options struct {
-	// Leave lists inputs by their name relative to the directory, with slashes. Those with this content are left out; those
-	// that the script has changed are taken. An input is read to find out.
+	// Leave lists inputs by their name relative to the directory, with slashes. An unchanged input is omitted; one
+	// that the script has changed is included. Each input is read for the comparison.
 	Leave map[string]Digest
 
-	// Modes are stored for files in place of their own, by their name relative to the directory, with slashes.
+	// Modes replace the modes of files, by their name relative to the directory, with slashes.
 	Modes map[string]fs.FileMode
 
-	// Extra files come first. Their names are theirs: what has the same name in the directory is stored as name~1.
+	// Extra files come first. Their names take precedence: a file of the same name in the directory is stored as
+	// name~1.
 	Extra []Extra
 
-	// Skip is asked for each file and directory, by its name relative to the directory as it is there; what it wants
-	// skipped is not mentioned in the manifest. Nil skips nothing.
+	// Skip is called for each file and directory, with its name relative to the directory. The manifest does not list
+	// what it skips. Nil skips nothing.
 	Skip func(name string) bool
 
-	// Last are files that are made when everything else is in the ZIP, and come last: by then Tell was told all. Their names are theirs from the start.
+	// Last are files that are created when everything else is in the ZIP, and come last: by then all calls of Report
+	// were made. Their names are reserved from the start.
 	Last []Extra
 
-	// Tell is told of everything of the directory that is not in the ZIP, or not as it was, however much that is; the name is printable and short. Nil: only the manifest tells.
-	Tell func(why Reason, name, sentence string)
+	// Report is called for everything of the directory that the ZIP lacks or has in another form, without a limit;
+	// the name is printable and short. Nil: only the manifest lists it.
+	Report func(why Reason, name, sentence string)
 
 	MaxFiles int   // entries of the directory, directories counted too. Defaults to 1,000,000
 	MaxBytes int64 // unpacked bytes of files of the directory. Defaults to no limit
 }
 
-// Reason is a word for why something is not in a ZIP, or not as it was.
+// Reason is a word for why a file is not in a ZIP, or is in it in another form.
 type Reason string
 
 // The reasons.
@@ -62,28 +65,30 @@ const (
 	LongName   Reason = "name"       // a path that is too long
 	TooLarge   Reason = "size"       // more than MaxBytes
 	TooMany    Reason = "count"      // more than MaxFiles
-	TooDeep    Reason = "depth"      // more directories in each other than can be gone into
+	TooDeep    Reason = "depth"      // directories nested too deeply
 	Mounted    Reason = "mount"      // another file system
 	Unreadable Reason = "unreadable" // by its mode, or its disk
-	Changed    Reason = "changed"    // vanished, or became something else meanwhile
+	Changed    Reason = "changed"    // deleted or replaced during the walk
 	InPart     Reason = "part"       // it could not be read to its end: the rest is missing
-	NewName    Reason = "renamed"    // all of it is there, under another name than it had
+	NewName    Reason = "renamed"    // complete, but under another name
 )
 
-// Extra is a file that does not come from the directory: stdout, stderr, exit.json. Open may give fs.ErrNotExist: then it is
-// told as vanished; any other error fails the whole. It is read to its end, so the caller bounds one that grows.
+// Extra is a file from outside the directory: stdout, stderr, exit.json. If Open returns fs.ErrNotExist, the manifest
+// lists the file as vanished; any other error fails the whole. It is read to its end, so the caller bounds one that
+// grows.
 type Extra struct {
 	Name string
 	Open func() (io.ReadCloser, error)
 }
 
-// Skipped is something that was not taken, or not as it was.
+// Skipped is a file that is omitted or stored in another form.
 type Skipped struct {
-	Name string `json:"name"` // printable: as it is or, if need be, with the escapes of Go's strings; long ones are cut
+	// printable: unchanged or, if necessary, with the escapes of Go's strings; long ones are cut
+	Name string `json:"name"`
 	Why  string `json:"why"`
 }
 
-// Manifest tells what a ZIP holds, and what it does not.
+// Manifest describes the content of a ZIP, and what it lacks.
 type Manifest struct {
 	Files       int       `json:"files"` // extra files and links counted, directories not
 	Bytes       int64     `json:"bytes"` // unpacked
@@ -93,43 +98,43 @@ type Manifest struct {
 	RenamedMore int       `json:"renamed_more,omitempty"`
 }
 
-// Renamed is a file that is stored under another name than it had: because that name is one of Extra, cannot be stored, or
-// could do harm where the ZIP is unpacked.
+// Renamed is a file that is stored under another name: because Extra has that name, the name cannot be stored, or it
+// could cause harm where the ZIP is unpacked.
 type Renamed struct {
 	Name string `json:"name"` // printable, as in Skipped
 	As   string `json:"as"`
 }
 
-// Result is a file that is safely on the disk.
+// Result is a file that is synced.
 type Result struct {
 	Bytes    int64    `json:"bytes"`
 	SHA256   Digest   `json:"sha256"`
 	Manifest Manifest `json:"manifest"` // of ZipFile
 }
 
-const mostTold = 1000
+const mostListed = 1000
 
-// leave tells that something is not taken, or not as it is.
+// leave reports that an entry is omitted, or stored in another form.
 func (c *collector) leave(r Reason, name, why string, args ...any) {
 	c.skip(name, why, args...)
-	if c.Tell != nil {
-		c.Tell(r, short(name), fmt.Sprintf(why, args...))
+	if c.Report != nil {
+		c.Report(r, short(name), fmt.Sprintf(why, args...))
 	}
 }
 
-// leaveFor is leave for a file that an error keeps from being taken.
+// leaveFor is leave for a file that an error excludes.
 func (c *collector) leaveFor(err error, name string) { c.leave(reasonOf(err), name, "%s", gone(err)) }
 
-// callIt tells that something is stored under another name.
+// callIt reports that an entry is stored under another name.
 func (c *collector) callIt(name, as string) {
 	c.rename(name, as)
-	if c.Tell != nil {
-		c.Tell(NewName, short(name), "stored as "+short(as))
+	if c.Report != nil {
+		c.Report(NewName, short(name), "stored as "+short(as))
 	}
 }
 
 func (m *Manifest) skip(name, why string, args ...any) {
-	if len(m.Skipped) >= mostTold {
+	if len(m.Skipped) >= mostListed {
 		m.SkippedMore++
 		return
 	}
@@ -137,7 +142,7 @@ func (m *Manifest) skip(name, why string, args ...any) {
 }
 
 func (m *Manifest) rename(name, as string) {
-	if len(m.Renamed) >= mostTold {
+	if len(m.Renamed) >= mostListed {
 		m.RenamedMore++
 		return
 	}

@@ -14,9 +14,9 @@ import (
 // maxName is the longest path that can be unpacked on Linux in one piece (a ZIP could hold 65535 bytes).
 const maxName = 4095
 
-// Spell gives a name that can be stored, shown and unpacked anywhere: bytes that are not UTF-8, control and bidirectional
-// characters, backslashes, components of dots and spaces only and a drive's colon become %XX. A harmless name stays as it is, also
-// one with a percent sign.
+// Spell returns a name that can be stored, displayed and unpacked anywhere: bytes that are not UTF-8, control and
+// bidirectional characters, backslashes, components of dots and spaces only and a drive's colon become %XX. A safe
+// name stays unchanged, also one with a percent sign.
 func Spell(name string) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
@@ -29,7 +29,8 @@ func spellPart(part string, first bool) string {
 	var b strings.Builder
 	for i := 0; i < len(part); {
 		r, n := utf8.DecodeRuneInString(part[i:])
-		if bad := r == utf8.RuneError && n == 1 || !storable(r) || first && i == 1 && r == ':' && isLetter(part[0]); bad {
+		if bad := r == utf8.RuneError && n == 1 || !storable(r) || first && i == 1 && r == ':' &&
+			isLetter(part[0]); bad {
 			for _, c := range []byte(part[i : i+n]) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}
@@ -51,7 +52,7 @@ func storable(r rune) bool {
 	return r != '\\' && r != 0x2028 && r != 0x2029 && !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// short is a printable name for a manifest or an error: as it is, or with the escapes of Go's strings.
+// short is a printable name for a manifest or an error: unchanged, or with the escapes of Go's strings.
 func short(name string) string {
 	const most = 200
 	cut := ""
@@ -65,7 +66,7 @@ func short(name string) string {
 	return quoted[1:len(quoted)-1] + cut
 }
 
-// names finds names that are taken. It keeps a hash of each, not the name: a million names take some 20 MB.
+// names is the set of used names. It keeps a hash of each, not the name: a million names take some 20 MB.
 type names struct {
 	seed maphash.Seed
 	seen map[uint64]struct{}
@@ -78,7 +79,7 @@ func (n *names) has(name string) bool {
 	return ok
 }
 
-// add says whether the name was free.
+// add reports whether the name was free.
 func (n *names) add(name string) bool {
 	key := maphash.String(n.seed, name)
 	if _, taken := n.seen[key]; taken {
@@ -88,7 +89,7 @@ func (n *names) add(name string) bool {
 	return true
 }
 
-// free takes the name, or the first of name~1, name~2 ... that is free.
+// free reserves the name, or the first of name~1, name~2 ... that is free.
 func (n *names) free(name string) string {
 	as := name
 	for i := 1; !n.add(as); i++ {
@@ -99,11 +100,12 @@ func (n *names) free(name string) string {
 
 var errOutside = errors.New("leads out of the directory")
 
-// checkLink says whether a symbolic link called name may be stored with this target: one that, wherever the tree is
-// unpacked, leads to a place inside of it. A ".." after another component is refused, since that component may be a
-// link itself: then what it goes up from is elsewhere.
+// checkLink reports whether a symbolic link called name may be stored with this target: one that stays inside the
+// tree wherever it is unpacked. A ".." after another component is refused: that component may be a link itself, so
+// that its parent is elsewhere.
 func checkLink(name, target string) error {
-	if target == "" || len(target) > 4096 || !utf8.ValidString(target) || strings.ContainsFunc(target, func(r rune) bool { return !storable(r) }) {
+	if target == "" || len(target) > 4096 || !utf8.ValidString(target) ||
+		strings.ContainsFunc(target, func(r rune) bool { return !storable(r) }) {
 		return errors.New("has a target that cannot be stored")
 	}
 	if path.IsAbs(target) || len(target) > 1 && target[1] == ':' && isLetter(target[0]) {
@@ -124,8 +126,8 @@ func checkLink(name, target string) error {
 	return nil
 }
 
-// checkName judges the name of an entry of a ZIP from elsewhere by what could leave the place where it is unpacked. What is
-// merely odd passes.
+// checkName refuses the name of an entry of an untrusted ZIP if it could leave the directory where it is unpacked. It
+// accepts unusual but safe names.
 func checkName(name string) error {
 	switch {
 	case name == "" || name == "/":

@@ -19,8 +19,10 @@ import (
 
 func TestZipOddNames(t *testing.T) {
 	dir, root := job(t)
-	odd := map[string]string{"a\\b": "a%5Cb", "line\nbreak": "line%0Abreak", "not\xffutf8": "not%FFutf8", "C:evil": "C%3Aevil", "...": "%2E..",
-		" ": "%20", "\u202egpj.exe": "%E2%80%AEgpj.exe", "50%": "50%", "-rf": "-rf", "tail. ": "tail. ", "a%5Cb": "a%5Cb~1"}
+	odd := map[string]string{"a\\b": "a%5Cb", "line\nbreak": "line%0Abreak", "not\xffutf8": "not%FFutf8",
+		"C:evil": "C%3Aevil", "...": "%2E..",
+		" ": "%20", "\u202egpj.exe": "%E2%80%AEgpj.exe", "50%": "50%", "-rf": "-rf", "tail. ": "tail. ",
+		"a%5Cb": "a%5Cb~1"}
 	want := map[string]string{}
 	for name, as := range odd {
 		put(t, dir, name, name)
@@ -48,12 +50,14 @@ func TestZipDeepAndLong(t *testing.T) {
 	}
 	put(t, dir, "~", "after it")
 	got, m := pack(t, root, Options{})
-	if got["~"] != "after it" || len(got) != 6 || len(m.Skipped) != 1 || !strings.Contains(m.Skipped[0].Why, "too long") {
+	if got["~"] != "after it" || len(got) != 6 || len(m.Skipped) != 1 ||
+		!strings.Contains(m.Skipped[0].Why, "too long") {
 		t.Errorf("%d entries, %+v", len(got), m.Skipped)
 	}
 	dir, root = job(t)
 	must(t, os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 300)), 0o755))
-	if got, m = pack(t, root, Options{}); len(got) != maxDepth-1 || len(m.Skipped) != 1 || !strings.Contains(m.Skipped[0].Why, "deep") {
+	if got, m = pack(t, root, Options{}); len(got) != maxDepth-1 || len(m.Skipped) != 1 ||
+		!strings.Contains(m.Skipped[0].Why, "deep") {
 		t.Errorf("%d entries, %+v", len(got), m.Skipped)
 	}
 }
@@ -98,8 +102,11 @@ func TestNamesAndOpen(t *testing.T) {
 }
 
 func TestCheckLink(t *testing.T) {
-	good := map[string][]string{"l": {"a", "./a", "a/b", "a//b", "."}, "d/l": {"../a", "..", "./../a"}, "d/e/l": {"../../a", "../.././x"}}
-	bad := map[string][]string{"l": {"", "/", "/a", "..", "../a", "a/..", "a/../b", "a/../../b", "./..", `a\b`, "a\x00", "\xff", "C:x", strings.Repeat("x", 5000)},
+	good := map[string][]string{"l": {"a", "./a", "a/b", "a//b", "."}, "d/l": {"../a", "..", "./../a"},
+		"d/e/l": {"../../a", "../.././x"}}
+	bad := map[string][]string{"l": {"", "/",
+		"/a", "..", "../a", "a/..", "a/../b", "a/../../b", "./..", `a\b`, "a\x00", "\xff", "C:x",
+		strings.Repeat("x", 5000)},
 		"d/l": {"../..", "../../d", "x/.."}}
 	for name, targets := range good {
 		for _, target := range targets {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRace: a script swaps a directory, a file and a FIFO with links to the secret, as fast as it can, while its directory is
-// collected over and over. The secret never appears; the control, a walk by paths, leaks it.
+// TestRace: a script swaps a directory, a file and a FIFO with links to the secret, as fast as it can, while its
+// directory is collected over and over. The secret never appears; the control, a walk by paths, leaks it.
 func TestRace(t *testing.T) {
 	dir, root := job(t)
 	count := swapping(t, dir)
@@ -48,7 +48,8 @@ func TestRace(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the control leaked in walk %d; %d ZIPs during %d swaps, %d times something was seen changing", walks, zips, *swaps, changed)
+	t.Logf("the control leaked in walk %d; %d ZIPs during %d swaps, %d times something was seen changing", walks,
+		zips, *swaps, changed)
 }
 
 // swapping swaps what is in dir with links out of it until the test ends, and counts the rounds.
@@ -77,7 +78,9 @@ func swapping(t *testing.T, dir string) (count *atomic.Int64) {
 		defer close(done)
 		for !stop.Load() {
 			for _, name := range []string{"swapped", "file", "fifo", "door"} {
-				if err := unix.Renameat2(unix.AT_FDCWD, filepath.Join(dir, name), unix.AT_FDCWD, filepath.Join(hidden, name), unix.RENAME_EXCHANGE); err != nil {
+				if err := unix.Renameat2(unix.AT_FDCWD,
+					filepath.Join(dir, name), unix.AT_FDCWD, filepath.Join(hidden, name),
+					unix.RENAME_EXCHANGE); err != nil {
 					t.Error(err)
 					return
 				}
@@ -89,7 +92,7 @@ func swapping(t *testing.T, dir string) (count *atomic.Int64) {
 	return count
 }
 
-// naive collects by paths: it looks at what a path stands for, then opens it.
+// naive collects by paths: it checks the file of a path, then opens it.
 func naive(dir string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// mostEntries is how many entries a ZIP may have to be read at all.
+// mostEntries is the greatest number of entries of a ZIP that is read.
 const mostEntries = 4_000_000
 
-// BadZip says what is wrong with a ZIP. Entry is printable, and empty when no single entry is to blame.
+// BadZip is a fault of a ZIP. Entry is printable, and empty if the fault is in no single entry.
 type BadZip struct {
 	Entry string
 	Why   string
@@ -45,7 +45,7 @@ func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// readAt reads len(b) bytes; what is beyond the end is a cut ZIP, anything else an error of the disk.
+// readAt reads len(b) bytes; beyond the end the ZIP is truncated, anything else is an error of the disk.
 func readAt(r io.ReaderAt, b []byte, at int64, what string) error {
 	n, err := r.ReadAt(b, at)
 	if n == len(b) {
@@ -57,7 +57,8 @@ func readAt(r io.ReaderAt, b []byte, at int64, what string) error {
 	return err
 }
 
-// openArchive reads the end record (APPNOTE 4.3.16), which must reach exactly to the end of the file, and that of zip64.
+// openArchive reads the end record (APPNOTE 4.3.16), which must reach exactly to the end of the file, and that of
+// zip64.
 func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	if size < 22 {
 		return nil, bad("", "%d bytes are less than an empty one has", size)
@@ -72,7 +73,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 		at--
 	}
 	if at < 0 {
-		return nil, bad("", "no end of directory: it is cut or no ZIP")
+		return nil, bad("", "no end of directory: it is truncated or not a ZIP")
 	}
 	end, b := base+int64(at), tail[at:]
 	if le16(b[4:]) != 0 || le16(b[6:]) != 0 || le16(b[8:]) != le16(b[10:]) {
@@ -97,7 +98,7 @@ func openArchive(r io.ReaderAt, size int64) (*archive, error) {
 	return &archive{r: r, size: size, count: count, start: int64(start), length: int64(length)}, nil
 }
 
-// end64 reads the end record of zip64, if there is one in front of the ordinary end; at is -1 if not.
+// end64 reads the end record of zip64, if it precedes the ordinary end; otherwise at is -1.
 func end64(r io.ReaderAt, end int64) (at int64, count, length, start uint64, err error) {
 	var b [56]byte
 	if end < 20+56 {
@@ -111,7 +112,7 @@ func end64(r io.ReaderAt, end int64) (at int64, count, length, start uint64, err
 	}
 	where := le64(b[8:])
 	if where > uint64(end-20-56) {
-		return 0, 0, 0, 0, bad("", "the zip64 end is not where it is said to be")
+		return 0, 0, 0, 0, bad("", "the zip64 end is not at its stated offset")
 	}
 	if err := readAt(r, b[:], int64(where), "its zip64 end"); err != nil {
 		return 0, 0, 0, 0, err
@@ -124,7 +125,8 @@ func end64(r io.ReaderAt, end int64) (at int64, count, length, start uint64, err
 
 var errEnough = errors.New("enough")
 
-// each gives the entries of the directory, one after the other, until visit gives an error; errEnough is none.
+// each yields the entries of the directory in order, until visit returns an error; errEnough ends it without an
+// error.
 func (a *archive) each(ctx context.Context, visit func(h *header) error) error {
 	r := bufio.NewReaderSize(io.NewSectionReader(a.r, a.start, a.length), 64<<10)
 	var seen uint64
@@ -143,7 +145,7 @@ func (a *archive) each(ctx context.Context, visit func(h *header) error) error {
 		}
 	}
 	if _, err := r.Peek(1); err != io.EOF {
-		return bad("", "the directory has more than the %d entries that its end says", a.count)
+		return bad("", "the directory has more than the %d entries of its end record", a.count)
 	}
 	return nil
 }
@@ -152,7 +154,7 @@ func (a *archive) each(ctx context.Context, visit func(h *header) error) error {
 func (a *archive) next(r *bufio.Reader) (*header, error) {
 	var b [46]byte
 	if _, err := io.ReadFull(r, b[:]); err == io.EOF || err == io.ErrUnexpectedEOF {
-		return nil, bad("", "the directory has less than the %d entries that its end says", a.count)
+		return nil, bad("", "the directory has less than the %d entries of its end record", a.count)
 	} else if err != nil {
 		return nil, err
 	}
@@ -166,8 +168,10 @@ func (a *archive) next(r *bufio.Reader) (*header, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	h := &header{name: string(rest[:nameLen]), flags: le16(b[8:]), method: le16(b[10:]), date: le32(b[12:]), crc: le32(b[16:]),
-		packed: uint64(le32(b[20:])), size: uint64(le32(b[24:])), offset: uint64(le32(b[42:])), version: le16(b[4:]), attrs: le32(b[38:])}
+	h := &header{name: string(rest[:nameLen]), flags: le16(b[8:]), method: le16(b[10:]), date: le32(b[12:]),
+		crc:    le32(b[16:]),
+		packed: uint64(le32(b[20:])), size: uint64(le32(b[24:])), offset: uint64(le32(b[42:])), version: le16(b[4:]),
+		attrs: le32(b[38:])}
 	if h.version == 0 {
 		h.version = 20
 	}
@@ -210,7 +214,7 @@ func (h *header) fields(extra []byte) bool {
 	return !need64
 }
 
-// check refuses what we do not read and what could do harm.
+// check refuses unsupported and harmful entries.
 func (a *archive) check(h *header) error {
 	if err := checkName(h.name); err != nil {
 		return bad(h.name, "%v", err)
@@ -232,31 +236,32 @@ func (a *archive) check(h *header) error {
 	case h.offset >= uint64(a.start) || h.packed > uint64(a.start)-h.offset:
 		return bad(h.name, "its data reach into the directory or beyond")
 	case h.flags&flagUTF8 != 0 && !utf8.ValidString(h.name):
-		return bad(h.name, "its name is not the UTF-8 that it says")
+		return bad(h.name, "its name is marked as UTF-8 but is not")
 	}
 	return nil
 }
 
-// data checks the header in front of an entry's data against the directory, since other programs believe the former, and gives
-// where the data begin.
+// data compares the header before an entry's data with the directory, since other programs use the former, and
+// returns the offset of the data.
 func (a *archive) data(h *header) (int64, error) {
 	b := make([]byte, 30+len(h.name))
 	if err := readAt(a.r, b[:30], int64(h.offset), "an entry"); err != nil {
 		return 0, err
 	}
 	if le32(b) != localSignature || int(le16(b[26:])) != len(h.name) {
-		return 0, bad(h.name, "no header of its own where the directory says")
+		return 0, bad(h.name, "no header of its own at the offset of the directory")
 	}
 	if err := readAt(a.r, b[30:], int64(h.offset)+30, "an entry"); err != nil {
 		return 0, err
 	}
-	if !bytes.Equal(b[30:], []byte(h.name)) || le16(b[8:]) != h.method || (le16(b[6:])^h.flags)&(1|flagDescriptor) != 0 {
-		return 0, bad(h.name, "its own header says otherwise than the directory")
+	if !bytes.Equal(b[30:], []byte(h.name)) || le16(b[8:]) != h.method ||
+		(le16(b[6:])^h.flags)&(1|flagDescriptor) != 0 {
+		return 0, bad(h.name, "its own header differs from the directory")
 	}
 	if h.flags&flagDescriptor == 0 {
 		packed, size := uint64(le32(b[18:])), uint64(le32(b[22:]))
 		if le32(b[14:]) != h.crc || packed != max32 && packed != h.packed || size != max32 && size != h.size {
-			return 0, bad(h.name, "its own header says otherwise than the directory")
+			return 0, bad(h.name, "its own header differs from the directory")
 		}
 	}
 	at := int64(h.offset) + 30 + int64(len(h.name)) + int64(le16(b[28:]))
@@ -266,7 +271,7 @@ func (a *archive) data(h *header) (int64, error) {
 	return at, nil
 }
 
-// attributes gives the mode; entries made elsewhere than on Unix are files and directories of the usual mode.
+// attributes returns the mode; entries that were not made on Unix get the usual mode of files and directories.
 func attributes(h *header) fs.FileMode {
 	slash := len(h.name) > 0 && h.name[len(h.name)-1] == '/'
 	if os := h.version >> 8; (os == 3 || os == 19) && h.attrs>>16 != 0 {

@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// mostSyncs is how many files and directories are synced one by one. A sync for each of 100,000 takes minutes; more are brought to the disk with all that
-// its file system has to write.
+// mostSyncs is the greatest number of files and directories that are synced individually. 100,000 syncs take minutes;
+// beyond the limit the whole file system is synced.
 const mostSyncs = 256
 
 var errMany = errors.New("many files")
 
-// Sync brings a directory to the disk: all files and directories in it, and itself. Nothing may write there meanwhile. Links are not followed, and
-// what is no file or directory is left alone.
+// Sync syncs a directory with all files and directories in it. There must be no concurrent writes. Links are not
+// followed, and other types of files are ignored.
 func Sync(dir *os.Root) error {
 	var dirs []string
 	n := 0
@@ -33,7 +33,7 @@ func Sync(dir *os.Root) error {
 		}
 		return nil
 	})
-	for i := len(dirs) - 1; i >= 0 && err == nil; i-- { // a directory after what is in it
+	for i := len(dirs) - 1; i >= 0 && err == nil; i-- { // a directory after its content
 		err = syncEntry(dir, dirs[i])
 	}
 	if errors.Is(err, errMany) || errors.Is(err, fs.ErrPermission) {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncAll brings the file system of a directory to the disk with one call.
+// syncAll syncs the file system of a directory with one call.
 func syncAll(dir *os.Root) error {
 	d, err := dir.Open(".")
 	if err != nil {

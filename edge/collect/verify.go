@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Listing sums a ZIP up.
+// Listing summarizes a ZIP.
 type Listing struct {
 	Files  int   `json:"files"`
 	Dirs   int   `json:"dirs"`
@@ -23,10 +23,10 @@ type Listing struct {
 	Packed int64 `json:"packed"` // without headers
 }
 
-// Verify reads all of a ZIP and holds it against itself: the end, the directory, each entry's own header and data descriptor,
-// sizes and CRC of all data. A ZIP that is cut, whose entries overlap, which has a name twice, a name or a link that leads
-// out of where it is unpacked, an entry below a link, or anything encrypted or of another method than store and deflate, is a
-// *BadZip that says so. Other errors are of r or of the context. Nothing is unpacked to anywhere.
+// Verify reads all of a ZIP and checks its consistency: the end, the directory, each entry's own header and data
+// descriptor, sizes and CRC of all data. It returns a *BadZip for a truncated ZIP, overlapping entries, a duplicate
+// name, a name or a link that leads out of the target directory, an entry below a link, encryption, and methods other
+// than store and deflate. Other errors are of r or of the context. Nothing is unpacked.
 func Verify(ctx context.Context, r io.ReaderAt, size int64) (Listing, error) {
 	l, err := verify(ctx, r, size)
 	if err != nil {
@@ -51,7 +51,7 @@ func verify(ctx context.Context, r io.ReaderAt, size int64) (Listing, error) {
 // span is the half-open range of bytes that belongs to one entry.
 type span struct{ from, to int64 }
 
-// structure checks everything but the data, before the first byte of them is unpacked: an archive whose entries share
+// structure checks everything except the data, before the first byte is unpacked: an archive whose entries share
 // bytes unpacks to far more than it has.
 func (a *archive) structure(ctx context.Context) (Listing, error) {
 	var l Listing
@@ -117,7 +117,7 @@ func newUnpacker(ctx context.Context) *unpacker {
 	return &unpacker{ctx, packed, flate.NewReader(packed), make([]byte, 64<<10)}
 }
 
-// contents unpacks an entry to nowhere and compares.
+// contents unpacks an entry, discards the data and compares.
 func (a *archive) contents(u *unpacker, h *header) error {
 	at, err := a.data(h)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *archive) contents(u *unpacker, h *header) error {
 	return nil
 }
 
-// descriptor checks the record behind the data (APPNOTE 4.3.9), in any of the four forms that are in use.
+// descriptor checks the record after the data (APPNOTE 4.3.9), in any of the four forms in use.
 func (a *archive) descriptor(h *header, at int64) error {
 	var b [24]byte
 	n := min(int64(len(b)), a.start-at)
@@ -168,10 +168,11 @@ func (a *archive) descriptor(h *header, at int64) error {
 			return nil
 		}
 	}
-	return bad(h.name, "what stands behind its data says otherwise than the directory")
+	return bad(h.name, "the record after its data differs from the directory")
 }
 
-// entryReader gives the data of one entry; at their end it compares length and CRC, so that io.EOF means that all was right.
+// entryReader returns the data of one entry. At their end it compares length and CRC, so that io.EOF means that both
+// match.
 type entryReader struct {
 	u    *unpacker
 	h    *header
@@ -203,7 +204,7 @@ func (e *entryReader) Read(p []byte) (int, error) {
 	e.n += uint64(n)
 	e.sum = crc32.Update(e.sum, crc32.IEEETable, p[:n])
 	if e.n > e.h.size {
-		err = bad(e.h.name, "more than the %d bytes that it says", e.h.size)
+		err = bad(e.h.name, "more than its stated %d bytes", e.h.size)
 	}
 	if err == io.EOF {
 		err = e.end()
@@ -216,13 +217,13 @@ func (e *entryReader) Read(p []byte) (int, error) {
 
 func (e *entryReader) end() error {
 	if e.n != e.h.size {
-		return bad(e.h.name, "%d bytes of the %d that it says", e.n, e.h.size)
+		return bad(e.h.name, "%d of its stated %d bytes", e.n, e.h.size)
 	}
 	if e.sum != e.h.crc {
-		return bad(e.h.name, "wrong CRC: %08x, it says %08x", e.sum, e.h.crc)
+		return bad(e.h.name, "wrong CRC: %08x, stated is %08x", e.sum, e.h.crc)
 	}
 	if _, err := e.u.packed.Peek(1); err == nil {
-		return bad(e.h.name, "something behind the end of its data")
+		return bad(e.h.name, "bytes after the end of its data")
 	} else if err != io.EOF {
 		return err
 	}
@@ -236,8 +237,8 @@ func (e *entryReader) Close() error {
 	return nil
 }
 
-// Entry opens one file of a ZIP by its name, without unpacking the others, and gives its length. The reader ends with io.EOF only if
-// length and CRC were right. A name that is not there is fs.ErrNotExist; a directory or link is fs.ErrInvalid.
+// Entry opens one file of a ZIP by its name, without unpacking the others, and returns its length. The reader ends
+// with io.EOF only if length and CRC match. A missing name is fs.ErrNotExist; a directory or link is fs.ErrInvalid.
 func Entry(ctx context.Context, r io.ReaderAt, size int64, name string) (io.ReadCloser, int64, error) {
 	fail := func(err error) (io.ReadCloser, int64, error) {
 		return nil, 0, fmt.Errorf("collect: entry %s: %w", short(name), err)
@@ -269,8 +270,8 @@ func Entry(ctx context.Context, r io.ReaderAt, size int64, name string) (io.Read
 	return a.entry(newUnpacker(ctx), found, at), int64(found.size), nil
 }
 
-// Entries lists a ZIP in the order of its directory, at most so many entries; more says that there are others. Links come
-// without their target.
+// Entries lists a ZIP in the order of its directory, up to a number of entries; more reports that there are others.
+// Links have no target.
 func Entries(ctx context.Context, r io.ReaderAt, size int64, most int) (files []File, more bool, err error) {
 	a, err := openArchive(r, size)
 	if err == nil {
@@ -279,7 +280,8 @@ func Entries(ctx context.Context, r io.ReaderAt, size int64, most int) (files []
 				more = true
 				return errEnough
 			}
-			files = append(files, File{Name: strings.TrimSuffix(h.name, "/"), Size: int64(h.size), Mode: h.mode, MTime: h.mtime})
+			files = append(files, File{Name: strings.TrimSuffix(h.name, "/"), Size: int64(h.size), Mode: h.mode,
+				MTime: h.mtime})
 			return nil
 		})
 	}
@@ -289,9 +291,9 @@ func Entries(ctx context.Context, r io.ReaderAt, size int64, most int) (files []
 	return files, more, nil
 }
 
-// Repack writes a ZIP without the entries that drop names, which legacy results need: they hold a cut copy of themselves,
-// output.zip (spec/orchestrator.md 2.5). The data are copied as they are packed, not checked: call Verify before. What w has
-// after an error is not a ZIP.
+// Repack writes a ZIP without the entries whose names drop selects. Results of job-orchestrator require it: they
+// contain a truncated copy of themselves, output.zip. The packed data are copied without a check: call Verify before.
+// After an error the output is not a ZIP.
 func Repack(ctx context.Context, r io.ReaderAt, size int64, w io.Writer, drop func(name string) bool) error {
 	a, err := openArchive(r, size)
 	if err != nil {

@@ -14,29 +14,29 @@ import (
 const (
 	// maxDepth bounds the open directories: two descriptors for each level.
 	maxDepth = 128
-	// held bounds the names that all levels together keep to sort them; each level may have fewest at least.
+	// held bounds the number of names that all levels keep for sorting; each level may have at least fewest.
 	held   = 1 << 16
 	fewest = 256
 )
 
-// walker goes through a directory that changes under its feet. The names of a directory come sorted if it has fewer than some
-// 60,000.
+// walker traverses a directory that may change concurrently. The names of a directory are sorted if it has fewer than
+// some 60,000.
 type walker struct {
 	ctx   context.Context
 	dev   uint64
 	held  int
 	most  int // visits; a script could add files faster than they are read
 	count int
-	names func(name string) bool // false: skip it without a word
-	seen  func(at place, name string, info fs.FileInfo) error
-	dir   func(at place, name string, info fs.FileInfo) (stored string, err error) // errSkip: do not go in
+	names func(name string) bool // false: skip it silently
+	seen  func(at level, name string, info fs.FileInfo) error
+	dir   func(at level, name string, info fs.FileInfo) (stored string, err error) // errSkip: do not descend
 	leave func(r Reason, name, why string, args ...any)
 }
 
-// place is one open directory of the walk.
-type place struct {
+// level is one open directory of the walk.
+type level struct {
 	root   *os.Root
-	name   string // of the directory as it is there, with a slash at the end; empty at the top
+	name   string // of the directory, with a slash at the end; empty at the top
 	stored string // the same for the ZIP
 	depth  int
 }
@@ -44,7 +44,7 @@ type place struct {
 var (
 	errSkip    = errors.New("skip this directory")
 	errChanged = errors.New("changed while it was collected")
-	errMost    = errors.New("looked at as many entries as may be")
+	errMost    = errors.New("too many entries")
 )
 
 // walk visits everything below top. It ends early only with an error of a callback, of the context, or of top itself.
@@ -54,13 +54,13 @@ func (w *walker) walk(top *os.Root) error {
 		return err
 	}
 	w.dev, _ = device(info)
-	if err = w.list(place{root: top}); err == errMost {
+	if err = w.list(level{root: top}); err == errMost {
 		return nil
 	}
 	return err
 }
 
-func (w *walker) list(at place) error {
+func (w *walker) list(at level) error {
 	f, err := at.root.Open(".")
 	if err != nil {
 		return w.unreadable(at, err)
@@ -86,8 +86,8 @@ func (w *walker) list(at place) error {
 	}
 }
 
-// unreadable leaves a directory out; only the top one must be readable.
-func (w *walker) unreadable(at place, err error) error {
+// unreadable omits a directory; only the top one must be readable.
+func (w *walker) unreadable(at level, err error) error {
 	if at.name == "" {
 		return err
 	}
@@ -95,13 +95,13 @@ func (w *walker) unreadable(at place, err error) error {
 	return nil
 }
 
-func (w *walker) visit(at place, base string) error {
+func (w *walker) visit(at level, base string) error {
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
 	name := at.name + base
 	if w.count++; w.count > w.most {
-		w.leave(TooMany, name, "this and all that follows: too many entries to look at")
+		w.leave(TooMany, name, "this and all that follows: too many entries")
 		return errMost
 	}
 	if !w.names(name) {
@@ -123,7 +123,8 @@ func (w *walker) visit(at place, base string) error {
 		w.leave(TooDeep, name, "more than %d directories deep", maxDepth)
 		return nil
 	}
-	// The "/." makes the open of the name one of a directory: an open of what has become a FIFO would wait for ever.
+	// The "/." makes the open fail for anything but a directory: an open of a name that became a FIFO would block
+	// indefinitely.
 	sub, err := at.root.OpenRoot(base + "/.")
 	if err != nil {
 		w.leave(reasonOf(err), name, "%s", gone(err))
@@ -141,11 +142,11 @@ func (w *walker) visit(at place, base string) error {
 	if err != nil {
 		return err
 	}
-	return w.list(place{root: sub, name: name + "/", stored: stored, depth: at.depth + 1})
+	return w.list(level{root: sub, name: name + "/", stored: stored, depth: at.depth + 1})
 }
 
-// open opens a regular file of which info is known. It never waits, and what it gives is what info told of; the
-// new info has the length at this moment.
+// open opens the regular file of info. It never blocks, and the open file is the one of info; the new info has the
+// current length.
 func open(at *os.Root, base string, info fs.FileInfo) (*os.File, fs.FileInfo, error) {
 	f, err := at.OpenFile(base, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -162,15 +163,17 @@ func open(at *os.Root, base string, info fs.FileInfo) (*os.File, fs.FileInfo, er
 	return f, now, nil
 }
 
-// Open opens one regular file of a directory for reading, under the rules of Zip, for a page that shows it while the script
-// runs: links on the way are followed inside dir only; a link at the end, a FIFO, a device or a directory is fs.ErrInvalid.
+// Open opens one regular file of a directory for reading, under the rules of Zip, for a page that shows it while the
+// script runs. Links in the path are followed inside dir only; a link at the end, a FIFO, a device or a directory is
+// fs.ErrInvalid.
 func Open(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, &fs.PathError{Op: "open", Path: short(name), Err: fmt.Errorf("%w: %s, not a file", fs.ErrInvalid, kind(info.Mode()))}
+		return nil, nil, &fs.PathError{Op: "open", Path: short(name),
+			Err: fmt.Errorf("%w: %s, not a file", fs.ErrInvalid, kind(info.Mode()))}
 	}
 	return open(dir, name, info)
 }
@@ -193,7 +196,7 @@ func kind(m fs.FileMode) string {
 	return "special file"
 }
 
-// reasonOf is gone in a word.
+// reasonOf is gone as a Reason.
 func reasonOf(err error) Reason {
 	if errors.Is(err, fs.ErrNotExist) || err == errChanged {
 		return Changed
@@ -201,7 +204,7 @@ func reasonOf(err error) Reason {
 	return Unreadable
 }
 
-// reasonFor is kind in a word, for what is neither a file nor a directory.
+// reasonFor is kind as a Reason, for entries that are neither files nor directories.
 func reasonFor(m fs.FileMode) Reason {
 	switch m.Type() {
 	case fs.ModeNamedPipe:
@@ -212,7 +215,7 @@ func reasonFor(m fs.FileMode) Reason {
 	return Device
 }
 
-// gone tells a file that has vanished from one that cannot be read.
+// gone distinguishes a file that has vanished from an unreadable one.
 func gone(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "vanished while it was collected"
@@ -220,7 +223,7 @@ func gone(err error) string {
 	return "unreadable: " + cause(err)
 }
 
-// cause leaves out the path, which is told beside it and may hold anything.
+// cause omits the path, which is reported separately and may contain anything.
 func cause(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {

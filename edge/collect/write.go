@@ -27,7 +27,7 @@ const (
 	store, deflate = 0, 8
 )
 
-// header is what the directory of a ZIP says of one entry.
+// header is the directory entry of a ZIP.
 type header struct {
 	name    string
 	flags   uint16
@@ -38,13 +38,13 @@ type header struct {
 	offset  uint64 // of its local header
 	mode    fs.FileMode
 	mtime   time.Time
-	version uint16 // "made by" and attributes, as read; zero for an entry of ours
+	version uint16 // "made by" and attributes, as read; zero for a new entry
 	attrs   uint32
 	date    uint32 // MS-DOS time and date, as read
 }
 
-// writer writes a ZIP to a stream. The standard library's keeps a header of some 400 bytes for each entry until the end;
-// this one keeps the directory as it will be written, deflated: some 20 bytes for each.
+// writer writes a ZIP to a stream. The one of the standard library keeps a header of some 400 bytes for each entry
+// until the end; this one keeps the directory in its final form, deflated: some 20 bytes for each.
 type writer struct {
 	w       io.Writer
 	at      uint64
@@ -58,7 +58,7 @@ type writer struct {
 
 func newWriter(w io.Writer) *writer {
 	z := &writer{w: w, buffer: make([]byte, 64<<10)}
-	z.dir, _ = flate.NewWriter(&z.packed, flate.BestSpeed) // the level is right
+	z.dir, _ = flate.NewWriter(&z.packed, flate.BestSpeed) // the level is valid
 	z.deflate, _ = flate.NewWriter(nil, flate.BestSpeed)
 	return z
 }
@@ -113,7 +113,7 @@ func (z *writer) short(h *header, data string) error {
 	return z.record(h)
 }
 
-// raw writes an entry with data that is packed already.
+// raw writes an entry with data that are packed already.
 func (z *writer) raw(h *header, data io.Reader) error {
 	h.flags &^= flagDescriptor
 	h.offset = z.at
@@ -129,7 +129,7 @@ func (z *writer) raw(h *header, data io.Reader) error {
 	return z.record(h)
 }
 
-// local writes the header in front of the data (APPNOTE 4.3.7).
+// local writes the header before the data (APPNOTE 4.3.7).
 func (z *writer) local(h *header) error {
 	le := binary.LittleEndian
 	if h.version == 0 {
@@ -235,7 +235,7 @@ func (z *writer) close() error {
 	return err
 }
 
-// timeField is the time in seconds and UTC (Info-ZIP's "UT"), where 32 bits hold it.
+// timeField is the time in seconds and UTC (Info-ZIP's "UT"), if 32 bits can represent it.
 func timeField(h *header) []byte {
 	s := h.mtime.Unix()
 	if h.mtime.IsZero() || s < 0 || s >= 1<<31 {

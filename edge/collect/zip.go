@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// Zip writes what is in dir to w. Only an error of w, of the context, of an extra file or of the top of dir itself ends it
-// early (what w has got by then is not a valid ZIP); everything else that is wrong is told in the manifest.
+// Zip writes the content of dir to w. Only an error of w, of the context, of an extra file or of the top of dir
+// itself ends it early (the output is not a valid ZIP then); the manifest lists all other faults.
 //
-// A file is stored with the length that it has when it is opened, or less if it shrinks meanwhile. Relative symbolic links to
-// places inside dir are stored as links, others are left out and told with their target. Modes and times are kept, but no set-id
-// and sticky bits, and no owners.
+// A file is stored with the length that it has when it is opened, or less if it shrinks. Relative symbolic links to
+// targets inside dir are stored as links; others are omitted and listed with their target. Modes and times are kept,
+// but no set-id and sticky bits, and no owners.
 func Zip(ctx context.Context, dir *os.Root, w io.Writer, o Options) (Manifest, error) {
 	return zipInto(ctx, dir, w, o, nil)
 }
 
-// zipInto leaves out the file that the ZIP itself is being written to.
+// zipInto omits the file to which the ZIP itself is written.
 func zipInto(ctx context.Context, dir *os.Root, w io.Writer, o Options, itself fs.FileInfo) (Manifest, error) {
 	if o.MaxFiles <= 0 {
 		o.MaxFiles = 1_000_000
@@ -38,7 +38,8 @@ func zipInto(ctx context.Context, dir *os.Root, w io.Writer, o Options, itself f
 			return c.Manifest, fmt.Errorf("collect: %w", err)
 		}
 	}
-	walk := &walker{ctx: ctx, most: 2*o.MaxFiles + mostTold, names: c.wanted, seen: c.entry, dir: c.directory, leave: c.leave}
+	walk := &walker{ctx: ctx, most: 2*o.MaxFiles + mostListed, names: c.wanted, seen: c.entry, dir: c.directory,
+		leave: c.leave}
 	if err := walk.walk(dir); err != nil {
 		return c.Manifest, fmt.Errorf("collect: %w", err)
 	}
@@ -53,7 +54,7 @@ func zipInto(ctx context.Context, dir *os.Root, w io.Writer, o Options, itself f
 	return c.Manifest, nil
 }
 
-// collector puts what the walk finds into a ZIP.
+// collector adds the files of the walk to a ZIP.
 type collector struct {
 	Options
 	Manifest
@@ -74,7 +75,7 @@ func (c *collector) extra(e Extra) error {
 	return c.store(e)
 }
 
-// reserve keeps a name for an extra file.
+// reserve reserves a name for an extra file.
 func (c *collector) reserve(name string) error {
 	if err := checkName(name); err != nil || Spell(name) != name || len(name) > maxName {
 		return fmt.Errorf("extra file %q: not a name to store", name)
@@ -89,7 +90,7 @@ func (c *collector) reserve(name string) error {
 func (c *collector) store(e Extra) error {
 	r, err := e.Open()
 	if errors.Is(err, fs.ErrNotExist) {
-		c.skip(e.Name, "%s", gone(err)) // it is nothing of the directory's: Tell is not told
+		c.skip(e.Name, "%s", gone(err)) // it is not in the directory, so it is not reported
 		return nil
 	}
 	if err != nil {
@@ -112,27 +113,27 @@ func (c *collector) store(e Extra) error {
 	return nil
 }
 
-// admit gives the name to store something under, or "" if it is one too many.
-func (c *collector) admit(at place, base string) string {
+// admit returns the name under which a file is stored, or "" beyond a limit.
+func (c *collector) admit(at level, base string) string {
 	name := at.name + base
 	if c.entries >= c.MaxFiles {
 		c.leave(TooMany, name, "more than %d files", c.MaxFiles)
 		return ""
 	}
-	wish := at.stored + spellPart(base, at.stored == "")
-	if len(wish)+20 > maxName {
+	want := at.stored + spellPart(base, at.stored == "")
+	if len(want)+20 > maxName {
 		c.leave(LongName, name, "its path is too long")
 		return ""
 	}
 	c.entries++
-	as := c.taken.free(wish)
+	as := c.taken.free(want)
 	if as != at.stored+base {
 		c.callIt(name, as)
 	}
 	return as
 }
 
-func (c *collector) directory(at place, base string, info fs.FileInfo) (string, error) {
+func (c *collector) directory(at level, base string, info fs.FileInfo) (string, error) {
 	as := c.admit(at, base)
 	if as == "" {
 		return "", errSkip
@@ -141,7 +142,7 @@ func (c *collector) directory(at place, base string, info fs.FileInfo) (string, 
 	return as + "/", err
 }
 
-func (c *collector) entry(at place, base string, info fs.FileInfo) error {
+func (c *collector) entry(at level, base string, info fs.FileInfo) error {
 	switch info.Mode().Type() {
 	case 0:
 		return c.file(at, base, info)
@@ -152,7 +153,7 @@ func (c *collector) entry(at place, base string, info fs.FileInfo) error {
 	return nil
 }
 
-func (c *collector) link(at place, base string, info fs.FileInfo) error {
+func (c *collector) link(at level, base string, info fs.FileInfo) error {
 	name := at.name + base
 	target, err := at.root.Readlink(base)
 	if err != nil {
@@ -172,7 +173,7 @@ func (c *collector) link(at place, base string, info fs.FileInfo) error {
 	return c.z.short(&header{name: as, mode: info.Mode(), mtime: info.ModTime()}, target)
 }
 
-func (c *collector) file(at place, base string, info fs.FileInfo) error {
+func (c *collector) file(at level, base string, info fs.FileInfo) error {
 	name := at.name + base
 	if c.itself != nil && os.SameFile(info, c.itself) {
 		return nil
@@ -217,7 +218,7 @@ func (c *collector) file(at place, base string, info fs.FileInfo) error {
 	return nil
 }
 
-// unchanged compares an input with what it was. One that cannot be read is not unchanged; only the context's end is an error.
+// unchanged compares an input with its original. An unreadable one is changed; only the context's end is an error.
 func (c *collector) unchanged(f *os.File, want Digest) (bool, error) {
 	sum := sha256.New()
 	src := &source{ctx: c.ctx, r: f}
@@ -232,8 +233,8 @@ func (c *collector) unchanged(f *os.File, want Digest) (bool, error) {
 	return false, err
 }
 
-// source ends at a read error, which it keeps, so that the entry is closed properly with what was read; and at the end of the
-// context.
+// source ends at a read error, which it keeps, so that the entry is closed properly with the bytes so far; and at the
+// end of the context.
 type source struct {
 	ctx context.Context
 	r   io.Reader
@@ -259,18 +260,19 @@ type onlyReader struct{ io.Reader }
 
 // File is one line of a listing.
 type File struct {
-	Name  string      `json:"name"` // relative, with slashes, as it is: any bytes (see Spell); without a slash at the end
+	// relative, with slashes, unchanged: any bytes (see Spell); without a slash at the end
+	Name  string      `json:"name"`
 	Size  int64       `json:"size"`
 	Mode  fs.FileMode `json:"mode"` // with its type
 	MTime time.Time   `json:"mtime"`
 	Link  string      `json:"link,omitempty"` // the target of a symbolic link
 }
 
-// Names lists what Zip would meet in dir, special files too, in the order of the walk, at most so many; more says that there are
-// others. What vanishes meanwhile is not listed.
+// Names lists the files of dir that Zip would visit, also special files, in the order of the walk, up to a number;
+// more reports that there are others. It omits files that vanish during the walk.
 func Names(ctx context.Context, dir *os.Root, most int) (files []File, more bool, err error) {
 	errFull := errors.New("enough")
-	add := func(at place, base string, info fs.FileInfo) error {
+	add := func(at level, base string, info fs.FileInfo) error {
 		if len(files) >= most {
 			return errFull
 		}
@@ -282,8 +284,9 @@ func Names(ctx context.Context, dir *os.Root, most int) (files []File, more bool
 		files = append(files, f)
 		return nil
 	}
-	w := &walker{ctx: ctx, most: most + 1, names: func(string) bool { return true }, seen: add, leave: func(Reason, string, string, ...any) {},
-		dir: func(at place, base string, info fs.FileInfo) (string, error) { return "", add(at, base, info) }}
+	w := &walker{ctx: ctx, most: most + 1, names: func(string) bool { return true }, seen: add,
+		leave: func(Reason, string, string, ...any) {},
+		dir:   func(at level, base string, info fs.FileInfo) (string, error) { return "", add(at, base, info) }}
 	err = w.walk(dir)
 	if err == errFull {
 		return files, true, nil

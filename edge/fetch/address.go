@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// A special block is one that a public download can have no business with.
+// A special block is one that a public download must not reach.
 type special struct {
 	prefix netip.Prefix
 	name   string
 }
 
-// special4 follows the IANA IPv4 special-purpose address registry (RFC 6890 and its successors), with multicast and one
-// public address that every virtual machine of a large cloud reaches its host under.
+// special4 follows the IANA IPv4 special-purpose address registry (RFC 6890 and its successors), with multicast and
+// one public address at which virtual machines of a large cloud reach their host.
 var special4 = []special{
 	block("0.0.0.0/8", "this network"),
 	block("10.0.0.0/8", "private"),
@@ -37,7 +37,7 @@ var special4 = []special{
 	block("240.0.0.0/4", "reserved"),
 }
 
-// special6 names the blocks for the error text; what lies outside global6 is refused whether it is named or not.
+// special6 names the blocks for the error text; addresses outside global6 are refused whether or not they are listed.
 var special6 = []special{
 	block("::/128", "unspecified"),
 	block("::1/128", "loopback"),
@@ -59,15 +59,15 @@ var special6 = []special{
 	block("ff00::/8", "multicast"),
 }
 
-// global6 is the only part of IPv6 that is given out for global unicast.
+// global6 is the only part of IPv6 that is allocated for global unicast.
 var global6 = netip.MustParsePrefix("2000::/3")
 
 func block(prefix, name string) special {
 	return special{netip.MustParsePrefix(prefix), name}
 }
 
-// checkAddress gives a refusal unless a may be dialled. It is the only judge of addresses: the dialer asks it for each
-// address of a name, and the socket's control function asks it again.
+// checkAddress returns a refusal unless a may be dialled. It alone decides about addresses: the dialer calls it for
+// each address of a name, and the socket's control function calls it again.
 func (p *Policy) checkAddress(a netip.Addr) error {
 	if a.Zone() != "" {
 		return refusal(fmt.Sprintf("address %s has a zone", a))
@@ -112,8 +112,8 @@ func specialName(a netip.Addr) string {
 	return ""
 }
 
-// embedded gives the IPv4 address that an IPv6 address leads to: NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo (RFC 4380),
-// IPv4-compatible.
+// embedded returns the IPv4 address that an IPv6 address embeds: NAT64 (RFC 6052), 6to4 (RFC 3056), Teredo (RFC
+// 4380), IPv4-compatible.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	if !a.Is6() {
 		return netip.Addr{}, false
@@ -121,7 +121,8 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	b := a.As16()
 	var v4 [4]byte
 	switch {
-	case netip.MustParsePrefix("64:ff9b::/96").Contains(a), netip.MustParsePrefix("::/96").Contains(a) && !a.IsLoopback():
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a), netip.MustParsePrefix("::/96").Contains(a) &&
+		!a.IsLoopback():
 		copy(v4[:], b[12:])
 	case netip.MustParsePrefix("2002::/16").Contains(a):
 		copy(v4[:], b[2:6])

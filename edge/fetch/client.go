@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Client downloads under one Policy. It is safe for concurrent use and keeps connections; Close lets them go.
+// Client downloads under one Policy. It is safe for concurrent use and keeps connections until Close.
 type Client struct {
 	policy    Policy
 	transport *http.Transport
-	sync      func(*os.File) error // (*os.File).Sync; tests that cut hundreds of downloads go without the disk
+	sync      func(*os.File) error // (*os.File).Sync; tests that interrupt hundreds of downloads replace it
 }
 
-// New gives a client. Limits that are zero (or negative, where negative has no meaning of its own) take their defaults.
+// New returns a client. Limits that are zero (or negative, if negative has no meaning of its own) get their defaults.
 func New(policy Policy) *Client {
 	c := &Client{policy: policy.withDefaults(), sync: (*os.File).Sync}
 	c.transport = &http.Transport{
-		Proxy:                  nil, // a proxy from the environment would make the connection that we have to judge
+		Proxy:                  nil, // a proxy from the environment would make the connection that must be checked
 		DialContext:            c.policy.dial,
 		TLSClientConfig:        &tls.Config{RootCAs: c.policy.RootCAs, MinVersion: tls.VersionTLS12},
 		DisableCompression:     true,
@@ -36,12 +36,13 @@ func New(policy Policy) *Client {
 	return c
 }
 
-// Close closes idle connections. Downloads that run are not disturbed.
+// Close closes idle connections. Running downloads continue.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// request sends one request and follows redirects itself, so that every hop is judged like the first URL. The body of
-// the response is the caller's to close. The string is the redacted URL of the last hop.
-func (c *Client) request(ctx context.Context, method, rawURL string, header http.Header) (*http.Response, string, error) {
+// request sends one request and follows redirects itself, so that every hop is checked like the first URL. The caller
+// closes the body of the response. The string is the redacted URL of the last hop.
+func (c *Client) request(ctx context.Context, method, rawURL string, header http.Header) (*http.Response, string,
+	error) {
 	first, err := c.policy.parse(rawURL)
 	if err != nil {
 		return nil, "", err
@@ -68,7 +69,8 @@ func (c *Client) request(ctx context.Context, method, rawURL string, header http
 	}
 }
 
-func (c *Client) roundTrip(ctx context.Context, method string, u, first *url.URL, header http.Header) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, method string, u, first *url.URL, header http.Header) (*http.Response,
+	error) {
 	target := *u
 	target.User = nil
 	target.Fragment = ""
@@ -88,15 +90,17 @@ func (c *Client) roundTrip(ctx context.Context, method string, u, first *url.URL
 	return c.transport.RoundTrip(req)
 }
 
-// follow judges the target of a redirect. User information in it is dropped: a server cannot make us log in elsewhere.
+// follow checks the target of a redirect. It drops user information in it: a server must not cause a login elsewhere.
 func (c *Client) follow(from *url.URL, resp *http.Response) (*url.URL, error) {
 	location := resp.Header.Get("Location")
 	if location == "" {
-		return nil, &Error{Kind: Status, URL: redact(from), Status: resp.StatusCode, Err: errors.New("redirect without a target")}
+		return nil, &Error{Kind: Status, URL: redact(from), Status: resp.StatusCode,
+			Err: errors.New("redirect without a target")}
 	}
 	target, err := from.Parse(location)
 	if err != nil {
-		return nil, &Error{Kind: Refused, URL: redact(from), Status: resp.StatusCode, Err: refusal("target of the redirect cannot be parsed")}
+		return nil, &Error{Kind: Refused, URL: redact(from), Status: resp.StatusCode,
+			Err: refusal("target of the redirect cannot be parsed")}
 	}
 	target.User = nil
 	next, err := c.policy.parse(target.String())
@@ -119,7 +123,7 @@ func redirects(status int) bool {
 	return false
 }
 
-// retry calls try until it succeeds, fails for good, or the tries are used up.
+// retry calls try until it succeeds, fails permanently, or the attempts are exhausted.
 func (c *Client) retry(ctx context.Context, try func() error) error {
 	for n := 0; ; n++ {
 		err := try()
@@ -134,7 +138,7 @@ func (c *Client) retry(ctx context.Context, try func() error) error {
 	}
 }
 
-// backoff is between half and one and a half of the mean, so that many clients of a server that came back spread out.
+// backoff is between half and one and a half of the mean, so that many clients of a restarted server spread out.
 func (c *Client) backoff(n int) time.Duration {
 	mean := c.policy.Backoff << min(n, 10)
 	return mean/2 + rand.N(mean)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// dial resolves the host, drops the addresses that are refused and tries the rest one after the other. The connection
-// is made to the address that was checked, never to the name again.
+// dial resolves the host, drops the refused addresses and tries the rest in order. It connects to the address that
+// was checked, never to the name again.
 func (p *Policy) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p *Policy) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	return nil, first
 }
 
-// resolve gives the addresses of host that may be dialled, at least one, or a refusal.
+// resolve returns the addresses of host that may be dialled, at least one, or a refusal.
 func (p *Policy) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, p.checkAddress(a)
@@ -63,7 +63,8 @@ func (p *Policy) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return good, nil
 }
 
-// dialOne shares the remaining time among the addresses that are left, so that one dead address does not use it up.
+// dialOne shares the remaining time among the remaining addresses, so that one unreachable address does not use it
+// up.
 func (p *Policy) dialOne(ctx context.Context, network, address string, left int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		var cancel context.CancelFunc
@@ -77,7 +78,7 @@ func (p *Policy) dialOne(ctx context.Context, network, address string, left int)
 	return d.DialContext(ctx, network, address)
 }
 
-// control sees the socket's real destination just before connect(2).
+// control checks the socket's real destination just before connect(2).
 func (p *Policy) control(network, address string, _ syscall.RawConn) error {
 	if network != "tcp4" && network != "tcp6" {
 		return refusal("network " + network + " is not TCP")

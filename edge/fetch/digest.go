@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// newHash knows the algorithms of checkm and BagIt manifests. Case and hyphens do not matter: SHA-256, sha256, Adler-32.
+// newHash supports the algorithms of checkm and BagIt manifests. Case and hyphens do not matter: SHA-256, sha256,
+// Adler-32.
 func newHash(algorithm string) (hash.Hash, error) {
 	switch strings.ReplaceAll(strings.ToLower(algorithm), "-", "") {
 	case "md5":
@@ -31,17 +32,18 @@ func newHash(algorithm string) (hash.Hash, error) {
 	case "adler32":
 		return adler32.New(), nil
 	}
-	return nil, fmt.Errorf("digest algorithm %q is not known (can: md5, sha1, sha256, sha384, sha512, crc32, adler32)", algorithm)
+	return nil, fmt.Errorf("digest algorithm %q is not known (can: md5, sha1, sha256, sha384, sha512, crc32, adler32)",
+		algorithm)
 }
 
-// sums are the running digests of one file: always SHA-256 and SHA-512, and the wanted one.
+// sums are the running digests of one file: always SHA-256 and SHA-512, and the requested one.
 type sums struct {
-	sha256, sha512, wanted hash.Hash // wanted is nil when no digest is wanted
-	digest                 string    // the wanted digest in lower case, full length
+	sha256, sha512, wanted hash.Hash // wanted is nil if no digest is requested
+	digest                 string    // the requested digest in lower case, full length
 	size                   int64
 }
 
-// newSums fails for an unknown algorithm and for a digest that cannot be one of it.
+// newSums fails for an unknown algorithm and for a digest of another form.
 func newSums(want Want) (*sums, error) {
 	s := &sums{sha256: sha256.New(), sha512: sha512.New()}
 	if want.Algorithm == "" && want.Digest == "" {
@@ -73,7 +75,7 @@ func (s *sums) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// matches reports whether the bytes so far have the wanted digest; without one it is false.
+// matches reports whether the bytes so far have the requested digest; without one it is false.
 func (s *sums) matches() bool {
 	return s.wanted != nil && hex.EncodeToString(s.wanted.Sum(nil)) == s.digest
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Want says what a file must be. A size that is not known is UnknownSize, not 0: an empty file is a promise too.
+// Want is the expected file. An unknown size is UnknownSize, not 0: an empty file can be expected too.
 type Want struct {
 	Algorithm string // md5, sha1, sha256, sha384, sha512, crc32, adler32; empty with an empty Digest
 	Digest    string // hexadecimal, either case
@@ -23,32 +23,33 @@ type Want struct {
 	// MaxBytes bounds this file more tightly than the policy, for example at 1.1 times the estimate. Defaults to the
 	// policy's limit.
 	MaxBytes int64
-	// Scratch is a directory below the root for the unfinished files, for trees in which strangers choose the names.
-	// Defaults to none: they lie beside the file, and names that end like them (.part, .part.json) are refused.
+	// Scratch is a directory below the root for the unfinished files, for trees in which untrusted users choose the
+	// names. Defaults to none: they are in the directory of the file, and names with their suffixes (.part,
+	// .part.json) are refused.
 	Scratch string
 	// Progress, if not nil, is called by the downloading goroutine after each piece with the bytes stored so far and
 	// the size, or UnknownSize. After a restart the count begins again.
 	Progress func(have, size int64)
 }
 
-// Got says what a file is. The digests were computed from the bytes that were written.
+// Got describes the downloaded file. The digests are computed from the written bytes.
 type Got struct {
 	Size        int64
 	SHA256      string // hexadecimal, lower case, like all digests here
 	SHA512      string
 	Digest      string // by Want.Algorithm; empty without one
-	ETag        string // of the last answer; empty when no request was needed
+	ETag        string // of the last answer; empty if no request was needed
 	ContentType string
-	Resumed     int64 // bytes that were kept from earlier calls or tries
-	Reused      bool  // the complete file was there already and nothing was asked of the server
+	Resumed     int64 // bytes that were kept from earlier calls or attempts
+	Reused      bool  // the complete file existed and no request was sent
 }
 
-// Download brings the file at rawURL to name below root, whose directory must exist. When it returns nil the file has
-// the wanted size and digest and is synced. When it fails, name does not exist or is what it was, and bytes that can be
-// built on stay in name+".part" for the next call; wrong or too many bytes are removed.
+// Download downloads the file at rawURL to name below root, whose directory must exist. When it returns nil the file
+// has the expected size and digest and is synced. When it fails, name is unchanged, and usable bytes stay in
+// name+".part" for the next call; wrong or surplus bytes are removed.
 //
-// A file that exists and has the wanted digest (or, when only a size is wanted, that size) is accepted without a request;
-// another one is replaced. Two downloads of one name must not run at the same time. The error is an *Error.
+// A file that exists and has the expected digest (or, if only a size is expected, that size) is accepted without a
+// request; another one is replaced. Two downloads of one name must not run at the same time. The error is an *Error.
 func (c *Client) Download(ctx context.Context, rawURL string, root *os.Root, name string, want Want) (Got, error) {
 	t := &transfer{client: c, url: rawURL, root: root, name: name, want: want}
 	if err := t.check(); err != nil {
@@ -118,7 +119,7 @@ func (t *transfer) tooLarge(where string) error {
 	return &Error{Kind: TooLarge, URL: where, Err: fmt.Errorf("more than %d bytes", t.limit)}
 }
 
-// existing looks for a complete file of an earlier call.
+// existing finds a complete file of an earlier call.
 func (t *transfer) existing() (Got, bool, error) {
 	err := regular(t.root, t.name)
 	if errors.Is(err, fs.ErrNotExist) || t.want.Digest == "" && t.want.Size < 0 {
@@ -154,8 +155,8 @@ func (t *transfer) existing() (Got, bool, error) {
 	return got, true, nil
 }
 
-// try makes one attempt, from where the last one ended. When bytes that were kept turn out not to belong to the file,
-// it goes once more from the first byte.
+// try makes one attempt and continues the previous one. If the kept bytes do not belong to the file, it restarts from
+// the first byte.
 func (t *transfer) try(ctx context.Context) (Got, error) {
 	p, err := openPartial(t.root, t.name, partialStem(t.want.Scratch, t.name), t.url, t.want.Digest != "")
 	if err != nil {
@@ -177,7 +178,7 @@ func (t *transfer) try(ctx context.Context) (Got, error) {
 	}
 }
 
-// errStale says that the server cannot or will not continue the bytes that we have.
+// errStale means that the server cannot or does not continue the kept bytes.
 var errStale = errors.New("the server has another version or serves no such range")
 
 func (t *transfer) finish(p *partial) error {
@@ -187,7 +188,7 @@ func (t *transfer) finish(p *partial) error {
 	return nil
 }
 
-// keep decides after a failure whether the bytes so far are of use, and gives the error to return.
+// keep decides after a failure whether the bytes so far are usable, and returns the error.
 func (t *transfer) keep(p *partial, cause error) error {
 	var e *Error
 	if !errors.As(cause, &e) {
@@ -232,7 +233,7 @@ func (t *transfer) attempt(ctx context.Context, p *partial) (Got, error) {
 	if err != nil {
 		return Got{}, err
 	}
-	if p.kept == 0 { // perhaps a 200 for a range request: everything comes again
+	if p.kept == 0 { // perhaps a 200 for a range request: the whole file follows
 		if s, err = newSums(t.want); err != nil {
 			return Got{}, &Error{Kind: Invalid, Err: err}
 		}
@@ -249,8 +250,8 @@ func (t *transfer) attempt(ctx context.Context, p *partial) (Got, error) {
 	return got, nil
 }
 
-// complete reports whether the bytes that were kept are the whole file already: the last call ended between the last
-// byte and the rename.
+// complete reports whether the kept bytes are the whole file: the last call ended between the last byte and the
+// rename.
 func (t *transfer) complete(p *partial, s *sums) bool {
 	if t.want.Size >= 0 && p.size != t.want.Size {
 		return false
@@ -261,7 +262,7 @@ func (t *transfer) complete(p *partial, s *sums) bool {
 	return p.version.Total == p.size
 }
 
-// ask sends the request, for the rest of the file when bytes were kept.
+// ask sends the request, for the rest of the file if bytes were kept.
 func (t *transfer) ask(ctx context.Context, p *partial) (*http.Response, string, error) {
 	header := http.Header{}
 	if p.size > 0 {
@@ -273,8 +274,8 @@ func (t *transfer) ask(ctx context.Context, p *partial) (*http.Response, string,
 	return t.client.request(ctx, http.MethodGet, t.url, header)
 }
 
-// open judges the answer's header, and makes the .part file ready for its body. It gives the size of the whole file, or
-// UnknownSize.
+// open checks the answer's header, and prepares the .part file for its body. It returns the size of the whole file,
+// or UnknownSize.
 func (t *transfer) open(p *partial, resp *http.Response, where string) (int64, error) {
 	total := resp.ContentLength
 	switch {
@@ -302,7 +303,7 @@ func (t *transfer) open(p *partial, resp *http.Response, where string) (int64, e
 	}
 	v := versionOf(p.version.Source, resp, total)
 	if p.size > 0 && v.validator() == "" {
-		v = p.version // a partial answer need not repeat what the full one said
+		v = p.version // a partial answer may omit what the full one had
 		v.Total = max(v.Total, total)
 	}
 	if err := p.begin(v); err != nil {
@@ -313,7 +314,7 @@ func (t *transfer) open(p *partial, resp *http.Response, where string) (int64, e
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 128<<10); return &b }}
 
-// copy moves the body to the .part file and through the digests.
+// copy writes the body to the .part file and to the digests.
 func (t *transfer) copy(ctx context.Context, p *partial, s *sums, body io.Reader, where string, size int64) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
@@ -323,7 +324,8 @@ func (t *transfer) copy(ctx context.Context, p *partial, s *sums, body io.Reader
 			return t.tooLarge(where)
 		}
 		if t.want.Size >= 0 && int64(n) > t.want.Size-p.size {
-			return &Error{Kind: BadSize, URL: where, Err: fmt.Errorf("server sends more than the %d bytes wanted", t.want.Size)}
+			return &Error{Kind: BadSize, URL: where,
+				Err: fmt.Errorf("server sends more than the %d bytes wanted", t.want.Size)}
 		}
 		if n > 0 {
 			if err := p.write((*buf)[:n]); err != nil {
@@ -347,8 +349,8 @@ func (t *transfer) copy(ctx context.Context, p *partial, s *sums, body io.Reader
 	return nil
 }
 
-// verify judges the complete bytes. A body without any framing that ends early looks complete; where the size betrays
-// it, it counts as cut off.
+// verify checks the complete bytes. A body without framing that ends early appears complete; if the size differs, it
+// counts as truncated.
 func (t *transfer) verify(s *sums, resp *http.Response, where string) error {
 	if t.want.Size >= 0 && s.size != t.want.Size {
 		if s.size < t.want.Size && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0 {

@@ -32,17 +32,22 @@ func TestDownloadVerifiesEveryAlgorithm(t *testing.T) {
 	})
 	sum1, sum384, sum512, sum5 := sha1.Sum(data), sha512.Sum384(data), sha512.Sum512(data), md5.Sum(data)
 	digests := map[string]string{
-		"md5": hex.EncodeToString(sum5[:]), "SHA-1": hex.EncodeToString(sum1[:]), "sha256": strings.ToUpper(sha(data)), "SHA384": hex.EncodeToString(sum384[:]),
-		"sha-512": hex.EncodeToString(sum512[:]), "CRC-32": fmt.Sprintf("%x", crc32.ChecksumIEEE(data)), "adler32": fmt.Sprintf("%x", adler32.Checksum(data)),
+		"md5":   hex.EncodeToString(sum5[:]),
+		"SHA-1": hex.EncodeToString(sum1[:]), "sha256": strings.ToUpper(sha(data)),
+		"SHA384":  hex.EncodeToString(sum384[:]),
+		"sha-512": hex.EncodeToString(sum512[:]), "CRC-32": fmt.Sprintf("%x", crc32.ChecksumIEEE(data)),
+		"adler32": fmt.Sprintf("%x", adler32.Checksum(data)),
 	}
 	c := newClient(t, local())
 	for algorithm, digest := range digests {
 		root := newRoot(t)
-		got, err := c.Download(context.Background(), url, root, "f", Want{Algorithm: algorithm, Digest: digest, Size: int64(len(data))})
+		got, err := c.Download(context.Background(), url, root, "f",
+			Want{Algorithm: algorithm, Digest: digest, Size: int64(len(data))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Got{Size: int64(len(data)), SHA256: sha(data), SHA512: hex.EncodeToString(sum512[:]), ETag: `"one"`, ContentType: "text/x-test"}
+		want := Got{Size: int64(len(data)), SHA256: sha(data), SHA512: hex.EncodeToString(sum512[:]), ETag: `"one"`,
+			ContentType: "text/x-test"}
 		if want.Digest = strings.ToLower(digest); len(want.Digest) < 8 {
 			want.Digest = strings.Repeat("0", 8-len(want.Digest)) + want.Digest
 		}
@@ -57,7 +62,8 @@ func TestDownloadVerifiesEveryAlgorithm(t *testing.T) {
 			wrong = "1" + digest[1:]
 		}
 		root = newRoot(t)
-		_, err = c.Download(context.Background(), url, root, "f", Want{Algorithm: algorithm, Digest: wrong, Size: UnknownSize})
+		_, err = c.Download(context.Background(), url, root, "f",
+			Want{Algorithm: algorithm, Digest: wrong, Size: UnknownSize})
 		wantKind(t, err, BadDigest)
 		wantNames(t, root)
 	}
@@ -66,8 +72,10 @@ func TestDownloadVerifiesEveryAlgorithm(t *testing.T) {
 func TestInvalidWants(t *testing.T) {
 	c := newClient(t, local())
 	for _, want := range []Want{
-		{Algorithm: "md4", Digest: "00", Size: -1}, {Algorithm: "", Digest: "00", Size: -1}, {Algorithm: "md5", Digest: "", Size: -1},
-		{Algorithm: "md5", Digest: strings.Repeat("g", 32), Size: -1}, {Algorithm: "sha256", Digest: strings.Repeat("0", 63), Size: -1},
+		{Algorithm: "md4", Digest: "00", Size: -1}, {Algorithm: "", Digest: "00", Size: -1},
+		{Algorithm: "md5", Digest: "", Size: -1},
+		{Algorithm: "md5", Digest: strings.Repeat("g", 32), Size: -1},
+		{Algorithm: "sha256", Digest: strings.Repeat("0", 63), Size: -1},
 		{Algorithm: "crc32", Digest: "", Size: -1}, {Size: -2}, {Size: -1, Scratch: "../x"},
 	} {
 		_, err := c.Download(context.Background(), "http://127.0.0.1:9999/", newRoot(t), "f", want)
@@ -89,7 +97,7 @@ func TestCutAnywhereAndCalledAgain(t *testing.T) {
 	data := payload(size)
 	digest := Want{Algorithm: "sha256", Digest: sha(data), Size: size}
 	c := newClient(t, local())
-	for _, world := range []struct {
+	for _, fake := range []struct {
 		name   string
 		origin *origin
 		want   Want
@@ -102,23 +110,23 @@ func TestCutAnywhereAndCalledAgain(t *testing.T) {
 		{"weak etag, no digest", &origin{etag: `W/"v1"`, ranges: true}, Want{Size: UnknownSize}, false, 65536},
 		{"no ranges", &origin{etag: `"v1"`}, digest, false, 65536},
 	} {
-		t.Run(world.name, func(t *testing.T) {
-			o := world.origin
+		t.Run(fake.name, func(t *testing.T) {
+			o := fake.origin
 			o.data = data
 			url := serve(t, o.ServeHTTP)
-			for cut := 0; cut < size; cut += world.step {
+			for cut := 0; cut < size; cut += fake.step {
 				root := newRoot(t)
 				o.cut = cut
-				_, err := c.Download(context.Background(), url, root, "f", world.want)
+				_, err := c.Download(context.Background(), url, root, "f", fake.want)
 				if got := kindOf(t, err); got != Network || !errors.Is(err, io.ErrUnexpectedEOF) && cut > 0 {
 					t.Fatalf("cut at %d: kind %q (%v), want network and a cut", cut, got, err)
 				}
-				got, err := c.Download(context.Background(), url, root, "f", world.want)
+				got, err := c.Download(context.Background(), url, root, "f", fake.want)
 				if err != nil {
 					t.Fatalf("cut at %d: %v", cut, err)
 				}
 				kept := int64(0)
-				if world.keeps {
+				if fake.keeps {
 					kept = int64(cut)
 				}
 				if got.SHA256 != sha(data) || got.Size != size || got.Resumed != kept {
@@ -139,46 +147,51 @@ func TestResumeAfterAKill(t *testing.T) {
 	c := newClient(t, local())
 	good := Want{Algorithm: "sha256", Digest: sha(data), Size: UnknownSize}
 	plain := Want{Size: UnknownSize}
-	for _, world := range []struct {
+	for _, fake := range []struct {
 		name   string
 		want   Want
 		part   []byte
 		record func(string) string
 		kept   int64
 	}{
-		{"digest judges unsynced bytes", good, data[:70_000], func(s string) string { return s }, 70_000},
+		{"digest checks unsynced bytes", good, data[:70_000], func(s string) string { return s }, 70_000},
 		{"without one only synced bytes count", plain, data[:70_000], func(s string) string { return s }, 50_000},
 		{"torn record", good, data[:70_000], func(s string) string { return s[:len(s)-3] }, 0},
 		{"empty record", plain, data[:70_000], func(string) string { return "" }, 0},
-		{"negative", plain, data[:70_000], func(s string) string { return strings.Replace(s, `"synced":`, `"synced":-`, 1) }, 0},
-		{"record of another URL", good, data[:70_000], func(s string) string { return strings.Replace(s, `"source":"`, `"source":"0`, 1) }, 0},
+		{"negative", plain, data[:70_000],
+			func(s string) string { return strings.Replace(s, `"synced":`, `"synced":-`, 1) }, 0},
+		{"record of another URL",
+			good, data[:70_000], func(s string) string { return strings.Replace(s, `"source":"`, `"source":"0`, 1) },
+			0},
 		{"garbage in the bytes", good, bytes.Repeat([]byte("x"), 70_000), func(s string) string { return s }, 0},
-		{"garbage after the synced bytes", plain, append(data[:50_000:50_000], "garbage"...), func(s string) string { return s }, 50_000},
-		{"longer than the file", good, append(data[:100_000:100_000], "more"...), func(s string) string { return s }, 0},
+		{"garbage after the synced bytes", plain, append(data[:50_000:50_000], "garbage"...),
+			func(s string) string { return s }, 50_000},
+		{"longer than the file", good, append(data[:100_000:100_000], "more"...), func(s string) string { return s },
+			0},
 		{"complete but not renamed", good, data, func(s string) string { return s }, 100_000},
 	} {
-		t.Run(world.name, func(t *testing.T) {
+		t.Run(fake.name, func(t *testing.T) {
 			root := newRoot(t)
 			o.cut = 50_000
-			_, err := c.Download(context.Background(), url, root, "f", world.want)
+			_, err := c.Download(context.Background(), url, root, "f", fake.want)
 			wantKind(t, err, Network)
 			record, err := root.ReadFile("f.part.json")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := root.WriteFile("f.part", world.part, 0o600); err != nil {
+			if err := root.WriteFile("f.part", fake.part, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := root.WriteFile("f.part.json", []byte(world.record(string(record))), 0o600); err != nil {
+			if err := root.WriteFile("f.part.json", []byte(fake.record(string(record))), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			o.requests = nil
-			got, err := c.Download(context.Background(), url, root, "f", world.want)
-			if err != nil || got.Resumed != world.kept || got.SHA256 != sha(data) {
-				t.Fatalf("got %+v, %v; want %d bytes kept", got, err, world.kept)
+			got, err := c.Download(context.Background(), url, root, "f", fake.want)
+			if err != nil || got.Resumed != fake.kept || got.SHA256 != sha(data) {
+				t.Fatalf("got %+v, %v; want %d bytes kept", got, err, fake.kept)
 			}
 			wantFile(t, root, "f", data)
-			if complete := world.kept == int64(len(data)); complete != (len(o.requests) == 0) {
+			if complete := fake.kept == int64(len(data)); complete != (len(o.requests) == 0) {
 				t.Errorf("requests %q", o.requests)
 			}
 		})
@@ -231,11 +244,14 @@ func TestWrongPartialAnswersStartAgain(t *testing.T) {
 	data := payload(5000)
 	for name, lie := range map[string]func(w http.ResponseWriter){
 		"from the first byte": func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 0-4999/5000") },
-		"another place":       func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1001-4999/5000") },
-		"no content range":    func(w http.ResponseWriter) { w.Header().Set("Content-Type", "multipart/byteranges; boundary=x") },
-		"garbage":             func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-999/5000") },
-		"another total":       func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-5999/6000") },
-		"only some":           func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-1999/5000") },
+		"another offset":      func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1001-4999/5000") },
+		"no content range": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type",
+				"multipart/byteranges; boundary=x")
+		},
+		"garbage":       func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-999/5000") },
+		"another total": func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-5999/6000") },
+		"only some":     func(w http.ResponseWriter) { w.Header().Set("Content-Range", "bytes 1000-1999/5000") },
 	} {
 		o := &origin{data: data, etag: `"v1"`, ranges: true, cut: 1000}
 		lies := 0
@@ -287,7 +303,7 @@ func TestExistingFile(t *testing.T) {
 	url := serve(t, o.ServeHTTP)
 	c := newClient(t, local())
 	good := Want{Algorithm: "sha256", Digest: sha(data), Size: 5000}
-	for _, world := range []struct {
+	for _, fake := range []struct {
 		name   string
 		have   []byte
 		want   Want
@@ -300,11 +316,11 @@ func TestExistingFile(t *testing.T) {
 		{"nothing to compare with", data, Want{Size: UnknownSize}, false},
 	} {
 		root := newRoot(t)
-		root.WriteFile("f", world.have, 0o600)
+		root.WriteFile("f", fake.have, 0o600)
 		o.requests = nil
-		got, err := c.Download(context.Background(), url, root, "f", world.want)
-		if err != nil || got.Reused != world.reused || got.SHA256 != sha(data) || (len(o.requests) == 0) != world.reused {
-			t.Errorf("%s: got %+v, %v, %d requests", world.name, got, err, len(o.requests))
+		got, err := c.Download(context.Background(), url, root, "f", fake.want)
+		if err != nil || got.Reused != fake.reused || got.SHA256 != sha(data) || (len(o.requests) == 0) != fake.reused {
+			t.Errorf("%s: got %+v, %v, %d requests", fake.name, got, err, len(o.requests))
 		}
 		wantFile(t, root, "f", data)
 	}
@@ -393,7 +409,7 @@ func TestSizesAndLies(t *testing.T) {
 	policy := local()
 	policy.MaxBytes = 1 << 20
 	c := newClient(t, policy)
-	for _, world := range []struct {
+	for _, fake := range []struct {
 		name  string
 		serve http.HandlerFunc
 		want  Want
@@ -402,24 +418,32 @@ func TestSizesAndLies(t *testing.T) {
 	}{
 		{"control", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 10_000}, "", 10_000},
 		{"empty file", func(w http.ResponseWriter, r *http.Request) {}, Want{Size: 0}, "", 0},
-		{"empty file wanted, bytes come", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 0}, BadSize, 0},
+		{"empty file wanted, bytes come", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 0},
+			BadSize, 0},
 		{"endless body", endless, Want{Size: -1}, TooLarge, 0},
 		{"endless body, own limit", endless, Want{Size: -1, MaxBytes: 5000}, TooLarge, 0},
 		{"endless body, size wanted", endless, Want{Size: 10_001}, BadSize, 0},
-		{"exactly the limit", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: -1, MaxBytes: 10_000}, "", 10_000},
-		{"one above the limit", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: -1, MaxBytes: 9_999}, TooLarge, 0},
-		{"announces too much", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "999999999999") }, Want{Size: -1}, TooLarge, 0},
-		{"announces another size", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 9_999}, BadSize, 0},
-		{"wanted more than allowed", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 2 << 20}, TooLarge, 0},
+		{"exactly the limit", func(w http.ResponseWriter, r *http.Request) { w.Write(data) },
+			Want{Size: -1, MaxBytes: 10_000}, "", 10_000},
+		{"one above the limit", func(w http.ResponseWriter, r *http.Request) { w.Write(data) },
+			Want{Size: -1, MaxBytes: 9_999}, TooLarge, 0},
+		{"announces too much", func(w http.ResponseWriter,
+			r *http.Request) {
+			w.Header().Set("Content-Length", "999999999999")
+		}, Want{Size: -1}, TooLarge, 0},
+		{"announces another size", func(w http.ResponseWriter, r *http.Request) { w.Write(data) }, Want{Size: 9_999},
+			BadSize, 0},
+		{"wanted more than allowed", func(w http.ResponseWriter, r *http.Request) { w.Write(data) },
+			Want{Size: 2 << 20}, TooLarge, 0},
 		{"chunked and short", func(w http.ResponseWriter, r *http.Request) {
 			w.Write(data[:5000])
 			http.NewResponseController(w).Flush()
 			w.Write(data[5000:9000])
 		}, Want{Size: 10_000}, BadSize, 0},
-		{"length says more than comes", func(w http.ResponseWriter, r *http.Request) {
+		{"length larger than the body", func(w http.ResponseWriter, r *http.Request) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
 		}, Want{Size: -1}, Network, 0},
-		{"length says less than comes", func(w http.ResponseWriter, r *http.Request) {
+		{"length smaller than the body", func(w http.ResponseWriter, r *http.Request) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nshort and more")
 		}, Want{Size: -1}, "", 5},
 		{"no framing, cut", func(w http.ResponseWriter, r *http.Request) {
@@ -434,7 +458,8 @@ func TestSizesAndLies(t *testing.T) {
 		{"negative length", func(w http.ResponseWriter, r *http.Request) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nshort")
 		}, Want{Size: -1}, Network, 0},
-		{"no HTTP at all", func(w http.ResponseWriter, r *http.Request) { hijack(w, "SSH-2.0-x\r\n") }, Want{Size: -1}, Network, 0},
+		{"no HTTP at all", func(w http.ResponseWriter, r *http.Request) { hijack(w, "SSH-2.0-x\r\n") }, Want{Size: -1},
+			Network, 0},
 		{"endless header", func(w http.ResponseWriter, r *http.Request) {
 			hijack(w, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2*headerBytes)+"\r\n\r\n")
 		}, Want{Size: -1}, Network, 0},
@@ -456,14 +481,14 @@ func TestSizesAndLies(t *testing.T) {
 		{"429", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429) }, Want{Size: -1}, Server, 0},
 		{"503", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) }, Want{Size: -1}, Server, 0},
 	} {
-		t.Run(world.name, func(t *testing.T) {
+		t.Run(fake.name, func(t *testing.T) {
 			root := newRoot(t)
-			got, err := c.Download(context.Background(), serve(t, world.serve), root, "f", world.want)
-			wantKind(t, err, world.kind)
-			if err == nil && got.Size != world.size {
-				t.Errorf("size %d, want %d", got.Size, world.size)
+			got, err := c.Download(context.Background(), serve(t, fake.serve), root, "f", fake.want)
+			wantKind(t, err, fake.kind)
+			if err == nil && got.Size != fake.size {
+				t.Errorf("size %d, want %d", got.Size, fake.size)
 			}
-			if err != nil && world.kind != Network {
+			if err != nil && fake.kind != Network {
 				wantNames(t, root)
 			}
 		})
@@ -499,12 +524,13 @@ func TestProgress(t *testing.T) {
 	url := serve(t, (&origin{data: data, cut: -1}).ServeHTTP)
 	var last, size int64
 	calls := 0
-	_, err := newClient(t, local()).Download(context.Background(), url, newRoot(t), "f", Want{Size: -1, Progress: func(have, of int64) {
-		if have <= last {
-			t.Errorf("progress went from %d to %d", last, have)
-		}
-		last, size, calls = have, of, calls+1
-	}})
+	_, err := newClient(t, local()).Download(context.Background(), url, newRoot(t), "f",
+		Want{Size: -1, Progress: func(have, of int64) {
+			if have <= last {
+				t.Errorf("progress went from %d to %d", last, have)
+			}
+			last, size, calls = have, of, calls+1
+		}})
 	if err != nil || last != 400_000 || size != 400_000 || calls < 4 {
 		t.Errorf("%v, progress %d of %d in %d calls", err, last, size, calls)
 	}
@@ -546,9 +572,13 @@ func TestTemporary(t *testing.T) {
 		err  *Error
 		want bool
 	}{
-		{&Error{Kind: Server}, true}, {&Error{Kind: Network, Err: ErrSlow}, true}, {&Error{Kind: Network, Err: &net.DNSError{IsNotFound: true}}, true},
-		{&Error{Kind: Storage, Err: &os.PathError{Err: syscall.ENOSPC}}, true}, {&Error{Kind: Storage, Err: syscall.EIO}, false},
-		{&Error{Kind: Refused}, false}, {&Error{Kind: BadDigest}, false}, {&Error{Kind: TooLarge}, false}, {&Error{Kind: NotFound}, false},
+		{&Error{Kind: Server}, true},
+		{&Error{Kind: Network, Err: ErrSlow}, true},
+		{&Error{Kind: Network, Err: &net.DNSError{IsNotFound: true}}, true},
+		{&Error{Kind: Storage, Err: &os.PathError{Err: syscall.ENOSPC}}, true},
+		{&Error{Kind: Storage, Err: syscall.EIO}, false},
+		{&Error{Kind: Refused}, false}, {&Error{Kind: BadDigest}, false}, {&Error{Kind: TooLarge}, false},
+		{&Error{Kind: NotFound}, false},
 	} {
 		if got := c.err.Temporary(); got != c.want {
 			t.Errorf("%v: temporary %v, want %v", c.err, got, c.want)
@@ -560,7 +590,8 @@ func TestRetryAfterHeader(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "99999999": 24 * time.Hour, "99999999999999999999": 0,
-		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second, "Fri, 02 Jan 2026 03:04:00 GMT": 0, "Fri, 02 Jan 2099 03:04:00 GMT": 24 * time.Hour,
+		"Fri, 02 Jan 2026 03:04:35 GMT": 30 * time.Second, "Fri, 02 Jan 2026 03:04:00 GMT": 0,
+		"Fri, 02 Jan 2099 03:04:00 GMT": 24 * time.Hour,
 	} {
 		if got := retryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)

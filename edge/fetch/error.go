@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// Kind says what went wrong, and with it what may help.
+// Kind classifies an error by its cause and possible remedy.
 type Kind string
 
 const (
 	// Refused: the URL, a redirect or an address is not allowed. Nothing was sent to it.
 	Refused Kind = "refused"
-	// Invalid: the caller's name, algorithm or digest makes no sense.
+	// Invalid: the caller's name, algorithm or digest is invalid.
 	Invalid Kind = "invalid"
 	// NotFound: 404 or 410.
 	NotFound Kind = "not found"
-	// Status: another answer that is no success; the same request would get it again.
+	// Status: another answer without success; the same request would get it again.
 	Status Kind = "status"
-	// Server: 5xx, 408, 425 or 429; later may help.
+	// Server: 5xx, 408, 425 or 429; a later request may succeed.
 	Server Kind = "server"
-	// Network: lookup, connection, TLS, timeout, too slow, cut off, or the caller's context ended.
+	// Network: lookup, connection, TLS, timeout, too slow, interrupted, or the caller's context ended.
 	Network Kind = "network"
 	// TooLarge: more bytes than the policy or the caller allows.
 	TooLarge Kind = "too large"
-	// BadDigest: all bytes came and are not the promised ones.
+	// BadDigest: the complete bytes have another digest than expected.
 	BadDigest Kind = "bad digest"
-	// BadSize: the server has another number of bytes than promised.
+	// BadSize: the server has another number of bytes than expected.
 	BadSize Kind = "bad size"
-	// Storage: the own disk failed; errors.Is finds ENOSPC.
+	// Storage: the local disk failed; errors.Is finds ENOSPC.
 	Storage Kind = "storage"
 )
 
@@ -42,7 +42,7 @@ type Error struct {
 	Kind       Kind
 	URL        string        // without user information and signatures; the hop that failed
 	Status     int           // HTTP status, or 0
-	RetryAfter time.Duration // what the server asked for, or 0
+	RetryAfter time.Duration // the server's Retry-After, or 0
 	Err        error
 }
 
@@ -63,8 +63,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary says whether the same call may succeed later: servers and networks recover, a disk is emptied; a wrong
-// certificate, a refusal and wrong bytes stay.
+// Temporary reports whether the same call may succeed later: servers and networks recover, a disk is emptied; a wrong
+// certificate, a refusal and wrong bytes are permanent.
 func (e *Error) Temporary() bool {
 	switch e.Kind {
 	case Server:
@@ -82,15 +82,15 @@ func (e *Error) Temporary() bool {
 	return false
 }
 
-// Causes of kind Network that the package itself decides on.
+// Causes of kind Network that the package itself detects.
 var (
 	ErrIdle    = errors.New("no bytes came within the idle timeout")
 	ErrSlow    = errors.New("slower than the minimum rate")
 	ErrTimeout = errors.New("total timeout")
 )
 
-// networkError classifies an error of a round trip or of a body. The cause of the context says more than the error that
-// its end brought about.
+// networkError classifies an error of a round trip or of a body. The cause of the context is more specific than the
+// error that its end caused.
 func networkError(ctx context.Context, url string, err error) *Error {
 	if isRefusal(err) {
 		return &Error{Kind: Refused, URL: url, Err: err}
@@ -101,20 +101,21 @@ func networkError(ctx context.Context, url string, err error) *Error {
 	return &Error{Kind: Network, URL: url, Err: err}
 }
 
-// statusError classifies an answer that is no success.
+// statusError classifies an answer without success.
 func statusError(url string, r *http.Response, now time.Time) *Error {
 	e := &Error{Kind: Status, URL: url, Status: r.StatusCode}
 	switch code := r.StatusCode; {
 	case code == http.StatusNotFound || code == http.StatusGone:
 		e.Kind = NotFound
-	case code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests:
+	case code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooEarly ||
+		code == http.StatusTooManyRequests:
 		e.Kind = Server
 		e.RetryAfter = retryAfter(r.Header.Get("Retry-After"), now)
 	}
 	return e
 }
 
-// retryAfter reads both forms of RFC 9110 section 10.2.3; nonsense counts as 0, and nothing above a day is believed.
+// retryAfter parses both forms of RFC 9110 section 10.2.3; an invalid value counts as 0, and the maximum is a day.
 func retryAfter(value string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -8,20 +8,21 @@ import (
 	"time"
 )
 
-// UnknownSize is the size of what cannot be known before it is downloaded.
+// UnknownSize is the size of a file that is unknown before its download.
 const UnknownSize int64 = -1
 
-// Info is what a server says about a file before it is downloaded. It may be wrong; Download believes none of it.
+// Info is the server's statement about a file before its download. It may be wrong; Download does not rely on it.
 type Info struct {
 	Size         int64 // bytes, or UnknownSize
 	ETag         string
 	LastModified string
 	ContentType  string
-	Ranges       bool // the server says that it serves ranges
+	Ranges       bool // the server states that it serves ranges
 }
 
-// Head asks for the size of a file without its bytes. Servers that refuse HEAD (405, 501, and 403 as object stores do
-// for URLs signed for GET) are asked for the first byte instead. Temporary errors are tried again; the error is an *Error.
+// Head requests the size of a file without its bytes. From servers that refuse HEAD (405, 501, and 403 as object
+// stores do for URLs signed for GET) it requests the first byte instead. Temporary errors are retried; the error is
+// an *Error.
 func (c *Client) Head(ctx context.Context, rawURL string) (Info, error) {
 	var info Info
 	err := c.retry(ctx, func() (err error) {

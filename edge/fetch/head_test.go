@@ -32,14 +32,15 @@ func TestHead(t *testing.T) {
 			w.Write([]byte("x"))
 		}
 	}
-	for _, world := range []struct {
+	for _, fake := range []struct {
 		name  string
 		serve http.HandlerFunc
 		kind  Kind
 		size  int64
 	}{
 		{"length", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "123") }, "", 123},
-		{"no length", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Transfer-Encoding", "chunked") }, "", -1},
+		{"no length", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Transfer-Encoding", "chunked") },
+			"", -1},
 		{"404", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) }, NotFound, 0},
 		{"410", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(410) }, NotFound, 0},
 		{"401", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }, Status, 0},
@@ -47,20 +48,22 @@ func TestHead(t *testing.T) {
 		{"405, ranges", noHead(405, ranged("bytes 0-0/99")), "", 99},
 		{"501, ranges of unknown length", noHead(501, ranged("bytes 0-0/*")), "", -1},
 		{"405, garbage", noHead(405, ranged("pages 0-0/99")), "", -1},
-		{"405, 200 to the range", noHead(405, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 42)) }), "", 42},
+		{"405, 200 to the range",
+			noHead(405, func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, 42)) }), "", 42},
 		{"405, empty file", noHead(405, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Range", "bytes */0")
 			w.WriteHeader(416)
 		}), "", 0},
-		{"405, then 404", noHead(405, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) }), NotFound, 0},
+		{"405, then 404", noHead(405, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(404) }), NotFound,
+			0},
 		{"403 to HEAD only", noHead(403, ranged("bytes 0-0/7")), "", 7},
 		{"403", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(403) }, Status, 0},
 	} {
-		t.Run(world.name, func(t *testing.T) {
-			info, err := c.Head(context.Background(), serve(t, world.serve))
-			wantKind(t, err, world.kind)
-			if err == nil && info.Size != world.size {
-				t.Errorf("size %d, want %d", info.Size, world.size)
+		t.Run(fake.name, func(t *testing.T) {
+			info, err := c.Head(context.Background(), serve(t, fake.serve))
+			wantKind(t, err, fake.kind)
+			if err == nil && info.Size != fake.size {
+				t.Errorf("size %d, want %d", info.Size, fake.size)
 			}
 		})
 	}
@@ -74,7 +77,8 @@ func TestContentRange(t *testing.T) {
 			t.Errorf("%q: %v %v, want %v", value, got, ok, want)
 		}
 	}
-	for _, value := range []string{"", "bytes", "bytes 0-0", "bytes */*", "bytes 9-5/10", "bytes 5-10/10", "bytes -5/10", "bytes 5-/10", "bytes a-b/c",
+	for _, value := range []string{"", "bytes", "bytes 0-0", "bytes */*", "bytes 9-5/10", "bytes 5-10/10",
+		"bytes -5/10", "bytes 5-/10", "bytes a-b/c",
 		"bytes 0-99999999999999999999/*", "bytes 0-0/-1", "lines 0-0/1"} {
 		if got, ok := parseContentRange(value); ok {
 			t.Errorf("%q: %v, want none", value, got)
@@ -83,7 +87,10 @@ func TestContentRange(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Length", "4") }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		w.Header().Set("Content-Length", "4")
+	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	defer s.Close()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// paced reads a body and gives up on a server that sends nothing for too long (by ending the request through cancel) or
-// too little over a window. Only time spent inside Read counts, so a slow disk of our own blames nobody.
+// paced reads a body. It fails if a server sends nothing for too long (by ending the request through cancel) or too
+// little over a window. Only time inside Read counts, so a slow local disk causes no failure.
 type paced struct {
 	body   io.Reader
 	idle   *time.Timer

@@ -17,8 +17,8 @@ func bubble(t *testing.T, p Policy, h http.HandlerFunc) *Client {
 	listener := newPipes()
 	server := &http.Server{Handler: h}
 	go server.Serve(listener)
-	world := &network{names: worldNames(), listen: listener.dial}
-	p.Lookup, p.Dial, p.OwnAddresses = world.lookup, world.dial, func() ([]netip.Addr, error) { return nil, nil }
+	fake := &network{names: networkNames(), listen: listener.dial}
+	p.Lookup, p.Dial, p.OwnAddresses = fake.lookup, fake.dial, func() ([]netip.Addr, error) { return nil, nil }
 	c := New(p)
 	t.Cleanup(func() {
 		c.Close()
@@ -47,7 +47,7 @@ func TestSlowServers(t *testing.T) {
 			}
 		}
 	}
-	for _, world := range []struct {
+	for _, fake := range []struct {
 		name   string
 		policy Policy
 		serve  http.HandlerFunc
@@ -58,22 +58,24 @@ func TestSlowServers(t *testing.T) {
 		{"control: no minimum", Policy{Retries: -1, MinRate: -1}, drip(time.Second, 1, 1000), nil, 1000 * time.Second},
 		{"control: just fast enough", Policy{Retries: -1}, drip(time.Second, 1100, 100), nil, 100 * time.Second},
 		{"silence", Policy{Retries: -1}, drip(time.Hour, 1, 2), ErrIdle, 60 * time.Second},
-		{"silence, longer idle", Policy{Retries: -1, IdleTimeout: 2 * time.Hour, MinRate: -1}, drip(time.Hour, 1, 2), nil, 2 * time.Hour},
-		{"total", Policy{Retries: -1, TotalTimeout: time.Minute}, drip(time.Second, 5000, 100), ErrTimeout, time.Minute},
+		{"silence, longer idle", Policy{Retries: -1, IdleTimeout: 2 * time.Hour, MinRate: -1}, drip(time.Hour, 1, 2),
+			nil, 2 * time.Hour},
+		{"total", Policy{Retries: -1, TotalTimeout: time.Minute}, drip(time.Second, 5000, 100), ErrTimeout,
+			time.Minute},
 	} {
-		t.Run(world.name, func(t *testing.T) {
+		t.Run(fake.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := bubble(t, world.policy, world.serve)
+				c := bubble(t, fake.policy, fake.serve)
 				begin := time.Now()
 				_, err := c.Download(context.Background(), someURL, newRoot(t), "f", Want{Size: -1})
-				if !errors.Is(err, world.want) {
-					t.Fatalf("error %v, want %v", err, world.want)
+				if !errors.Is(err, fake.want) {
+					t.Fatalf("error %v, want %v", err, fake.want)
 				}
-				if world.want != nil {
+				if fake.want != nil {
 					wantKind(t, err, Network)
 				}
-				if took := time.Since(begin); took < world.after || took > world.after+2*time.Second {
-					t.Errorf("took %v, want about %v", took, world.after)
+				if took := time.Since(begin); took < fake.after || took > fake.after+2*time.Second {
+					t.Errorf("took %v, want about %v", took, fake.after)
 				}
 			})
 		})

@@ -15,16 +15,16 @@ import (
 	"time"
 )
 
-// checkpoint is how many bytes are written between two syncs, and so what a power loss can cost.
+// checkpoint is the number of bytes between two syncs, and so the greatest loss after a power failure.
 const checkpoint = 64 << 20
 
-// version is what a server said about the bytes that lie in a .part file. It is stored beside it.
+// version is the server's version of the bytes in a .part file. It is stored in its own file.
 type version struct {
 	Source       string `json:"source"` // SHA-256 of the URL: a URL may hold secrets
 	ETag         string `json:"etag,omitempty"`
-	LastModified string `json:"lastModified,omitempty"` // only where RFC 9110 section 8.8.2.2 counts it as strong
+	LastModified string `json:"lastModified,omitempty"` // only if RFC 9110 section 8.8.2.2 counts it as strong
 	Total        int64  `json:"total"`                  // bytes of the whole file, or UnknownSize
-	Synced       int64  `json:"synced"`                 // bytes that were on the disk when this was written
+	Synced       int64  `json:"synced"`                 // bytes that were on the disk at the time of this record
 }
 
 func versionOf(source string, resp *http.Response, total int64) version {
@@ -37,7 +37,7 @@ func versionOf(source string, resp *http.Response, total int64) version {
 	return v
 }
 
-// validator is what If-Range may carry: a strong entity tag or a strong date, else "".
+// validator is the value for If-Range: a strong entity tag or a strong date, otherwise "".
 func (v version) validator() string {
 	if v.ETag != "" && !strings.HasPrefix(v.ETag, "W/") {
 		return v.ETag
@@ -53,7 +53,7 @@ func (v version) same(resp *http.Response, r contentRange) bool {
 	return v.Total < 0 || r.total < 0 || v.Total == r.total
 }
 
-// partial is the .part file of one download and its record. Only one download may work on a name at a time.
+// partial is the .part file of one download and its record. Only one download may use a name at a time.
 type partial struct {
 	root    *os.Root
 	name    string // final name
@@ -62,13 +62,13 @@ type partial struct {
 	sync    func(*os.File) error
 	version version
 	size    int64 // bytes in the file that may be kept
-	kept    int64 // how many of them are from before the running attempt
+	kept    int64 // of these, bytes from before the running attempt
 }
 
 func (p *partial) dataName() string   { return p.stem + ".part" }
 func (p *partial) recordName() string { return p.stem + ".part.json" }
 
-// partialStem is the name itself, or a digest of it where ".part.json" would make it too long for a file system or a
+// partialStem is the name itself, or a digest of it if ".part.json" would make it too long for a file system or a
 // directory for unfinished files is given.
 func partialStem(scratch, name string) string {
 	dir, base := path.Split(name)
@@ -90,9 +90,9 @@ func clashes(scratch, name string) bool {
 	return strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".part.json")
 }
 
-// openPartial opens or creates the .part file. size is what can be built on: everything when a digest will judge it, else
-// what was known to be synced; nothing when the record is missing, unreadable or of another URL.
-func openPartial(root *os.Root, name, stem, rawURL string, digestJudges bool) (*partial, error) {
+// openPartial opens or creates the .part file. size is the number of usable bytes: all if a digest will check them,
+// otherwise the synced ones; none if the record is missing, unreadable or of another URL.
+func openPartial(root *os.Root, name, stem, rawURL string, digestChecks bool) (*partial, error) {
 	sum := sha256.Sum256([]byte(rawURL))
 	p := &partial{root: root, name: name, stem: stem}
 	if err := root.MkdirAll(path.Dir(stem), 0o750); err != nil {
@@ -113,11 +113,12 @@ func openPartial(root *os.Root, name, stem, rawURL string, digestJudges bool) (*
 	}
 	source := hex.EncodeToString(sum[:])
 	record, err := root.ReadFile(p.recordName())
-	known := err == nil && json.Unmarshal(record, &p.version) == nil && p.version.Source == source && p.version.Synced >= 0
+	known := err == nil && json.Unmarshal(record, &p.version) == nil && p.version.Source == source &&
+		p.version.Synced >= 0
 	switch {
 	case !known:
 		p.version = version{Source: source, Total: UnknownSize}
-	case digestJudges:
+	case digestChecks:
 		p.size = info.Size()
 	case p.version.validator() != "":
 		p.size = min(info.Size(), p.version.Synced)
@@ -126,7 +127,7 @@ func openPartial(root *os.Root, name, stem, rawURL string, digestJudges bool) (*
 	return p, nil
 }
 
-// regular gives an error when name exists and is no regular file: a link or a pipe must never be written through.
+// regular returns an error if name exists and is not a regular file: a link or a pipe must never be written.
 func regular(root *os.Root, name string) error {
 	info, err := root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
@@ -135,7 +136,7 @@ func regular(root *os.Root, name string) error {
 	return err
 }
 
-// hash feeds the bytes that are kept to the digests.
+// hash adds the kept bytes to the digests.
 func (p *partial) hash(s *sums) error {
 	n, err := io.Copy(s, io.NewSectionReader(p.file, 0, p.size))
 	if err == nil && n != p.size {
@@ -144,7 +145,7 @@ func (p *partial) hash(s *sums) error {
 	return err
 }
 
-// begin cuts the file to the bytes that are kept and records the version, before the first new byte is written.
+// begin truncates the file to the kept bytes and records the version, before the first new byte is written.
 func (p *partial) begin(v version) error {
 	if err := p.file.Truncate(p.size); err != nil {
 		return err
@@ -157,7 +158,8 @@ func (p *partial) begin(v version) error {
 	return p.record()
 }
 
-// record stores the version. It is not replaced atomically: a torn record cannot be read, and then nothing is kept.
+// record stores the version. It is not replaced atomically: an incomplete record is unreadable, and then no bytes are
+// kept.
 func (p *partial) record() error {
 	data, err := json.Marshal(p.version)
 	if err != nil {
@@ -166,7 +168,7 @@ func (p *partial) record() error {
 	return p.root.WriteFile(p.recordName(), data, 0o640)
 }
 
-// save syncs the bytes first and the record of them after.
+// save syncs the bytes first and then their record.
 func (p *partial) save() error {
 	if err := p.sync(p.file); err != nil {
 		return err
@@ -184,13 +186,13 @@ func (p *partial) write(data []byte) error {
 	return err
 }
 
-// reset forgets all bytes, so that the next attempt starts at the first.
+// reset drops all bytes, so that the next attempt starts at the first.
 func (p *partial) reset() {
 	p.size, p.kept = 0, 0
 	p.version = version{Source: p.version.Source, Total: UnknownSize}
 }
 
-// finish gives the synced file its final name, replacing what stood there.
+// finish renames the synced file to its final name and replaces an existing file.
 func (p *partial) finish() error {
 	if err := p.sync(p.file); err != nil {
 		return err
@@ -208,7 +210,7 @@ func (p *partial) finish() error {
 	return errors.Join(p.sync(dir), dir.Close())
 }
 
-// discard removes bytes that nobody will want.
+// discard removes useless bytes.
 func (p *partial) discard() error {
 	var errs []error
 	for _, name := range []string{p.dataName(), p.recordName()} {

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// Policy says what a Client may reach and how long and how much it may take. The zero Policy is safe and works.
+// Policy defines the addresses, times and sizes of a Client. The zero Policy is safe.
 type Policy struct {
-	// Allow lists networks that are reached although they are special (for example 127.0.0.0/8 or a campus
-	// network). Defaults to none. An address that carries an IPv4 address inside (NAT64, 6to4) must also
-	// carry an allowed or public one.
+	// Allow lists special networks that are allowed (for example 127.0.0.0/8 or a campus network). Defaults to none.
+	// An address that embeds an IPv4 address (NAT64, 6to4) must also embed an allowed or public one.
 	Allow []netip.Prefix
-	// Ports lists the ports that may be reached. Defaults to 80, 443 and everything from 1024 on, which keeps
-	// mail, SSH, name and file servers out of reach.
+	// Ports lists the allowed ports. Defaults to 80, 443 and everything from 1024 on, which excludes mail, SSH, name
+	// and file servers.
 	Ports []uint16
 	// MaxBytes bounds one file. Defaults to 1 TiB.
 	MaxBytes int64
@@ -27,32 +26,32 @@ type Policy struct {
 	HeaderTimeout time.Duration
 	// IdleTimeout bounds the wait for the next bytes of a body. Defaults to 60 s.
 	IdleTimeout time.Duration
-	// TotalTimeout bounds one call of Download with all its tries. Defaults to 24 h.
+	// TotalTimeout bounds one call of Download with all its attempts. Defaults to 24 h.
 	TotalTimeout time.Duration
-	// MinRate is the fewest bytes per second, averaged over RateWindow of reading (time spent on the own disk
-	// does not count). Defaults to 1024; negative switches the check off.
+	// MinRate is the fewest bytes per second, averaged over RateWindow of reading (time spent on the local disk does
+	// not count). Defaults to 1024; negative disables the check.
 	MinRate int64
 	// RateWindow defaults to 30 s.
 	RateWindow time.Duration
-	// Retries is how often a temporary error is tried again within one call. Defaults to 2; negative is none.
+	// Retries is the number of retries after temporary errors within one call. Defaults to 2; negative is none.
 	Retries int
 	// Backoff is the mean wait before the first retry; it doubles with each. Defaults to 1 s.
 	Backoff time.Duration
-	// MaxWait is the longest Retry-After that is waited for within a call; a longer one ends the call with an
-	// error that carries it. Defaults to 30 s.
+	// MaxWait is the longest Retry-After that a call waits; a longer one ends the call with an error that carries it.
+	// Defaults to 30 s.
 	MaxWait time.Duration
 	// UserAgent defaults to "stagepost".
 	UserAgent string
-	// RootCAs are the authorities that https servers are checked against. Defaults to the system's.
+	// RootCAs are the authorities for the certificates of https servers. Defaults to the system's.
 	RootCAs *x509.CertPool
 
 	// Lookup resolves a host name. Defaults to the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Dial connects to an address that was checked ("ip:port", never a name). Defaults to a net.Dialer that checks
-	// the address once more. Tests put their own network here.
+	// the address once more. Tests replace it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// OwnAddresses lists this machine's addresses, which are refused even where they are public. Defaults to the
-	// addresses of the network interfaces, asked at each dial.
+	// OwnAddresses lists this machine's addresses, which are refused even if they are public. Defaults to the
+	// addresses of the network interfaces at each dial.
 	OwnAddresses func() ([]netip.Addr, error)
 }
 
@@ -90,7 +89,7 @@ func (p Policy) withDefaults() Policy {
 	return p
 }
 
-// def sets a limit that is zero or negative, and so would refuse everything, to its default.
+// def sets a limit that is zero or negative to its default.
 func def[T ~int64](limit *T, value T) {
 	if *limit <= 0 {
 		*limit = value

@@ -13,13 +13,13 @@ func TestRedirectsAreJudgedLikeTheFirstURL(t *testing.T) {
 	var location, hits atomic.Value
 	hits.Store("")
 	secret := serve(t, func(w http.ResponseWriter, r *http.Request) { hits.Store(r.URL.Path) })
-	world := &network{names: worldNames()}
+	fake := &network{names: networkNames()}
 	entry := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", location.Load().(string))
 		w.WriteHeader(http.StatusFound)
 	})
 	entryPort := entry[strings.LastIndex(entry, ":")+1:]
-	p := Policy{Retries: -1, OwnAddresses: ownPublic, Lookup: world.lookup, Allow: loopback[:0]}
+	p := Policy{Retries: -1, OwnAddresses: ownPublic, Lookup: fake.lookup, Allow: loopback[:0]}
 	p.Dial = tunnel(strings.TrimPrefix(entry, "http://"))
 	c := newClient(t, p)
 	targets := append(hostileURLs(), secret+"/", "http://127.0.0.1:"+entryPort+"/")
@@ -113,7 +113,8 @@ func TestErrorsHideSecrets(t *testing.T) {
 	c := newClient(t, local())
 	for _, u := range []string{
 		strings.Replace(url, "http://", "http://ann:hunter2@", 1) + "/x?X-Amz-Signature=hunter2&id=7",
-		"http://ann:hunter2@127.0.0.1:25/", "http://ann:hunter2/@example.org/", "ftp://ann:hunter2@example.org/", "http://ann:hunter2@exa mple.org/",
+		"http://ann:hunter2@127.0.0.1:25/", "http://ann:hunter2/@example.org/", "ftp://ann:hunter2@example.org/",
+		"http://ann:hunter2@exa mple.org/",
 	} {
 		_, err := c.Head(context.Background(), u)
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
@@ -131,10 +132,11 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) { proxied.Store(true) })
 	t.Setenv("HTTP_PROXY", proxy)
 	t.Setenv("http_proxy", proxy)
-	world := &network{names: worldNames()}
-	_, err := newClient(t, Policy{Retries: -1, OwnAddresses: noOwn, Lookup: world.lookup, Dial: world.dial}).Head(context.Background(), "http://example.org/")
+	fake := &network{names: networkNames()}
+	_, err := newClient(t, Policy{Retries: -1, OwnAddresses: noOwn, Lookup: fake.lookup,
+		Dial: fake.dial}).Head(context.Background(), "http://example.org/")
 	wantKind(t, err, Network)
-	if proxied.Load() || len(world.dialled) != 1 || world.dialled[0] != "93.184.216.34:80" {
-		t.Errorf("proxied %v, dialled %q", proxied.Load(), world.dialled)
+	if proxied.Load() || len(fake.dialled) != 1 || fake.dialled[0] != "93.184.216.34:80" {
+		t.Errorf("proxied %v, dialled %q", proxied.Load(), fake.dialled)
 	}
 }

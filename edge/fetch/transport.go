@@ -2,22 +2,24 @@ package fetch
 
 import "net/http"
 
-// Transport gives the client's way out for requests that are no downloads, such as notifications: it judges the text of the URL, and every
-// address at the moment of the dial, as for a download. It follows no redirects; whoever does asks it again for each hop.
+// Transport is for requests that are not downloads, such as notifications. It checks the text of the URL, and every
+// address at the moment of the dial, as for a download. It follows no redirects; the caller calls it for each hop.
 func (c *Client) Transport() http.RoundTripper { return guarded{c} }
 
 type guarded struct{ client *Client }
 
-// RoundTrip does one request. A URL or an address that is refused is an *Error of kind Refused; what else goes wrong is the transport's own error.
+// RoundTrip executes one request. A refused URL or address is an *Error of kind Refused; other errors are the
+// transport's own.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if reason := g.client.policy.judge(r.URL); reason != "" {
+	if reason := g.client.policy.refuses(r.URL); reason != "" {
 		if r.Body != nil {
-			_ = r.Body.Close() // as every RoundTripper must
+			_ = r.Body.Close() // required of every RoundTripper
 		}
-		return nil, &Error{Kind: Refused, Err: refusal(reason)} // without the URL: http.Client puts it in front, and a webhook's path may be secret
+		// without the URL: http.Client prepends it, and a webhook's path may be secret
+		return nil, &Error{Kind: Refused, Err: refusal(reason)}
 	}
 	answer, err := g.client.transport.RoundTrip(r)
-	if err != nil && isRefusal(err) { // at the dial: by the address that the name has now
+	if err != nil && isRefusal(err) { // at the dial: by the current address of the name
 		return nil, &Error{Kind: Refused, Err: err}
 	}
 	return answer, err

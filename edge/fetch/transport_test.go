@@ -53,7 +53,8 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// TestTransportRefusesAtTheDial has a name that leads to a refused address: a caller tells that from a network that is down by the kind. The second case is the control.
+// TestTransportRefusesAtTheDial has a name that leads to a refused address: the kind of error differs from that of an
+// unreachable network. The second case is the control.
 func TestTransportRefusesAtTheDial(t *testing.T) {
 	for name, c := range map[string]struct {
 		lookup  func(context.Context, string) ([]netip.Addr, error)
@@ -62,7 +63,8 @@ func TestTransportRefusesAtTheDial(t *testing.T) {
 		"refused": {func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
 		}, true},
-		"unknown": {func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }, false},
+		"unknown": {func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") },
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := New(Policy{Lookup: c.lookup})

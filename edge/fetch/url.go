@@ -9,15 +9,15 @@ import (
 
 const maxURL = 8 << 10
 
-// Check judges the text of a URL as far as that is possible without asking anybody: scheme, host form and port. It
-// makes no promise about the address; that is judged at the dial. Callers use it to refuse a submission early. The
-// error is an *Error of kind Refused.
+// Check checks the text of a URL as far as is possible without a lookup: scheme, host form and port. It does not
+// check the address; the dial does. Callers use it to refuse a submission early. The error is an *Error of kind
+// Refused.
 func (c *Client) Check(rawURL string) error {
 	_, err := c.policy.parse(rawURL)
 	return err
 }
 
-// parse gives the URL, or an *Error of kind Refused that quotes no secret of it.
+// parse returns the URL, or an *Error of kind Refused that quotes no secret of it.
 func (p *Policy) parse(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, &Error{Kind: Refused, Err: refusal("URL is longer than 8 KiB")}
@@ -29,20 +29,20 @@ func (p *Policy) parse(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, &Error{Kind: Refused, Err: refusal("URL cannot be parsed")}
 	}
-	if reason := p.judge(u); reason != "" {
+	if reason := p.refuses(u); reason != "" {
 		return nil, &Error{Kind: Refused, URL: redact(u), Err: refusal(reason)}
 	}
 	return u, nil
 }
 
-func (p *Policy) judge(u *url.URL) string {
+func (p *Policy) refuses(u *url.URL) string {
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return "scheme is not http or https"
 	}
 	if u.Opaque != "" || u.Host == "" {
 		return "URL has no host"
 	}
-	if reason := judgeHost(u.Hostname(), strings.HasPrefix(u.Host, "[")); reason != "" {
+	if reason := checkHost(u.Hostname(), strings.HasPrefix(u.Host, "[")); reason != "" {
 		return reason
 	}
 	port, err := strconv.ParseUint(portOf(u), 10, 16)
@@ -55,9 +55,9 @@ func (p *Policy) judge(u *url.URL) string {
 	return ""
 }
 
-// judgeHost refuses the spellings that resolvers disagree about: 0x7f.1, 017700000001, 127.1, "127.0.0.1.", zones,
-// mapped addresses, and names outside ASCII (which must be written as punycode).
-func judgeHost(host string, bracketed bool) string {
+// checkHost refuses the spellings that resolvers interpret differently: 0x7f.1, 017700000001, 127.1, "127.0.0.1.",
+// zones, mapped addresses, and names outside ASCII (which must be written as punycode).
+func checkHost(host string, bracketed bool) string {
 	if bracketed {
 		a, err := netip.ParseAddr(host)
 		switch {
@@ -113,8 +113,8 @@ func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b)
 }
 
-// redact gives the URL for messages: no user information, and *** for query values whose key sounds like a secret (signed
-// URLs of object stores).
+// redact returns the URL for messages: no user information, and *** for query values whose key suggests a secret
+// (signed URLs of object stores).
 func redact(u *url.URL) string {
 	v := *u
 	v.User = nil

@@ -1,4 +1,4 @@
-// Package httpguard keeps pages in browsers, and peers that do nothing, from an HTTP listener that has no tokens.
+// Package httpguard protects an HTTP listener without tokens from pages in browsers, and from idle peers.
 package httpguard
 
 import (
@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Options say what a [Guard] lets pass.
+// Options define the requests that a [Guard] accepts.
 type Options struct {
-	Token  bool     // callers bring one, which a page does not have: names are not looked at
-	Hosts  []string // names, beside those below, by which requests may come to an address of the loopback
-	Silent bool     // answers do not have the headers that say what a browser is to do with them
+	Token  bool     // callers send a token, which a page does not have: host names are not checked
+	Hosts  []string // further names by which requests may reach a loopback address
+	Silent bool     // answers do not have the security headers for browsers
 
-	// Refuse answers a request that does not pass. Defaults to the message as plain text.
+	// Refuse answers a refused request. Defaults to the message as plain text.
 	Refuse func(w http.ResponseWriter, code int, message string)
 
-	// Patience is with a reader of an answer that takes nothing, and with a body that nobody wants and that does not
-	// come. Who reads a body sets times of his own. Defaults to 2 min.
+	// Patience bounds the wait for a reader of an answer that takes nothing, and for an unread body that does not
+	// arrive. A handler that reads a body sets its own deadlines. Defaults to 2 min.
 	Patience time.Duration
 }
 
-// ownEndings are of names that nobody can have a page under: they are not to be registered (RFC 6761, RFC 6762, ICANN's
-// reservation of .internal), or only this program knows them (.tunnel).
+// ownEndings are suffixes under which no page can exist: they are not registered (RFC 6761, RFC 6762, ICANN's
+// reservation of .internal), or only this program uses them (.tunnel).
 var ownEndings = []string{".localhost", ".local", ".internal", ".test", ".tunnel"}
 
-// Guard keeps pages in browsers from using h in the name of whoever looks at them. A page of another origin may change
-// nothing; and over the loopback a request comes to an address, to localhost, to a name without a dot, or to one that
-// no stranger can have made lead there. Programs send no origin, and are not concerned. Besides, it lets no peer hold a
-// connection indefinitely by doing nothing (check S6).
+// Guard keeps pages in browsers from using h with the rights of their viewer. A page of another origin may change
+// nothing. Over the loopback, a request must address an IP address, localhost, a name without a dot, or a name that
+// no foreign DNS zone can contain. Programs send no origin and are not affected. Guard also prevents peers from
+// holding a connection indefinitely by inactivity.
 func Guard(h http.Handler, o Options) http.Handler {
 	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
 	if o.Refuse == nil {
@@ -48,11 +48,11 @@ func Guard(h http.Handler, o Options) http.Handler {
 			w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		}
 		if !o.Token && overLoopback(r) && !o.ours(r.Host) {
-			o.Refuse(w, http.StatusMisdirectedRequest, "This server is not called so")
+			o.Refuse(w, http.StatusMisdirectedRequest, "This server does not have this name")
 			return
 		}
 		p := &patient{w, http.NewResponseController(w), o.Patience}
-		_ = p.control.SetWriteDeadline(time.Time{}) // of the answer before; a recorder in a test has none
+		_ = p.control.SetWriteDeadline(time.Time{}) // of the previous answer; a recorder in a test has none
 		if r.ContentLength != 0 {
 			_ = p.control.SetReadDeadline(time.Now().Add(o.Patience))
 		}
@@ -60,7 +60,7 @@ func Guard(h http.Handler, o Options) http.Handler {
 	})
 }
 
-// patient gives a reader time for each piece of an answer, not for all of them together.
+// patient sets a deadline for each piece of an answer, not for all of them together.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -81,7 +81,7 @@ func overLoopback(r *http.Request) bool {
 	return ok && at.IP.IsLoopback()
 }
 
-// ours reports whether a Host header can be trusted not to be a stranger's name. Browsers always send one.
+// ours reports whether a Host header cannot be a foreign name. Browsers always send one.
 func (o *Options) ours(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

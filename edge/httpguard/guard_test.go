@@ -24,19 +24,22 @@ func TestGuard(t *testing.T) {
 		header       http.Header
 		want         int
 	}{
-		"a program":                    {open, "POST", "", nil, 200},
-		"a program by name":            {open, "POST", "localhost:5000", nil, 200},
-		"a container's name":           {open, "POST", "orchestrator:5000", nil, 200},
-		"a name of the site":           {open, "POST", "jobs.example.org", nil, 200},
-		"an agent's tunnel":            {open, "POST", "node7.tunnel", nil, 200},
-		"the own page":                 {open, "POST", "", http.Header{"Sec-Fetch-Site": {"same-origin"}}, 200},
-		"a page of another origin":     {open, "POST", "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
-		"an old browser":               {open, "POST", "", http.Header{"Origin": {"http://evil.example"}}, 403},
-		"it puts":                      {open, "PUT", "", http.Header{"Origin": {"http://evil.example"}}, 403},
-		"a file":                       {open, "POST", "", http.Header{"Origin": {"null"}}, 403},
-		"it only looks":                {open, "GET", "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200}, // it cannot read the answer
-		"a stranger's name":            {open, "GET", "evil.example:5000", http.Header{"Sec-Fetch-Site": {"same-origin"}}, 421},
-		"a stranger's name posts":      {open, "POST", "evil.example:5000", http.Header{"Origin": {"http://evil.example:5000"}}, 421},
+		"a program":                {open, "POST", "", nil, 200},
+		"a program by name":        {open, "POST", "localhost:5000", nil, 200},
+		"a container's name":       {open, "POST", "orchestrator:5000", nil, 200},
+		"a name of the server":     {open, "POST", "jobs.example.org", nil, 200},
+		"an agent's tunnel":        {open, "POST", "node7.tunnel", nil, 200},
+		"the own page":             {open, "POST", "", http.Header{"Sec-Fetch-Site": {"same-origin"}}, 200},
+		"a page of another origin": {open, "POST", "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
+		"an old browser":           {open, "POST", "", http.Header{"Origin": {"http://evil.example"}}, 403},
+		"it puts":                  {open, "PUT", "", http.Header{"Origin": {"http://evil.example"}}, 403},
+		"a file":                   {open, "POST", "", http.Header{"Origin": {"null"}}, 403},
+		// it cannot read the answer
+		"it only reads": {open, "GET", "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200},
+		"a stranger's name": {open, "GET", "evil.example:5000",
+			http.Header{"Sec-Fetch-Site": {"same-origin"}}, 421},
+		"a stranger's name posts": {open, "POST", "evil.example:5000",
+			http.Header{"Origin": {"http://evil.example:5000"}}, 421},
 		"a name with a token":          {closed, "POST", "proxied.example", nil, 200},
 		"another origin with a token":  {closed, "POST", "", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
 		"an address in place of names": {open, "GET", "[::1]:5000", nil, 200},
@@ -53,7 +56,8 @@ func TestGuard(t *testing.T) {
 		}
 		text, err := io.ReadAll(a.Body)
 		a.Body.Close()
-		if err != nil || a.StatusCode != c.want || (reached > before) != (c.want == 200) || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if err != nil || a.StatusCode != c.want || (reached > before) != (c.want == 200) ||
+			a.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %s %s, %v, reached %v", name, a.Status, text, err, reached > before)
 		}
 		if c.want != 200 && !strings.Contains(string(text), " not ") {
@@ -62,8 +66,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestGuardPatience has peers that hold a connection and do nothing: one never reads the answer, one never sends the body that it announced. Each is cut off; one that is slow
-// but does something is not.
+// TestGuardPatience has peers that hold a connection and do nothing: one never reads the answer, one never sends the
+// body that it announced. Each is cut off; one that is slow but does something is not.
 func TestGuardPatience(t *testing.T) {
 	piece := make([]byte, 1<<20)
 	ends := make(chan error, 1)

@@ -15,9 +15,9 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// Dir gives a sender that writes each message as one .eml file into a directory that must exist: for installations without
-// a mail server, and for tests. The name comes from the Message-ID, so sending again changes nothing. The file begins
-// with the Bcc line that SMTP would keep to itself; a file appears complete or not at all.
+// Dir returns a sender that writes each message as one .eml file into an existing directory: for installations
+// without a mail server, and for tests. The name is derived from the Message-ID, so a repeated send changes nothing.
+// The file begins with the Bcc line, which SMTP would not transmit; a file appears complete or not at all.
 func Dir(path string) Sender { return dir(path) }
 
 type dir string
@@ -72,7 +72,7 @@ func (d dir) write(name string, m *Message) error {
 	})
 }
 
-// fileName keeps what is readable of an id and adds a digest of all of it, so that two ids never share a file.
+// fileName keeps the readable characters of an id and adds a digest of all of it, so that two ids never share a file.
 func fileName(id string) string {
 	safe := strings.Map(func(r rune) rune {
 		if r|0x20 >= 'a' && r|0x20 <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("@.-_", r) {

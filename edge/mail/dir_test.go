@@ -17,7 +17,8 @@ func TestDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(path, "*"))
-	if err != nil || len(names) != 1 || !strings.HasPrefix(filepath.Base(names[0]), "bid-1.report@stagepost.example.org-") {
+	if err != nil || len(names) != 1 ||
+		!strings.HasPrefix(filepath.Base(names[0]), "bid-1.report@stagepost.example.org-") {
 		t.Fatalf("files %q, %v", names, err)
 	}
 	raw, err := os.ReadFile(names[0])
@@ -46,9 +47,13 @@ func TestDir(t *testing.T) {
 
 func TestDirNames(t *testing.T) {
 	seen := map[string]string{}
-	for _, id := range []string{"a@b", "A@b", "a_@b", "a*@b", "a/../../b@c", "../../etc@x", ".hidden@x", "-rf@x", strings.Repeat("a", 190) + "@b", strings.Repeat("a", 191) + "@b", "CON@x"} {
+	for _, id := range []string{"a@b", "A@b", "a_@b", "a*@b", "a/../../b@c",
+		"../../etc@x", ".hidden@x", "-rf@x", strings.Repeat("a", 190) + "@b", strings.Repeat("a", 191) + "@b",
+		"CON@x"} {
 		name := fileName(id)
-		if !filepath.IsLocal(name) || strings.ContainsAny(name, `/\*`) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") || len(name) > 150 {
+		if !filepath.IsLocal(name) ||
+			strings.ContainsAny(name, `/\*`) || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "-") ||
+			len(name) > 150 {
 			t.Errorf("%q becomes %q", id, name)
 		}
 		if other, ok := seen[strings.ToLower(name)]; ok {

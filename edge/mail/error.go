@@ -15,7 +15,7 @@ import (
 // Error is the only type of error that senders return.
 type Error struct {
 	Code int  // SMTP reply code, or 0
-	Temp bool // 4xx, network, or the own disk: the same message may be taken later
+	Temp bool // 4xx, network, or the local disk: the same message may be accepted later
 	Err  error
 }
 
@@ -28,11 +28,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary says whether sending the same message again may succeed.
+// Temporary reports whether a repeated send of the same message may succeed.
 func (e *Error) Temporary() bool { return e.Temp }
 
-// classify turns errors of the SMTP exchange into an *Error. A reply code decides where there is one; without one a broken
-// connection is temporary, and what the two sides cannot agree on (no STARTTLS, unknown certificate) is not.
+// classify converts errors of the SMTP exchange to an *Error. A reply code decides; without one an interrupted
+// connection is temporary, and a failed negotiation (no STARTTLS, unknown certificate) is permanent.
 func classify(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &Error{Temp: true, Err: fmt.Errorf("%w: %w", context.Cause(ctx), err)}
@@ -53,11 +53,12 @@ func classify(ctx context.Context, err error) error {
 		return &Error{Code: reply.Code, Temp: reply.Code < 500, Err: err}
 	}
 	var network net.Error
-	temp := errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	temp := errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed)
 	return &Error{Temp: temp, Err: err}
 }
 
-// Secret is a password that shows itself nowhere: it prints, logs and encodes as ***. string(s) is the password.
+// Secret is a password that prints, logs and encodes as ***. string(s) is the password.
 type Secret string
 
 func (Secret) String() string               { return "***" }

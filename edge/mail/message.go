@@ -1,10 +1,10 @@
 // Package mail sends the messages of reports, certificates and alarms: over SMTP, or as files into a directory.
 //
-// Parts of a message come from strangers (names of people, collections and files), so nothing is sent that does not pass
-// Validate: a line break in a header would let them write headers of their own. Delivery is at least once: an answer
-// can be lost after the server took the message, and then the same Message-ID is sent again, by which receivers know it.
+// Parts of a message are untrusted (names of people, collections and files), so every message must pass Validate: a
+// line break in a header would allow additional headers. Delivery is at least once: an answer can be lost after the
+// server accepted the message. Then the same Message-ID is sent again, by which receivers detect the duplicate.
 //
-// Source: spec/reliability.md S13 and the row "report e-mail" of section 3; RFC 5321, RFC 5322.
+// Source: RFC 5321, RFC 5322.
 package mail
 
 import (
@@ -30,20 +30,21 @@ type Sender interface {
 // Message is one e-mail. Addresses are as RFC 5322 writes them: "ann@example.org" or "Ann Lee <ann@example.org>".
 type Message struct {
 	From string
-	To   []string // those whom the message is for
-	Cc   []string // those who are to know of it
-	Bcc  []string // not shown to the other receivers
+	To   []string // the main receivers
+	Cc   []string // receivers of a copy
+	Bcc  []string // receivers that are hidden from the others
 	// Subject is one line.
 	Subject string
-	// MessageID names the message everywhere, without angle brackets: "job-7.completed@stagepost.example.org". The same
-	// message must get the same one on every try.
+	// MessageID identifies the message globally, without angle brackets: "job-7.completed@stagepost.example.org".
+	// Each attempt for the same message must have the same one.
 	MessageID string
-	// InReplyTo and References are ids as MessageID, of earlier messages about the same thing: mail readers put them in one thread.
+	// InReplyTo and References are ids like MessageID of related earlier messages: mail readers show them in one
+	// thread.
 	InReplyTo  string
 	References []string
 	Date       time.Time
 	Text       string
-	HTML       string // optional second form of Text; never made of what strangers wrote without escaping
+	HTML       string // optional second form of Text; untrusted parts must be escaped
 	// Attachments are held in memory; all of them and the bodies together must not exceed MaxBytes.
 	Attachments []Attachment
 }
@@ -64,8 +65,7 @@ const (
 	maxReferences = 50
 )
 
-// Validate gives all mistakes of a message, or nil. It refuses rather than repairs: what is dropped silently from a header
-// is as wrong as what is let in.
+// Validate returns all mistakes of a message, or nil. It refuses instead of repairing.
 func (m *Message) Validate() error {
 	var errs []error
 	add := func(field string, err error) {
@@ -124,8 +124,8 @@ func (m *Message) validateAddresses(add func(string, error)) {
 	}
 }
 
-// CheckAddress says why a message could not be sent to an address, such as "ann@example.org" or "Ann Lee <ann@example.org>", or nil. Whoever
-// keeps addresses for later asks it first: what passes here passes [Message.Validate].
+// CheckAddress returns why a message could not be sent to an address, such as "ann@example.org" or "Ann Lee
+// <ann@example.org>", or nil. Callers check addresses that they store: [Message.Validate] accepts what it accepts.
 func CheckAddress(s string) error {
 	_, err := address(s)
 	return err
@@ -154,8 +154,8 @@ func (a *Attachment) validate() error {
 	return nil
 }
 
-// address parses one address. The part in angle brackets must be plain ASCII without quotes and spaces, since it becomes
-// a word of an SMTP command.
+// address parses one address. The part in angle brackets must be plain ASCII without quotes and spaces, since it
+// becomes a word of an SMTP command.
 func address(s string) (*mail.Address, error) {
 	if err := line(s, 500); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func address(s string) (*mail.Address, error) {
 	return a, nil
 }
 
-// line refuses what could end a header or hide in it.
+// line refuses characters that could end a header or hide in it.
 func line(s string, most int) error {
 	if len(s) > most {
 		return fmt.Errorf("%d bytes, must be at most %d", len(s), most)
@@ -212,7 +212,7 @@ func messageID(s string) error {
 	return nil
 }
 
-// compose gives the message in the form that is sent. It must have been validated.
+// compose returns the message in its transmitted form. It must have been validated.
 func (m *Message) compose() (*gomail.Msg, error) {
 	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	from, err := address(m.From)
@@ -237,7 +237,7 @@ func (m *Message) compose() (*gomail.Msg, error) {
 	msg.BccMailAddress(bcc...)
 	msg.Subject(m.Subject)
 	msg.SetMessageIDWithValue(m.MessageID)
-	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no absence notice answers it
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic absence notice
 	if m.InReplyTo != "" {
 		msg.SetGenHeaderPreformatted(gomail.HeaderInReplyTo, "<"+m.InReplyTo+">")
 	}
@@ -259,7 +259,8 @@ func (m *Message) compose() (*gomail.Msg, error) {
 		if kind == "" {
 			kind = "application/octet-stream"
 		}
-		if err := msg.AttachReader(a.Name, bytes.NewReader(a.Data), gomail.WithFileContentType(gomail.ContentType(kind))); err != nil {
+		if err := msg.AttachReader(a.Name, bytes.NewReader(a.Data),
+			gomail.WithFileContentType(gomail.ContentType(kind))); err != nil {
 			return nil, err
 		}
 	}

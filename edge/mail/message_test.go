@@ -15,10 +15,15 @@ import (
 
 func good() Message {
 	return Message{
-		From: "Stagepost <post@example.org>", To: []string{"ann@example.org", `"Lee, Bo" <bo@example.net>`}, Bcc: []string{"Admin <root@example.com>"},
-		Subject: "Ingest: OK — bid-1 völlig fertig", MessageID: "bid-1.report@stagepost.example.org", Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
-		Text:        "\nSubmission ID: bid-1\nJob(s): \n\n\t:Number of pending job(s): 0\n.\n..dots\n" + strings.Repeat("long line ", 300) + "\nünï\n",
-		Attachments: []Attachment{{Name: "failed.json", ContentType: "application/json", Data: []byte(`{"failedJobs":[]}`)}, {Name: "ä b.bin", Data: []byte{0, 1, 255, '\r', '\n', '.'}}},
+		From: "Stagepost <post@example.org>", To: []string{"ann@example.org", `"Lee, Bo" <bo@example.net>`},
+		Bcc:     []string{"Admin <root@example.com>"},
+		Subject: "Ingest: OK — bid-1 völlig fertig", MessageID: "bid-1.report@stagepost.example.org",
+		Date: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
+		Text: "\nSubmission ID: bid-1\nJob(s): \n\n\t:Number of pending job(s): 0\n.\n..dots\n" +
+			strings.Repeat("long line ", 300) + "\nünï\n",
+		Attachments: []Attachment{{Name: "failed.json",
+			ContentType: "application/json", Data: []byte(`{"failedJobs":[]}`)},
+			{Name: "ä b.bin", Data: []byte{0, 1, 255, '\r', '\n', '.'}}},
 	}
 }
 
@@ -71,22 +76,28 @@ func check(t *testing.T, raw []byte, want Message) mail.Header {
 
 // injections are put into every field that reaches a header or a command.
 var injections = []string{
-	"\r\nBcc: evil@example.org", "\nBcc: evil@example.org", "\rBcc: evil@example.org", "\r\n\r\nbody", "\n\nbody", "\r\n.\r\n", "\x00", "\x00\r\n",
-	"%0d%0a\r\nX: y", "\u2028X: y", "\u2029X: y", "\u0085X: y", "\x0bX: y", "\x0cX: y", "\x1b[2J", "\x7f", "\u202etxt", "\xff", "\xc4\x8d\xc4\x8a\r\n", "\r\n X: y", "\t\r\n\tX: y", "a\r\nRCPT TO:<evil@example.org>", "\r\nDATA\r\n", "\n.\nMAIL FROM:<x>",
+	"\r\nBcc: evil@example.org", "\nBcc: evil@example.org", "\rBcc: evil@example.org", "\r\n\r\nbody", "\n\nbody",
+	"\r\n.\r\n", "\x00", "\x00\r\n",
+	"%0d%0a\r\nX: y", "\u2028X: y", "\u2029X: y", "\u0085X: y", "\x0bX: y", "\x0cX: y", "\x1b[2J", "\x7f", "\u202etxt",
+	"\xff", "\xc4\x8d\xc4\x8a\r\n", "\r\n X: y", "\t\r\n\tX: y", "a\r\nRCPT TO:<evil@example.org>", "\r\nDATA\r\n",
+	"\n.\nMAIL FROM:<x>",
 }
 
 func TestInjectionsAreRefused(t *testing.T) {
 	fields := map[string]func(m *Message, s string){
-		"from":              func(m *Message, s string) { m.From = "a" + s + "@example.org" },
-		"from, end":         func(m *Message, s string) { m.From += s },
-		"from, name":        func(m *Message, s string) { m.From = `"Ann` + s + `" <ann@example.org>` },
-		"to":                func(m *Message, s string) { m.To = []string{"ann@example.org" + s} },
-		"to, front":         func(m *Message, s string) { m.To = []string{s + "ann@example.org"} },
-		"to, name":          func(m *Message, s string) { m.To[0] = "Ann" + s + " <ann@example.org>" },
-		"bcc":               func(m *Message, s string) { m.Bcc = []string{"ann@example.org" + s} },
-		"cc":                func(m *Message, s string) { m.Cc = []string{"ann@example.org" + s} },
-		"in reply to":       func(m *Message, s string) { m.InReplyTo = "a" + s + "@example.org" },
-		"references":        func(m *Message, s string) { m.References = []string{"a@example.org", "b" + s + "@example.org"} },
+		"from":        func(m *Message, s string) { m.From = "a" + s + "@example.org" },
+		"from, end":   func(m *Message, s string) { m.From += s },
+		"from, name":  func(m *Message, s string) { m.From = `"Ann` + s + `" <ann@example.org>` },
+		"to":          func(m *Message, s string) { m.To = []string{"ann@example.org" + s} },
+		"to, front":   func(m *Message, s string) { m.To = []string{s + "ann@example.org"} },
+		"to, name":    func(m *Message, s string) { m.To[0] = "Ann" + s + " <ann@example.org>" },
+		"bcc":         func(m *Message, s string) { m.Bcc = []string{"ann@example.org" + s} },
+		"cc":          func(m *Message, s string) { m.Cc = []string{"ann@example.org" + s} },
+		"in reply to": func(m *Message, s string) { m.InReplyTo = "a" + s + "@example.org" },
+		"references": func(m *Message,
+			s string) {
+			m.References = []string{"a@example.org", "b" + s + "@example.org"}
+		},
 		"subject":           func(m *Message, s string) { m.Subject = "Report for " + s },
 		"subject, middle":   func(m *Message, s string) { m.Subject = "Report" + s + " for" },
 		"message id":        func(m *Message, s string) { m.MessageID = "a" + s + "@example.org" },
@@ -117,18 +128,31 @@ func TestValidate(t *testing.T) {
 		t.Fatalf("control: %v", err)
 	}
 	for name, spoil := range map[string]func(m *Message){
-		"no from": func(m *Message) { m.From = "" }, "from is a list": func(m *Message) { m.From = "a@example.org, b@example.org" },
-		"no recipients": func(m *Message) { m.To, m.Bcc = nil, nil }, "many references": func(m *Message) { m.References = make([]string, 51) }, "group": func(m *Message) { m.To = []string{"team: a@example.org;"} },
-		"empty recipient": func(m *Message) { m.To = []string{""} }, "many": func(m *Message) { m.To = make([]string, 101) },
-		"quoted local part": func(m *Message) { m.To = []string{`"a b"@example.org`} }, "option": func(m *Message) { m.To = []string{"-oQ/tmp@example.org"} },
-		"no at": func(m *Message) { m.To = []string{"ann"} }, "not ASCII": func(m *Message) { m.To = []string{"änn@example.org"} },
-		"address literal": func(m *Message) { m.To = []string{"ann@[127.0.0.1]"} }, "long local part": func(m *Message) { m.To = []string{strings.Repeat("a", 65) + "@example.org"} },
-		"long subject": func(m *Message) { m.Subject = strings.Repeat("a", 901) }, "id in brackets": func(m *Message) { m.MessageID = "<a@b>" },
-		"no id": func(m *Message) { m.MessageID = "" }, "id without at": func(m *Message) { m.MessageID = "a" }, "id with two": func(m *Message) { m.MessageID = "a@b@c" },
-		"no date": func(m *Message) { m.Date = time.Time{} }, "no text": func(m *Message) { m.Text = "" }, "NUL": func(m *Message) { m.Text = "a\x00" },
-		"too large":       func(m *Message) { m.Attachments[0].Data = make([]byte, MaxBytes) },
-		"attachment path": func(m *Message) { m.Attachments[0].Name = "../a" }, "attachment quote": func(m *Message) { m.Attachments[0].Name = `a"; filename="b.exe` },
-		"attachment dots": func(m *Message) { m.Attachments[0].Name = ".." }, "no type": func(m *Message) { m.Attachments[0].ContentType = "text" },
+		"no from":           func(m *Message) { m.From = "" },
+		"from is a list":    func(m *Message) { m.From = "a@example.org, b@example.org" },
+		"no recipients":     func(m *Message) { m.To, m.Bcc = nil, nil },
+		"many references":   func(m *Message) { m.References = make([]string, 51) },
+		"group":             func(m *Message) { m.To = []string{"team: a@example.org;"} },
+		"empty recipient":   func(m *Message) { m.To = []string{""} },
+		"many":              func(m *Message) { m.To = make([]string, 101) },
+		"quoted local part": func(m *Message) { m.To = []string{`"a b"@example.org`} },
+		"option":            func(m *Message) { m.To = []string{"-oQ/tmp@example.org"} },
+		"no at":             func(m *Message) { m.To = []string{"ann"} },
+		"not ASCII":         func(m *Message) { m.To = []string{"änn@example.org"} },
+		"address literal":   func(m *Message) { m.To = []string{"ann@[127.0.0.1]"} },
+		"long local part":   func(m *Message) { m.To = []string{strings.Repeat("a", 65) + "@example.org"} },
+		"long subject":      func(m *Message) { m.Subject = strings.Repeat("a", 901) },
+		"id in brackets":    func(m *Message) { m.MessageID = "<a@b>" },
+		"no id":             func(m *Message) { m.MessageID = "" },
+		"id without at":     func(m *Message) { m.MessageID = "a" },
+		"id with two":       func(m *Message) { m.MessageID = "a@b@c" },
+		"no date":           func(m *Message) { m.Date = time.Time{} }, "no text": func(m *Message) { m.Text = "" },
+		"NUL":              func(m *Message) { m.Text = "a\x00" },
+		"too large":        func(m *Message) { m.Attachments[0].Data = make([]byte, MaxBytes) },
+		"attachment path":  func(m *Message) { m.Attachments[0].Name = "../a" },
+		"attachment quote": func(m *Message) { m.Attachments[0].Name = `a"; filename="b.exe` },
+		"attachment dots":  func(m *Message) { m.Attachments[0].Name = ".." },
+		"no type":          func(m *Message) { m.Attachments[0].ContentType = "text" },
 		"type with a name": func(m *Message) { m.Attachments[0].ContentType = `text/plain; name="x.exe"` },
 	} {
 		m := good()
@@ -148,7 +172,10 @@ func TestSecretShowsItselfNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %q %x %d", s, s, s, s, s, s, s), fmt.Sprintf("%+v %#v", Options{Password: s}, Options{Password: s}), string(data), s.LogValue().String()} {
+	for _, text := range []string{fmt.Sprint(s),
+		fmt.Sprintf("%v %+v %#v %s %q %x %d", s, s, s, s, s, s,
+			s), fmt.Sprintf("%+v %#v", Options{Password: s}, Options{Password: s}), string(data),
+		s.LogValue().String()} {
 		if strings.Contains(text, "hunter2") || strings.Contains(text, "68756e") || !strings.Contains(text, "***") {
 			t.Errorf("secret shows in %q", text)
 		}

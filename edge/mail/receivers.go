@@ -9,15 +9,15 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// refusesReceivers tells whether a server refused receivers of a message for good.
+// refusesReceivers reports whether a server permanently refused receivers of a message.
 func refusesReceivers(err error) bool {
 	var send *gomail.SendError
 	return errors.As(err, &send) && send.Reason == gomail.ErrSMTPRcptTo && send.ErrorCode() >= 500
 }
 
-// without asks for each receiver by itself and gives the message for those whom the server takes. It gives no message, and the error to
-// report, when nobody of To is left, when one of them is to be tried later, or when the connection breaks. The session is ready for another
-// message afterwards.
+// without asks for each receiver separately and returns the message for those that the server accepts. It returns no
+// message, and the error to report, if no receiver of To is left, if one is to be retried later, or if the connection
+// breaks. The session is ready for another message afterwards.
 func (s *relay) without(session *smtp.Client, m *Message, first error) (*gomail.Msg, error) {
 	from, err := address(m.From)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *relay) without(session *smtp.Client, m *Message, first error) (*gomail.
 	return left.compose()
 }
 
-// taken gives those of a list whom the server takes.
+// taken returns the accepted receivers of a list.
 func (s *relay) taken(session *smtp.Client, id string, list []string) ([]string, error) {
 	list = slices.Clone(list)
 	var broken error
@@ -55,7 +55,8 @@ func (s *relay) taken(session *smtp.Client, id string, list []string) ([]string,
 		case err == nil:
 			return false
 		case errors.As(err, &reply) && reply.Code >= 500:
-			s.options.Log.Warn("a receiver was refused and left out", "message", id, "receiver", a.Address, "error", err)
+			s.options.Log.Warn("a receiver was refused and left out", "message", id, "receiver", a.Address, "error",
+				err)
 			return true
 		case broken == nil:
 			broken = err

@@ -50,19 +50,22 @@ func (p *picky) serve(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestRefusedReceivers: one dead address does not keep a message from the others, unless nobody whom it is for is left.
+// TestRefusedReceivers: one invalid address does not keep a message from the others, unless no main receiver is left.
 func TestRefusedReceivers(t *testing.T) {
 	for name, c := range map[string]struct {
 		codes map[string]int
 		want  string // receivers of what the server took, or "temporary" or "permanent"
 	}{
-		"nobody":                {nil, "ann@example.org bo@example.net desk@example.org root@example.com"},
-		"the blind copy":        {map[string]int{"root@example.com": 550}, "ann@example.org bo@example.net desk@example.org"},
-		"one of two":            {map[string]int{"ann@example.org": 550, "desk@example.org": 553}, "bo@example.net root@example.com"},
-		"those it is for":       {map[string]int{"ann@example.org": 550, "bo@example.net": 550}, "permanent"},
-		"one for now":           {map[string]int{"desk@example.org": 450}, "temporary"},
-		"one for now, one not":  {map[string]int{"ann@example.org": 450, "root@example.com": 550}, "temporary"},
-		"all":                   {map[string]int{"ann@example.org": 550, "bo@example.net": 550, "desk@example.org": 550, "root@example.com": 550}, "permanent"},
+		"nobody": {nil, "ann@example.org bo@example.net desk@example.org root@example.com"},
+		"the blind copy": {map[string]int{"root@example.com": 550},
+			"ann@example.org bo@example.net desk@example.org"},
+		"one of two": {map[string]int{"ann@example.org": 550, "desk@example.org": 553},
+			"bo@example.net root@example.com"},
+		"those it is for":      {map[string]int{"ann@example.org": 550, "bo@example.net": 550}, "permanent"},
+		"one for now":          {map[string]int{"desk@example.org": 450}, "temporary"},
+		"one for now, one not": {map[string]int{"ann@example.org": 450, "root@example.com": 550}, "temporary"},
+		"all": {map[string]int{"ann@example.org": 550, "bo@example.net": 550, "desk@example.org": 550,
+			"root@example.com": 550}, "permanent"},
 		"one, the last for now": {map[string]int{"ann@example.org": 550, "root@example.com": 450}, "temporary"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,16 +118,18 @@ func TestNoPasswordWithoutTLS(t *testing.T) {
 		t.Errorf("%d logins were begun, %d messages arrived", open.asked, len(open.messages))
 	}
 	secure := &server{users: users}
-	if err := send(t, Options{Addr: secure.start(t, config, false), RootCAs: pool, User: "ann", Password: "hunter2"}, good()); err != nil || secure.logins != 1 {
+	if err := send(t, Options{Addr: secure.start(t, config, false), RootCAs: pool, User: "ann", Password: "hunter2"},
+		good()); err != nil || secure.logins != 1 {
 		t.Errorf("control: %v, %d logins", err, secure.logins)
 	}
 	deaf := &server{} // offers no login
-	if err := send(t, Options{Addr: deaf.start(t, config, false), RootCAs: pool, User: "ann", Password: "hunter2"}, good()); err == nil || len(deaf.messages) > 0 {
+	if err := send(t, Options{Addr: deaf.start(t, config, false), RootCAs: pool, User: "ann", Password: "hunter2"},
+		good()); err == nil || len(deaf.messages) > 0 {
 		t.Errorf("without a login: got %v, %d messages", err, len(deaf.messages))
 	}
 }
 
-// TestCertificates: a certificate of another host, or of nobody known, ends it before a word is said.
+// TestCertificates: a certificate of another host, or of an unknown authority, ends the session before any command.
 func TestCertificates(t *testing.T) {
 	config, pool := certificate(t)
 	for _, implicit := range []bool{false, true} {
@@ -132,7 +137,8 @@ func TestCertificates(t *testing.T) {
 		addr := s.start(t, config, implicit)
 		mode := map[bool]TLSMode{false: StartTLS, true: ImplicitTLS}[implicit]
 		for name, o := range map[string]Options{
-			"nobody known": {Addr: addr, TLS: mode}, "another host": {Addr: strings.Replace(addr, "127.0.0.1", "localhost", 1), TLS: mode, RootCAs: pool},
+			"unknown authority": {Addr: addr, TLS: mode},
+			"another host":      {Addr: strings.Replace(addr, "127.0.0.1", "localhost", 1), TLS: mode, RootCAs: pool},
 		} {
 			if err := send(t, o, good()); err == nil || len(s.messages) > 0 {
 				t.Errorf("%s, %s: got %v", mode, name, err)
@@ -146,7 +152,8 @@ func TestCertificates(t *testing.T) {
 
 func TestThreadHeaders(t *testing.T) {
 	m := good()
-	m.InReplyTo, m.References, m.Cc = "b@example.org", []string{"a@example.org", "b@example.org"}, []string{"Desk <desk@example.org>"}
+	m.InReplyTo, m.References, m.Cc = "b@example.org", []string{"a@example.org", "b@example.org"},
+		[]string{"Desk <desk@example.org>"}
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +167,9 @@ func TestThreadHeaders(t *testing.T) {
 	}
 	h := check(t, b.Bytes(), m)
 	for name, want := range map[string]string{
-		"In-Reply-To": "<b@example.org>", "References": "<a@example.org> <b@example.org>", "Cc": `"Desk" <desk@example.org>`, "Auto-Submitted": "auto-generated",
+		"In-Reply-To": "<b@example.org>",
+		"References":  "<a@example.org> <b@example.org>", "Cc": `"Desk" <desk@example.org>`,
+		"Auto-Submitted": "auto-generated",
 	} {
 		if got := h.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -169,7 +178,8 @@ func TestThreadHeaders(t *testing.T) {
 }
 
 func TestCheckAddress(t *testing.T) {
-	for _, s := range []string{"", "ann", "a@b\r\nBcc: c@d", "team: a@example.org;", `"a b"@example.org`, "a@[127.0.0.1]", "-o@example.org", "a@b, c@d"} {
+	for _, s := range []string{"", "ann", "a@b\r\nBcc: c@d", "team: a@example.org;", `"a b"@example.org`,
+		"a@[127.0.0.1]", "-o@example.org", "a@b, c@d"} {
 		if CheckAddress(s) == nil {
 			t.Errorf("%q passes", s)
 		}
@@ -190,7 +200,8 @@ func TestMessageForBlindCopiesAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := sender.Send(context.Background(), m); err != nil || len(s.messages) != 1 || strings.Contains(string(s.messages[0]), "root@") {
+	if err := sender.Send(context.Background(), m); err != nil || len(s.messages) != 1 ||
+		strings.Contains(string(s.messages[0]), "root@") {
 		t.Errorf("got %v, %d messages", err, len(s.messages))
 	}
 }

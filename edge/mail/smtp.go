@@ -14,11 +14,11 @@ import (
 	gomail "github.com/wneessen/go-mail"
 )
 
-// TLSMode says how the connection is protected.
+// TLSMode is the protection of the connection.
 type TLSMode string
 
 const (
-	// StartTLS upgrades the connection (port 587 or 25) and gives up if the server cannot. It is the default.
+	// StartTLS upgrades the connection (port 587 or 25) and fails if the server cannot. It is the default.
 	StartTLS TLSMode = "starttls"
 	// ImplicitTLS speaks TLS from the first byte (port 465).
 	ImplicitTLS TLSMode = "tls"
@@ -26,21 +26,21 @@ const (
 	NoTLS TLSMode = "none"
 )
 
-// Options says where messages are handed over.
+// Options define the mail server.
 type Options struct {
 	Addr     string        // host:port
 	TLS      TLSMode       // Defaults to StartTLS.
 	User     string        // Defaults to no login.
 	Password Secret        // goes with User
 	Timeout  time.Duration // for the connection, and again for the exchange. Defaults to 60 s.
-	Hello    string        // the name to greet with. Defaults to the host's name.
-	// RootCAs are the authorities that the server's certificate is checked against. Defaults to the system's.
+	Hello    string        // name for HELO/EHLO. Defaults to the host's name.
+	// RootCAs are the authorities for the server's certificate. Defaults to the system's.
 	RootCAs *x509.CertPool
-	// Log is told of receivers that the server refused while it took the message for others. Defaults to none.
+	// Log receives the receivers that the server refused while it accepted the message for others. Defaults to none.
 	Log *slog.Logger
 }
 
-// Validate gives all mistakes of the options.
+// Validate returns all mistakes of the options.
 func (o *Options) Validate() error {
 	var errs []error
 	host, port, err := net.SplitHostPort(o.Addr)
@@ -65,9 +65,10 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// SMTP gives a sender that opens one connection for each message. Receivers that the server refuses for good are left out and logged, so that
-// one dead address of a profile does not keep the report from the depositor; if nobody of Message.To is left, the message is refused. A server
-// that wants a receiver to be tried later gets the whole message later. The error is that of Options.Validate.
+// SMTP returns a sender that opens one connection for each message. Receivers that the server refuses permanently are
+// omitted and logged, so that one invalid address of a profile does not keep the report from the depositor. If no
+// receiver of Message.To is left, the message is refused. If the server asks for a later attempt for one receiver,
+// the whole message is retried later. The error is that of Options.Validate.
 func SMTP(o Options) (Sender, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (s *relay) Send(ctx context.Context, m Message) error {
 		var err error
 		conn, err = s.dial(dialCtx)
 		if err == nil {
-			stop = context.AfterFunc(ctx, func() { conn.Close() }) // the library does not watch the context after the dial
+			stop = context.AfterFunc(ctx, func() { conn.Close() }) // the library ignores the context after the dial
 		}
 		return conn, err
 	})
@@ -133,7 +134,8 @@ func (s *relay) Send(ctx context.Context, m Message) error {
 	if err != nil && (msg == nil || !msg.IsDelivered()) {
 		return classify(ctx, err)
 	}
-	// The server has the message. What it says to RSET and QUIT cannot change that, and an error would send it again.
+	// The server has the message. Its answers to RSET and QUIT do not change that, and an error would cause a
+	// duplicate.
 	_ = client.CloseWithSMTPClient(session)
 	return nil
 }
@@ -153,7 +155,8 @@ func (s *relay) client(dial func(context.Context) (net.Conn, error)) (*gomail.Cl
 		policy = gomail.NoTLS // none, or done by the dial
 	}
 	opts := []gomail.Option{
-		gomail.WithPort(number), gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(s.tls), gomail.WithTLSPolicy(policy), gomail.WithoutNoop(),
+		gomail.WithPort(number),
+		gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(s.tls), gomail.WithTLSPolicy(policy), gomail.WithoutNoop(),
 		gomail.WithDialContextFunc(func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }),
 	}
 	if o.Hello != "" {

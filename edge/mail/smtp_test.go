@@ -101,7 +101,7 @@ func (s *server) start(t *testing.T, config *tls.Config, implicit bool) string {
 	srv := smtp.NewServer(s)
 	srv.Domain = "localhost"
 	srv.TLSConfig = config
-	srv.AllowInsecureAuth = config == nil // without TLS it offers the login to whoever asks
+	srv.AllowInsecureAuth = config == nil // without TLS it offers the login to every client
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -162,9 +162,12 @@ func TestSMTP(t *testing.T) {
 	}{
 		{"no TLS, no login", &server{}, false, false, Options{TLS: NoTLS}, 0},
 		{"STARTTLS, no login", &server{}, true, false, Options{RootCAs: pool}, 0},
-		{"STARTTLS, login", &server{users: users}, true, false, Options{RootCAs: pool, User: "ann", Password: "hunter2"}, 1},
-		{"TLS, login", &server{users: users}, true, true, Options{TLS: ImplicitTLS, RootCAs: pool, User: "ann", Password: "hunter2"}, 1},
-		{"TLS, no login", &server{}, true, true, Options{TLS: ImplicitTLS, RootCAs: pool, Hello: "stagepost.example.org"}, 0},
+		{"STARTTLS, login", &server{users: users}, true, false,
+			Options{RootCAs: pool, User: "ann", Password: "hunter2"}, 1},
+		{"TLS, login", &server{users: users}, true, true,
+			Options{TLS: ImplicitTLS, RootCAs: pool, User: "ann", Password: "hunter2"}, 1},
+		{"TLS, no login", &server{}, true, true,
+			Options{TLS: ImplicitTLS, RootCAs: pool, Hello: "stagepost.example.org"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var serverTLS *tls.Config
@@ -184,10 +187,13 @@ func TestSMTP(t *testing.T) {
 			if len(c.server.messages) != 2 || c.server.logins != 2*c.logins {
 				t.Fatalf("%d messages, %d logins", len(c.server.messages), c.server.logins)
 			}
-			if got := check(t, c.server.messages[0], m); got.Get("Bcc") != "" || strings.Contains(string(c.server.messages[0]), "root@example.com") {
+			if got := check(t, c.server.messages[0], m); got.Get("Bcc") != "" ||
+				strings.Contains(string(c.server.messages[0]), "root@example.com") {
 				t.Error("the blind copy shows")
 			}
-			if got, want := c.server.from+" "+strings.Join(c.server.to, " "), "post@example.org ann@example.org bo@example.net root@example.com"; got != want {
+			if got, want := c.server.from+" "+
+				strings.Join(c.server.to, " "),
+				"post@example.org ann@example.org bo@example.net root@example.com"; got != want {
 				t.Errorf("envelope %q, want %q", got, want)
 			}
 		})
@@ -215,11 +221,12 @@ func TestSMTPTLSAndLoginFailures(t *testing.T) {
 		options Options
 		temp    bool
 	}{
-		"no STARTTLS":           {Options{Addr: plain}, false},
-		"unknown authority":     {Options{Addr: secure}, false},
-		"wrong name":            {Options{Addr: strings.Replace(secure, "127.0.0.1", "localhost", 1), RootCAs: pool}, false},
+		"no STARTTLS":       {Options{Addr: plain}, false},
+		"unknown authority": {Options{Addr: secure}, false},
+		"wrong name": {Options{Addr: strings.Replace(secure, "127.0.0.1", "localhost", 1), RootCAs: pool},
+			false},
 		"wrong password":        {Options{Addr: secure, RootCAs: pool, User: "ann", Password: "x"}, false},
-		"nobody listens":        {Options{Addr: "127.0.0.1:1", TLS: NoTLS}, true},
+		"connection refused":    {Options{Addr: "127.0.0.1:1", TLS: NoTLS}, true},
 		"TLS to a plain server": {Options{Addr: plain, TLS: ImplicitTLS, RootCAs: pool}, false},
 	} {
 		err := send(t, c.options, good())
@@ -234,7 +241,7 @@ func TestSMTPTLSAndLoginFailures(t *testing.T) {
 	}
 }
 
-// script is a server that says fixed lines, one for each that it hears, and hangs up after the last.
+// script is a server that answers each line with a fixed one, and disconnects after the last.
 func script(t *testing.T, lines ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -280,16 +287,22 @@ func TestSMTPBrokenServers(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"cut before the greeting":      {nil, "temporary"},
-		"busy":                         {[]string{"421 busy"}, "temporary"},
-		"no service":                   {[]string{"554 no service"}, "permanent"},
-		"cut after DATA":               {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go"}, "temporary"},
-		"cut after the body":           {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY"}, "temporary"},
-		"taken, then cut":              {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "250 taken"}, "sent"},
-		"taken, then an error to RSET": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "250 taken", "500 what"}, "sent"},
-		"taken":                        {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "250 taken", "250 ok", "221 bye"}, "sent"},
-		"body refused for now":         {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "451 later"}, "temporary"},
-		"body refused":                 {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "554 spam"}, "permanent"},
+		"cut before the greeting": {nil, "temporary"},
+		"busy":                    {[]string{"421 busy"}, "temporary"},
+		"no service":              {[]string{"554 no service"}, "permanent"},
+		"cut after DATA":          {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go"}, "temporary"},
+		"cut after the body": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY"},
+			"temporary"},
+		"taken, then cut": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY",
+			"250 taken"}, "sent"},
+		"taken, then an error to RSET": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "250 taken",
+			"500 what"}, "sent"},
+		"taken": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "250 taken",
+			"250 ok", "221 bye"}, "sent"},
+		"body refused for now": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY",
+			"451 later"}, "temporary"},
+		"body refused": {[]string{"220 hi", "250 hi", "250 ok", "250 ok", "354 go", "BODY", "554 spam"},
+			"permanent"},
 	} {
 		err := send(t, Options{Addr: script(t, c.lines...), TLS: NoTLS, Hello: "x"}, one)
 		got := "sent"
@@ -303,7 +316,8 @@ func TestSMTPBrokenServers(t *testing.T) {
 }
 
 func TestSMTPSilence(t *testing.T) {
-	err := send(t, Options{Addr: script(t, "220 hi", "250 hi", "SILENCE"), TLS: NoTLS, Timeout: 200 * time.Millisecond}, good())
+	err := send(t, Options{Addr: script(t, "220 hi", "250 hi", "SILENCE"), TLS: NoTLS, Timeout: 200 * time.Millisecond},
+		good())
 	if err == nil || !err.Temporary() {
 		t.Errorf("silence: %v, want a temporary error", err)
 	}
@@ -320,8 +334,10 @@ func TestSMTPSilence(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, o := range []Options{
-		{}, {Addr: "host"}, {Addr: ":25"}, {Addr: "host:0"}, {Addr: "host:x"}, {Addr: "h:25", TLS: "maybe"}, {Addr: "h:25", User: "a"},
-		{Addr: "h:25", Password: "a"}, {Addr: "h:25", TLS: NoTLS, User: "a", Password: "b"}, {Addr: "h:25", Hello: "a\r\nb"},
+		{}, {Addr: "host"}, {Addr: ":25"}, {Addr: "host:0"}, {Addr: "host:x"}, {Addr: "h:25", TLS: "maybe"},
+		{Addr: "h:25", User: "a"},
+		{Addr: "h:25", Password: "a"}, {Addr: "h:25", TLS: NoTLS, User: "a", Password: "b"},
+		{Addr: "h:25", Hello: "a\r\nb"},
 	} {
 		if _, err := SMTP(o); err == nil {
 			t.Errorf("%+v passes", o)

@@ -1,11 +1,9 @@
-// Package safename is the one place where names that strangers chose (manifest rows, archive entries, multipart file names,
-// API fields) become paths below a directory of ours.
+// Package safename converts untrusted names (manifest rows, archive entries, multipart file names, API fields) to
+// paths below a directory.
 //
-// Clean judges a name in all its forms, so that nothing can pass in one form and act in another, and returns it as it was given: a relative
-// path with slashes for which filepath.IsLocal holds. It is no licence to use plain file functions: all access still goes
-// through os.Root, which also stops symbolic links.
-//
-// Source: spec/reliability.md S3.
+// Clean checks a name in all its forms, so that no form passes that acts as another one. It returns the name
+// unchanged: a relative path with slashes for which filepath.IsLocal holds. Plain file functions are still not
+// allowed: all access uses os.Root, which also stops symbolic links.
 package safename
 
 import (
@@ -18,34 +16,34 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Rules say which names are refused.
+// Rules define which names are refused.
 type Rules uint8
 
 const (
-	// Portable refuses what some common system could not hold, or would show as something else.
+	// Portable refuses names that some common system cannot store, or displays as another name.
 	Portable Rules = iota
-	// AsGiven takes whatever a POSIX file system and OCFL can hold. It refuses what leaves its directory on any system, control characters,
-	// which the lists of files cannot hold, and what is not UTF-8.
+	// AsGiven accepts names that a POSIX file system and OCFL can store. It refuses names that leave their directory
+	// on any system, control characters, which the lists of files cannot hold, and invalid UTF-8.
 	AsGiven
 )
 
-// Limits in bytes: what common file systems take.
+// Limits in bytes: those of common file systems.
 const (
 	MaxComponent = 255
 	MaxPath      = 4096
 )
 
-// Rule names the reason why a name was refused.
+// Rule is the reason why a name was refused.
 type Rule string
 
-// Rules of Clean, in the order in which they are asked.
+// Rules of Clean, in the order of their checks.
 const (
-	Empty         Rule = "empty"                        // no name, or nothing but "." components
-	Encoding      Rule = "not UTF-8"                    // or U+FFFD, which stands for a character that was lost
+	Empty         Rule = "empty"                        // no name, or only "." components
+	Encoding      Rule = "not UTF-8"                    // or U+FFFD, which replaces a lost character
 	TooLong       Rule = "too long"                     // MaxComponent or MaxPath
 	Control       Rule = "control character"            // C0, DEL, C1, line separators, noncharacters
-	Bidi          Rule = "bidirectional control"        // shows a name otherwise than it is
-	Backslash     Rule = "backslash"                    // a separator elsewhere
+	Bidi          Rule = "bidirectional control"        // displays a name in another order
+	Backslash     Rule = "backslash"                    // a separator on some systems
 	Absolute      Rule = "absolute"                     // begins with a slash
 	Drive         Rule = "drive letter"                 // C:x, C:/x
 	EmptyPart     Rule = "empty component"              // a//b, a/
@@ -62,7 +60,7 @@ const (
 	Conflict  Rule = "file and directory of one name"
 )
 
-// Error says which rule refuses which name.
+// Error is the refusal of a name by a rule.
 type Error struct {
 	Name string
 	Rule Rule
@@ -79,17 +77,17 @@ func (e *Error) Error() string {
 // Clean is Clean of the rules Portable.
 func Clean(name string) (string, error) { return Portable.Clean(name) }
 
-// Clean gives the path that name stands for, or an *Error. "." components are dropped ("./a" is common in tar files);
-// everything else stays as it was given, or is refused rather than repaired. Trailing dots and spaces ("Smith Jr.") are legitimate in
-// collections and stay; Set sees to it that they cannot collide where a file system ignores them.
-// Clean of its own result is that result.
+// Clean returns the path of name, or an *Error. It drops "." components ("./a" is common in tar files). Everything
+// else stays unchanged or is refused, never repaired. Trailing dots and spaces ("Smith Jr.") are legitimate in
+// collections and stay; Set detects their collisions on file systems that ignore them. Clean of its own result is
+// that result.
 func (r Rules) Clean(name string) (string, error) {
 	refuse := func(rule Rule) (string, error) { return "", &Error{name, rule} }
 	if name == "" {
 		return refuse(Empty)
 	}
 	if len(name) > 4*MaxPath {
-		return refuse(TooLong) // before the other forms are paid for
+		return refuse(TooLong) // before the costs of the other forms
 	}
 	if !utf8.ValidString(name) {
 		return refuse(Encoding)
@@ -150,7 +148,8 @@ func (r Rules) runes(s string) Rule {
 	return ""
 }
 
-// drive finds names that begin with a drive letter: for Portable "C:" and all after it, for AsGiven with a separator, which is absolute elsewhere.
+// drive finds names that begin with a drive letter: for Portable "C:" and all after it, for AsGiven with a separator,
+// which is absolute on some systems.
 func (r Rules) drive(name string) bool {
 	if len(name) < 2 || name[1] != ':' || name[0]|0x20 < 'a' || name[0]|0x20 > 'z' {
 		return false
@@ -176,7 +175,7 @@ func (r Rules) component(part string) Rule {
 	return ""
 }
 
-// slashed finds names that leave their directory where a backslash is a separator.
+// slashed finds names that leave their directory if a backslash is a separator.
 func slashed(clean string) Rule {
 	if !strings.Contains(clean, `\`) {
 		return ""
@@ -213,8 +212,8 @@ func digit(s string) bool {
 	return size > 0 && size == len(s) && strings.ContainsRune("0123456789¹²³", r)
 }
 
-// disguised finds names that a later compatibility normalization, by whoever reads them, would turn into a way out:
-// full-width dots and slashes, the one-dot leader and the like (the pattern of CVE-2023-42183).
+// disguised finds names that a later compatibility normalization would turn into one that leaves the directory:
+// full-width dots and slashes, the one-dot leader and similar (the pattern of CVE-2023-42183).
 func disguised(clean string) bool {
 	k := norm.NFKC.String(clean)
 	if k == clean {

@@ -12,24 +12,29 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bad gives names for each rule, many of them generated: a component in each place of a path.
+// bad gives names for each rule, many of them generated: a component at each position of a path.
 func bad() map[string]Rule {
 	names := map[string]Rule{
-		"": Empty, ".": Empty, "./": EmptyPart, "./.": Empty, "/": Absolute, "//": Absolute, "/etc/passwd": Absolute, "//host/share": Absolute,
-		"\\": Backslash, "\\\\host\\share": Backslash, "C:\\x": Backslash, "..\\x": Backslash, "a\\..\\..\\x": Backslash,
-		"C:": Drive, "C:/x": Drive, "c:x": Drive, "z:..": Drive, "./C:/x": Drive,
+		"": Empty, ".": Empty, "./": EmptyPart, "./.": Empty, "/": Absolute, "//": Absolute, "/etc/passwd": Absolute,
+		"//host/share": Absolute,
+		"\\":           Backslash, "\\\\host\\share": Backslash, "C:\\x": Backslash, "..\\x": Backslash,
+		"a\\..\\..\\x": Backslash,
+		"C:":           Drive, "C:/x": Drive, "c:x": Drive, "z:..": Drive, "./C:/x": Drive,
 		"a//b": EmptyPart, "a/": EmptyPart, "a/b//": EmptyPart, "a/./": EmptyPart,
 		strings.Repeat("a", 256): TooLong, "d/" + strings.Repeat("a", 256): TooLong, strings.Repeat("é", 128): TooLong,
 		strings.Repeat("a/", 2048) + "b": TooLong, strings.Repeat("x", 20000): TooLong,
-		"\u2024\u2024/x": Compatibility, "．．/x": Compatibility, "a/．．/．．/x": Compatibility, "．.": Compatibility, "／etc/passwd": Compatibility,
-		"a／．．／x": Compatibility, "＼x": Compatibility, "a＼．．＼x": Compatibility, "\u2025/x": Compatibility, "﹒﹒": Compatibility,
+		"\u2024\u2024/x": Compatibility, "．．/x": Compatibility, "a/．．/．．/x": Compatibility, "．.": Compatibility,
+		"／etc/passwd": Compatibility,
+		"a／．．／x":      Compatibility, "＼x": Compatibility, "a＼．．＼x": Compatibility, "\u2025/x": Compatibility,
+		"﹒﹒": Compatibility,
 	}
 	inPlaces := func(part string, rule Rule) {
 		for _, format := range []string{"%s", "%s/f", "d/%s", "d/e/%s/f", "./%s", "d/./%s"} {
 			names[fmt.Sprintf(format, part)] = rule
 		}
 	}
-	for _, part := range []string{"\xff", "a\xc0\xafb", "\xed\xa0\x80", "\xc0\xae\xc0\xae", "a\x80", "\xf8\x88\x80\x80\xaf", "caf\ufffd"} {
+	for _, part := range []string{"\xff", "a\xc0\xafb", "\xed\xa0\x80", "\xc0\xae\xc0\xae", "a\x80",
+		"\xf8\x88\x80\x80\xaf", "caf\ufffd"} {
 		inPlaces(part, Encoding)
 	}
 	inPlaces("..", Parent)
@@ -45,11 +50,14 @@ func bad() map[string]Rule {
 	for _, c := range []rune{0x2028, 0x2029, 0xfeff, 0xfffe, 0xffff, 0x1fffe, 0x10ffff, 0xfdd0, 0xfdef} {
 		names["a"+string(c)] = Control
 	}
-	for _, c := range []rune{0x061c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069} {
+	for _, c := range []rune{0x061c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068,
+		0x2069} {
 		names["a"+string(c)+"txt.exe"] = Bidi
 	}
-	for _, dev := range []string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "COM0", "COM1", "COM9", "COM¹", "COM²", "LPT1", "LPT9", "LPT³"} {
-		for _, spelling := range []string{dev, strings.ToLower(dev), dev + ".txt", dev + " ", dev + " .tar.gz", dev + "."} {
+	for _, dev := range []string{"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "COM0", "COM1", "COM9", "COM¹",
+		"COM²", "LPT1", "LPT9", "LPT³"} {
+		for _, spelling := range []string{dev, strings.ToLower(dev), dev + ".txt", dev + " ", dev + " .tar.gz",
+			dev + "."} {
 			names[spelling] = Reserved
 			names["d/"+spelling+"/f"] = Reserved
 		}
@@ -60,13 +68,19 @@ func bad() map[string]Rule {
 
 func good() map[string]string {
 	names := map[string]string{
-		"a": "a", "a/b/c.txt": "a/b/c.txt", "./a": "a", "./././a/./b": "a/b", ".hidden": ".hidden", "..a": "..a", "a..": "a..", "a..b": "a..b",
-		"...a": "...a", "Smith Jr.": "Smith Jr.", "a ": "a ", " a": " a", "ark:/12345/x": "ark:/12345/x", "10:30.txt": "10:30.txt",
-		"e\u0301te\u0301": "e\u0301te\u0301", "été": "été", "CONSOLE": "CONSOLE", "COM10": "COM10", "COMET": "COMET", "nulls.txt": "nulls.txt", "xCON": "xCON",
-		"日本語/ファイル": "日本語/ファイル", "한글": "한글", "👩‍👩‍👧": "👩‍👩‍👧", "℀": "℀", "½": "½", "ﬁle": "ﬁle", "-rf": "-rf", "~root": "~root", "$HOME": "$HOME", "a%2f..%2fb": "a%2f..%2fb",
+		"a": "a", "a/b/c.txt": "a/b/c.txt", "./a": "a", "./././a/./b": "a/b", ".hidden": ".hidden", "..a": "..a",
+		"a..": "a..", "a..b": "a..b",
+		"...a": "...a", "Smith Jr.": "Smith Jr.", "a ": "a ", " a": " a", "ark:/12345/x": "ark:/12345/x",
+		"10:30.txt":       "10:30.txt",
+		"e\u0301te\u0301": "e\u0301te\u0301",
+		"été":             "été", "CONSOLE": "CONSOLE", "COM10": "COM10", "COMET": "COMET", "nulls.txt": "nulls.txt",
+		"xCON":     "xCON",
+		"日本語/ファイル": "日本語/ファイル", "한글": "한글", "👩‍👩‍👧": "👩‍👩‍👧",
+		"℀": "℀", "½": "½", "ﬁle": "ﬁle", "-rf": "-rf", "~root": "~root", "$HOME": "$HOME", "a%2f..%2fb": "a%2f..%2fb",
 		"%2e%2e/x": "%2e%2e/x", "a'b\"c": "a'b\"c", "a;b|c&d": "a;b|c&d", "*?": "*?", "é:x": "é:x",
 		strings.Repeat("a", 255): strings.Repeat("a", 255), strings.Repeat("é", 127): strings.Repeat("é", 127),
-		strings.Repeat("a/", 2047) + "b": strings.Repeat("a/", 2047) + "b", strings.Repeat("e\u0301", 85): strings.Repeat("e\u0301", 85),
+		strings.Repeat("a/", 2047) + "b": strings.Repeat("a/", 2047) + "b",
+		strings.Repeat("e\u0301", 85):    strings.Repeat("e\u0301", 85),
 	}
 	return names
 }
@@ -145,15 +159,20 @@ func FuzzClean(f *testing.F) {
 // As given, what the system of the archive can hold is kept; what leaves its directory on any system is not.
 func TestAsGivenNames(t *testing.T) {
 	for _, name := range []string{
-		"a:b", "C:x", "aux.c", "con", "a\u202egpj.exe", "\u05d0\u200f.txt", `a\b`, "...", " ", "x.", "e\u0301", "\ufeffx", "．．/x", "*?", "a\u2028b", "..a/b..",
+		"a:b", "C:x", "aux.c", "con",
+		"a\u202egpj.exe", "\u05d0\u200f.txt", `a\b`, "...", " ", "x.", "e\u0301", "\ufeffx", "．．/x", "*?", "a\u2028b",
+		"..a/b..",
 	} {
 		if got, err := AsGiven.Clean(name); err != nil || got != name {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
 	}
 	for name, want := range map[string]Rule{
-		"": Empty, ".": Empty, "a//b": EmptyPart, "a/": EmptyPart, "/a": Absolute, "..": Parent, "a/../b": Parent, "C:/x": Drive, `C:\x`: Drive, `..\x`: Parent,
-		`a\..\..\x`: Parent, `\x`: Absolute, `\\host\x`: Absolute, "a\nb": Control, "a\x00b": Control, "a\x85b": Encoding, "a\u0085b": Control, "\xe9": Encoding,
+		"": Empty, ".": Empty, "a//b": EmptyPart,
+		"a/": EmptyPart, "/a": Absolute, "..": Parent, "a/../b": Parent, "C:/x": Drive, `C:\x`: Drive, `..\x`: Parent,
+		`a\..\..\x`: Parent, `\x`: Absolute,
+		`\\host\x`: Absolute, "a\nb": Control, "a\x00b": Control, "a\x85b": Encoding, "a\u0085b": Control,
+		"\xe9":   Encoding,
 		"\ufffd": Encoding, strings.Repeat("n", 256): TooLong, strings.Repeat("d/", 2100) + "x": TooLong,
 	} {
 		got, err := AsGiven.Clean(name)

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Set holds the names of one tree (a manifest, an archive, a form) and finds those that could not live side by side on
-// some file system or in some store. The zero Set is empty and ready, for the rules Portable. It keeps a digest of each name, not the name:
-// about 60 bytes for each of a million rows. It is not safe for concurrent use.
+// Set holds the names of one tree (a manifest, an archive, a form) and finds those that cannot coexist on some file
+// system or in some store. The zero Set is empty and ready, for the rules Portable. It keeps a digest of each name,
+// not the name: about 60 bytes for each of a million rows. It is not safe for concurrent use.
 type Set struct {
-	Rules Rules // what a single name must satisfy. For AsGiven, names collide only if they are the same, letter by letter
+	Rules Rules // the rules for a single name. With AsGiven, names collide only if they are identical
 	seen  map[[16]byte]entry
 }
 
@@ -21,15 +21,15 @@ type entry struct {
 	dir   bool
 }
 
-// AddFile cleans name and adds it as a file, and the directories above it. The error is an *Error: a rule of Clean,
-// Duplicate for a file that is there already, Collision for another spelling of it or of a directory above it, Conflict where one
+// AddFile cleans name and adds it as a file, with the directories above it. The error is an *Error: a rule of Clean,
+// Duplicate for an existing file, Collision for another spelling of it or of a directory above it, Conflict if one
 // name would be a file and a directory. After an error the directories above may have been added, the file not.
 func (s *Set) AddFile(name string) (string, error) { return s.add(name, false) }
 
 // AddDir does the same for a directory; a directory may be added again.
 func (s *Set) AddDir(name string) (string, error) { return s.add(name, true) }
 
-// Len is the number of files and directories, with those that only files made necessary.
+// Len is the number of files and directories, including implied directories.
 func (s *Set) Len() int { return len(s.seen) }
 
 func (s *Set) add(name string, dir bool) (string, error) {
@@ -46,8 +46,9 @@ func (s *Set) add(name string, dir bool) (string, error) {
 	return clean, nil
 }
 
-// Beside tells why a file of another tree could not stand beside those of the set, as an *Error; nil if it could. The set stays as it is, and
-// the name need not satisfy its rules: only what the two trees have in common is compared.
+// Beside returns why a file of another tree could not coexist with those of the set, as an *Error; nil if it could.
+// The set does not change, and the name need not satisfy its rules: only the common part of the two trees is
+// compared.
 func (s *Set) Beside(name string) error {
 	if rule := s.walk(name, false, s.meets); rule != "" {
 		return &Error{name, rule}
@@ -108,8 +109,8 @@ func digest(s string) []byte {
 	return sum[:16]
 }
 
-// fold gives what names that collide have in common: compatibility form, no case, no trailing dots and spaces. Slashes that
-// the compatibility form brings in ("℀") do not make new components.
+// fold returns the form that names which collide have in common: compatibility form, no case, no trailing dots and
+// spaces. Slashes from the compatibility form ("℀") do not make new components.
 func fold(clean string) string {
 	parts := strings.Split(clean, "/")
 	for i, part := range parts {

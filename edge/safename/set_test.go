@@ -97,7 +97,8 @@ func TestAsGivenSet(t *testing.T) {
 		names []string
 		want  Rule
 	}{
-		{[]string{"README", "readme"}, ""}, {[]string{"é", "e\u0301"}, ""}, {[]string{"a", "a."}, ""}, {[]string{"D/a", "d/b"}, ""},
+		{[]string{"README", "readme"}, ""}, {[]string{"é", "e\u0301"}, ""}, {[]string{"a", "a."}, ""},
+		{[]string{"D/a", "d/b"}, ""},
 		{[]string{"a", "./a"}, Duplicate}, {[]string{"a", "a/b"}, Conflict}, {[]string{"a/b", "a"}, Conflict},
 	} {
 		s := Set{Rules: AsGiven}
@@ -115,7 +116,7 @@ func TestAsGivenSet(t *testing.T) {
 	}
 }
 
-// Beside compares without adding, and judges no name by itself.
+// Beside compares without adding, and checks no name by itself.
 func TestBeside(t *testing.T) {
 	for _, c := range []struct {
 		rules Rules
@@ -123,8 +124,10 @@ func TestBeside(t *testing.T) {
 		other string
 		want  Rule
 	}{
-		{Portable, "readme", "README", Collision}, {Portable, "docs/a", "Docs/b", Collision}, {Portable, "a", "a/b", Conflict}, {Portable, "a/b", "a", Conflict},
-		{Portable, "a", "b", ""}, {Portable, "a", "aux.c", ""}, {Portable, "d/a", "d/b", ""}, {Portable, "a", "a", Duplicate},
+		{Portable, "readme", "README", Collision},
+		{Portable, "docs/a", "Docs/b", Collision}, {Portable, "a", "a/b", Conflict}, {Portable, "a/b", "a", Conflict},
+		{Portable, "a", "b", ""}, {Portable, "a", "aux.c", ""}, {Portable, "d/a", "d/b", ""},
+		{Portable, "a", "a", Duplicate},
 		{AsGiven, "readme", "README", ""}, {AsGiven, "a", "a/b", Conflict},
 	} {
 		s := Set{Rules: c.rules}

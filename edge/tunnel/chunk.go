@@ -6,30 +6,30 @@ import (
 	"sync"
 )
 
-// HTTP/2 costs the same for each piece that is written or read, however small it is. Pieces of long bodies are put together here: a transfer takes as long
-// as over a connection of its own.
+// HTTP/2 has a constant cost for each piece that is written or read. This file joins the pieces of long bodies, so
+// that a transfer is as fast as over a connection of its own.
 const (
 	pieceSize = 256 << 10
-	shortBody = 64 << 10 // the first bytes of a body go as they are: most bodies have no more, and need no buffer
+	shortBody = 64 << 10 // the first bytes of a body are sent unbuffered: most bodies have no more
 )
 
 var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
-// joining has h read and write long bodies in large pieces. What it flushes goes at once.
+// joining makes h read and write long bodies in large pieces. A flush sends at once.
 func joining(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		j := &joinedWriter{ResponseWriter: w}
 		defer j.release()
 		r.Body = &joinedReader{ReadCloser: r.Body}
 		h.ServeHTTP(j, r)
-		_ = j.send() // the connection has ended if it fails, and nobody hears of it
+		_ = j.send() // an error means that the connection has ended; no caller needs it
 	})
 }
 
-// joinedWriter puts pieces together.
+// joinedWriter joins pieces.
 type joinedWriter struct {
 	http.ResponseWriter
-	sent   int // bytes of the beginning
+	sent   int // bytes of the unbuffered beginning
 	buffer *[pieceSize]byte
 	held   int // bytes in the buffer
 }
@@ -63,7 +63,7 @@ func (w *joinedWriter) Write(b []byte) (int, error) {
 	return written, nil
 }
 
-// send writes what is in the buffer.
+// send writes the buffer.
 func (w *joinedWriter) send() error {
 	if w.held == 0 {
 		return nil
@@ -91,13 +91,14 @@ func (w *joinedWriter) release() {
 	}
 }
 
-// joinedReader reads a long body in large pieces. Each read of a body of HTTP/2 sends the peer a message about its flow control window.
+// joinedReader reads a long body in large pieces. Each read of an HTTP/2 body sends the peer a message about its flow
+// control window.
 type joinedReader struct {
 	io.ReadCloser
-	seen   int // bytes of the beginning
+	seen   int // bytes of the unbuffered beginning
 	buffer *[pieceSize]byte
-	left   []byte // of the buffer, that the caller has not read yet
-	err    error  // comes after them
+	left   []byte // unread bytes of the buffer
+	err    error  // follows them
 }
 
 // Read is part of io.Reader.
@@ -119,7 +120,7 @@ func (r *joinedReader) Read(b []byte) (int, error) {
 	if r.left = r.left[n:]; len(r.left) > 0 || r.err == nil {
 		return n, nil
 	}
-	if r.buffer != nil { // a body that is closed before its end does not give it back: a read may go on at the same time
+	if r.buffer != nil { // a body that is closed before its end does not return the buffer: a read may still run
 		pieces.Put(r.buffer)
 		r.buffer = nil
 	}

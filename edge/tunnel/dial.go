@@ -15,10 +15,10 @@ import (
 	"net/url"
 )
 
-// maxAnswer bounds the headers that a server or proxy sends before the tunnel begins, in bytes.
+// maxAnswer bounds the headers of a server or proxy before the tunnel begins, in bytes.
 const maxAnswer = 64 << 10
 
-// newTransport makes the transport of the request for the upgrade.
+// newTransport returns the transport for the upgrade request.
 func (l *Listener) newTransport() *http.Transport {
 	one := new(http.Protocols)
 	one.SetHTTP1(true) // HTTP/2 has no upgrade
@@ -27,11 +27,13 @@ func (l *Listener) newTransport() *http.Transport {
 		config = l.o.TLS.Clone()
 	}
 	return &http.Transport{
-		Protocols: one, TLSClientConfig: config, DialContext: l.dial, Proxy: l.transportProxy, MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true,
+		Protocols: one, TLSClientConfig: config, DialContext: l.dial, Proxy: l.transportProxy,
+		MaxResponseHeaderBytes: maxAnswer, DisableKeepAlives: true,
 	}
 }
 
-// upgraded is the connection of an upgrade. The body has what the server sent behind its answer, then the connection.
+// upgraded is the connection of an upgrade. The body has the bytes that followed the server's answer, then the
+// connection.
 type upgraded struct {
 	net.Conn
 	body io.Reader
@@ -39,9 +41,10 @@ type upgraded struct {
 
 func (c *upgraded) Read(b []byte) (int, error) { return c.body.Read(b) }
 
-// upgrade opens a connection and asks the server to use it as a tunnel.
+// upgrade opens a connection and requests its upgrade to a tunnel.
 func (l *Listener) upgrade() (net.Conn, error) {
-	ctx, cancel := context.WithTimeoutCause(l.ctx, l.o.Handshake, fmt.Errorf("the server did not answer within %s", l.o.Handshake))
+	ctx, cancel := context.WithTimeoutCause(l.ctx, l.o.Handshake,
+		fmt.Errorf("the server did not answer within %s", l.o.Handshake))
 	defer cancel()
 	var raw net.Conn
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { raw = i.Conn }}
@@ -71,8 +74,8 @@ func (l *Listener) upgrade() (net.Conn, error) {
 	return &upgraded{raw, answer.Body}, nil
 }
 
-// ownProxy gives the proxy of an http URL, to which this package speaks itself: http.Transport would ask it to forward the upgrade, which proxies do not do.
-// A proxy that is asked to CONNECT does not look at what it passes on.
+// ownProxy returns the proxy of an http URL, which this package addresses itself: http.Transport would request a
+// forwarded upgrade, which proxies do not support. After CONNECT a proxy does not inspect the traffic.
 func (l *Listener) ownProxy() (*url.URL, error) {
 	if l.target.Scheme != "http" {
 		return nil, nil
@@ -84,7 +87,7 @@ func (l *Listener) ownProxy() (*url.URL, error) {
 	return proxy, nil
 }
 
-// transportProxy gives every other proxy: http.Transport uses CONNECT for https, and SOCKS.
+// transportProxy returns all other proxies: http.Transport uses CONNECT for https, and SOCKS.
 func (l *Listener) transportProxy(r *http.Request) (*url.URL, error) {
 	if own, err := l.ownProxy(); own != nil || err != nil {
 		return nil, err
@@ -123,17 +126,19 @@ func (l *Listener) dial(ctx context.Context, network, address string) (net.Conn,
 	return c, nil
 }
 
-// connectThrough has a proxy connect to an address (RFC 9110, section 9.3.6).
+// connectThrough makes a proxy connect to an address (RFC 9110, section 9.3.6).
 func connectThrough(c net.Conn, proxy *url.URL, address string) error {
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
 	if u := proxy.User; u != nil {
 		password, _ := u.Password()
-		r.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
+		r.Header.Set("Proxy-Authorization",
+			"Basic "+base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+password)))
 	}
 	if err := r.Write(c); err != nil {
 		return err
 	}
-	reader := bufio.NewReader(io.LimitReader(c, maxAnswer)) // the server says nothing before it is asked: nothing is lost in the buffer
+	// the server sends nothing before a request: no byte is lost in the buffer
+	reader := bufio.NewReader(io.LimitReader(c, maxAnswer))
 	answer, err := http.ReadResponse(reader, r)
 	if err != nil {
 		return err

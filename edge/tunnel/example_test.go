@@ -10,10 +10,13 @@ import (
 	"github.com/stagepost/stagepost/edge/tunnel"
 )
 
-// An agent that nobody can dial answers the server's requests.
+// An agent behind a firewall answers the server's requests.
 func Example() {
 	// The server mounts a pool, and sends requests through it.
-	pool, err := tunnel.NewPool(tunnel.PoolOptions{Authenticate: func(*http.Request) (string, error) { return "node-1", nil }})
+	pool, err := tunnel.NewPool(tunnel.PoolOptions{Authenticate: func(*http.Request) (string, error) {
+		return "node-1",
+			nil
+	}})
 	if err != nil {
 		panic(err)
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/edge/tunnel"
 )
 
-// TestSlowReaders: requests whose bodies and answers nobody reads do not stop others over the same connection, and hold no more than their windows.
+// TestSlowReaders: requests with unread bodies and answers do not stop others over the same connection, and hold no
+// more than their windows.
 func TestSlowReaders(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
 	unread := make(chan struct{})
@@ -44,7 +45,8 @@ func TestSlowReaders(t *testing.T) {
 	}
 	large := strings.Repeat("x", 1<<20)
 	for range 20 {
-		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://a.tunnel/", strings.NewReader(large)); err != nil || text != large {
+		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://a.tunnel/",
+			strings.NewReader(large)); err != nil || text != large {
 			t.Fatalf("got %d bytes, %v", len(text), err)
 		}
 	}
@@ -86,7 +88,8 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestCancelled: a request that its sender ends, ends at the agent, and the connection stays; an answer that the agent cuts looks like no whole one.
+// TestCancelled: a request that its sender ends, ends at the agent, and the connection stays; an answer that the
+// agent cuts is not taken for a complete one.
 func TestCancelled(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
 	ended := make(chan error, 1)
@@ -116,12 +119,13 @@ func TestCancelled(t *testing.T) {
 	if _, text, err := w.ask(t.Context(), http.MethodGet, "http://a.tunnel/cut", nil); err == nil || text != "half" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	if _, _, err := w.ask(t.Context(), http.MethodGet, "http://a.tunnel/", nil); err != nil || w.status("a").Remote != before.Remote {
+	if _, _, err := w.ask(t.Context(), http.MethodGet, "http://a.tunnel/", nil); err != nil ||
+		w.status("a").Remote != before.Remote {
 		t.Errorf("%+v, then %+v, %v", before, w.status("a"), err)
 	}
 }
 
-// TestPieces sends bodies of all sizes both ways in pieces of all sizes, and what is flushed at once.
+// TestPieces sends bodies of all sizes in both directions, in pieces of all sizes, and what is flushed at once.
 func TestPieces(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
 	more := make(chan struct{})
@@ -148,7 +152,8 @@ func TestPieces(t *testing.T) {
 	}
 	for _, size := range []int{0, 1, 4096, 64 << 10, 64<<10 + 1, 256 << 10, 300_000, 1 << 20} {
 		for _, piece := range []int{1000, 32 << 10, 255<<10 + 1, 512 << 10} {
-			_, got, err := w.ask(t.Context(), http.MethodPost, fmt.Sprintf("http://a.tunnel/?piece=%d", piece), bytes.NewReader(text[:size]))
+			_, got, err := w.ask(t.Context(), http.MethodPost, fmt.Sprintf("http://a.tunnel/?piece=%d", piece),
+				bytes.NewReader(text[:size]))
 			if err != nil || got != string(text[:size]) {
 				t.Errorf("%d bytes in pieces of %d: got %d bytes, %v", size, piece, len(got), err)
 			}

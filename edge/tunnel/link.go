@@ -15,13 +15,13 @@ import (
 type link struct {
 	client *http.ClientConn
 	remote string
-	ended  bool // Pool.mu guards it
+	ended  bool // guarded by Pool.mu
 }
 
 // connectionKey is the key of the connection in the context of a dial.
 type connectionKey struct{}
 
-// connectionOf gives the connection that an agent has dialled to a transport that dials.
+// connectionOf returns the connection of an agent to a transport that dials.
 func connectionOf(ctx context.Context, _, _ string) (net.Conn, error) {
 	c, ok := ctx.Value(connectionKey{}).(net.Conn)
 	if !ok {
@@ -30,7 +30,7 @@ func connectionOf(ctx context.Context, _, _ string) (net.Conn, error) {
 	return c, nil
 }
 
-// begin makes a client of a connection, which belongs to an agent once it has answered a request.
+// begin makes an HTTP client of a connection, which is added to an agent after its first answer.
 func (p *Pool) begin(name string, c net.Conn) {
 	ctx, cancel := context.WithTimeout(p.life, p.o.Handshake)
 	defer cancel()
@@ -42,7 +42,7 @@ func (p *Pool) begin(name string, c net.Conn) {
 		err = l.probe(ctx, name)
 	}
 	if err != nil {
-		p.o.Log.Debug("a connection of the tunnel is of no use", "agent", name, "error", err)
+		p.o.Log.Debug("a connection of the tunnel failed its first request", "agent", name, "error", err)
 		if l.client != nil {
 			_ = l.client.Close()
 		}
@@ -70,7 +70,7 @@ func (l *link) probe(ctx context.Context, name string) error {
 	return err
 }
 
-// add gives a connection to its agent.
+// add adds a connection to its agent.
 func (p *Pool) add(name string, l *link) {
 	p.mu.Lock()
 	if p.closed || l.ended {
@@ -101,29 +101,30 @@ func (p *Pool) add(name string, l *link) {
 		_ = oldest.client.Close()
 	}
 	if came {
-		p.tell(name)
+		p.notify(name)
 	}
 }
 
-// tell reports that an agent has come or gone, unless that was reported. What is reported last is how it is.
-func (p *Pool) tell(name string) {
-	p.telling.Lock()
-	defer p.telling.Unlock()
+// notify reports that an agent has connected or disconnected, unless it was reported. The last report is the current
+// state.
+func (p *Pool) notify(name string) {
+	p.notifying.Lock()
+	defer p.notifying.Unlock()
 	p.mu.Lock()
 	here := p.agents[name] != nil
 	p.mu.Unlock()
-	if here == p.told[name] {
+	if here == p.reported[name] {
 		return
 	}
 	if here {
-		p.told[name] = true
+		p.reported[name] = true
 	} else {
-		delete(p.told, name)
+		delete(p.reported, name)
 	}
 	p.o.Changed(name, here)
 }
 
-// drop takes out a connection that was closed.
+// drop removes a closed connection.
 func (p *Pool) drop(name string, l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +141,7 @@ func (p *Pool) drop(name string, l *link) {
 	}
 }
 
-// leave takes an agent away that has no connection any more.
+// leave removes an agent without a connection.
 func (p *Pool) leave(name string, a *agent) {
 	p.mu.Lock()
 	gone := p.agents[name] == a && len(a.links) == 0 && !p.closed
@@ -149,6 +150,6 @@ func (p *Pool) leave(name string, a *agent) {
 	}
 	p.mu.Unlock()
 	if gone {
-		p.tell(name)
+		p.notify(name)
 	}
 }

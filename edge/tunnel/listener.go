@@ -16,17 +16,22 @@ import (
 
 // Options of the agent's side. URL and Name are required.
 type Options struct {
-	URL    string      // of the server, http or https; without a path that of the API
+	URL    string      // of the server, http or https; without a path, the path of the API
 	Header http.Header // sent with every request for an upgrade, such as Authorization
 	Name   string      // of the agent: lower-case letters, digits and -._, at most 63 bytes
 
-	Requests int // that the server may send at once; defaults to 256
+	Requests int // that the server may send concurrently; defaults to 256
 
-	TLS       *tls.Config                                                          // for https; defaults to the system's
-	Dial      func(ctx context.Context, network, address string) (net.Conn, error) // defaults to a net.Dialer with TCP keepalive
-	Proxy     func(*http.Request) (*url.URL, error)                                // defaults to http.ProxyFromEnvironment
-	Handshake time.Duration                                                        // for dialling, TLS and the server's answer together; defaults to 10 s
-	Silence   time.Duration                                                        // of the server, after which the connection is closed; defaults to 60 s
+	// for https; defaults to the system's
+	TLS *tls.Config
+	// defaults to a net.Dialer with TCP keepalive
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// defaults to http.ProxyFromEnvironment
+	Proxy func(*http.Request) (*url.URL, error)
+	// for dialling, TLS and the server's answer together; defaults to 10 s
+	Handshake time.Duration
+	// of the server, after which the connection is closed; defaults to 60 s
+	Silence time.Duration
 
 	Backoff    time.Duration // before the second attempt; it doubles with each; defaults to 200 ms
 	BackoffMax time.Duration // defaults to 30 s
@@ -35,7 +40,8 @@ type Options struct {
 	Log *slog.Logger // defaults to none
 }
 
-// Listener keeps one connection to the server. It is a net.Listener, whose connections speak HTTP/2 without TLS: [Listener.Server] serves them.
+// Listener keeps one connection to the server. It is a net.Listener, whose connections carry HTTP/2 without TLS:
+// [Listener.Server] serves them.
 type Listener struct {
 	o         Options
 	target    *url.URL
@@ -49,15 +55,17 @@ type Listener struct {
 	err error      // of the last attempt; nil when it worked
 }
 
-// Listen begins to connect to the server, until ctx ends or the listener is closed. It does not wait for the connection: a server that cannot be
-// reached is tried again and again, and [Listener.Err] reports why. The error is about the options.
+// Listen begins to connect to the server, until ctx ends or the listener is closed. It does not wait for the
+// connection: it retries an unreachable server, and [Listener.Err] reports the cause. The error concerns the options.
 func Listen(ctx context.Context, o Options) (*Listener, error) {
 	target, err := url.Parse(o.URL)
-	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" || target.RawQuery != "" || target.User != nil {
+	if err != nil || (target.Scheme != "http" && target.Scheme != "https") || target.Host == "" ||
+		target.RawQuery != "" || target.User != nil {
 		return nil, errors.New("tunnel: URL must be that of a server (https://HOST)")
 	}
 	if !validName(o.Name) {
-		return nil, fmt.Errorf("tunnel: the name must be 1 to %d lower-case letters, digits and between them - . and _, not %.80q", longestName, o.Name)
+		return nil, fmt.Errorf("tunnel: the name must be 1 to %d lower-case letters, digits and between them - . and "+
+			"_, not %.80q", longestName, o.Name)
 	}
 	if strings.Trim(target.Path, "/") == "" {
 		target.Path = defaultPath
@@ -84,7 +92,9 @@ func (o Options) withDefaults() Options {
 	for _, one := range []struct {
 		d     *time.Duration
 		usual time.Duration
-	}{{&o.Handshake, 10 * time.Second}, {&o.Silence, time.Minute}, {&o.Backoff, 200 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second}, {&o.Refused, time.Minute}} {
+	}{{&o.Handshake, 10 * time.Second},
+		{&o.Silence, time.Minute}, {&o.Backoff, 200 * time.Millisecond}, {&o.BackoffMax, 30 * time.Second},
+		{&o.Refused, time.Minute}} {
 		if *one.d <= 0 {
 			*one.d = one.usual
 		}
@@ -95,14 +105,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server makes the server for the listener's connections. What it says of connections goes to the log.
+// Server returns the server for the listener's connections. It logs their errors.
 func (l *Listener) Server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: joining(h), Protocols: unencrypted(), ReadHeaderTimeout: l.o.Handshake, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(l.o.Log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: l.o.Requests, MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
-			SendPingTimeout: l.o.Silence / 2, PingTimeout: l.o.Silence / 2, WriteByteTimeout: l.o.Silence,
+			MaxConcurrentStreams: l.o.Requests,
+			MaxReadFrameSize:     frameSize, MaxReceiveBufferPerStream: streamWindow,
+			MaxReceiveBufferPerConnection: connectionWindow,
+			SendPingTimeout:               l.o.Silence / 2, PingTimeout: l.o.Silence / 2, WriteByteTimeout: l.o.Silence,
 		},
 	}
 }
@@ -117,17 +129,18 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the attempts to connect and waits until nothing of the listener runs any more. A connection that was accepted goes on.
+// Close ends the attempts to connect and waits until no goroutine of the listener runs. An accepted connection
+// continues.
 func (l *Listener) Close() error {
 	l.stop()
 	l.busy.Wait()
 	return nil
 }
 
-// Addr names the agent as the server addresses it.
+// Addr returns the agent's address on the server.
 func (l *Listener) Addr() net.Addr { return address(l.o.Name) }
 
-// Err reports why the last attempt to reach the server failed; nil if it did not.
+// Err returns the error of the last attempt to reach the server; nil if it succeeded.
 func (l *Listener) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +152,7 @@ type address string
 func (address) Network() string  { return "tunnel" }
 func (a address) String() string { return string(a) + suffix }
 
-// keep keeps one connection; when it ends, another.
+// keep keeps one connection, and opens another one when it ends.
 func (l *Listener) keep() {
 	failed, paused := 0, time.Duration(0)
 	for l.ctx.Err() == nil {
@@ -151,7 +164,8 @@ func (l *Listener) keep() {
 		if err != nil {
 			l.note(err)
 		}
-		if err == nil && time.Since(began) > paused { // it worked for longer than the pause before it: the server may have been restarted
+		// it worked for longer than the pause before it: the server may have restarted
+		if err == nil && time.Since(began) > paused {
 			failed = 0
 		}
 		failed++
@@ -162,7 +176,7 @@ func (l *Listener) keep() {
 	}
 }
 
-// once gives one connection to Accept and waits for its end. The error says why there was none.
+// once gives one connection to Accept and waits for its end. The error is the reason for no connection.
 func (l *Listener) once() error {
 	raw, err := l.upgrade()
 	if err != nil {
@@ -183,7 +197,7 @@ func (l *Listener) once() error {
 	return nil
 }
 
-// lasting gives the refusal that an error is, if that lasts until people do something.
+// lasting returns the refusal in an error, if only a person can resolve it.
 func lasting(err error) *Refusal {
 	var r *Refusal
 	if errors.As(err, &r) && r.lasts() {
@@ -192,7 +206,8 @@ func lasting(err error) *Refusal {
 	return nil
 }
 
-// note remembers how the last attempt went, and logs when that changes. A refusal that lasts is logged once, also when it comes after other failures.
+// note records the result of the last attempt, and logs a change. A lasting refusal is logged once, also after other
+// failures.
 func (l *Listener) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +217,9 @@ func (l *Listener) note(err error) {
 	case err == nil && before != nil:
 		l.o.Log.Info("the tunnel is connected", "server", l.target.Host)
 	case r != nil && (lasting(before) == nil || *lasting(before) != *r):
-		l.o.Log.Warn("the server refuses this agent", "server", l.target.Host, "agent", l.o.Name, "status", r.Status, "reason", r.Reason, "asked_again_after", l.o.Refused.String())
+		l.o.Log.Warn("the server refuses this agent", "server",
+			l.target.Host, "agent", l.o.Name, "status", r.Status, "reason", r.Reason, "asked_again_after",
+			l.o.Refused.String())
 	case r == nil && err != nil && before == nil:
 		l.o.Log.Warn("the tunnel has no connection", "server", l.target.Host, "error", err)
 	}

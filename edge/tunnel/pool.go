@@ -15,65 +15,66 @@ import (
 	"time"
 )
 
-// PoolOptions are those of the server's side. Authenticate is required.
+// PoolOptions are the options of the server's side. Authenticate is required.
 type PoolOptions struct {
-	// Authenticate gives the name of the agent that a request comes from, by its token and not by what it says. An agent that calls itself otherwise is
-	// refused. The error is answered with 403.
+	// Authenticate returns the name of the agent of a request, by its token. An agent that names itself differently
+	// is refused. The error is answered with 403.
 	Authenticate func(r *http.Request) (name string, err error)
 
 	// Fail writes a refusal. Defaults to plain text.
 	Fail func(w http.ResponseWriter, r *http.Request, status int, err error)
 
-	// Changed is called after an agent has come (its first connection is there) or gone (it had none for the time of Linger), one call after the other. It
-	// must not block, and may call Agents. Close calls it for nobody.
+	// Changed is called after an agent has connected (its first connection) or disconnected (none for the time of
+	// Linger). Calls are serialized. It must not block, and may call Agents. Close does not call it.
 	Changed func(name string, here bool)
 
-	Connections int           // at once of one agent; a newer one takes the place of the oldest; defaults to 4
+	Connections int           // concurrent, of one agent; a new one replaces the oldest; defaults to 4
 	Ping        time.Duration // of silence, after which an agent is pinged; defaults to 15 s
 	Handshake   time.Duration // for an agent to answer a ping, or the first request; defaults to 5 s
-	Linger      time.Duration // without a connection until an agent counts as gone; defaults to 5 s
+	Linger      time.Duration // without a connection until an agent counts as disconnected; defaults to 5 s
 
 	Log *slog.Logger // defaults to none
 }
 
-// Pool keeps the connections of agents and sends requests over them: it is an http.RoundTripper. It is safe for concurrent use.
+// Pool keeps the connections of agents and sends requests over them: it is an http.RoundTripper. It is safe for
+// concurrent use.
 type Pool struct {
 	o         PoolOptions
-	transport *http.Transport // makes the clients of connections
+	transport *http.Transport // creates the clients of connections
 	life      context.Context
 	stop      context.CancelFunc
-	busy      sync.WaitGroup // connections that have not proved themselves yet
+	busy      sync.WaitGroup // connections before their first answer
 
-	telling sync.Mutex      // held while Changed is called; guards told
-	told    map[string]bool // who is here, as far as Changed was told
+	notifying sync.Mutex      // held while Changed is called; guards reported
+	reported  map[string]bool // connected agents, as reported to Changed
 
 	mu     sync.Mutex // guards the rest
 	agents map[string]*agent
-	more   chan struct{} // closed and replaced when a connection comes
+	more   chan struct{} // closed and replaced when a connection is added
 	closed bool
 }
 
-// agent is what the pool has of one agent. It is there as long as it has a connection, and a little longer.
+// agent is the state of one agent in the pool. It exists while the agent has a connection, and for Linger after that.
 type agent struct {
 	links  []*link // the newest last
 	since  time.Time
 	remote string      // address of the newest connection
-	going  *time.Timer // takes it away if nothing comes; nil while it has a connection
+	going  *time.Timer // removes it after Linger; nil while it has a connection
 }
 
-// Status is that of an agent that is there.
+// Status is the status of a connected agent.
 type Status struct {
 	Name        string
 	Connections int
-	Requests    int       // that are not answered to their end
-	Since       time.Time // when it came
-	Remote      string    // the address that it came from last
+	Requests    int       // without a complete answer
+	Since       time.Time // when it connected
+	Remote      string    // the address of its last connection
 }
 
-// NewPool makes a pool. The error is about the options.
+// NewPool returns a pool. The error concerns the options.
 func NewPool(o PoolOptions) (*Pool, error) {
 	if o.Authenticate == nil {
-		return nil, errors.New("tunnel: a pool needs to know who its agents are (Authenticate)")
+		return nil, errors.New("tunnel: the option Authenticate is missing")
 	}
 	if o.Fail == nil {
 		o.Fail = func(w http.ResponseWriter, _ *http.Request, status int, err error) {
@@ -98,23 +99,27 @@ func NewPool(o PoolOptions) (*Pool, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Pool{o: o, agents: map[string]*agent{}, told: map[string]bool{}, more: make(chan struct{})}
+	p := &Pool{o: o, agents: map[string]*agent{}, reported: map[string]bool{}, more: make(chan struct{})}
 	p.life, p.stop = context.WithCancel(context.Background())
 	p.transport = &http.Transport{
-		Protocols: unencrypted(), DialContext: connectionOf, DisableCompression: true, ExpectContinueTimeout: time.Second,
+		Protocols: unencrypted(), DialContext: connectionOf, DisableCompression: true,
+		ExpectContinueTimeout: time.Second,
 		HTTP2: &http.HTTP2Config{
-			MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
-			SendPingTimeout: o.Ping, PingTimeout: o.Handshake,
+			MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow,
+			MaxReceiveBufferPerConnection: connectionWindow,
+			SendPingTimeout:               o.Ping, PingTimeout: o.Handshake,
 		},
 	}
 	return p, nil
 }
 
-// ServeHTTP takes a connection over from an agent that asks for the upgrade. It returns at once; the connection stays.
+// ServeHTTP takes over the connection of an agent that requests the upgrade. It returns at once; the connection
+// remains.
 func (p *Pool) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet || !asksForUpgrade(r.Header) || r.ProtoMajor != 1 {
 		w.Header().Set("Upgrade", upgradeName)
-		p.o.Fail(w, r, http.StatusUpgradeRequired, errors.New("this address is for agents, which ask with HTTP/1.1 for the upgrade to "+upgradeName))
+		p.o.Fail(w, r, http.StatusUpgradeRequired,
+			errors.New("this address is for agents, which ask with HTTP/1.1 for the upgrade to "+upgradeName))
 		return
 	}
 	name, err := p.o.Authenticate(r)
@@ -131,7 +136,7 @@ func (p *Pool) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		p.o.Fail(w, r, http.StatusInternalServerError, fmt.Errorf("the connection cannot be taken over: %w", err))
+		p.o.Fail(w, r, http.StatusInternalServerError, fmt.Errorf("the connection cannot be hijacked: %w", err))
 		return
 	}
 	if err := p.accept(c, buffered.Reader.Buffered()); err != nil {
@@ -148,10 +153,11 @@ func (p *Pool) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.busy.Go(func() { p.begin(name, c) })
 }
 
-// check holds the name that an agent gives itself against the one that its token gives it.
+// check compares the name that an agent sends with the name of its token.
 func (p *Pool) check(name string, said []string) error {
 	if !validName(name) {
-		return fmt.Errorf("%.80q cannot be the name of an agent: it needs 1 to %d lower-case letters, digits and between them - . and _", name, longestName)
+		return fmt.Errorf("%.80q cannot be the name of an agent: it needs 1 to %d lower-case letters, digits and "+
+			"between them - . and _", name, longestName)
 	}
 	if len(said) != 1 || said[0] != name {
 		return fmt.Errorf("the token is that of the agent %s, not of %.80q", name, strings.Join(said, ", "))
@@ -162,12 +168,13 @@ func (p *Pool) check(name string, said []string) error {
 // accept answers the request for the upgrade.
 func (p *Pool) accept(c net.Conn, buffered int) error {
 	if buffered > 0 {
-		return errors.New("the agent spoke before it was asked")
+		return errors.New("the agent sent data before the answer")
 	}
 	if err := c.SetDeadline(time.Now().Add(p.o.Handshake)); err != nil {
 		return err
 	}
-	if _, err := c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName + "\r\n\r\n")); err != nil {
+	if _, err := c.Write([]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + upgradeName +
+		"\r\n\r\n")); err != nil {
 		return err
 	}
 	return c.SetDeadline(time.Time{})
@@ -175,7 +182,7 @@ func (p *Pool) accept(c net.Conn, buffered int) error {
 
 var errClosed = errors.New("the server stops")
 
-// Agents lists who is there, by name.
+// Agents lists the connected agents, by name.
 func (p *Pool) Agents() []Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,8 +220,9 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// RoundTrip sends a request to the agent of an address such as http://node-1.tunnel. If the agent has no connection it waits for one until the request's context ends.
-// A request without a body that changes nothing is sent again over another connection if the first one ends before the answer begins.
+// RoundTrip sends a request to the agent of an address such as http://node-1.tunnel. If the agent has no connection,
+// it waits for one until the request's context ends. If the first connection ends before the answer begins, a safe
+// request without a body is sent again over another one.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	name, err := agentOf(r.URL)
 	if err != nil {
@@ -236,7 +244,7 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// agentOf gives the agent of an address.
+// agentOf returns the agent of an address.
 func agentOf(u *url.URL) (string, error) {
 	if name, ok := strings.CutSuffix(u.Hostname(), suffix); ok && u.Scheme == "http" && validName(name) {
 		return name, nil
@@ -244,7 +252,7 @@ func agentOf(u *url.URL) (string, error) {
 	return "", fmt.Errorf("tunnel: %q is not the address of an agent (http://NAME%s)", u.Scheme+"://"+u.Host, suffix)
 }
 
-// abandon closes the body of a request that is not sent, as http.RoundTripper wants it.
+// abandon closes the body of a request that is not sent, as http.RoundTripper requires.
 func abandon(r *http.Request, err error) error {
 	if r.Body != nil {
 		_ = r.Body.Close()
@@ -256,7 +264,7 @@ func repeatable(r *http.Request) bool {
 	return (r.Body == nil || r.Body == http.NoBody) && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
-// await gives the newest connection of an agent.
+// await returns the newest connection of an agent.
 func (p *Pool) await(ctx context.Context, name string) (*link, error) {
 	for {
 		if ctx.Err() != nil {
@@ -274,7 +282,8 @@ func (p *Pool) await(ctx context.Context, name string) (*link, error) {
 	}
 }
 
-// pick gives the newest connection of an agent that has not ended; if there is none, a channel that is closed when one may have come.
+// pick returns the newest open connection of an agent; if there is none, a channel that is closed when a connection
+// is added.
 func (p *Pool) pick(name string) (*link, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,21 +13,22 @@ const (
 	suffix      = ".tunnel" // of the host names of agents
 )
 
-// Sizes of HTTP/2. A stream may have streamWindow bytes that its reader has not read yet; the window of a connection is so large that streams with slow readers do not stop others.
+// Sizes of HTTP/2. A stream may have streamWindow unread bytes. The window of a connection is so large that streams
+// with slow readers do not block others.
 const (
 	frameSize        = 1 << 20
 	streamWindow     = 4 << 20
 	connectionWindow = 1 << 30
 )
 
-// unencrypted is HTTP/2 without TLS: where the server has https, TLS is below the upgrade.
+// unencrypted is HTTP/2 without TLS: if the server has https, TLS is below the upgrade.
 func unencrypted() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetUnencryptedHTTP2(true)
 	return p
 }
 
-// longestName is how long the name of an agent may be, in bytes.
+// longestName is the greatest length of an agent's name, in bytes.
 const longestName = 63
 
 // validName reports whether a name may be that of an agent: lower-case letters, digits, and between them - . and _.
@@ -45,7 +46,8 @@ func validName(name string) bool {
 	return true
 }
 
-// asksForUpgrade reports whether the headers of a request or a response are those of an upgrade to a tunnel (RFC 9110, section 7.8).
+// asksForUpgrade reports whether the headers of a request or a response are those of an upgrade to a tunnel (RFC
+// 9110, section 7.8).
 func asksForUpgrade(h http.Header) bool {
 	return hasToken(h["Connection"], "upgrade") && hasToken(h["Upgrade"], upgradeName)
 }

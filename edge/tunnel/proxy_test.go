@@ -15,12 +15,13 @@ import (
 	"github.com/stagepost/stagepost/edge/tunnel"
 )
 
-// connectProxy is a proxy that knows CONNECT alone, and a password.
+// connectProxy is a proxy that supports CONNECT only, with a password.
 func connectProxy(t *testing.T, start func(*httptest.Server)) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var passed atomic.Int64
 	p := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, password, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
+		header := http.Header{"Authorization": r.Header["Proxy-Authorization"]}
+		user, password, _ := (&http.Request{Header: header}).BasicAuth()
 		switch {
 		case r.Method != http.MethodConnect:
 			http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
@@ -64,17 +65,22 @@ func trusting(servers ...*httptest.Server) *tls.Config {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
-// TestProxy goes through a proxy for http and for https, and through one that is reached with TLS. The control is a proxy that wants another password.
+// TestProxy goes through a proxy for http and for https, and through one that is reached with TLS. The control is a
+// proxy with another password.
 func TestProxy(t *testing.T) {
 	for name, c := range map[string]struct {
 		server, proxy func(*httptest.Server)
 		user          *url.Userinfo
 		refused       bool
 	}{
-		"http":            {(*httptest.Server).Start, (*httptest.Server).Start, url.UserPassword("agent", "secret"), false},
-		"https":           {(*httptest.Server).StartTLS, (*httptest.Server).Start, url.UserPassword("agent", "secret"), false},
-		"over TLS":        {(*httptest.Server).Start, (*httptest.Server).StartTLS, url.UserPassword("agent", "secret"), false},
-		"wrong password":  {(*httptest.Server).Start, (*httptest.Server).Start, url.UserPassword("agent", "guess"), true},
+		"http": {(*httptest.Server).Start, (*httptest.Server).Start, url.UserPassword("agent", "secret"),
+			false},
+		"https": {(*httptest.Server).StartTLS, (*httptest.Server).Start, url.UserPassword("agent", "secret"),
+			false},
+		"over TLS": {(*httptest.Server).Start, (*httptest.Server).StartTLS, url.UserPassword("agent", "secret"),
+			false},
+		"wrong password": {(*httptest.Server).Start, (*httptest.Server).Start, url.UserPassword("agent", "guess"),
+			true},
 		"https, password": {(*httptest.Server).StartTLS, (*httptest.Server).Start, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,13 +91,17 @@ func TestProxy(t *testing.T) {
 				t.Fatal(err)
 			}
 			at.User = c.user
-			l, stop := w.agent("a", http.HandlerFunc(echo), tunnel.Options{Proxy: http.ProxyURL(at), TLS: trusting(w.web, proxy)})
+			l, stop := w.agent("a", http.HandlerFunc(echo),
+				tunnel.Options{Proxy: http.ProxyURL(at), TLS: trusting(w.web, proxy)})
 			if c.refused {
 				until(t, "it is refused", func() bool { return l.Err() != nil })
-				if err := l.Err().Error(); !strings.Contains(err, "Proxy Authentication Required") || strings.Contains(err, "guess") || passed.Load() != 0 {
+				if err := l.Err().Error(); !strings.Contains(err, "Proxy Authentication Required") ||
+					strings.Contains(err, "guess") || passed.Load() != 0 {
 					t.Errorf("got %s", err)
 				}
-			} else if _, text, err := w.ask(t.Context(), http.MethodPost, "http://a.tunnel/", strings.NewReader("x")); err != nil || text != "x" || passed.Load() == 0 {
+			} else if _, text, err := w.ask(t.Context(),
+				http.MethodPost, "http://a.tunnel/", strings.NewReader("x")); err != nil || text != "x" ||
+				passed.Load() == 0 {
 				t.Errorf("got %q, %v, %d through the proxy, %v", text, err, passed.Load(), l.Err())
 			}
 			stop()

@@ -11,10 +11,10 @@ import (
 	"unicode"
 )
 
-// Refusal is the answer of a server that does not take the connection. [Listener.Err] gives it.
+// Refusal is the answer of a server that refuses the connection. [Listener.Err] returns it.
 type Refusal struct {
 	Status int    // of HTTP
-	Reason string // what the server says, in one line
+	Reason string // the server's reason, in one line
 }
 
 func (r *Refusal) Error() string {
@@ -25,17 +25,19 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// lasts tells whether only people can end it: the server knows the agent's token not, or as another's. That may happen while both run.
+// lasts reports whether only a person can resolve it: the token is unknown to the server, or belongs to another
+// agent. This may change while both run.
 func (r *Refusal) lasts() bool {
 	return r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden
 }
 
-// mostReason bounds how much of a refusal is told, in characters.
+// mostReason bounds the reason of a refusal, in characters.
 const mostReason = 300
 
-// refusalOf reads a refusal and closes its body. Of a problem (RFC 9457) the detail is told, of any other answer its text.
+// refusalOf reads a refusal and closes its body. The reason is the detail of a problem (RFC 9457), or the text of any
+// other answer.
 func refusalOf(answer *http.Response) error {
-	text, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // what there is of it
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 16<<10)) // as much as arrives
 	_ = answer.Body.Close()
 	reason := string(text)
 	var problem struct {
@@ -47,15 +49,16 @@ func refusalOf(answer *http.Response) error {
 			reason = problem.Title
 		}
 	}
-	reason = strings.Join(strings.FieldsFunc(reason, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }), " ")
+	reason = strings.Join(strings.FieldsFunc(reason,
+		func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }), " ")
 	if letters := []rune(reason); len(letters) > mostReason {
 		reason = string(letters[:mostReason]) + "..."
 	}
 	return &Refusal{answer.StatusCode, reason}
 }
 
-// pause is how long to wait before the next attempt: twice as long each time, and a random part of that, so that many agents do not come back at once. After a refusal that lasts it
-// is long from the first on.
+// pause returns the wait before the next attempt: doubled each time, with a random part, so that many agents do not
+// return at once. After a lasting refusal it is long from the start.
 func (l *Listener) pause(failed int, refused bool) time.Duration {
 	if refused {
 		return l.o.Refused + rand.N(l.o.Refused/2+1)

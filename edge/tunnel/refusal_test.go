@@ -36,7 +36,7 @@ func (s *refusing) count() int {
 	return s.asked
 }
 
-// dial connects an agent. Whoever is taken stays connected until it hangs up.
+// dial connects an agent. An accepted agent stays connected until it disconnects.
 func (s *refusing) dial(context.Context, string, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	go func() {
@@ -49,33 +49,41 @@ func (s *refusing) dial(context.Context, string, string) (net.Conn, error) {
 		status, body := s.status, s.body
 		s.mu.Unlock()
 		if status == http.StatusSwitchingProtocols {
-			_, _ = fmt.Fprint(there, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: stagepost-tunnel/2\r\n\r\n")
+			_, _ = fmt.Fprint(there,
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: stagepost-tunnel/2\r\n\r\n")
 			_, _ = there.Read(make([]byte, 1)) // until the agent goes
 			return
 		}
-		_, _ = fmt.Fprintf(there, "HTTP/1.1 %d %s\r\nContent-Length: %d\r\n\r\n%s", status, http.StatusText(status), len(body), body)
+		_, _ = fmt.Fprintf(there, "HTTP/1.1 %d %s\r\nContent-Length: %d\r\n\r\n%s", status, http.StatusText(status),
+			len(body), body)
 	}()
 	return here, nil
 }
 
-// TestRefusalLasts: whoever is refused for its token asks seldom and tells why once, in plain words; it comes in when the token is mended. A server that is only busy is the control:
-// it is asked often.
+// TestRefusalLasts: an agent that is refused for its token retries seldom and logs the reason once; it connects when
+// the token is corrected. A server that is only busy is the control: it is asked often.
 func TestRefusalLasts(t *testing.T) {
-	const forbidden = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"the token is that of the agent \"b\",\nnot of \"a\"","kind":"refused"}`
+	const forbidden = `{"type":"about:blank","title":"Forbidden","status":403,"detail":"the token is that of the ` +
+		`agent \"b\",\nnot of \"a\"","kind":"refused"}`
 	for _, c := range []struct {
 		status      int
 		body        string
 		least, most int
 		want        string
 	}{
-		{http.StatusForbidden, forbidden, 6, 10, `the server refuses the tunnel: 403 Forbidden: the token is that of the agent "b", not of "a"`},
-		{http.StatusUnauthorized, "who are you?\n", 6, 10, "the server refuses the tunnel: 401 Unauthorized: who are you?"},
-		{http.StatusServiceUnavailable, `{"title":"busy"}`, 15, 500, "the server refuses the tunnel: 503 Service Unavailable: busy"},
+		{http.StatusForbidden, forbidden, 6, 10,
+			`the server refuses the tunnel: 403 Forbidden: the token is that of the agent "b", not of "a"`},
+		{http.StatusUnauthorized, "who are you?\n", 6, 10,
+			"the server refuses the tunnel: 401 Unauthorized: who are you?"},
+		{http.StatusServiceUnavailable, `{"title":"busy"}`, 15, 500,
+			"the server refuses the tunnel: 503 Service Unavailable: busy"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			server := &refusing{status: c.status, body: c.body}
 			var log lockedBuffer
-			l, err := tunnel.Listen(t.Context(), tunnel.Options{URL: "http://server", Name: "a", Silence: 24 * time.Hour, Dial: server.dial, Log: log.logger()})
+			l, err := tunnel.Listen(t.Context(),
+				tunnel.Options{URL: "http://server", Name: "a", Silence: 24 * time.Hour, Dial: server.dial,
+					Log: log.logger()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +102,8 @@ func TestRefusalLasts(t *testing.T) {
 			server.answer(http.StatusSwitchingProtocols, "")
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
-			if n := server.count(); n != 1 || l.Err() != nil || strings.Count(log.String(), "the tunnel is connected") != 1 {
+			if n := server.count(); n != 1 || l.Err() != nil ||
+				strings.Count(log.String(), "the tunnel is connected") != 1 {
 				t.Errorf("%d: after it was mended there are %d connections, %v", c.status, n, l.Err())
 			}
 			if err := l.Close(); err != nil {
@@ -104,12 +113,13 @@ func TestRefusalLasts(t *testing.T) {
 	}
 }
 
-// TestRefusalAfterSilence: a refusal is told also when the server was away before.
+// TestRefusalAfterSilence: a refusal is logged also if the server was unreachable before.
 func TestRefusalAfterSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &refusing{status: http.StatusServiceUnavailable}
 		var log lockedBuffer
-		l, err := tunnel.Listen(t.Context(), tunnel.Options{URL: "http://server", Name: "a", Dial: server.dial, Log: log.logger()})
+		l, err := tunnel.Listen(t.Context(),
+			tunnel.Options{URL: "http://server", Name: "a", Dial: server.dial, Log: log.logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +127,8 @@ func TestRefusalAfterSilence(t *testing.T) {
 		server.answer(http.StatusForbidden, "not you")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if text := log.String(); strings.Count(text, "the server refuses this agent") != 1 || !strings.Contains(text, `reason="not you"`) {
+		if text := log.String(); strings.Count(text, "the server refuses this agent") != 1 ||
+			!strings.Contains(text, `reason="not you"`) {
 			t.Errorf("the log has %s", text)
 		}
 		if err := l.Close(); err != nil {

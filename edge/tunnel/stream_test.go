@@ -40,7 +40,8 @@ func (p *pattern) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestStreams sends much both ways and holds the digests and the memory against it. For a real size: -tunnel.bytes 2147483648.
+// TestStreams sends much both ways and holds the digests and the memory against it. For a real size: -tunnel.bytes
+// 2147483648.
 func TestStreams(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
 	w.agent("node-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +95,8 @@ func TestStreams(t *testing.T) {
 	close(quit)
 	<-quitted
 	grown := int64(most.Load()) - int64(before.HeapAlloc)
-	t.Logf("%d MiB each way in %s, heap at most %d KiB larger", *streamed>>20, time.Since(began).Round(time.Millisecond), grown>>10)
+	t.Logf("%d MiB in each direction in %s, heap at most %d KiB larger", *streamed>>20,
+		time.Since(began).Round(time.Millisecond), grown>>10)
 	if grown > 16<<20 {
 		t.Errorf("the heap grew by %d bytes", grown)
 	}

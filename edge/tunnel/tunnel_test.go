@@ -39,10 +39,12 @@ func TestRequests(t *testing.T) {
 		fmt.Fprintf(w, "%s %s %s", r.Method, r.Host, r.URL.Path)
 	}), tunnel.Options{})
 	w.agent("node-2", http.HandlerFunc(echo), tunnel.Options{})
-	if status, text, err := w.ask(t.Context(), http.MethodGet, "http://node-1.tunnel/health", nil); err != nil || status != 200 || text != "GET node-1.tunnel /health" {
+	if status, text, err := w.ask(t.Context(), http.MethodGet, "http://node-1.tunnel/health", nil); err != nil ||
+		status != 200 || text != "GET node-1.tunnel /health" {
 		t.Errorf("got %d %q, %v", status, text, err)
 	}
-	if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-2.tunnel/", strings.NewReader("hello")); err != nil || text != "hello" {
+	if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-2.tunnel/",
+		strings.NewReader("hello")); err != nil || text != "hello" {
 		t.Errorf("got %q, %v", text, err)
 	}
 	if got := l.Addr().String(); got != "node-1.tunnel" || l.Err() != nil {
@@ -83,7 +85,9 @@ func TestMany(t *testing.T) {
 		for i := range 200 {
 			all.Go(func() {
 				body := fmt.Sprintf("request %d", i)
-				if _, text, err := w.ask(t.Context(), http.MethodPost, fmt.Sprintf("http://node-%d.tunnel/", a), strings.NewReader(body)); err != nil || text != body {
+				if _, text, err := w.ask(t.Context(),
+					http.MethodPost, fmt.Sprintf("http://node-%d.tunnel/", a), strings.NewReader(body)); err != nil ||
+					text != body {
 					t.Errorf("got %q, %v", text, err)
 				}
 			})
@@ -127,7 +131,7 @@ func TestAgentDies(t *testing.T) {
 		}
 	}), tunnel.Options{Dial: dial})
 	if _, _, err := w.ask(t.Context(), http.MethodGet, "http://node-1.tunnel/die", nil); err == nil {
-		t.Error("half an answer looked like a whole one")
+		t.Error("half an answer was taken for a complete one")
 	}
 	for range 20 { // dead connections are thrown away, new ones are there soon
 		kill()
@@ -147,7 +151,10 @@ func TestAgentDies(t *testing.T) {
 func TestServerDies(t *testing.T) {
 	var current atomic.Pointer[tunnel.Pool]
 	pool := func() *tunnel.Pool {
-		p, err := tunnel.NewPool(tunnel.PoolOptions{Authenticate: func(*http.Request) (string, error) { return "a", nil }})
+		p, err := tunnel.NewPool(tunnel.PoolOptions{Authenticate: func(*http.Request) (string, error) {
+			return "a",
+				nil
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +162,10 @@ func TestServerDies(t *testing.T) {
 		return p
 	}
 	first := pool()
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().ServeHTTP(w, r) }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		current.Load().ServeHTTP(w, r)
+	}))
 	defer web.Close()
 	l, err := tunnel.Listen(t.Context(), tunnel.Options{URL: web.URL, Name: "a", Backoff: time.Millisecond})
 	if err != nil {
@@ -180,7 +190,8 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// TestSpoofed refuses whoever is not who it says it is, and all that is no upgrade. The control is at the end.
+// TestSpoofed refuses agents with another name than their token's, and requests that are not upgrades. The control is
+// at the end.
 func TestSpoofed(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
 	for _, c := range []struct {
@@ -198,8 +209,11 @@ func TestSpoofed(t *testing.T) {
 		{strings.Repeat("a", 64), "?agent=" + strings.Repeat("a", 64), upgrade, http.StatusForbidden},
 		{"node-1", "?agent=node-1", http.Header{}, http.StatusUpgradeRequired},
 		{"node-1", "?agent=node-1", http.Header{"Upgrade": {"stagepost-tunnel/2"}}, http.StatusUpgradeRequired},
-		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}, http.StatusUpgradeRequired},
-		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"stagepost-tunnel"}}, http.StatusUpgradeRequired}, // an earlier version
+		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}},
+			http.StatusUpgradeRequired},
+		// an earlier version
+		{"node-1", "?agent=node-1", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"stagepost-tunnel"}},
+			http.StatusUpgradeRequired},
 		{"node-1", "?agent=node-1", upgrade, http.StatusSwitchingProtocols},
 	} {
 		conn, answer := w.hand(c.token, "/api/v1/compute/tunnel"+c.path, c.headers)
@@ -247,19 +261,22 @@ func (l *oneConn) Accept() (c net.Conn, err error) {
 func (l *oneConn) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestBadPeers opens connections that are of no use: silent, talkative, of another protocol. None of them gets a request, and a good one does.
+// TestBadPeers opens connections that are of no use: silent, talkative, of another protocol. None of them gets a
+// request, and a good one does.
 func TestBadPeers(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{Handshake: time.Second, Ping: time.Hour})
 	w.agent("node-1", http.HandlerFunc(echo), tunnel.Options{})
 	until(t, "the good one is there", func() bool { return w.status("node-1").Connections == 1 })
-	for _, say := range []string{"", "x", "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("\x00", 1<<16), "\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
+	for _, say := range []string{"", "x", "HTTP/1.1 200 OK\r\n\r\n", strings.Repeat("\x00", 1<<16),
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00"} {
 		c, _ := w.hand("node-1", "/api/v1/compute/tunnel?agent=node-1", upgrade)
 		var done sync.WaitGroup
 		done.Go(func() { _, _ = io.WriteString(c, say) })
 		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-1.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
+		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://node-1.tunnel/",
+			strings.NewReader("x")); err != nil || text != "x" {
 			t.Errorf("beside %.20q: got %q, %v", say, text, err)
 		}
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -284,7 +301,8 @@ func TestPings(t *testing.T) {
 	until(t, "it is there", func() bool { return w.status("good").Connections == 1 })
 	before := w.status("good").Remote
 	for range 100 {
-		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://good.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
+		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://good.tunnel/",
+			strings.NewReader("x")); err != nil || text != "x" {
 			t.Fatalf("got %q, %v", text, err)
 		}
 	}
@@ -293,7 +311,8 @@ func TestPings(t *testing.T) {
 	}
 }
 
-// gate is a connection of an agent that is cut off without a word when it is shut: what is written goes nowhere, and nothing comes.
+// gate is a connection of an agent that is cut off without a word when it is shut: what is written goes nowhere, and
+// nothing comes.
 type gate struct {
 	net.Conn
 	shut chan struct{}
@@ -323,7 +342,8 @@ func (g *gate) Write(b []byte) (int, error) {
 // TestVanished: an agent that vanishes without a word is noticed, and so is a server; the agent comes back by itself.
 func TestVanished(t *testing.T) {
 	for name, c := range map[string]struct{ ping, handshake, silence time.Duration }{
-		"the server notices": {20 * time.Millisecond, 2 * time.Second, time.Hour}, "the agent notices": {time.Hour, time.Minute, 2 * time.Second},
+		"the server notices": {20 * time.Millisecond, 2 * time.Second, time.Hour},
+		"the agent notices":  {time.Hour, time.Minute, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := open(t, tunnel.PoolOptions{Ping: c.ping, Handshake: c.handshake, Linger: time.Hour})
@@ -347,7 +367,7 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: newer connections take the place of older ones, and those that are left are of use.
+// TestConnectionsAreBounded: newer connections replace older ones, and those that are left are of use.
 func TestConnectionsAreBounded(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{Connections: 3})
 	var all []net.Conn
@@ -362,7 +382,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	for i := 9; i >= 7; i-- { // the newest is used; when it ends, the one before
-		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://a.tunnel/", strings.NewReader("x")); err != nil || text != "x" {
+		if _, text, err := w.ask(t.Context(), http.MethodPost, "http://a.tunnel/",
+			strings.NewReader("x")); err != nil || text != "x" {
 			t.Errorf("got %q, %v", text, err)
 		}
 		_ = all[i].Close()
@@ -370,17 +391,20 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNobodyThere waits for an agent as long as the context says, and is woken when it comes.
-func TestNobodyThere(t *testing.T) {
+// TestNoAgent waits for an agent until the context ends, and continues when it connects.
+func TestNoAgent(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
-	for _, bad := range []string{"http://node-1", "http://.tunnel", "http://A.tunnel", "http://tunnel", "https://node-1.tunnel", "http://node-1.tunnel.org"} {
-		if _, _, err := w.ask(t.Context(), http.MethodGet, bad, nil); err == nil || !strings.Contains(err.Error(), "is not the address of an agent") {
+	for _, bad := range []string{"http://node-1", "http://.tunnel", "http://A.tunnel", "http://tunnel",
+		"https://node-1.tunnel", "http://node-1.tunnel.org"} {
+		if _, _, err := w.ask(t.Context(), http.MethodGet, bad, nil); err == nil ||
+			!strings.Contains(err.Error(), "is not the address of an agent") {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, _, err := w.ask(ctx, http.MethodGet, "http://late.tunnel", nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "late") {
+	if _, _, err := w.ask(ctx, http.MethodGet, "http://late.tunnel", nil); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "late") {
 		t.Errorf("got %v", err)
 	}
 	got := make(chan error, 1)
@@ -394,12 +418,13 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// TestRefusedAgent keeps trying, slowly, and tells why.
+// TestRefusedAgent keeps trying, slowly, and reports why.
 func TestRefusedAgent(t *testing.T) {
 	w := open(t, tunnel.PoolOptions{})
 	var log lockedBuffer
-	l, stop := w.agent("node-1", http.HandlerFunc(echo), tunnel.Options{Header: http.Header{"Authorization": {"node-2"}}, Log: log.logger()})
-	until(t, "it is told why", func() bool {
+	l, stop := w.agent("node-1", http.HandlerFunc(echo),
+		tunnel.Options{Header: http.Header{"Authorization": {"node-2"}}, Log: log.logger()})
+	until(t, "it reports why", func() bool {
 		return l.Err() != nil && strings.Contains(l.Err().Error(), "the token is that of the agent node-2")
 	})
 	stop()
@@ -408,9 +433,11 @@ func TestRefusedAgent(t *testing.T) {
 	}
 }
 
-// TestSlowServer bounds what a server that accepts and says nothing, or never stops, can cost.
+// TestSlowServer bounds what a server that accepts and sends nothing, or never stops, can cost.
 func TestSlowServer(t *testing.T) {
-	for i, say := range []string{"", "HTTP/1.1 101 Switching Protocols\r\nX: " + strings.Repeat("x", 1<<20), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "HTTP/1.1 101 Switching Protocols\r\n\r\n"} {
+	for i, say := range []string{"", "HTTP/1.1 101 Switching Protocols\r\nX: " +
+		strings.Repeat("x", 1<<20), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+		"HTTP/1.1 101 Switching Protocols\r\n\r\n"} {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -429,15 +456,16 @@ func TestSlowServer(t *testing.T) {
 				})
 			}
 		})
-		o := tunnel.Options{URL: "http://" + listener.Addr().String(), Name: "a", Handshake: time.Hour, Backoff: time.Millisecond}
-		if i == 0 { // only who says nothing is given up for the time it takes
+		o := tunnel.Options{URL: "http://" + listener.Addr().String(), Name: "a", Handshake: time.Hour,
+			Backoff: time.Millisecond}
+		if i == 0 { // only a silent server is abandoned for its time
 			o.Handshake = 20 * time.Millisecond
 		}
 		l, err := tunnel.Listen(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it gives up", func() bool { return l.Err() != nil })
+		until(t, "it fails", func() bool { return l.Err() != nil })
 		_ = l.Close()
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("got %v", err)
@@ -458,7 +486,9 @@ func TestTLS(t *testing.T) {
 	web.StartTLS()
 	defer web.Close()
 	defer p.Close()
-	o := tunnel.Options{URL: web.URL, Name: "a", Backoff: time.Millisecond, TLS: &tls.Config{RootCAs: web.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}
+	o := tunnel.Options{URL: web.URL, Name: "a",
+		Backoff: time.Millisecond,
+		TLS:     &tls.Config{RootCAs: web.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}}
 	l, err := tunnel.Listen(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -489,7 +519,9 @@ func TestTLS(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, o := range []tunnel.Options{
-		{}, {URL: "http://x"}, {Name: "a"}, {URL: "ftp://x", Name: "a"}, {URL: "http://u:p@x", Name: "a"}, {URL: "http://x?y", Name: "a"}, {URL: "http://x", Name: "A"},
+		{}, {URL: "http://x"}, {Name: "a"},
+		{URL: "ftp://x", Name: "a"}, {URL: "http://u:p@x", Name: "a"}, {URL: "http://x?y", Name: "a"},
+		{URL: "http://x", Name: "A"},
 		{URL: "http://x", Name: "a-"}, {URL: "http://x", Name: "a b"}, {URL: "://", Name: "a"},
 	} {
 		if l, err := tunnel.Listen(t.Context(), o); err == nil {

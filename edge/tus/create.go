@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// create makes an upload, and writes the body to it if there is one (creation-with-upload).
+// create creates an upload, and writes the body to it if there is one (creation-with-upload).
 func (h *handler) create(w http.ResponseWriter, r *http.Request) error {
 	u, err := h.ask(r)
 	if err != nil {
@@ -19,7 +19,8 @@ func (h *handler) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	with := r.ContentLength != 0 || r.Header.Get("Content-Type") == pieceType
 	if with && r.Header.Get("Content-Type") != pieceType {
-		return refuse(http.StatusUnsupportedMediaType, "a creation with a body must be %s, not %.60q", pieceType, r.Header.Get("Content-Type"))
+		return refuse(http.StatusUnsupportedMediaType, "a creation with a body must be %s, not %.60q", pieceType,
+			r.Header.Get("Content-Type"))
 	}
 	if err := h.admit(u); err != nil {
 		return err
@@ -33,12 +34,12 @@ func (h *handler) create(w http.ResponseWriter, r *http.Request) error {
 		}
 		w.Header().Set("Upload-Offset", strconv.FormatInt(offset, 10))
 	}
-	h.tellExpiry(w, u)
+	h.setExpiry(w, u)
 	w.WriteHeader(http.StatusCreated)
 	return nil
 }
 
-// ask reads what a creation asks for.
+// ask reads the headers of a creation.
 func (h *handler) ask(r *http.Request) (*upload, error) {
 	length, known, err := number(r, "Upload-Length")
 	if err != nil {
@@ -47,13 +48,14 @@ func (h *handler) ask(r *http.Request) (*upload, error) {
 	deferred := r.Header.Values("Upload-Defer-Length")
 	switch {
 	case len(deferred) > 1 || len(deferred) == 1 && deferred[0] != "1":
-		return nil, refuse(http.StatusBadRequest, "Upload-Defer-Length must be 1, not %.40q", strings.Join(deferred, ", "))
+		return nil, refuse(http.StatusBadRequest, "Upload-Defer-Length must be 1, not %.40q",
+			strings.Join(deferred, ", "))
 	case known == (len(deferred) == 1):
-		return nil, refuse(http.StatusBadRequest, "either Upload-Length or Upload-Defer-Length says how long it will be")
+		return nil, refuse(http.StatusBadRequest, "exactly one of Upload-Length and Upload-Defer-Length is required")
 	case length > h.o.MaxSize:
 		return nil, refuse(http.StatusRequestEntityTooLarge, "an upload may have %d bytes, not %d", h.o.MaxSize, length)
 	case r.Header.Get("Upload-Concat") != "":
-		return nil, refuse(http.StatusBadRequest, "uploads cannot be joined here")
+		return nil, refuse(http.StatusBadRequest, "this server does not support concatenation")
 	}
 	metadata := strings.Join(r.Header.Values("Upload-Metadata"), ",")
 	if _, err := parseMetadata(metadata); err != nil {
@@ -67,7 +69,7 @@ func (h *handler) ask(r *http.Request) (*upload, error) {
 	return u, nil
 }
 
-// refused is a refusal of the application, with the status that its error or else the caller names.
+// refused is a refusal of the application, with the status of its error or the caller's default.
 func refused(err error, status int) error {
 	var with interface{ HTTPStatus() int }
 	if errors.As(err, &with) {
@@ -76,7 +78,7 @@ func refused(err error, status int) error {
 	return refusal{status, err}
 }
 
-// admit asks whether an upload may be, and puts it on the disk.
+// admit checks whether an upload is allowed, and creates it on disk.
 func (h *handler) admit(u *upload) error {
 	bytes := h.o.MaxSize
 	if u.info.Length != nil {
@@ -88,7 +90,7 @@ func (h *handler) admit(u *upload) error {
 		return refused(err, http.StatusForbidden)
 	}
 	if u.info.Length != nil {
-		if err := h.o.Room(bytes); err != nil {
+		if err := h.o.Space(bytes); err != nil {
 			return refused(err, http.StatusInsufficientStorage)
 		}
 	}

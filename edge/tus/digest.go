@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// algorithms are those of Upload-Checksum, as Tus-Checksum-Algorithm tells them.
+// algorithms are those of Upload-Checksum, for Tus-Checksum-Algorithm.
 const algorithms = "sha1,sha256"
 
-// promise is what Upload-Checksum says of a piece; nil if it says nothing.
+// promise is the Upload-Checksum of a piece; nil without one.
 type promise struct {
 	hash hash.Hash
 	want []byte
 }
 
-// parseChecksum reads Upload-Checksum: an algorithm, a blank, the base64 of the digest.
+// parseChecksum parses Upload-Checksum: an algorithm, a blank, the base64 of the digest.
 func parseChecksum(header string) (*promise, error) {
 	if header == "" {
 		return nil, nil
@@ -34,7 +34,8 @@ func parseChecksum(header string) (*promise, error) {
 	case "sha256":
 		p.hash = sha256.New()
 	default:
-		return nil, fmt.Errorf("Upload-Checksum: the algorithm %.20q is not supported (supported: %s)", name, algorithms)
+		return nil, fmt.Errorf("Upload-Checksum: the algorithm %.20q is not supported (supported: %s)", name,
+			algorithms)
 	}
 	var err error
 	if p.want, err = base64.StdEncoding.Strict().DecodeString(encoded); err != nil || len(p.want) != p.hash.Size() {
@@ -51,13 +52,14 @@ func (p *promise) add(b []byte) {
 
 func (p *promise) kept() bool { return p == nil || string(p.hash.Sum(nil)) == string(p.want) }
 
-// digest is the SHA-256 of the first n bytes of an upload. It grows with what comes; what came before a restart is read again at the end.
+// digest is the SHA-256 of the first n bytes of an upload. It is updated with each piece; bytes from before a restart
+// are read again at the end.
 type digest struct {
 	hash hash.Hash
 	n    int64
 }
 
-// add takes over bytes that were written at an offset, unless it has not seen all before them.
+// add adds bytes that were written at an offset, if the digest covers all bytes before them.
 func (d *digest) add(offset int64, b []byte) {
 	if d.hash == nil {
 		d.hash = sha256.New()
@@ -68,10 +70,10 @@ func (d *digest) add(offset int64, b []byte) {
 	}
 }
 
-// forget begins anew: what it saw has been cut off.
+// forget restarts: the bytes were truncated.
 func (d *digest) forget() { *d = digest{} }
 
-// finish gives the digest of size bytes and reads from r those that it has not seen.
+// finish returns the digest of size bytes and reads the missing ones from r.
 func (d *digest) finish(r io.ReaderAt, size int64) (string, error) {
 	if d.hash == nil || d.n > size {
 		*d = digest{hash: sha256.New()}

@@ -1,17 +1,19 @@
-// Package tus takes resumable uploads: tus 1.0.0, the core protocol and the extensions creation, creation-defer-length, creation-with-upload,
-// termination, checksum and expiration.
+// Package tus receives resumable uploads: tus 1.0.0, the core protocol and the extensions creation,
+// creation-defer-length, creation-with-upload, termination, checksum and expiration.
 //
-// An upload is two files in [Options].Dir, ID.data with what came and ID.json with what it is. ID.json is there exactly as long as the upload
-// is: it is written last at the creation and removed first at the end. How much came is the size of ID.data and stands nowhere else, so no
-// crash can make the two differ. Only a piece with a checksum is a promise that is not kept yet: while it comes, ID.json says from where on
-// the bytes are unproved, and whoever opens the store after a crash cuts them off.
+// An upload is two files in [Options].Dir: ID.data with its bytes and ID.json with its description. ID.json exists
+// exactly as long as the upload: it is written last at the creation and removed first at the end. The offset is the
+// size of ID.data and is not stored elsewhere, so a crash cannot make them inconsistent. The exception is a piece
+// with a checksum: while it is received, ID.json states the offset from which bytes are unverified, and the next
+// opening of the store after a crash truncates them.
 //
-// An offset is told only after what stands before it was synced. A piece that is cut off in the middle keeps what came of it, except one with a
-// checksum, which nobody can prove any more.
+// The offset in an answer covers only synced bytes. An interrupted piece keeps the bytes that arrived, except a piece
+// with a checksum, which cannot be verified any more.
 //
-// One request writes to an upload at a time. Another gets 423, unless the first has been silent for [Options].Silence: then the connection is
-// taken for dead, what it brought is kept, and the other takes its place. So a client whose network changed goes on after seconds, not after
-// minutes.
+// One request writes to an upload at a time. Another gets 423, unless the first was silent for [Options].Silence:
+// then its connection counts as lost, its bytes are kept, and the new request replaces it. So a client whose network
+// changed continues after seconds, not after minutes.
 //
-// The application takes a whole upload with [Store.Take], copies or moves the file, and then removes it with [Store.Remove].
+// The application takes a complete upload with [Store.Take], copies or moves the file, and then removes it with
+// [Store.Remove].
 package tus

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What the protocol calls things.
+// Names of the protocol.
 const (
 	protocolVersion  = "1.0.0"
 	extensions       = "creation,creation-defer-length,creation-with-upload,termination,checksum,expiration"
@@ -17,7 +17,7 @@ const (
 	checksumMismatch = 460
 )
 
-// refusal is an error with the status that the protocol has for it.
+// refusal is an error with its status in the protocol.
 type refusal struct {
 	status int
 	err    error
@@ -30,17 +30,18 @@ func refuse(status int, format string, args ...any) error {
 	return refusal{status, fmt.Errorf(format, args...)}
 }
 
-// unknown is the same for what never was, what was removed and what is another owner's.
+// unknown is the same error for an upload that never existed, was removed, or belongs to another owner.
 func unknown() error { return refusal{http.StatusNotFound, ErrNotFound} }
 
 // handler serves the protocol below a prefix.
 type handler struct {
 	*Store
-	prefix string // without the last slash
+	prefix string // without a slash at the end
 }
 
-// Handler serves OPTIONS and POST at the prefix, and OPTIONS, HEAD, PATCH and DELETE below it. Who may come at all is decided before it; whose an
-// upload is, by Options.Owner. It sets the deadlines of its connections itself: whoever mounts it bounds neither body nor time.
+// Handler serves OPTIONS and POST at the prefix, and OPTIONS, HEAD, PATCH and DELETE below it. Authentication
+// precedes it; Options.Owner defines the owner of an upload. It sets the deadlines of its connections itself: the
+// caller must bound neither body nor time.
 func (s *Store) Handler(prefix string) http.Handler {
 	return &handler{Store: s, prefix: "/" + strings.Trim(prefix, "/")}
 }
@@ -50,7 +51,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	method := r.Method
 	if other := r.Header.Get("X-HTTP-Method-Override"); other != "" && method == http.MethodPost {
-		method = other // not of a GET, which guards against requests from other sites let pass
+		method = other // not of a GET, which guards against requests from other origins let pass
 	}
 	if method == http.MethodOptions {
 		h.options(w)
@@ -96,17 +97,17 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, method string) e
 	return handle(w, r, u)
 }
 
-// over tells whether an upload has expired and nobody is at it.
+// over reports whether an upload has expired and has no writer.
 func (h *handler) over(u *upload) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return u.writer == nil && !u.taken && !h.o.Clock().Before(h.expires(u))
 }
 
-// fail answers with a refusal. What the disk says is for the one who runs the server, not for the client.
+// fail answers with a refusal. An error of the disk is for the operator, not for the client.
 func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.ContentLength != 0 {
-		w.Header().Set("Connection", "close") // what is left of the body is not waited for
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	status := http.StatusInternalServerError
 	var known refusal
@@ -116,7 +117,7 @@ func (h *handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	h.o.Fail(w, r, status, err)
 }
 
-// options tells what the server can do.
+// options lists the capabilities of the server.
 func (h *handler) options(w http.ResponseWriter) {
 	w.Header().Set("Tus-Version", protocolVersion)
 	w.Header().Set("Tus-Extension", extensions)
@@ -125,7 +126,7 @@ func (h *handler) options(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// failPlain is how a store refuses unless it is told otherwise.
+// failPlain is the default of Options.Fail.
 func failPlain(w http.ResponseWriter, status int, err error) {
 	text := err.Error()
 	if status == http.StatusInternalServerError {
@@ -134,7 +135,7 @@ func failPlain(w http.ResponseWriter, status int, err error) {
 	http.Error(w, text, status)
 }
 
-// head tells how far an upload has come: what is synced and proved, also while somebody writes.
+// head returns the offset of an upload: the synced and verified bytes, also during a write.
 func (h *handler) head(w http.ResponseWriter, r *http.Request, u *upload) error {
 	h.rouse(r.Context(), u)
 	h.mu.Lock()
@@ -149,12 +150,12 @@ func (h *handler) head(w http.ResponseWriter, r *http.Request, u *upload) error 
 	if metadata != "" {
 		w.Header().Set("Upload-Metadata", metadata)
 	}
-	h.tellExpiry(w, u)
+	h.setExpiry(w, u)
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// remove ends an upload, together with what still writes to it.
+// remove ends an upload and its writer.
 func (h *handler) remove(w http.ResponseWriter, r *http.Request, u *upload) error {
 	me := newWriter(func(time.Time) {})
 	if !h.hold(r.Context(), u, me, true) {
@@ -167,7 +168,7 @@ func (h *handler) remove(w http.ResponseWriter, r *http.Request, u *upload) erro
 	return nil
 }
 
-// locked says why an upload could not be held.
+// locked returns why an upload could not be locked.
 func (h *handler) locked(u *upload) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,14 +178,14 @@ func (h *handler) locked(u *upload) error {
 	return refusal{http.StatusLocked, ErrBusy}
 }
 
-func (h *handler) tellExpiry(w http.ResponseWriter, u *upload) {
+func (h *handler) setExpiry(w http.ResponseWriter, u *upload) {
 	h.mu.Lock()
 	at := h.expires(u)
 	h.mu.Unlock()
 	w.Header().Set("Upload-Expires", at.UTC().Format(http.TimeFormat))
 }
 
-// number reads a header that must be a whole number from 0 on, and stand there once.
+// number parses a header that must be a whole number from 0 on, and occur once.
 func number(r *http.Request, name string) (n int64, there bool, err error) {
 	all := r.Header.Values(name)
 	if len(all) == 0 {
@@ -195,10 +196,11 @@ func number(r *http.Request, name string) (n int64, there bool, err error) {
 			return n, true, nil
 		}
 	}
-	return 0, true, refuse(http.StatusBadRequest, "%s must be one whole number, not %.40q", name, strings.Join(all, ", "))
+	return 0, true, refuse(http.StatusBadRequest, "%s must be one whole number, not %.40q", name,
+		strings.Join(all, ", "))
 }
 
-// unhurried lets an answer take its time after a long body; a recorder in a test has no deadlines.
+// unhurried removes the write deadline for an answer after a long body; a recorder in a test has no deadlines.
 func unhurried(control *http.ResponseController) {
 	_ = control.SetWriteDeadline(time.Now().Add(30 * time.Second))
 }

@@ -83,9 +83,11 @@ func TestKill(t *testing.T) {
 	at := answer.Header.Get("Location")
 	from, kills := 0, 0
 	for round := 0; from < len(sent); round++ {
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPatch, url+at, &killer{bytes.NewReader(sent[from:]), 150_000 + 10_000*round, kill})
+		r, _ := http.NewRequestWithContext(t.Context(), http.MethodPatch, url+at,
+			&killer{bytes.NewReader(sent[from:]), 150_000 + 10_000*round, kill})
 		r.ContentLength = int64(len(sent) - from)
-		r.Header = http.Header{"Tus-Resumable": {"1.0.0"}, "Upload-Offset": {strconv.Itoa(from)}, "Content-Type": {"application/offset+octet-stream"}}
+		r.Header = http.Header{"Tus-Resumable": {"1.0.0"}, "Upload-Offset": {strconv.Itoa(from)},
+			"Content-Type": {"application/offset+octet-stream"}}
 		if round%3 == 1 {
 			r.Header.Set("Upload-Checksum", checksum("sha1", sent[from:]))
 		}

@@ -28,9 +28,9 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.now.pass(40 * time.Minute)
-	told := w.patch(http.StatusNoContent, fresh, 0, strings.NewReader("a")).Header().Get("Upload-Expires")
-	if want := w.now.Now().Add(time.Hour).UTC().Format(http.TimeFormat); told != want {
-		t.Errorf("it expires at %s, want %s", told, want)
+	expires := w.patch(http.StatusNoContent, fresh, 0, strings.NewReader("a")).Header().Get("Upload-Expires")
+	if want := w.now.Now().Add(time.Hour).UTC().Format(http.TimeFormat); expires != want {
+		t.Errorf("it expires at %s, want %s", expires, want)
 	}
 	if n, err := w.Sweep(w.now.Now()); n != 0 || err != nil {
 		t.Errorf("%d went too early, %v", n, err)
@@ -69,7 +69,8 @@ func TestExpiry(t *testing.T) {
 func TestLeftovers(t *testing.T) {
 	w := open(t, tus.Options{Keep: time.Hour})
 	id := strings.Repeat("A", 26)
-	ours := []string{id + ".data", strings.Repeat("B", 26) + ".json", strings.Repeat("C", 26) + ".json.new", strings.Repeat("D", 26) + ".json"}
+	ours := []string{id + ".data", strings.Repeat("B", 26) + ".json", strings.Repeat("C", 26) + ".json.new",
+		strings.Repeat("D", 26) + ".json"}
 	others := []string{"README", "x.data", id + ".txt"}
 	for _, name := range append(ours, others...) {
 		if err := os.WriteFile(filepath.Join(w.o.Dir, name), []byte("{"), 0o600); err != nil {
@@ -95,7 +96,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestOneWriter has many requests write the same piece at once: one wins, the others are told to come again.
+// TestOneWriter has many requests write the same piece at once: one wins, the others get an error and may retry.
 func TestOneWriter(t *testing.T) {
 	w := open(t, tus.Options{})
 	server := httptest.NewServer(w.handler)
@@ -108,7 +109,8 @@ func TestOneWriter(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPatch, server.URL+at, bytes.NewReader(sent))
-			r.Header = http.Header{"Tus-Resumable": {"1.0.0"}, "Upload-Offset": {"0"}, "Content-Type": {"application/offset+octet-stream"}}
+			r.Header = http.Header{"Tus-Resumable": {"1.0.0"}, "Upload-Offset": {"0"},
+				"Content-Type": {"application/offset+octet-stream"}}
 			answer, err := server.Client().Do(r)
 			if err != nil {
 				return // refused while it was still sending
@@ -120,7 +122,9 @@ func TestOneWriter(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if statuses[http.StatusNoContent] != 1 || len(statuses) > 3 || statuses[http.StatusNoContent]+statuses[http.StatusConflict]+statuses[http.StatusLocked] == 0 {
+	if statuses[http.StatusNoContent] != 1 ||
+		len(statuses) > 3 || statuses[http.StatusNoContent]+statuses[http.StatusConflict]+
+		statuses[http.StatusLocked] == 0 {
 		t.Errorf("got %v", statuses)
 	}
 	for status := range statuses {
@@ -131,7 +135,7 @@ func TestOneWriter(t *testing.T) {
 	w.taken(at, "", sent)
 }
 
-// slow is a body that is sent when the test says so.
+// slow is a body that is sent on a signal of the test.
 func slow(t *testing.T, server *httptest.Server, at string) (send *io.PipeWriter, answer chan int) {
 	t.Helper()
 	body, send := io.Pipe()
@@ -139,7 +143,8 @@ func slow(t *testing.T, server *httptest.Server, at string) (send *io.PipeWriter
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header = http.Header{"Tus-Resumable": {"1.0.0"}, "Upload-Offset": {"0"}, "Content-Type": {"application/offset+octet-stream"}}
+	r.Header = http.Header{"Tus-Resumable": {"1.0.0"}, "Upload-Offset": {"0"},
+		"Content-Type": {"application/offset+octet-stream"}}
 	answer = make(chan int, 1)
 	go func() {
 		a, err := server.Client().Do(r)
@@ -153,7 +158,7 @@ func slow(t *testing.T, server *httptest.Server, at string) (send *io.PipeWriter
 	return send, answer
 }
 
-// until asks again until the condition holds; another connection has no better way to tell.
+// until polls the condition; another connection has no better signal.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -166,8 +171,8 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("it never came about: %s", what)
 }
 
-// TestSilentWriterGivesWay lets a second request take the place of one whose connection is dead, and keeps what that one brought. The control is a
-// writer that may be silent for long.
+// TestSilentWriterGivesWay lets a second request replace one whose connection is lost, and keeps the bytes of that
+// one. The control is a writer that may be silent for long.
 func TestSilentWriterGivesWay(t *testing.T) {
 	for _, patient := range []bool{false, true} {
 		o := tus.Options{Silence: time.Millisecond}
@@ -182,7 +187,8 @@ func TestSilentWriterGivesWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(w.o.Dir, strings.TrimPrefix(at, "/files/")+".data")
-		until(t, "the bytes are in the file", func() bool { s, err := os.Stat(file); return err == nil && s.Size() == 3 })
+		until(t, "the bytes are in the file",
+			func() bool { s, err := os.Stat(file); return err == nil && s.Size() == 3 })
 		if patient {
 			w.stands(at, 0)
 			w.patch(http.StatusLocked, at, 0, strings.NewReader("abcdef"))
@@ -195,7 +201,7 @@ func TestSilentWriterGivesWay(t *testing.T) {
 			w.want(http.StatusNoContent, http.MethodDelete, at, nil) // this insists
 			w.want(http.StatusNotFound, http.MethodHead, at, nil)
 		} else {
-			until(t, "HEAD tells what the silent one brought", func() bool {
+			until(t, "HEAD returns the bytes of the silent one", func() bool {
 				return w.ask(http.MethodHead, at, nil).Header().Get("Upload-Offset") == "3"
 			})
 			w.patch(http.StatusNoContent, at, 3, strings.NewReader("def"))
@@ -203,13 +209,14 @@ func TestSilentWriterGivesWay(t *testing.T) {
 		}
 		_ = send.Close()
 		if got := <-answer; got == http.StatusNoContent {
-			t.Errorf("the one who gave way was told that all is well")
+			t.Errorf("the replaced one got a success")
 		}
 		server.Close()
 	}
 }
 
-// TestIdleSenderIsCut ends a sender that says nothing more, and keeps what it brought: head and bytes in one packet, so that they are there together.
+// TestIdleSenderIsCut ends a sender that sends nothing more, and keeps its bytes: head and bytes in one packet, so
+// that they are there together.
 func TestIdleSenderIsCut(t *testing.T) {
 	w := open(t, tus.Options{Idle: 20 * time.Millisecond})
 	server := httptest.NewServer(w.handler)
@@ -220,7 +227,8 @@ func TestIdleSenderIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	head := "PATCH " + at + " HTTP/1.1\r\nHost: x\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\nContent-Length: 6\r\n\r\n"
+	head := "PATCH " + at + " HTTP/1.1\r\nHost: x\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\nContent-Type: " +
+		"application/offset+octet-stream\r\nContent-Length: 6\r\n\r\n"
 	if _, err := io.WriteString(c, head+"abc"); err != nil {
 		t.Fatal(err)
 	}
@@ -233,13 +241,13 @@ func TestIdleSenderIsCut(t *testing.T) {
 	}
 	_ = answer.Body.Close()
 	if answer.StatusCode == http.StatusNoContent {
-		t.Error("it was told that all is well")
+		t.Error("it got a success")
 	}
 	w.stands(at, 3)
 }
 
-// TestSlowUploadOutlastsTheServersTimes sends for longer than the server gives a request and an answer otherwise. The control is a handler that does not
-// ask for more time.
+// TestSlowUploadOutlastsTheServersTimes sends for longer than the server gives a request and an answer otherwise. The
+// control is a handler that does not ask for more time.
 func TestSlowUploadOutlastsTheServersTimes(t *testing.T) {
 	w := open(t, tus.Options{})
 	mux := http.NewServeMux()
@@ -278,12 +286,12 @@ type tooMuch struct{}
 func (tooMuch) Error() string   { return "you have too much already" }
 func (tooMuch) HTTPStatus() int { return http.StatusTooManyRequests }
 
-// TestRoom: an upload for which there is no space is refused with 507 when it is made, and when the space goes while it is written;
-// what came until then counts. Control: with space it goes on from there.
+// TestRoom: an upload for which there is no space is refused with 507 when it is made, and when the space goes while
+// it is written; what came until then counts. Control: with space it goes on from there.
 func TestRoom(t *testing.T) {
 	var free atomic.Int64
 	free.Store(20 << 20)
-	w := open(t, tus.Options{Room: func(bytes int64) error {
+	w := open(t, tus.Options{Space: func(bytes int64) error {
 		if bytes > free.Load() {
 			return errors.New("storage full")
 		}
@@ -294,7 +302,8 @@ func TestRoom(t *testing.T) {
 	location := w.create(size)
 	body := make([]byte, size)
 	taking := &taker{Reader: bytes.NewReader(body), after: 1 << 20, then: func() { free.Store(1 << 20) }}
-	if r := w.patch(http.StatusInsufficientStorage, location, 0, taking); !strings.Contains(r.Body.String(), "storage full") {
+	if r := w.patch(http.StatusInsufficientStorage, location, 0, taking); !strings.Contains(r.Body.String(),
+		"storage full") {
 		t.Errorf("got %q", r.Body)
 	}
 	offset, err := strconv.Atoi(w.want(http.StatusOK, http.MethodHead, location, nil).Header().Get("Upload-Offset"))
@@ -323,7 +332,7 @@ func (r *taker) Read(b []byte) (int, error) {
 
 // TestQuota never lets two share the last of a quota.
 func TestQuota(t *testing.T) {
-	var w *world
+	var w *harness
 	w = open(t, tus.Options{MayCreate: func(owner string, size int64) error {
 		if owner == "eve" {
 			return errors.New("eve may not")
@@ -353,12 +362,14 @@ func TestQuota(t *testing.T) {
 		t.Errorf("%d uploads, %d bytes", n, size)
 	}
 	w.want(http.StatusCreated, http.MethodPost, "/files", nil, "Upload-Length", "10", "X-Owner", "bob")
-	if answer := w.want(http.StatusForbidden, http.MethodPost, "/files", nil, "Upload-Length", "10", "X-Owner", "eve"); !strings.Contains(answer.Body.String(), "eve may not") {
+	if answer := w.want(http.StatusForbidden, http.MethodPost,
+		"/files", nil, "Upload-Length", "10", "X-Owner", "eve"); !strings.Contains(answer.Body.String(),
+		"eve may not") {
 		t.Errorf("got %s", answer.Body)
 	}
 }
 
-// TestDiskFails holds what is told against a disk that does not take what comes.
+// TestDiskFails compares the answers with a disk that fails.
 func TestDiskFails(t *testing.T) {
 	w := open(t, tus.Options{})
 	at := w.create(3)

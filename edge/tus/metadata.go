@@ -15,8 +15,9 @@ const (
 	maxKey      = 128 // bytes
 )
 
-// parseMetadata reads Upload-Metadata: pairs with commas between them, each a key and the base64 of a value with a blank between, or a key alone. Keys
-// are printable ASCII and stand there once; values are text in UTF-8 without NUL, for they come into JSON and into names.
+// parseMetadata parses Upload-Metadata: pairs separated by commas, each a key and the base64 of a value separated by
+// a blank, or only a key. Keys are printable ASCII and unique; values are text in UTF-8 without NUL, since they are
+// used in JSON and in names.
 func parseMetadata(header string) (map[string]string, error) {
 	all := map[string]string{}
 	if header == "" {
@@ -38,10 +39,10 @@ func parseMetadata(header string) (map[string]string, error) {
 		}
 		value, err := base64.StdEncoding.Strict().DecodeString(encoded)
 		if err != nil || strings.ContainsAny(encoded, "\r\n") {
-			return nil, fmt.Errorf("Upload-Metadata: the value of %q is no base64", key)
+			return nil, fmt.Errorf("Upload-Metadata: the value of %q is not base64", key)
 		}
 		if !utf8.Valid(value) || strings.ContainsRune(string(value), 0) {
-			return nil, fmt.Errorf("Upload-Metadata: the value of %q is no text", key)
+			return nil, fmt.Errorf("Upload-Metadata: the value of %q is not text", key)
 		}
 		all[key] = string(value)
 	}

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// piece is what a request wants to write.
+// piece is the write of a request.
 type piece struct {
 	offset int64
-	length *int64 // of the whole upload, if the request says it; it must then have been deferred
+	length *int64 // of the whole upload, if the request states it; it must have been deferred
 	sum    *promise
 }
 
@@ -46,12 +46,13 @@ func (h *handler) patch(w http.ResponseWriter, r *http.Request, u *upload) error
 		return err
 	}
 	w.Header().Set("Upload-Offset", strconv.FormatInt(offset, 10))
-	h.tellExpiry(w, u)
+	h.setExpiry(w, u)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// take holds the upload, writes the body to it and gives the offset it has then. When the error is nil, all of the body is synced.
+// take locks the upload, writes the body to it and returns its new offset. If the error is nil, the whole body is
+// synced.
 func (h *handler) take(w http.ResponseWriter, r *http.Request, u *upload, p piece) (offset int64, err error) {
 	control := http.NewResponseController(w)
 	me := newWriter(func(t time.Time) { _ = control.SetReadDeadline(t) }) // a recorder in a test has none
@@ -61,34 +62,35 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, u *upload, p piec
 	defer h.release(u, me)
 	defer unhurried(control)
 	if p.offset != u.offset {
-		return 0, refuse(http.StatusConflict, "the upload stands at %d, not at %d", u.offset, p.offset)
+		return 0, refuse(http.StatusConflict, "the offset of the upload is %d, not %d", u.offset, p.offset)
 	}
 	if err := h.declare(u, p.length); err != nil {
 		return 0, err
 	}
-	room := h.o.MaxSize - u.offset
+	most := h.o.MaxSize - u.offset
 	if u.info.Length != nil {
-		room = *u.info.Length - u.offset
+		most = *u.info.Length - u.offset
 	}
-	if r.ContentLength > room {
-		return 0, refuse(http.StatusRequestEntityTooLarge, "there is room for %d bytes more, not for %d", room, r.ContentLength)
+	if r.ContentLength > most {
+		return 0, refuse(http.StatusRequestEntityTooLarge, "at most %d more bytes are accepted, not %d", most,
+			r.ContentLength)
 	}
 	if err := h.prove(u, p.sum); err != nil {
 		return 0, err
 	}
 	body := &paced{body: r.Body, writer: me, idle: h.o.Idle, start: time.Now()}
-	n, err := h.receive(u, body, room, p.sum)
+	n, err := h.receive(u, body, most, p.sum)
 	err = errors.Join(err, h.settle(u, n, p.sum, err))
 	return u.offset, err
 }
 
-// declare takes the length of an upload that was made without.
+// declare sets the length of an upload that was created without one.
 func (h *handler) declare(u *upload, length *int64) error {
 	switch {
 	case length == nil:
 		return nil
 	case u.info.Length != nil && *u.info.Length == *length:
-		return nil // said again
+		return nil // repeated
 	case u.info.Length != nil:
 		return refuse(http.StatusBadRequest, "Upload-Length is %d and cannot change", *u.info.Length)
 	case *length > h.o.MaxSize:
@@ -99,7 +101,7 @@ func (h *handler) declare(u *upload, length *int64) error {
 	return h.note(u, func(i *info) { i.Length = length })
 }
 
-// prove notes before a piece with a checksum that nothing after it counts yet.
+// prove records before a piece with a checksum that the bytes after it do not count yet.
 func (h *handler) prove(u *upload, sum *promise) error {
 	if sum == nil {
 		return nil
@@ -108,7 +110,7 @@ func (h *handler) prove(u *upload, sum *promise) error {
 	return h.note(u, func(i *info) { i.Unproved = &from })
 }
 
-// note changes what ID.json says. The change counts once it is on the disk.
+// note changes ID.json. The change is effective when it is on the disk.
 func (h *handler) note(u *upload, change func(*info)) error {
 	h.mu.Lock()
 	before := u.info
@@ -123,31 +125,33 @@ func (h *handler) note(u *upload, change func(*info)) error {
 	return nil
 }
 
-// roomEvery is after how many bytes of a piece the application is asked for room again: others write at the same time.
-const roomEvery = 16 << 20
+// spaceEvery is the number of bytes of a piece after which the application is queried for free space again: other
+// uploads write at the same time.
+const spaceEvery = 16 << 20
 
-// receive writes a body behind what is there, at most room bytes, and gives how many are synced.
-func (h *handler) receive(u *upload, body io.Reader, room int64, sum *promise) (n int64, err error) {
+// receive appends a body, at most space bytes, and returns how many are synced.
+func (h *handler) receive(u *upload, body io.Reader, most int64, sum *promise) (n int64, err error) {
 	f, err := h.root.OpenFile(u.id+dataEnding, os.O_WRONLY, 0)
 	if err != nil {
 		return 0, err
 	}
 	defer func() {
 		if failed := errors.Join(f.Sync(), f.Close()); failed != nil {
-			n, err = 0, errors.Join(err, failed) // the system may have thrown away any of it
+			n, err = 0, errors.Join(err, failed) // the system may have dropped any of it
 		}
 	}()
 	buffer := make([]byte, 256<<10)
 	for admitted := int64(0); ; {
 		if n >= admitted {
-			if err := h.o.Room(min(room-n, roomEvery)); err != nil {
+			if err := h.o.Space(min(most-n, spaceEvery)); err != nil {
 				return n, refused(err, http.StatusInsufficientStorage)
 			}
-			admitted = n + roomEvery
+			admitted = n + spaceEvery
 		}
 		got, failed := body.Read(buffer)
-		if int64(got) > room-n {
-			return n, refuse(http.StatusRequestEntityTooLarge, "there was room for %d bytes and more have come", room)
+		if int64(got) > most-n {
+			return n, refuse(http.StatusRequestEntityTooLarge, "the body has more than the %d bytes that are accepted",
+				most)
 		}
 		written, full := writeAt(f, buffer[:got], u.offset+n)
 		sum.add(buffer[:written])
@@ -159,7 +163,7 @@ func (h *handler) receive(u *upload, body io.Reader, room int64, sum *promise) (
 		case errors.Is(failed, io.EOF):
 			return n, nil
 		case failed != nil:
-			return n, refuse(http.StatusBadRequest, "the body ended before its time: %w", failed)
+			return n, refuse(http.StatusBadRequest, "the body ended early: %w", failed)
 		}
 	}
 }
@@ -171,7 +175,7 @@ func writeAt(f *os.File, b []byte, at int64) (int, error) {
 
 var errFull = errors.New("the disk of the server is full")
 
-// full tells a full disk from a broken one.
+// full distinguishes a full disk from a failed one.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return refusal{http.StatusInsufficientStorage, errFull}
@@ -179,13 +183,14 @@ func full(err error) error {
 	return err
 }
 
-// settle makes n bytes count, or cuts off what must not: what a checksum does not prove, and a body that was longer than it may be.
+// settle makes n bytes count, or truncates bytes that must not: those of a failed checksum, and a body that is too
+// long.
 func (h *handler) settle(u *upload, n int64, sum *promise, failed error) error {
 	var wrong error
 	var known refusal
 	tooLong := errors.As(failed, &known) && known.status == http.StatusRequestEntityTooLarge
 	if failed == nil && !sum.kept() {
-		wrong = refuse(checksumMismatch, "the checksum is not that of what came")
+		wrong = refuse(checksumMismatch, "the checksum does not match the received bytes")
 	}
 	keep := !tooLong && wrong == nil && (sum == nil || failed == nil)
 	if keep {
@@ -211,7 +216,7 @@ func (h *handler) settle(u *upload, n int64, sum *promise, failed error) error {
 	return errors.Join(wrong, h.touch(u))
 }
 
-// paced gives a sender as much time as an honest one needs: the idle time for each part, and 1 KiB/s on average after the first minute.
+// paced bounds the time of a sender: the idle time for each part, and 1 KiB/s on average after the first minute.
 type paced struct {
 	body   io.Reader
 	writer *writer

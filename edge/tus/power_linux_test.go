@@ -61,7 +61,7 @@ func cutUpload(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 	return len(images), wrong
 }
 
-// uploadAfter says what is wrong with an upload after a power cut; least is how much of it was confirmed, -1 if it was
+// uploadAfter returns the fault of an upload after a power cut; least is how much of it was confirmed, -1 if it was
 // not even made.
 func uploadAfter(t *testing.T, dir, at string, sent []byte, least int) error {
 	t.Helper()

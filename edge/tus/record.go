@@ -17,33 +17,34 @@ const (
 	newEnding  = ".new" // of an ID.json that is being written
 )
 
-// info is what ID.json holds.
+// info is the content of ID.json.
 type info struct {
 	Owner    string    `json:"owner"`
 	Length   *int64    `json:"length"`             // nil while it is deferred
-	Metadata string    `json:"metadata,omitempty"` // the header as it came
+	Metadata string    `json:"metadata,omitempty"` // the header as received
 	Created  time.Time `json:"created"`
-	Unproved *int64    `json:"unproved,omitempty"` // from here on nobody has proved the checksum yet
+	Unproved *int64    `json:"unproved,omitempty"` // bytes from here on are unverified
 }
 
-// upload is one upload. Its offset and digest belong to who holds it, or to who has locked the store while nobody does.
+// upload is one upload. Its offset and digest belong to its writer, or without a writer to the holder of the store's
+// lock.
 type upload struct {
 	id     string
 	info   info
-	offset int64     // bytes that are synced and proved
-	used   time.Time // when the last byte came
-	writer *writer   // who writes now, if anybody
+	offset int64     // bytes that are synced and verified
+	used   time.Time // when the last byte arrived
+	writer *writer   // the current writer, if any
 	taken  bool      // by the application
 	gone   bool
 	digest digest
 }
 
-// whole tells whether all has come.
+// whole reports whether all bytes have arrived.
 func (u *upload) whole() bool { return u.info.Length != nil && u.offset == *u.info.Length }
 
 func (s *Store) expires(u *upload) time.Time { return u.used.Add(s.o.Keep) }
 
-// add puts a new upload on the disk. It is there when this returns nil, and not at all otherwise.
+// add creates a new upload on the disk. It exists when this returns nil, and does not otherwise.
 func (s *Store) add(u *upload) error {
 	f, err := s.root.OpenFile(u.id+dataEnding, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *Store) add(u *upload) error {
 	return nil
 }
 
-// write puts ID.json into its place, whole or not at all, and syncs it.
+// write replaces ID.json atomically and syncs it.
 func (s *Store) write(u *upload) error {
 	text, err := json.Marshal(u.info)
 	if err != nil {
@@ -68,12 +69,12 @@ func (s *Store) write(u *upload) error {
 	return durable.File{Root: s.root, Name: u.id + infoEnding, Temporary: u.id + infoEnding + newEnding}.Write(durable.Text(text))
 }
 
-// sync makes the names in the directory durable.
+// sync syncs the names in the directory.
 func (s *Store) sync() error {
 	return durable.SyncIn(s.root, ".")
 }
 
-// cut shortens the data of an upload to what counts.
+// cut truncates the data of an upload to the bytes that count.
 func (s *Store) cut(u *upload, size int64) error {
 	f, err := s.root.OpenFile(u.id+dataEnding, os.O_WRONLY, 0)
 	if err != nil {
@@ -82,7 +83,7 @@ func (s *Store) cut(u *upload, size int64) error {
 	return errors.Join(f.Truncate(size), f.Sync(), f.Close())
 }
 
-// touch notes that a byte has come.
+// touch records that a byte has arrived.
 func (s *Store) touch(u *upload) error {
 	now := s.o.Clock()
 	s.mu.Lock()
@@ -91,7 +92,7 @@ func (s *Store) touch(u *upload) error {
 	return s.root.Chtimes(u.id+dataEnding, now, now)
 }
 
-// erase removes the files of an upload, the one that says it exists first.
+// erase removes the files of an upload, ID.json first.
 func (s *Store) erase(id string) error {
 	var all error
 	for _, name := range []string{id + infoEnding, id + infoEnding + newEnding, id + dataEnding} {

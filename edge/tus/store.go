@@ -18,34 +18,36 @@ import (
 
 // Options of a store. Dir is required.
 type Options struct {
-	Dir     string        // of its own; made if it is missing
+	Dir     string        // of its own; created if it is missing
 	MaxSize int64         // bytes of one upload; defaults to 64 GiB
 	Keep    time.Duration // after the last byte, until an upload expires; defaults to 24 h
-	Silence time.Duration // after which a request that writes must give way to another of the same upload; defaults to 5 s
-	Idle    time.Duration // that a sender may be silent before it is cut off; defaults to 30 s
+	// after which a silent writing request yields to another of the same upload; defaults to 5 s
+	Silence time.Duration
+	Idle    time.Duration // after which a silent sender is disconnected; defaults to 30 s
 
-	// Owner says whose a request is. Others get 404 for what is not theirs. Defaults to one owner for all.
+	// Owner returns the owner of a request. For uploads of others a request gets 404. Defaults to one owner for all.
 	Owner func(*http.Request) string
 
-	// MayCreate refuses an upload of so many bytes, MaxSize if its length is deferred. Calls follow one another and the upload counts in
-	// [Store.Used] before the next, so no two can share the last of a quota. The refusal is answered with its text and 403, or with the status
-	// of a method `HTTPStatus() int` that the error has. Defaults to none.
+	// MayCreate refuses an upload of so many bytes, MaxSize if its length is deferred. Calls are serialized and the
+	// upload counts in [Store.Used] before the next call, so no two can share the last of a quota. The refusal is
+	// answered with its text and 403, or with the status of a method `HTTPStatus() int` of the error. Defaults to
+	// none.
 	MayCreate func(owner string, bytes int64) error
 
-	// Room refuses so many more bytes for lack of space: when an upload of a known length is made, and every 16 MiB while one is written.
-	// The refusal is answered as one of MayCreate, by default with 507. Defaults to none.
-	Room func(bytes int64) error
+	// Space refuses so many more bytes for lack of space: when an upload of a known length is created, and every 16
+	// MiB of a write. The refusal is answered like one of MayCreate, by default with 507. Defaults to none.
+	Space func(bytes int64) error
 
-	// Fail writes a refusal. Of status 500 the error is for the log, not for the client. Defaults to plain text.
+	// Fail writes a refusal. With status 500 the error is for the log, not for the client. Defaults to plain text.
 	Fail func(w http.ResponseWriter, r *http.Request, status int, err error)
 
 	Clock func() time.Time // defaults to time.Now
 }
 
-// Upload is what the application takes.
+// Upload is a complete upload for the application.
 type Upload struct {
 	ID       string
-	Name     string // the metadata filename or name, as a stranger sent it
+	Name     string // the metadata filename or name, untrusted
 	Path     string
 	Size     int64
 	SHA256   string // hexadecimal
@@ -63,16 +65,16 @@ var (
 type Store struct {
 	o        Options
 	root     *os.Root
-	creating sync.Mutex // held from the question to MayCreate until the upload counts
+	creating sync.Mutex // held from the call of MayCreate until the upload counts
 
-	mu      sync.Mutex // guards uploads, and of each of them all that its own comment does not except
+	mu      sync.Mutex // guards uploads, and the fields of each except those that upload excludes
 	uploads map[string]*upload
 }
 
-// New opens the store in a directory, and mends what a crash left.
+// New opens the store in a directory, and repairs the effects of a crash.
 func New(o Options) (*Store, error) {
 	if o.Dir == "" {
-		return nil, errors.New("tus: it needs a directory")
+		return nil, errors.New("tus: the option Dir is missing")
 	}
 	if o.MaxSize <= 0 {
 		o.MaxSize = 64 << 30
@@ -92,8 +94,8 @@ func New(o Options) (*Store, error) {
 	if o.MayCreate == nil {
 		o.MayCreate = func(string, int64) error { return nil }
 	}
-	if o.Room == nil {
-		o.Room = func(int64) error { return nil }
+	if o.Space == nil {
+		o.Space = func(int64) error { return nil }
 	}
 	if o.Fail == nil {
 		o.Fail = func(w http.ResponseWriter, _ *http.Request, status int, err error) { failPlain(w, status, err) }
@@ -120,10 +122,10 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close gives up the directory. It is called when no request is under way any more.
+// Close releases the directory. It is called when no request is running.
 func (s *Store) Close() error { return s.root.Close() }
 
-// load reads what is there. What no upload has is left to the sweep, which looks at its age.
+// load reads the existing uploads. Other files are left to the sweep, which checks their age.
 func (s *Store) load() error {
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
@@ -145,7 +147,8 @@ func (s *Store) load() error {
 	return nil
 }
 
-// read reads one upload, and cuts off what is unproved. An upload whose files cannot be understood is none; only a disk that fails is an error.
+// read reads one upload, and truncates unverified bytes. An upload with unreadable files is ignored; only a failing
+// disk is an error.
 func (s *Store) read(id string) (*upload, error) {
 	text, err := s.root.ReadFile(id + infoEnding)
 	if err != nil {
@@ -185,7 +188,7 @@ func (s *Store) read(id string) (*upload, error) {
 	return u, nil
 }
 
-// Used tells how many uploads an owner has and how many bytes they may come to have: the quota that they use up.
+// Used returns the number of an owner's uploads and the bytes that they may reach: their part of the quota.
 func (s *Store) Used(owner string) (uploads int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +206,7 @@ func (s *Store) Used(owner string) (uploads int, bytes int64) {
 	return uploads, bytes
 }
 
-// find gives an upload of an owner. Whose it is not does not learn that it is there.
+// find returns an upload of an owner. For other owners it does not exist.
 func (s *Store) find(id, owner string) *upload {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,7 +216,7 @@ func (s *Store) find(id, owner string) *upload {
 	return nil
 }
 
-// validID tells whether a name may be that of an upload; only such names come near the disk.
+// validID reports whether a name may be that of an upload; only such names are used as paths.
 func validID(id string) bool {
 	if len(id) != idLength {
 		return false
@@ -226,7 +229,7 @@ func validID(id string) bool {
 	return true
 }
 
-// idLength is the length of what crypto/rand.Text gives: 130 bits, which nobody guesses.
+// idLength is the length of crypto/rand.Text: 130 bits, which cannot be guessed.
 const idLength = 26
 
 func newID() string { return rand.Text() }

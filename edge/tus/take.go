@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Take gives a whole upload of an owner to the application, once: until [Store.Return] or a restart nobody else gets it, and no request, no
-// expiry and no sweep touches it. The application copies the file or moves it away, makes that durable, and then calls [Store.Remove]. The
-// errors are ErrNotFound (also for an upload of another owner), ErrIncomplete, ErrBusy and those of the disk.
+// Take gives a complete upload of an owner to the application, once: until [Store.Return] or a restart no other call
+// gets it, and no request, expiry or sweep changes it. The application copies or moves the file, syncs it, and then
+// calls [Store.Remove]. The errors are ErrNotFound (also for an upload of another owner), ErrIncomplete, ErrBusy and
+// those of the disk.
 func (s *Store) Take(id, owner string) (Upload, error) {
 	u := s.find(id, owner)
 	if u == nil {
@@ -43,7 +44,8 @@ func (s *Store) Take(id, owner string) (Upload, error) {
 		return Upload{}, err
 	}
 	return Upload{
-		ID: id, Name: cmp.Or(metadata["filename"], metadata["name"]), Path: filepath.Join(s.o.Dir, id+dataEnding), Size: u.offset, SHA256: sum, Metadata: metadata,
+		ID: id, Name: cmp.Or(metadata["filename"], metadata["name"]), Path: filepath.Join(s.o.Dir, id+dataEnding),
+		Size: u.offset, SHA256: sum, Metadata: metadata,
 	}, nil
 }
 
@@ -56,7 +58,7 @@ func (s *Store) sum(u *upload) (string, error) {
 	return sum, errors.Join(err, f.Close())
 }
 
-// Return gives a taken upload back: the application did not use it. Its time begins anew.
+// Return returns a taken upload that the application did not use. Its expiry restarts.
 func (s *Store) Return(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +67,7 @@ func (s *Store) Return(id string) {
 	}
 }
 
-// Remove ends an upload, taken or not, together with what still writes to it. One that is not there is no error.
+// Remove ends an upload, taken or not, and its writer. A missing upload is not an error.
 func (s *Store) Remove(id string) error {
 	s.mu.Lock()
 	u := s.uploads[id]
@@ -77,12 +79,12 @@ func (s *Store) Remove(id string) error {
 	s.mu.Unlock()
 	w := newWriter(func(time.Time) {})
 	if !s.hold(context.Background(), u, w, true) {
-		return nil // somebody else has removed it meanwhile
+		return nil // removed concurrently
 	}
 	return s.end(u, w)
 }
 
-// end removes an upload that w holds, and lets go of it.
+// end removes an upload that w has locked, and releases it.
 func (s *Store) end(u *upload, w *writer) error {
 	defer s.release(u, w)
 	err := s.erase(u.id)
@@ -95,8 +97,8 @@ func (s *Store) end(u *upload, w *writer) error {
 	return err
 }
 
-// Sweep removes uploads that have expired by now, and files that no upload has and that are as old; it tells how many uploads went. Uploads
-// that are being written to or have been taken stay.
+// Sweep removes uploads that have expired by now, and as old files without an upload; it returns the number of
+// removed uploads. It keeps uploads that are being written or were taken.
 func (s *Store) Sweep(now time.Time) (removed int, err error) {
 	s.mu.Lock()
 	var old []*upload
@@ -108,12 +110,12 @@ func (s *Store) Sweep(now time.Time) (removed int, err error) {
 	s.mu.Unlock()
 	for _, u := range old {
 		ctx, stop := context.WithCancel(context.Background())
-		stop() // do not wait for who came meanwhile
+		stop() // do not wait for new requests
 		w := newWriter(func(time.Time) {})
 		if !s.hold(ctx, u, w, false) {
 			continue
 		}
-		if now.Before(s.expires(u)) { // somebody came meanwhile and has gone again
+		if now.Before(s.expires(u)) { // used in the meantime
 			s.release(u, w)
 			continue
 		}
@@ -126,7 +128,7 @@ func (s *Store) Sweep(now time.Time) (removed int, err error) {
 	return removed, errors.Join(err, s.sweepFiles(now))
 }
 
-// sweepFiles removes what crashes left: halves of creations and of removals, and uploads that could not be read.
+// sweepFiles removes what crashes left: incomplete creations and removals, and unreadable uploads.
 func (s *Store) sweepFiles(now time.Time) error {
 	entries, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
@@ -140,7 +142,7 @@ func (s *Store) sweepFiles(now time.Time) error {
 		}
 		stat, one := e.Info()
 		if one != nil || now.Sub(stat.ModTime()) < s.o.Keep {
-			continue // gone meanwhile, or of a creation under way
+			continue // removed concurrently, or of a running creation
 		}
 		s.mu.Lock()
 		known := s.uploads[id] != nil

@@ -36,7 +36,8 @@ func TestWhole(t *testing.T) {
 	sent := content(1000)
 	at := w.create(len(sent), "Upload-Metadata", "filename cnVuLnNo,is_confidential", "X-Owner", "ann")
 	head := w.want(http.StatusOK, http.MethodHead, at, nil, "X-Owner", "ann").Header()
-	if head.Get("Upload-Length") != "1000" || head.Get("Upload-Offset") != "0" || head.Get("Cache-Control") != "no-store" ||
+	if head.Get("Upload-Length") != "1000" || head.Get("Upload-Offset") != "0" ||
+		head.Get("Cache-Control") != "no-store" ||
 		head.Get("Upload-Metadata") != "filename cnVuLnNo,is_confidential" || head.Get("Upload-Expires") == "" {
 		t.Errorf("got %v", head)
 	}
@@ -46,7 +47,8 @@ func TestWhole(t *testing.T) {
 	}
 	for n := 0; n < len(sent); n += 250 {
 		answer := w.patch(http.StatusNoContent, at, n, bytes.NewReader(sent[n:n+250]), "X-Owner", "ann")
-		if got := answer.Header().Get("Upload-Offset"); got != strconv.Itoa(n+250) || answer.Header().Get("Upload-Expires") == "" {
+		if got := answer.Header().Get("Upload-Offset"); got != strconv.Itoa(n+250) ||
+			answer.Header().Get("Upload-Expires") == "" {
 			t.Errorf("got %v", answer.Header())
 		}
 	}
@@ -69,7 +71,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestCutAtEveryOffset cuts a piece at each byte, restarts or not, and goes on from the offset that is told.
+// TestCutAtEveryOffset cuts a piece at each byte, restarts or not, and continues from the reported offset.
 func TestCutAtEveryOffset(t *testing.T) {
 	w := open(t, tus.Options{})
 	sent := content(64)
@@ -86,7 +88,7 @@ func TestCutAtEveryOffset(t *testing.T) {
 	}
 }
 
-// TestCutWithChecksum loses what nobody can prove, and only that.
+// TestCutWithChecksum loses only unverifiable bytes.
 func TestCutWithChecksum(t *testing.T) {
 	w := open(t, tus.Options{})
 	sent := content(64)
@@ -98,7 +100,8 @@ func TestCutWithChecksum(t *testing.T) {
 			w.reopen()
 		}
 		w.stands(at, 10)
-		w.patch(http.StatusNoContent, at, 10, bytes.NewReader(sent[10:]), "Upload-Checksum", checksum("sha256", sent[10:]))
+		w.patch(http.StatusNoContent, at, 10, bytes.NewReader(sent[10:]), "Upload-Checksum",
+			checksum("sha256", sent[10:]))
 		w.taken(at, "", sent)
 	}
 }
@@ -112,12 +115,16 @@ func TestChecksum(t *testing.T) {
 		w.stands(at, 0)
 		w.reopen()
 		w.stands(at, 0)
-		w.patch(http.StatusNoContent, at, 0, bytes.NewReader(sent[:50]), "Upload-Checksum", checksum(algorithm, sent[:50]))
-		w.patch(http.StatusNoContent, at, 50, bytes.NewReader(sent[50:]), "Upload-Checksum", checksum(algorithm, sent[50:]))
+		w.patch(http.StatusNoContent, at, 0, bytes.NewReader(sent[:50]), "Upload-Checksum",
+			checksum(algorithm, sent[:50]))
+		w.patch(http.StatusNoContent, at, 50, bytes.NewReader(sent[50:]), "Upload-Checksum",
+			checksum(algorithm, sent[50:]))
 		w.taken(at, "", sent)
 	}
 	at := w.create(len(sent))
-	for _, bad := range []string{"md5 1B2M2Y8AsgTpgAmY7PhCfg==", "sha1", "sha1 ", "sha1 !!!!", "sha1 AAAA", "sha256 " + strings.Repeat("A", 1000), "SHA1 " + checksum("sha1", sent)[5:]} {
+	for _, bad := range []string{"md5 1B2M2Y8AsgTpgAmY7PhCfg==", "sha1",
+		"sha1 ", "sha1 !!!!", "sha1 AAAA", "sha256 " + strings.Repeat("A", 1000), "SHA1 " +
+			checksum("sha1", sent)[5:]} {
 		w.patch(http.StatusBadRequest, at, 0, bytes.NewReader(sent), "Upload-Checksum", bad)
 	}
 	w.stands(at, 0)
@@ -134,7 +141,8 @@ func TestRefusals(t *testing.T) {
 		}
 		w.patch(http.StatusPreconditionFailed, at, 5, strings.NewReader("5"), "Tus-Resumable", version)
 		w.want(http.StatusPreconditionFailed, http.MethodDelete, at, nil, "Tus-Resumable", version)
-		w.want(http.StatusPreconditionFailed, http.MethodPost, "/files", nil, "Upload-Length", "1", "Tus-Resumable", version)
+		w.want(http.StatusPreconditionFailed, http.MethodPost, "/files", nil, "Upload-Length", "1", "Tus-Resumable",
+			version)
 	}
 	for _, media := range []string{"", "application/octet-stream", "text/plain"} {
 		w.patch(http.StatusUnsupportedMediaType, at, 5, strings.NewReader("5"), "Content-Type", media)
@@ -146,7 +154,8 @@ func TestRefusals(t *testing.T) {
 		w.patch(http.StatusBadRequest, at, 5, strings.NewReader("5"), "Upload-Offset", offset)
 	}
 	w.patch(http.StatusRequestEntityTooLarge, at, 5, strings.NewReader("567890"))
-	w.patch(http.StatusRequestEntityTooLarge, at, 5, struct{ io.Reader }{strings.NewReader("567890")}) // of unknown length
+	// of unknown length
+	w.patch(http.StatusRequestEntityTooLarge, at, 5, struct{ io.Reader }{strings.NewReader("567890")})
 	w.patch(http.StatusBadRequest, at, 5, strings.NewReader("5"), "Upload-Length", "11")
 	w.stands(at, 5)
 	for _, length := range []string{"", "-1", "1.5", "ten", "99999999999999999999"} {
@@ -156,7 +165,8 @@ func TestRefusals(t *testing.T) {
 	w.want(http.StatusBadRequest, http.MethodPost, "/files", nil, "Upload-Length", "1", "Upload-Defer-Length", "1")
 	w.want(http.StatusBadRequest, http.MethodPost, "/files", nil, "Upload-Defer-Length", "2")
 	w.want(http.StatusBadRequest, http.MethodPost, "/files", nil, "Upload-Length", "1", "Upload-Concat", "partial")
-	w.want(http.StatusUnsupportedMediaType, http.MethodPost, "/files", strings.NewReader("x"), "Upload-Length", "1", "Content-Type", "text/plain")
+	w.want(http.StatusUnsupportedMediaType, http.MethodPost, "/files", strings.NewReader("x"), "Upload-Length",
+		"1", "Content-Type", "text/plain")
 	for _, method := range []string{http.MethodGet, http.MethodPut, "BREW"} {
 		w.want(http.StatusMethodNotAllowed, method, at, nil)
 		w.want(http.StatusMethodNotAllowed, method, "/files", nil)
@@ -171,7 +181,8 @@ func TestStrangeIDs(t *testing.T) {
 	w := open(t, tus.Options{})
 	id := strings.TrimPrefix(w.create(1), "/files/")
 	for _, other := range []string{
-		"..%2f..%2fetc%2fpasswd", "%2e%2e", ".", "%00", id + ".json", id + ".data", strings.ToLower(id), id[:25], id + "A", strings.Repeat("A", 26), strings.Repeat("A", 5000), id + "/", id + "/x",
+		"..%2f..%2fetc%2fpasswd", "%2e%2e", ".", "%00", id + ".json", id + ".data",
+		strings.ToLower(id), id[:25], id + "A", strings.Repeat("A", 26), strings.Repeat("A", 5000), id + "/", id + "/x",
 	} {
 		for _, method := range []string{http.MethodHead, http.MethodPatch, http.MethodDelete} {
 			w.want(http.StatusNotFound, method, "/files/"+other, nil)
@@ -187,7 +198,8 @@ func TestForeignOwner(t *testing.T) {
 		foreign := w.want(http.StatusNotFound, method, at, nil, "X-Owner", "bob")
 		none := w.want(http.StatusNotFound, method, "/files/"+strings.Repeat("A", 26), nil, "X-Owner", "bob")
 		if foreign.Body.String() != none.Body.String() || !cmp.Equal(foreign.Header(), none.Header()) {
-			t.Errorf("%s tells a foreign upload from none: %v %q, %v %q", method, foreign.Header(), foreign.Body, none.Header(), none.Body)
+			t.Errorf("%s distinguishes a foreign upload from none: %v %q, %v %q", method, foreign.Header(),
+				foreign.Body, none.Header(), none.Body)
 		}
 	}
 	if _, err := w.Take(strings.TrimPrefix(at, "/files/"), "bob"); !errors.Is(err, tus.ErrNotFound) {
@@ -206,13 +218,16 @@ func TestMetadata(t *testing.T) {
 	}
 	exact = many[:64]
 	for _, bad := range []string{
-		",", "a,", " ", "a  YQ==", "a YQ== x", "a YQ", "a Y!==", "a YQ==,a YQ==", "ü YQ==", "a\x01 YQ==", "a /w==", "a AA==", "a YR==", strings.Repeat("k", 129) + " YQ==",
+		",", "a,", " ", "a  YQ==", "a YQ== x", "a YQ",
+		"a Y!==", "a YQ==,a YQ==", "ü YQ==", "a\x01 YQ==", "a /w==", "a AA==", "a YR==", strings.Repeat("k", 129) +
+			" YQ==",
 		"a " + strings.Repeat("YWFh", 3000), strings.Join(many, ","),
 	} {
 		w.want(http.StatusBadRequest, http.MethodPost, "/files", nil, "Upload-Length", "0", "Upload-Metadata", bad)
 	}
 	for header, want := range map[string]map[string]string{
-		"a": {"a": ""}, "a YQ==,b": {"a": "a", "b": ""}, "a YQ==, b Yg==": {"a": "a", "b": "b"}, "filename Li4vLi4vZXRjL3Bhc3N3ZA==": {"filename": "../../etc/passwd"},
+		"a": {"a": ""}, "a YQ==,b": {"a": "a", "b": ""},
+		"a YQ==, b Yg==": {"a": "a", "b": "b"}, "filename Li4vLi4vZXRjL3Bhc3N3ZA==": {"filename": "../../etc/passwd"},
 		strings.Join(exact, ","): nil,
 	} {
 		at := w.create(0, "Upload-Metadata", header)
@@ -225,8 +240,10 @@ func TestMetadata(t *testing.T) {
 
 func TestDeferredLength(t *testing.T) {
 	w := open(t, tus.Options{MaxSize: 10})
-	at := w.want(http.StatusCreated, http.MethodPost, "/files", nil, "Upload-Defer-Length", "1").Header().Get("Location")
-	if head := w.want(http.StatusOK, http.MethodHead, at, nil).Header(); head.Get("Upload-Defer-Length") != "1" || head.Get("Upload-Length") != "" {
+	at := w.want(http.StatusCreated, http.MethodPost, "/files", nil, "Upload-Defer-Length",
+		"1").Header().Get("Location")
+	if head := w.want(http.StatusOK, http.MethodHead, at, nil).Header(); head.Get("Upload-Defer-Length") != "1" ||
+		head.Get("Upload-Length") != "" {
 		t.Errorf("got %v", head)
 	}
 	if n, size := w.Used(""); n != 1 || size != 10 {
@@ -242,7 +259,8 @@ func TestDeferredLength(t *testing.T) {
 	w.patch(http.StatusNoContent, at, 3, strings.NewReader("d"), "Upload-Length", "5")
 	w.patch(http.StatusBadRequest, at, 4, strings.NewReader("e"), "Upload-Length", "6")
 	w.reopen()
-	if head := w.want(http.StatusOK, http.MethodHead, at, nil).Header(); head.Get("Upload-Defer-Length") != "" || head.Get("Upload-Length") != "5" {
+	if head := w.want(http.StatusOK, http.MethodHead, at, nil).Header(); head.Get("Upload-Defer-Length") != "" ||
+		head.Get("Upload-Length") != "5" {
 		t.Errorf("got %v", head)
 	}
 	w.patch(http.StatusNoContent, at, 4, strings.NewReader("e"))
@@ -252,7 +270,8 @@ func TestDeferredLength(t *testing.T) {
 func TestCreationWithUpload(t *testing.T) {
 	w := open(t, tus.Options{})
 	const media = "application/offset+octet-stream"
-	answer := w.want(http.StatusCreated, http.MethodPost, "/files", strings.NewReader("abc"), "Upload-Length", "5", "Content-Type", media)
+	answer := w.want(http.StatusCreated, http.MethodPost, "/files", strings.NewReader("abc"), "Upload-Length",
+		"5", "Content-Type", media)
 	if got := answer.Header().Get("Upload-Offset"); got != "3" {
 		t.Errorf("Upload-Offset is %q", got)
 	}
@@ -260,9 +279,11 @@ func TestCreationWithUpload(t *testing.T) {
 	w.patch(http.StatusNoContent, at, 3, strings.NewReader("de"))
 	w.taken(at, "", []byte("abcde"))
 	n, _ := w.Used("")
-	for _, bad := range [][]string{{"Upload-Length", "2"}, {"Upload-Length", "3", "Upload-Checksum", checksum("sha1", []byte("abd"))}} {
+	for _, bad := range [][]string{{"Upload-Length", "2"},
+		{"Upload-Length", "3", "Upload-Checksum", checksum("sha1", []byte("abd"))}} {
 		answer := w.ask(http.MethodPost, "/files", strings.NewReader("abc"), append(bad, "Content-Type", media)...)
-		if answer.Code != http.StatusRequestEntityTooLarge && answer.Code != 460 || answer.Header().Get("Location") != "" {
+		if answer.Code != http.StatusRequestEntityTooLarge && answer.Code != 460 ||
+			answer.Header().Get("Location") != "" {
 			t.Errorf("%q: got %d %v", bad, answer.Code, answer.Header())
 		}
 	}
@@ -285,7 +306,9 @@ func TestTermination(t *testing.T) {
 func TestMethodOverride(t *testing.T) {
 	w := open(t, tus.Options{})
 	at := w.create(3)
-	w.want(http.StatusNoContent, http.MethodPost, at, strings.NewReader("abc"), "X-HTTP-Method-Override", "PATCH", "Upload-Offset", "0", "Content-Type", "application/offset+octet-stream")
+	w.want(http.StatusNoContent, http.MethodPost, at,
+		strings.NewReader("abc"), "X-HTTP-Method-Override", "PATCH", "Upload-Offset", "0", "Content-Type",
+		"application/offset+octet-stream")
 	w.want(http.StatusMethodNotAllowed, http.MethodGet, at, nil, "X-HTTP-Method-Override", "DELETE")
 	w.stands(at, 3)
 	w.want(http.StatusNoContent, http.MethodPost, at, nil, "X-HTTP-Method-Override", "DELETE")

@@ -10,28 +10,28 @@ import (
 
 // writer is a request that writes to an upload.
 type writer struct {
-	done chan struct{} // closed when it has let go
-	last atomic.Int64  // when it last got something, of the steady clock in nanoseconds since began
+	done chan struct{} // closed when it has released the upload
+	last atomic.Int64  // when it last received bytes, by the monotonic clock in nanoseconds since began
 
 	mu      sync.Mutex // guards the rest
 	until   func(time.Time)
 	stopped bool
 }
 
-// began is where the steady clock of the writers starts.
+// began is the zero of the monotonic clock of the writers.
 var began = time.Now()
 
-// errStopped is what the body of a writer that had to give way ends with.
-var errStopped = errors.New("another request has taken its place")
+// errStopped ends the body of a writer that was replaced.
+var errStopped = errors.New("another request has replaced it")
 
-// newWriter makes a writer; until sets the deadline of its connection's reads.
+// newWriter returns a writer; until sets the read deadline of its connection.
 func newWriter(until func(time.Time)) *writer {
 	w := &writer{until: until, done: make(chan struct{})}
 	w.heard()
 	return w
 }
 
-// stop makes its next read fail, and one that waits. Anybody may call it, and more than once.
+// stop makes its current and next read fail. Any goroutine may call it, repeatedly.
 func (w *writer) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,7 +39,7 @@ func (w *writer) stop() {
 	w.until(time.Unix(1, 0))
 }
 
-// mayRead gives it time for a read, unless it was stopped.
+// mayRead extends the deadline for a read, unless it was stopped.
 func (w *writer) mayRead(until time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,8 +54,8 @@ func (w *writer) heard() { w.last.Store(int64(time.Since(began))) }
 
 func (w *writer) silent() time.Duration { return time.Since(began) - time.Duration(w.last.Load()) }
 
-// hold makes w the one who writes to u. Somebody else who writes is stopped if it has been silent for long or if w insists; otherwise hold gives
-// false. It gives false as well when the upload was taken or is gone.
+// hold makes w the writer of u. It stops another writer that has been silent for long, or any if w insists; otherwise
+// it returns false. It also returns false if the upload was taken or removed.
 func (s *Store) hold(ctx context.Context, u *upload, w *writer, insist bool) bool {
 	for {
 		s.mu.Lock()
@@ -79,7 +79,7 @@ func (s *Store) hold(ctx context.Context, u *upload, w *writer, insist bool) boo
 	}
 }
 
-// end stops a writer and waits until it has let go of its upload, or ctx ends.
+// end stops a writer and waits until it has released its upload, or ctx ends.
 func (w *writer) end(ctx context.Context) bool {
 	w.stop()
 	select {
@@ -90,7 +90,7 @@ func (w *writer) end(ctx context.Context) bool {
 	}
 }
 
-// rouse stops who writes to u if it has been silent for long, so that what it brought counts.
+// rouse stops the writer of u if it has been silent for long, so that its bytes count.
 func (s *Store) rouse(ctx context.Context, u *upload) {
 	s.mu.Lock()
 	other := u.writer

@@ -27,7 +27,8 @@ type entry struct {
 }
 
 var zipModes = map[byte]fs.FileMode{
-	'2': fs.ModeSymlink, '3': fs.ModeDevice | fs.ModeCharDevice, '4': fs.ModeDevice, '5': fs.ModeDir, '6': fs.ModeNamedPipe, 's': fs.ModeSocket,
+	'2': fs.ModeSymlink, '3': fs.ModeDevice | fs.ModeCharDevice, '4': fs.ModeDevice, '5': fs.ModeDir,
+	'6': fs.ModeNamedPipe, 's': fs.ModeSocket,
 }
 
 func makeZip(t testing.TB, entries ...entry) []byte {
@@ -127,15 +128,15 @@ func unbase64(t testing.TB, s string) []byte {
 	return b
 }
 
-// place is a directory with a root inside, so that a test sees what escapes.
-type place struct {
+// enclosure is a directory with a root inside, so that a test detects an escape.
+type enclosure struct {
 	outside string
 	root    *os.Root
 }
 
-func newPlace(t testing.TB) *place {
+func newPlace(t testing.TB) *enclosure {
 	t.Helper()
-	p := &place{outside: t.TempDir()}
+	p := &enclosure{outside: t.TempDir()}
 	inside := filepath.Join(p.outside, "inside")
 	if err := os.Mkdir(inside, 0o755); err != nil {
 		t.Fatal(err)
@@ -149,13 +150,14 @@ func newPlace(t testing.TB) *place {
 	return p
 }
 
-func (p *place) unpack(name string, data []byte, limits Limits) (Report, error) {
+func (p *enclosure) unpack(name string, data []byte, limits Limits) (Report, error) {
 	noSync := func(*os.Root) error { return nil }
-	return unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out", limits, noSync)
+	return unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out", limits,
+		noSync)
 }
 
 // tree lists everything below the outer directory but the directory of the root.
-func (p *place) tree(t testing.TB) string {
+func (p *enclosure) tree(t testing.TB) string {
 	t.Helper()
 	var names []string
 	err := filepath.WalkDir(p.outside, func(name string, d fs.DirEntry, err error) error {
@@ -196,7 +198,7 @@ func wantRule(t testing.TB, what string, err error, want Rule) {
 }
 
 // refused unpacks and checks that the rule struck and that nothing is left anywhere.
-func refused(t testing.TB, p *place, what, name string, data []byte, limits Limits, want Rule) {
+func refused(t testing.TB, p *enclosure, what, name string, data []byte, limits Limits, want Rule) {
 	t.Helper()
 	_, err := p.unpack(name, data, limits)
 	wantRule(t, what, err, want)

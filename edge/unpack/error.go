@@ -2,14 +2,14 @@ package unpack
 
 import "fmt"
 
-// Rule names the reason why an archive was refused.
+// Rule is the reason why an archive was refused.
 type Rule string
 
 // Rules.
 const (
 	Format    Rule = "unknown format"             // by the archive's name
 	Exists    Rule = "target exists"              // the directory to unpack into
-	Corrupt   Rule = "corrupt"                    // damaged, truncated, or no archive at all
+	Corrupt   Rule = "corrupt"                    // damaged, truncated, or not an archive
 	Name      Rule = "name"                       // Err is a *safename.Error with the rule
 	Link      Rule = "link"                       // symbolic or hard
 	Special   Rule = "special file"               // device, pipe, socket, sparse or unknown type
@@ -22,16 +22,16 @@ const (
 	TooDeep   Rule = "too deep"                   // Limits.Depth
 	TooLarge  Rule = "too large"                  // Limits.Bytes
 	Ratio     Rule = "compression ratio"          // Limits.Ratio
-	Size      Rule = "wrong size"                 // an entry has more bytes than its header says
+	Size      Rule = "wrong size"                 // an entry has more bytes than its header states
 	Trailing  Rule = "data after the end"         //
-	Storage   Rule = "storage"                    // the own disk failed; errors.Is finds ENOSPC. Not the archive's fault.
+	Storage   Rule = "storage"                    // the local disk failed; errors.Is finds ENOSPC
 	Cancelled Rule = "cancelled"                  // the context ended
 )
 
 // Error is the only type of error that Unpack returns.
 type Error struct {
 	Archive string
-	Entry   string // as the archive spells it; empty when no single entry is to blame
+	Entry   string // as in the archive; empty if the fault is in no single entry
 	Rule    Rule
 	Err     error
 }
@@ -50,7 +50,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// refuse is an error about the archive or an entry; Unpack adds the archive's name.
+// refuse returns an error about the archive or an entry; Unpack adds the archive's name.
 func refuse(rule Rule, entry string, err error) *Error {
 	return &Error{Entry: entry, Rule: rule, Err: err}
 }

@@ -11,12 +11,12 @@ import (
 
 const block = 512
 
-// tar unpacks a tar stream. The end must be marked by a block of zeros, without which a truncated archive would pass as a
-// shorter one, and nothing but zeros may follow.
+// tar unpacks a tar stream. The end must be marked by a block of zeros, without which a truncated archive would pass
+// as a shorter one, and nothing but zeros may follow.
 func (w *writer) tar(stream io.Reader) error {
 	in := &tarInput{w: w, r: stream}
 	tr := tar.NewReader(in)
-	var end int64 // where the next header is due
+	var end int64 // offset of the next header
 	for headers := 0; ; headers++ {
 		hdr, err := tr.Next()
 		if err == io.EOF {
@@ -44,7 +44,7 @@ func (w *writer) tarEntry(tr *tar.Reader, hdr *tar.Header) error {
 	}
 	switch hdr.Typeflag {
 	case tar.TypeXGlobalHeader:
-		return nil // a comment; git writes its commit there
+		return nil // a comment; git writes its commit in it
 	case tar.TypeDir:
 		if name := strings.TrimSuffix(hdr.Name, "/"); name != "." {
 			return w.dir(name)
@@ -59,7 +59,7 @@ func tarRule(hdr *tar.Header) Rule {
 	case tar.TypeXGlobalHeader:
 		for key := range hdr.PAXRecords {
 			if key != "comment" {
-				return Special // a name or size for all entries to come
+				return Special // a name or size for all later entries
 			}
 		}
 		return ""
@@ -84,7 +84,7 @@ func tarRule(hdr *tar.Header) Rule {
 	return Special
 }
 
-// tarEnd judges what stands after the last entry, and reads on to the end of the stream so that the checksum of a
+// tarEnd checks the bytes after the last entry, and reads to the end of the stream so that the checksum of a
 // compressed one is verified.
 func (w *writer) tarEnd(in *tarInput, end int64) error {
 	if in.n < end+block || in.last != [block]byte{} {
@@ -107,7 +107,7 @@ func (w *writer) tarEnd(in *tarInput, end int64) error {
 	}
 }
 
-// tarInput counts the unpacked stream, headers and padding included, and knows the last block of it.
+// tarInput counts the unpacked stream, headers and padding included, and keeps its last block.
 type tarInput struct {
 	w    *writer
 	r    io.Reader

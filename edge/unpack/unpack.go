@@ -16,9 +16,9 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// Limits bound what an archive may become. The zero Limits are safe.
+// Limits bound the unpacked archive. The zero Limits are safe.
 type Limits struct {
-	// Files bounds files and directories together, with directories that only names imply. Defaults to 100,000.
+	// Files bounds files and directories together, including implied directories. Defaults to 100,000.
 	Files int
 	// Bytes bounds the sum of all files. Defaults to 1 TiB.
 	Bytes int64
@@ -47,16 +47,16 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Report says what came out.
+// Report counts what was unpacked.
 type Report struct {
 	Files  int
-	Dirs   int // with those that only names imply
+	Dirs   int // including implied directories
 	Bytes  int64
 	Latin1 int // zip names that were not UTF-8 and were read as ISO-8859-1
 	CP437  int // the same for archives that a program of DOS or Windows made, read as code page 437
 }
 
-// Kind is a format, as the archive's name tells it.
+// Kind is a format, by the archive's name.
 type Kind string
 
 // Kinds.
@@ -77,8 +77,8 @@ var suffixes = []struct {
 	{".zip", Zip}, {".tar", Tar}, {".gz", Gzip}, {".bz2", Bzip2},
 }
 
-// KindOf gives the kind of an archive and its name without the suffix; false if the name is none of an archive. Case does
-// not matter.
+// KindOf returns the kind of an archive and its name without the suffix; false if the name is not that of an archive.
+// Case does not matter.
 func KindOf(name string) (kind Kind, stem string, ok bool) {
 	lower := strings.ToLower(name)
 	for _, s := range suffixes {
@@ -89,16 +89,19 @@ func KindOf(name string) (kind Kind, stem string, ok bool) {
 	return "", name, false
 }
 
-// Unpack writes the content of the archive to the new directory dir below root. The archive has size bytes; its name decides
-// the kind and, for .gz and .bz2, the name of the one file. The tree grows in dir+".unpacking" and gets its name when
-// it is complete and synced; after an error neither exists, and what a killed process left there is removed by the next call.
-// The error is an *Error.
-func Unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits) (Report, error) {
+// Unpack writes the content of the archive to the new directory dir below root. The archive has size bytes; its name
+// determines the kind and, for .gz and .bz2, the name of the one file. The tree is written to dir+".unpacking" and
+// renamed when it is complete and synced. After an error neither exists; the next call removes what a killed process
+// left. The error is an *Error.
+func Unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string,
+	limits Limits) (Report, error) {
 	return unpackWith(ctx, archive, size, name, root, dir, limits, collect.Sync)
 }
 
-// unpackWith lets tests that unpack thousands of archives go without the disk.
-func unpackWith(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits, sync func(*os.Root) error) (Report, error) {
+// unpackWith allows tests that unpack thousands of archives to omit the disk.
+func unpackWith(ctx context.Context,
+	archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits,
+	sync func(*os.Root) error) (Report, error) {
 	report, err := unpack(ctx, archive, size, name, root, path.Clean(dir), limits.withDefaults(), sync)
 	if err != nil {
 		var e *Error
@@ -111,7 +114,9 @@ func unpackWith(ctx context.Context, archive io.ReaderAt, size int64, name strin
 	return report, nil
 }
 
-func unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, root *os.Root, dir string, limits Limits, sync func(*os.Root) error) (report Report, err error) {
+func unpack(ctx context.Context, archive io.ReaderAt,
+	size int64, name string, root *os.Root, dir string, limits Limits, sync func(*os.Root) error) (report Report,
+	err error) {
 	kind, stem, ok := KindOf(path.Base(name))
 	if !ok {
 		return report, refuse(Format, "", nil)
@@ -128,7 +133,7 @@ func unpack(ctx context.Context, archive io.ReaderAt, size int64, name string, r
 	defer func() {
 		if err != nil {
 			if left := root.RemoveAll(growing); left != nil {
-				err = refuse(Storage, "", errors.Join(left, err)) // worse than what the archive did
+				err = refuse(Storage, "", errors.Join(left, err)) // more severe than the archive's fault
 			}
 		}
 	}()

@@ -17,17 +17,21 @@ import (
 	"github.com/stagepost/stagepost/edge/safename"
 )
 
-var good = []entry{{name: "a.txt", data: "alpha"}, {name: "d/", kind: '5'}, {name: "d/b.txt", data: "beta"}, {name: "./e/c.txt", data: "gamma"}, {name: "empty"}}
+var good = []entry{{name: "a.txt", data: "alpha"}, {name: "d/", kind: '5'}, {name: "d/b.txt", data: "beta"},
+	{name: "./e/c.txt", data: "gamma"}, {name: "empty"}}
 
-const goodTree = "inside/out/ inside/out/a.txt=alpha inside/out/d/ inside/out/d/b.txt=beta inside/out/e/ inside/out/e/c.txt=gamma inside/out/empty="
+const goodTree = "inside/out/ inside/out/a.txt=alpha inside/out/d/ inside/out/d/b.txt=beta inside/out/e/ " +
+	"inside/out/e/c.txt=gamma inside/out/empty="
 
 func TestGoodArchives(t *testing.T) {
 	tarball := makeTar(good...)
 	for name, data := range map[string][]byte{
-		"x.zip": makeZip(t, good...), "X.ZIP": makeZip(t, good...), "x.tar": tarball, "x.tar.gz": gz(tarball), "dir/x.tgz": gz(tarball),
+		"x.zip": makeZip(t, good...), "X.ZIP": makeZip(t, good...), "x.tar": tarball, "x.tar.gz": gz(tarball),
+		"dir/x.tgz": gz(tarball),
 	} {
 		p := newPlace(t)
-		report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out", Limits{})
+		report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), name, p.root, "out",
+			Limits{})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -56,12 +60,17 @@ func TestGoodArchives(t *testing.T) {
 		"latin1.zip":  {makeZip(t, entry{name: "caf\xe9", data: "x"}), "inside/out/ inside/out/café=x"},
 		"setgid.tar":  {makeTar(entry{name: "d/", kind: '5', mode: 0o2775}), "inside/out/ inside/out/d/"},
 		"comment.zip": {commented(makeZip(t, good[0])), "inside/out/ inside/out/a.txt=alpha"},
-		"dos.zip":     {makeZip(t, entry{name: "caf\x82/\x9a.txt", data: "x", zip: madeOn(hostFAT)}), "inside/out/ inside/out/café/ inside/out/café/Ü.txt=x"},
-		"ntfs.zip":    {makeZip(t, entry{name: "caf\x82", data: "x", zip: madeOn(hostNTFSToo)}), "inside/out/ inside/out/café=x"},
-		"extra.zip":   {makeZip(t, entry{name: "caf\x82", data: "x", zip: unicodePath("ńame")}), "inside/out/ inside/out/ńame=x"},
-		"wrong.zip":   {makeZip(t, entry{name: "caf\x82", data: "x", zip: unicodePath("")}), "inside/out/ inside/out/café=x"},
-		"utf8.zip":    {makeZip(t, entry{name: "café", data: "x", zip: madeOn(hostFAT)}), "inside/out/ inside/out/café=x"},
-		"nfd.zip":     {makeZip(t, entry{name: "cafe\u0301", data: "x"}), "inside/out/ inside/out/cafe\u0301=x"},
+		"dos.zip": {makeZip(t, entry{name: "caf\x82/\x9a.txt", data: "x", zip: madeOn(hostFAT)}),
+			"inside/out/ inside/out/café/ inside/out/café/Ü.txt=x"},
+		"ntfs.zip": {makeZip(t, entry{name: "caf\x82", data: "x", zip: madeOn(hostNTFSToo)}),
+			"inside/out/ inside/out/café=x"},
+		"extra.zip": {makeZip(t, entry{name: "caf\x82", data: "x", zip: unicodePath("ńame")}),
+			"inside/out/ inside/out/ńame=x"},
+		"wrong.zip": {makeZip(t, entry{name: "caf\x82", data: "x", zip: unicodePath("")}),
+			"inside/out/ inside/out/café=x"},
+		"utf8.zip": {makeZip(t, entry{name: "café", data: "x", zip: madeOn(hostFAT)}),
+			"inside/out/ inside/out/café=x"},
+		"nfd.zip": {makeZip(t, entry{name: "cafe\u0301", data: "x"}), "inside/out/ inside/out/cafe\u0301=x"},
 	} {
 		p := newPlace(t)
 		if _, err := p.unpack(name, c.data, Limits{}); err != nil {
@@ -78,7 +87,8 @@ func madeOn(host uint16) func(*zip.FileHeader) {
 	return func(h *zip.FileHeader) { h.CreatorVersion, h.ExternalAttrs = host<<8, 0 }
 }
 
-// unicodePath gives an entry of a DOS program the Unicode extra field; with an empty name, one that is for another entry.
+// unicodePath gives an entry of a DOS program the Unicode extra field; with an empty name, one that is for another
+// entry.
 func unicodePath(name string) func(*zip.FileHeader) {
 	return func(h *zip.FileHeader) {
 		madeOn(hostFAT)(h)
@@ -95,14 +105,16 @@ func unicodePath(name string) func(*zip.FileHeader) {
 
 // Names as given may differ in no more than their case, and be what Windows has reserved.
 func TestNamesAsGiven(t *testing.T) {
-	entries := []entry{{name: "README", data: "1"}, {name: "readme", data: "2"}, {name: "aux.c", data: "3"}, {name: "a:b", data: "4"}}
+	entries := []entry{{name: "README", data: "1"}, {name: "readme", data: "2"}, {name: "aux.c", data: "3"},
+		{name: "a:b", data: "4"}}
 	for file, data := range map[string][]byte{"x.zip": makeZip(t, entries...), "x.tar": makeTar(entries...)} {
 		p := newPlace(t)
 		refused(t, p, file, file, data, Limits{}, Name)
 		if _, err := p.unpack(file, data, Limits{Names: safename.AsGiven}); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
-		if got, want := p.tree(t), "inside/out/ inside/out/README=1 inside/out/a:b=4 inside/out/aux.c=3 inside/out/readme=2"; got != want {
+		if got, want := p.tree(t), "inside/out/ inside/out/README=1 inside/out/a:b=4 inside/out/aux.c=3 "+
+			"inside/out/readme=2"; got != want {
 			t.Errorf("%s: tree %q, want %q", file, got, want)
 		}
 	}
@@ -116,14 +128,20 @@ func commented(data []byte) []byte {
 	return data
 }
 
-// hostileNames are what has been tried against unpackers; each is used in every format and place.
+// hostileNames are what has been tried against unpackers; each is used in every format and position.
 func hostileNames() []string {
-	names := []string{"", ".", "/", "//", "/x", "/etc/cron.d/x", "//host/x", "..", "../x", "../../x", "../../../../../../../../tmp/x", "a/..", "a/../x", "a/../../x",
-		"./../x", "a/b/../../../x", "..\\x", "..\\..\\x", "a\\..\\x", "C:\\x", "C:/x", "C:x", "\\\\host\\share\\x", "\\x", "a//x", "x//", "...", ". .", " ", "a/ /b",
-		"CON", "nul", "aux.txt", "COM1", "lpt9.log", "d/NUL/x", "con .txt", "a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "a\x7f", "x\u202egnp.exe", "x\u2066y", "x\u200f",
+	names := []string{"", ".", "/", "//", "/x",
+		"/etc/cron.d/x", "//host/x", "..", "../x", "../../x", "../../../../../../../../tmp/x", "a/..", "a/../x",
+		"a/../../x",
+		"./../x", "a/b/../../../x", "..\\x",
+		"..\\..\\x", "a\\..\\x", "C:\\x", "C:/x", "C:x", "\\\\host\\share\\x", "\\x", "a//x", "x//", "...", ". .",
+		" ", "a/ /b",
+		"CON", "nul", "aux.txt", "COM1", "lpt9.log",
+		"d/NUL/x", "con .txt", "a\nb", "a\rb", "a\tb", "a\x1b[2Jb", "a\x7f", "x\u202egnp.exe", "x\u2066y", "x\u200f",
 		"\u2024\u2024/x", "．．/x", "／x", "a\u2028b", "a\ufeff", "\u0085", "\u061c"}
 	for depth := 1; depth <= 10; depth++ {
-		names = append(names, strings.Repeat("../", depth)+"x", "d/"+strings.Repeat("../", depth+1)+"x", "."+"/"+strings.Repeat("../", depth)+"inside2/x")
+		names = append(names, strings.Repeat("../", depth)+"x", "d/"+strings.Repeat("../", depth+1)+"x",
+			"."+"/"+strings.Repeat("../", depth)+"inside2/x")
 	}
 	return names
 }
@@ -167,9 +185,12 @@ func TestMaliciousNames(t *testing.T) {
 
 func TestNamesThatMeet(t *testing.T) {
 	p := newPlace(t)
-	for _, names := range [][2]string{{"a", "a"}, {"a", "A"}, {"a", "./a"}, {"é", "e\u0301"}, {"a", "a/b"}, {"a/b", "a"}, {"d/x", "D/y"}, {"ﬁ", "fi"}, {"a", "a."}} {
+	for _, names := range [][2]string{{"a", "a"},
+		{"a", "A"}, {"a", "./a"}, {"é", "e\u0301"}, {"a", "a/b"}, {"a/b", "a"}, {"d/x", "D/y"}, {"ﬁ", "fi"},
+		{"a", "a."}} {
 		entries := []entry{{name: names[0], data: "1"}, {name: names[1], data: "2"}}
-		for file, data := range map[string][]byte{"x.zip": makeZip(t, entries...), "x.tar": makeTar(entries...), "x.tgz": gz(makeTar(entries...))} {
+		for file, data := range map[string][]byte{"x.zip": makeZip(t, entries...), "x.tar": makeTar(entries...),
+			"x.tgz": gz(makeTar(entries...))} {
 			refused(t, p, fmt.Sprintf("%s %q", file, names), file, data, Limits{}, Name)
 		}
 	}
@@ -221,7 +242,8 @@ func paxRecord(record string, kind byte) []byte {
 	return makeTar(entry{name: "pax", kind: kind, data: record}, entry{name: "a", data: "alpha"})
 }
 
-// patch sets the 16 bits at an offset of the first directory entry and of the first local header; negative leaves one alone.
+// patch sets the 16 bits at an offset of the first directory entry and of the first local header; negative leaves one
+// alone.
 func patch(data []byte, dir, local int, value uint16) []byte {
 	data = bytes.Clone(data)
 	if dir >= 0 {
@@ -246,7 +268,8 @@ func TestLimits(t *testing.T) {
 		spread[i] = entry{name: fmt.Sprintf("z%d", i), data: strings.Repeat("\x00", 100<<10)}
 	}
 	for file, pack := range map[string]func(...entry) []byte{
-		"x.zip": func(e ...entry) []byte { return makeZip(t, e...) }, "x.tar": makeTar, "x.tar.gz": func(e ...entry) []byte { return gz(makeTar(e...)) },
+		"x.zip": func(e ...entry) []byte { return makeZip(t, e...) }, "x.tar": makeTar,
+		"x.tar.gz": func(e ...entry) []byte { return gz(makeTar(e...)) },
 	} {
 		refused(t, p, file+" many", file, pack(many...), Limits{Files: 100}, TooMany)
 		refused(t, p, file+" directories count", file, pack(deep...), Limits{Files: 50, Depth: 1000}, TooMany)
@@ -274,13 +297,16 @@ func TestLimits(t *testing.T) {
 	refused(t, p, "tar.bz2 bomb", "x.tar.bz2", unbase64(t, bzipBomb), Limits{}, Ratio)
 	refused(t, p, "evil tar.bz2", "x.tbz2", unbase64(t, bzipEvil), Limits{}, Name)
 	refused(t, p, "gz of 1 MiB, limit", "x.gz", gz(make([]byte, 1<<20)), Limits{Bytes: 1<<20 - 1}, TooLarge)
-	refused(t, p, "headers only", "x.tar.gz", gz(bytes.Repeat(header(entry{name: "g", kind: 'g'}, 0), 50_000)), Limits{}, Ratio)
-	refused(t, p, "endless headers", "x.tar", bytes.Repeat(header(entry{name: "./", kind: '5'}, 0), 500), Limits{Files: 100}, TooMany)
+	refused(t, p, "headers only", "x.tar.gz", gz(bytes.Repeat(header(entry{name: "g", kind: 'g'}, 0), 50_000)),
+		Limits{}, Ratio)
+	refused(t, p, "endless headers", "x.tar", bytes.Repeat(header(entry{name: "./", kind: '5'}, 0), 500),
+		Limits{Files: 100}, TooMany)
 }
 
 func TestZipTricks(t *testing.T) {
 	p := newPlace(t)
-	two := makeZip(t, entry{name: "a", data: strings.Repeat("alpha", 100)}, entry{name: "b", data: strings.Repeat("alpha", 100)})
+	two := makeZip(t, entry{name: "a", data: strings.Repeat("alpha", 100)},
+		entry{name: "b", data: strings.Repeat("alpha", 100)})
 	dir := bytes.Index(two, []byte("PK\x01\x02"))
 	second := dir + 4 + bytes.Index(two[dir+4:], []byte("PK\x01\x02"))
 	set32 := func(data []byte, at int, value uint32) []byte {
@@ -336,7 +362,7 @@ func quote(outer, inner []byte) []byte {
 	return append(data, end...)
 }
 
-// zip64 puts a zip64 end record and a locator that says at in front of the end.
+// zip64 puts a zip64 end record and a locator with the offset at before the end.
 func zip64(data []byte, at uint64) []byte {
 	le := binary.LittleEndian
 	end := bytes.Clone(data[len(data)-22:])
@@ -365,7 +391,8 @@ func TestTruncated(t *testing.T) {
 	tarball := makeTar(good...)
 	tarball = tarball[:len(tarball)-512] // one block of zeros is the least that marks the end
 	archives := map[string][]byte{
-		"x.zip": makeZip(t, good...), "x.tar": tarball, "x.tar.gz": gz(tarball), "x.gz": gz([]byte("hello, hello, hello")),
+		"x.zip": makeZip(t, good...), "x.tar": tarball, "x.tar.gz": gz(tarball),
+		"x.gz":  gz([]byte("hello, hello, hello")),
 		"x.bz2": unbase64(t, bzipHello), "x.tar.bz2": unbase64(t, bzipTar),
 	}
 	for file, data := range archives {
@@ -407,7 +434,8 @@ func TestTargetExists(t *testing.T) {
 	data := makeTar(good...)
 	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "../out", Limits{})
 	wantRule(t, "outside", err, Storage)
-	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "missing/out", Limits{})
+	_, err = Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "missing/out",
+		Limits{})
 	wantRule(t, "no parent", err, Storage)
 }
 
@@ -425,7 +453,8 @@ func TestMoreBytesThanPromised(t *testing.T) {
 func TestSyncFails(t *testing.T) {
 	p := newPlace(t)
 	data := makeTar(good...)
-	_, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out", Limits{},
+	_, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out",
+		Limits{},
 		func(*os.Root) error { return syscall.EIO })
 	wantRule(t, "sync", err, Storage)
 	if left := p.tree(t); left != "" || !errors.Is(err, syscall.EIO) {
@@ -448,10 +477,12 @@ func (s *stopper) ReadAt(b []byte, at int64) (int, error) {
 }
 
 func TestCancelled(t *testing.T) {
-	for file, data := range map[string][]byte{"x.zip": makeZip(t, good...), "x.tar": makeTar(good...), "x.tgz": gz(makeTar(good...)), "x.gz": gz([]byte("x"))} {
+	for file, data := range map[string][]byte{"x.zip": makeZip(t, good...), "x.tar": makeTar(good...),
+		"x.tgz": gz(makeTar(good...)), "x.gz": gz([]byte("x"))} {
 		p := newPlace(t)
 		ctx, cancel := context.WithCancel(context.Background())
-		_, err := Unpack(ctx, &stopper{bytes.NewReader(data), 1, cancel}, int64(len(data)), file, p.root, "out", Limits{})
+		_, err := Unpack(ctx, &stopper{bytes.NewReader(data), 1, cancel}, int64(len(data)), file, p.root, "out",
+			Limits{})
 		wantRule(t, file, err, Cancelled)
 		if !errors.Is(err, context.Canceled) || p.tree(t) != "" {
 			t.Errorf("%s: %v, left %q", file, err, p.tree(t))
@@ -461,7 +492,8 @@ func TestCancelled(t *testing.T) {
 
 func FuzzUnpack(f *testing.F) {
 	names := []string{"x.zip", "x.tar", "x.tar.gz", "x.tar.bz2", "x.gz", "x.bz2"}
-	for i, data := range [][]byte{makeZip(f, good...), makeTar(good...), gz(makeTar(good...)), unbase64(f, bzipTar), gz([]byte("x")), unbase64(f, bzipHello)} {
+	for i, data := range [][]byte{makeZip(f, good...), makeTar(good...), gz(makeTar(good...)), unbase64(f, bzipTar),
+		gz([]byte("x")), unbase64(f, bzipHello)} {
 		f.Add(uint8(i), data)
 	}
 	f.Add(uint8(0), zip64(makeZip(f, good...), 0))
@@ -469,7 +501,8 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(uint8(1), makeTar(entry{name: "../x", kind: 'P'}))
 	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
 		p := newPlace(t)
-		report, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)), names[int(kind)%len(names)], p.root, "out",
+		report, err := unpackWith(context.Background(), bytes.NewReader(data), int64(len(data)),
+			names[int(kind)%len(names)], p.root, "out",
 			Limits{Files: 100, Bytes: 4 << 20}, func(*os.Root) error { return nil })
 		left := p.tree(t)
 		if err != nil && left != "" {

@@ -12,10 +12,10 @@ import (
 	"github.com/stagepost/stagepost/edge/safename"
 )
 
-// free is how many bytes an archive may unpack to before its ratio counts.
+// free is the number of bytes that an archive may unpack to before its ratio counts.
 const free = 1 << 20
 
-// writer is the one place where something is created: it knows the names so far and counts the bytes.
+// writer alone creates files: it keeps the names so far and counts the bytes.
 type writer struct {
 	ctx    context.Context
 	root   *os.Root
@@ -26,7 +26,7 @@ type writer struct {
 	buffer [128 << 10]byte
 }
 
-// dir makes a directory.
+// dir creates a directory.
 func (w *writer) dir(name string) error {
 	clean, err := w.names.AddDir(name)
 	if err := w.admit(name, clean, err); err != nil {
@@ -35,8 +35,8 @@ func (w *writer) dir(name string) error {
 	return w.root.MkdirAll(clean, 0o750)
 }
 
-// file makes a file of what r gives. size is what the header promises, or -1; packed is the number of bytes in the archive that
-// r is made of.
+// file creates a file with the content of r. size is the stated size, or -1; packed is the number of bytes in the
+// archive from which r is decoded.
 func (w *writer) file(name string, r io.Reader, size, packed int64) error {
 	clean, err := w.names.AddFile(name)
 	if err := w.admit(name, clean, err); err != nil {
@@ -53,7 +53,7 @@ func (w *writer) file(name string, r io.Reader, size, packed int64) error {
 	return errors.Join(w.copy(f, name, r, size, packed), f.Close())
 }
 
-// admit turns the verdict of the names into an error and holds the number and depth of names against the limits.
+// admit converts the result of the name check to an error and checks the limits for number and depth.
 func (w *writer) admit(name, clean string, err error) error {
 	switch {
 	case err != nil:
@@ -66,7 +66,7 @@ func (w *writer) admit(name, clean string, err error) error {
 	return nil
 }
 
-// copy counts real bytes. It stops one piece after a limit at the latest.
+// copy counts the written bytes. It stops at most one piece after a limit.
 func (w *writer) copy(f io.Writer, name string, r io.Reader, size, packed int64) error {
 	var written int64
 	for {
@@ -104,7 +104,7 @@ func (w *writer) steep(unpacked, packed int64) bool {
 	return unpacked > free && unpacked/w.limits.Ratio > packed
 }
 
-// damaged is for errors of a decoder; a rule that a reader below it reported goes through.
+// damaged is for errors of a decoder; it passes a rule of a reader below it through.
 func damaged(entry string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {

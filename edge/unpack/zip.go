@@ -14,18 +14,18 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// zip lists first and judges the list as a whole, then unpacks.
+// zip lists first and checks the list as a whole, then unpacks.
 func (w *writer) zip(archive io.ReaderAt, size int64) error {
 	offsets, start, err := zipOffsets(archive, size, w.limits.Files)
 	if err != nil {
 		return err
 	}
 	r, err := zip.NewReader(archive, size)
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // names are judged by the writer
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // the writer checks the names
 		return refuse(Corrupt, "", err)
 	}
 	if len(r.File) != len(offsets) {
-		return refuse(Mismatch, "", fmt.Errorf("%d entries by one reading, %d by another", len(r.File), len(offsets)))
+		return refuse(Mismatch, "", fmt.Errorf("%d entries by one reader, %d by another", len(r.File), len(offsets)))
 	}
 	if err := w.zipList(archive, r.File, offsets, start); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (w *writer) zip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// zipList holds every entry against the rules before the first byte is unpacked.
+// zipList checks every entry against the rules before the first byte is unpacked.
 func (w *writer) zipList(archive io.ReaderAt, files []*zip.File, offsets []int64, start int64) error {
 	var sum uint64
 	spans := make([]span, 0, len(files))
@@ -104,8 +104,9 @@ func (w *writer) zipEntry(f *zip.File) error {
 	return w.file(name, data, int64(f.UncompressedSize64), int64(f.CompressedSize64))
 }
 
-// zipName gives the name of an entry. Names that are not UTF-8 are taken from the Unicode extra field where there is one; else they are decoded from
-// code page 437, as the format has it, if a program of DOS or Windows made the archive, and from ISO-8859-1 if not.
+// zipName returns the name of an entry. A name that is not UTF-8 is read from the Unicode extra field, if there is
+// one. Otherwise it is decoded from code page 437, as the format defines, if a program of DOS or Windows made the
+// archive, and from ISO-8859-1 if not.
 func (w *writer) zipName(f *zip.File) (string, error) {
 	if utf8.ValidString(f.Name) {
 		return f.Name, nil
@@ -126,7 +127,7 @@ func (w *writer) zipName(f *zip.File) (string, error) {
 	return name, nil
 }
 
-// Hosts of APPNOTE.TXT section 4.4.2.2, and the one that Info-ZIP gives NTFS.
+// Hosts of APPNOTE.TXT section 4.4.2.2, and the value of Info-ZIP for NTFS.
 const (
 	hostFAT     = 0
 	hostOS2     = 6
@@ -135,7 +136,8 @@ const (
 	hostVFAT    = 14
 )
 
-// unicodeName reads the Info-ZIP Unicode Path extra field (APPNOTE.TXT section 4.6.9), if it is for the name that the entry has.
+// unicodeName reads the Info-ZIP Unicode Path extra field (APPNOTE.TXT section 4.6.9), if it is for the name that the
+// entry has.
 func unicodeName(f *zip.File) (string, bool) {
 	for extra := f.Extra; len(extra) >= 4; {
 		id, size := le16(extra), int(le16(extra[2:]))
@@ -144,15 +146,16 @@ func unicodeName(f *zip.File) (string, bool) {
 		}
 		field := extra[4 : 4+size]
 		extra = extra[4+size:]
-		if id == 0x7075 && size > 5 && field[0] == 1 && le32(field[1:]) == crc32.ChecksumIEEE([]byte(f.Name)) && utf8.Valid(field[5:]) {
+		if id == 0x7075 && size > 5 && field[0] == 1 && le32(field[1:]) == crc32.ChecksumIEEE([]byte(f.Name)) &&
+			utf8.Valid(field[5:]) {
 			return string(field[5:]), true
 		}
 	}
 	return "", false
 }
 
-// checkLocal compares the header in front of the data with the directory's entry, since other programs may believe the
-// former. It gives the offset of the data.
+// checkLocal compares the header before the data with the directory's entry, since other programs may use the former.
+// It returns the offset of the data.
 func checkLocal(archive io.ReaderAt, f *zip.File, offset int64) (int64, error) {
 	data, err := f.DataOffset()
 	if err != nil {

@@ -21,9 +21,9 @@ func le16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func le32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// zipOffsets walks the central directory (APPNOTE 4.3.12) with constant memory per entry, and gives where each entry's own
-// header begins and where the directory does. It is read before the standard library reads it for two reasons: a
-// directory of millions of entries is refused before it is in memory, and the offsets are needed to find entries that overlap.
+// zipOffsets reads the central directory (APPNOTE 4.3.12) with constant memory per entry, and returns the offsets of
+// the entries' own headers and of the directory. It precedes the standard library for two reasons: a directory of
+// millions of entries is refused before it is in memory, and overlapping entries are found by the offsets.
 func zipOffsets(archive io.ReaderAt, size int64, most int) ([]int64, int64, error) {
 	count, length, start, end, err := zipEnd(archive, size)
 	if err != nil {
@@ -58,7 +58,7 @@ func zipOffsets(archive io.ReaderAt, size int64, most int) ([]int64, int64, erro
 		offsets = append(offsets, int64(offset))
 	}
 	if uint64(len(offsets)) != count {
-		return nil, 0, refuse(Mismatch, "", fmt.Errorf("%d entries, the end says %d", len(offsets), count))
+		return nil, 0, refuse(Mismatch, "", fmt.Errorf("%d entries, the end record states %d", len(offsets), count))
 	}
 	return offsets, int64(start), nil
 }
@@ -95,8 +95,8 @@ func localOffset(head, rest []byte) (uint64, bool) {
 	return 0, false
 }
 
-// zipEnd finds the end record (APPNOTE 4.3.16) and gives the directory's count, length and start, and the offset where the
-// directory must end. Only a record whose comment reaches exactly to the end of the file counts.
+// zipEnd finds the end record (APPNOTE 4.3.16) and returns the directory's count, length and start, and the offset
+// where the directory must end. Only a record whose comment reaches exactly to the end of the file is valid.
 func zipEnd(archive io.ReaderAt, size int64) (count, length, start uint64, end int64, err error) {
 	tail := make([]byte, min(size, 22+1<<16))
 	base := size - int64(len(tail))

@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/edge/webhook"
 )
 
-// A receiver verifies what it gets, remembers the ids that it has taken, and answers 2xx. Whatever else it answers, the notification comes again
-// later under the same id; 410 says that it wants no more.
+// A receiver verifies what it gets, remembers the ids that it has taken, and answers 2xx. Whatever else it answers,
+// the notification comes again later under the same id; 410 refuses further notifications.
 func ExampleVerify() {
 	secret, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -40,7 +40,8 @@ func ExampleVerify() {
 
 	sender := webhook.NewSender(webhook.Options{})
 	for range 2 { // at least once may be twice
-		err = sender.Send(context.Background(), receiver.URL, "bat_1/5/batch-completed", time.Now(), []byte(`{"type":"batch.completed"}`), secret)
+		err = sender.Send(context.Background(), receiver.URL, "bat_1/5/batch-completed", time.Now(),
+			[]byte(`{"type":"batch.completed"}`), secret)
 		fmt.Println("taken:", err == nil)
 	}
 	// Output:

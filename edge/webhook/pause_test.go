@@ -13,7 +13,8 @@ func TestPause(t *testing.T) {
 			t.Errorf("after %d tries %s, then %s", n, Pause(n), Pause(n+1))
 		}
 	}
-	if all < 30*time.Hour || all > 40*time.Hour || Pause(0) != Pause(1) || Pause(-1) != Pause(1) || Pause(1000) != Pause(9) {
+	if all < 30*time.Hour || all > 40*time.Hour || Pause(0) != Pause(1) || Pause(-1) != Pause(1) ||
+		Pause(1000) != Pause(9) {
 		t.Errorf("eight tries take %s", all)
 	}
 }

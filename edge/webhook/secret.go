@@ -10,16 +10,16 @@ import (
 
 const secretPrefix = "whsec_"
 
-// Lengths of a key in bytes, as the specification wants them.
+// Lengths of a key in bytes, by the specification.
 const (
 	MinKey = 24
 	MaxKey = 64
 )
 
-// Secret is a key that signs. It prints as three stars, whatever prints it.
+// Secret is a key that signs. It always prints as three stars.
 type Secret struct{ key []byte }
 
-// ParseSecret reads "whsec_" and the base64 of 24 to 64 bytes. The error never quotes the text.
+// ParseSecret parses "whsec_" and the base64 of 24 to 64 bytes. The error never quotes the text.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	if !ok {
@@ -35,10 +35,10 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{key}, nil
 }
 
-// RawSecret takes the bytes of a text as the key: for receivers that were given a password rather than a secret.
+// RawSecret uses the bytes of a text as the key: for receivers with a password instead of a secret.
 func RawSecret(text string) Secret { return Secret{[]byte(text)} }
 
-// NewSecret makes the text of a secret of 32 random bytes.
+// NewSecret returns the text of a secret of 32 random bytes.
 func NewSecret(random io.Reader) (string, error) {
 	key := make([]byte, 32)
 	if _, err := io.ReadFull(random, key); err != nil {

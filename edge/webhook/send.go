@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Options of a sender. The zero Options work.
+// Options of a sender. The zero Options are valid.
 type Options struct {
-	// Transport makes the connections. Callers whose URLs may lead into their own network give one that judges addresses. Defaults to one
-	// without a proxy that judges nothing.
+	// Transport makes the connections. If URLs may lead into the internal network, it must check addresses. Defaults
+	// to one without a proxy that checks none.
 	Transport http.RoundTripper
-	Timeout   time.Duration // of a whole try; defaults to 20 s
+	Timeout   time.Duration // of a whole attempt; defaults to 20 s
 	Agent     string        // User-Agent; defaults to "stagepost"
 }
 
@@ -29,10 +29,10 @@ type Sender struct {
 	timeout time.Duration
 }
 
-// maxAnswer is how much of an answer is read. The status decides; reading lets the connection be used again.
+// maxAnswer is the part of an answer that is read. The status decides; reading allows the reuse of the connection.
 const maxAnswer = 64 << 10
 
-// NewSender makes a sender.
+// NewSender returns a sender.
 func NewSender(o Options) *Sender {
 	if o.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
@@ -49,13 +49,14 @@ func NewSender(o Options) *Sender {
 	return &Sender{client: http.Client{Transport: o.Transport, CheckRedirect: stay}, agent: o.Agent, timeout: o.Timeout}
 }
 
-// Send posts a notification once. at is the time of this try. Any answer but 2xx is an *[Error]; redirects are not followed.
+// Send posts a notification once. at is the time of this attempt. Any answer but 2xx is an *[Error]; redirects are
+// not followed.
 func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body []byte, secrets ...Secret) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
-		return &Error{Err: errors.New("the URL cannot be used")} // its text may hold a secret
+		return &Error{Err: errors.New("the URL cannot be used")} // its text may contain a secret
 	}
 	SetHeader(r.Header, id, at, body, secrets...)
 	r.Header.Set("User-Agent", s.agent)
@@ -67,7 +68,7 @@ func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body
 		}
 		var dial *net.OpError
 		if errors.As(err, &dial) && dial.Op == "dial" {
-			err = dial.Err // the address stands in front
+			err = dial.Err // the message begins with the address
 		}
 		return &Error{Err: fmt.Errorf("%s: %w", r.URL.Host, err)}
 	}
@@ -82,10 +83,10 @@ func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body
 	}
 }
 
-// Error says that a notification was not taken.
+// Error is the failure of a notification.
 type Error struct {
-	Status     int           // of the answer; 0: there was none
-	RetryAfter time.Duration // that a 429 or 503 asked for, at most a day; else 0
+	Status     int           // of the answer; 0: no answer
+	RetryAfter time.Duration // from a 429 or 503, at most a day; else 0
 	Err        error
 }
 
@@ -93,14 +94,14 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Gone tells that the receiver wants no more notifications.
+// Gone reports whether the receiver refuses further notifications.
 func (e *Error) Gone() bool { return e.Status == http.StatusGone }
 
-// Temporary tells whether to try again. The specification has every status but 410 tried again: a receiver that is being set up or mended
-// answers anything.
+// Temporary reports whether to retry. By the specification every status but 410 is retried: a receiver under
+// maintenance answers anything.
 func (e *Error) Temporary() bool { return !e.Gone() }
 
-// retryAfter reads both forms of RFC 9110, section 10.2.3. Nonsense counts as 0, and nothing above a day is believed.
+// retryAfter parses both forms of RFC 9110, section 10.2.3. An invalid value counts as 0, and the maximum is a day.
 func retryAfter(value string, now time.Time) time.Duration {
 	const most = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -19,18 +19,18 @@ const (
 	HeaderSignature = "Webhook-Signature"
 )
 
-// Tolerance is how far the time of a try may lie from the receiver's clock, either way.
+// Tolerance is the greatest difference between the time of an attempt and the receiver's clock.
 const Tolerance = 5 * time.Minute
 
 const version = "v1,"
 
-// Bounds of what a stranger may hand to Verify.
+// Bounds of untrusted input to Verify.
 const (
 	maxID         = 256
 	maxSignatures = 16
 )
 
-// Sign gives the value of webhook-signature: one signature for each secret, in their order.
+// Sign returns the value of webhook-signature: one signature for each secret, in order.
 func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	all := make([]string, len(secrets))
 	for i, s := range secrets {
@@ -39,7 +39,8 @@ func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
 	return strings.Join(all, " ")
 }
 
-// SetHeader sets the three headers of a notification, and the media type of its body. Without a secret there is no signature.
+// SetHeader sets the three headers of a notification, and the media type of its body. Without a secret there is no
+// signature.
 func SetHeader(h http.Header, id string, at time.Time, body []byte, secrets ...Secret) {
 	h.Set("Content-Type", "application/json")
 	h.Set(HeaderID, id)
@@ -51,20 +52,21 @@ func SetHeader(h http.Header, id string, at time.Time, body []byte, secrets ...S
 
 func (s Secret) sum(id, at string, body []byte) []byte {
 	mac := hmac.New(sha256.New, s.key)
-	_, _ = fmt.Fprintf(mac, "%s.%s.", id, at) // a hash never fails
+	_, _ = fmt.Fprintf(mac, "%s.%s.", id, at) // a hash returns no error
 	_, _ = mac.Write(body)
 	return mac.Sum(nil)
 }
 
-// Why Verify refuses a notification.
+// The refusals of Verify.
 var (
 	ErrHeaders   = errors.New("webhook: id, timestamp or signature is missing or malformed")
-	ErrTimestamp = errors.New("webhook: the time of the try is too far from now")
+	ErrTimestamp = errors.New("webhook: the timestamp is too far from now")
 	ErrSignature = errors.New("webhook: no signature matches")
 )
 
-// Verify checks that a notification was signed with one of the secrets, at most [Tolerance] from now, and gives its id. Signatures are compared
-// in constant time; those of other versions are passed over. Errors: [ErrHeaders], [ErrTimestamp], [ErrSignature].
+// Verify checks that a notification was signed with one of the secrets, at most [Tolerance] from now, and returns its
+// id. Signatures are compared in constant time; those of other versions are ignored. Errors: [ErrHeaders],
+// [ErrTimestamp], [ErrSignature].
 func Verify(h http.Header, body []byte, now time.Time, secrets ...Secret) (id string, err error) {
 	id, at, signatures := h.Get(HeaderID), h.Get(HeaderTimestamp), strings.Fields(h.Get(HeaderSignature))
 	seconds, err := strconv.ParseInt(at, 10, 64)
@@ -76,7 +78,7 @@ func Verify(h http.Header, body []byte, now time.Time, secrets ...Secret) (id st
 	}
 	matches := false
 	for _, secret := range secrets {
-		if len(secret.key) == 0 { // the zero Secret, which everybody has
+		if len(secret.key) == 0 { // the zero Secret is public
 			continue
 		}
 		want := secret.sum(id, at, body)

@@ -57,30 +57,55 @@ func TestVerify(t *testing.T) {
 		secrets []Secret
 		want    error
 	}{
-		"as sent":              {nil, specTime, []Secret{secret}, nil},
-		"a second secret":      {nil, specTime, []Secret{other, secret}, nil},
-		"at the edge":          {nil, specTime.Add(Tolerance), []Secret{secret}, nil},
-		"the body":             {func(_ http.Header, b *string) { *b = strings.Replace(*b, "4}", "5}", 1) }, specTime, []Secret{secret}, ErrSignature},
-		"the body's blank":     {func(_ http.Header, b *string) { *b += " " }, specTime, []Secret{secret}, ErrSignature},
-		"the id":               {func(h http.Header, _ *string) { h.Set(HeaderID, "msg_other") }, specTime, []Secret{secret}, ErrSignature},
-		"the time":             {func(h http.Header, _ *string) { h.Set(HeaderTimestamp, "1614265331") }, specTime, []Secret{secret}, ErrSignature},
-		"too old":              {nil, specTime.Add(Tolerance + time.Second), []Secret{secret}, ErrTimestamp},
-		"from the future":      {nil, specTime.Add(-Tolerance - time.Second), []Secret{secret}, ErrTimestamp},
-		"far past":             {func(h http.Header, _ *string) { h.Set(HeaderTimestamp, "-9223372036854775808") }, specTime, []Secret{secret}, ErrTimestamp},
-		"another secret":       {nil, specTime, []Secret{other}, ErrSignature},
-		"no secret":            {nil, specTime, nil, ErrSignature},
-		"the zero secret":      {func(h http.Header, b *string) { SetHeader(h, specID, specTime, []byte(*b), Secret{}) }, specTime, []Secret{{}}, ErrSignature},
-		"an empty password":    {func(h http.Header, b *string) { SetHeader(h, specID, specTime, []byte(*b), RawSecret("")) }, specTime, []Secret{RawSecret("")}, ErrSignature},
-		"a password":           {func(h http.Header, b *string) { SetHeader(h, specID, specTime, []byte(*b), RawSecret("p")) }, specTime, []Secret{RawSecret("p")}, nil},
-		"no id":                {func(h http.Header, _ *string) { h.Del(HeaderID) }, specTime, []Secret{secret}, ErrHeaders},
-		"no time":              {func(h http.Header, _ *string) { h.Del(HeaderTimestamp) }, specTime, []Secret{secret}, ErrHeaders},
-		"a time with a point":  {func(h http.Header, _ *string) { h.Set(HeaderTimestamp, "1614265330.5") }, specTime, []Secret{secret}, ErrHeaders},
-		"no signature":         {func(h http.Header, _ *string) { h.Del(HeaderSignature) }, specTime, []Secret{secret}, ErrHeaders},
-		"too many signatures":  {func(h http.Header, _ *string) { h.Set(HeaderSignature, strings.Repeat("v1,x ", 17)) }, specTime, []Secret{secret}, ErrHeaders},
-		"of another version":   {func(h http.Header, _ *string) { h.Set(HeaderSignature, "v2,"+specSigned[3:]) }, specTime, []Secret{secret}, ErrSignature},
-		"without a version":    {func(h http.Header, _ *string) { h.Set(HeaderSignature, specSigned[3:]) }, specTime, []Secret{secret}, ErrSignature},
-		"one of many versions": {func(h http.Header, _ *string) { h.Set(HeaderSignature, "v1a,abc "+specSigned+" v1,%%") }, specTime, []Secret{secret}, nil},
-		"an empty signature":   {func(h http.Header, _ *string) { h.Set(HeaderSignature, "v1,") }, specTime, []Secret{secret}, ErrSignature},
+		"as sent":         {nil, specTime, []Secret{secret}, nil},
+		"a second secret": {nil, specTime, []Secret{other, secret}, nil},
+		"at the edge":     {nil, specTime.Add(Tolerance), []Secret{secret}, nil},
+		"the body": {func(_ http.Header, b *string) { *b = strings.Replace(*b, "4}", "5}", 1) }, specTime,
+			[]Secret{secret}, ErrSignature},
+		"the body's blank": {func(_ http.Header, b *string) { *b += " " }, specTime, []Secret{secret},
+			ErrSignature},
+		"the id": {func(h http.Header, _ *string) { h.Set(HeaderID, "msg_other") }, specTime,
+			[]Secret{secret}, ErrSignature},
+		"the time": {func(h http.Header, _ *string) { h.Set(HeaderTimestamp, "1614265331") }, specTime,
+			[]Secret{secret}, ErrSignature},
+		"too old":         {nil, specTime.Add(Tolerance + time.Second), []Secret{secret}, ErrTimestamp},
+		"from the future": {nil, specTime.Add(-Tolerance - time.Second), []Secret{secret}, ErrTimestamp},
+		"far past": {func(h http.Header, _ *string) { h.Set(HeaderTimestamp, "-9223372036854775808") },
+			specTime, []Secret{secret}, ErrTimestamp},
+		"another secret": {nil, specTime, []Secret{other}, ErrSignature},
+		"no secret":      {nil, specTime, nil, ErrSignature},
+		"the zero secret": {func(h http.Header,
+			b *string) {
+			SetHeader(h, specID, specTime, []byte(*b), Secret{})
+		}, specTime, []Secret{{}}, ErrSignature},
+		"an empty password": {func(h http.Header,
+			b *string) {
+			SetHeader(h, specID, specTime, []byte(*b), RawSecret(""))
+		}, specTime, []Secret{RawSecret("")}, ErrSignature},
+		"a password": {func(h http.Header,
+			b *string) {
+			SetHeader(h, specID, specTime, []byte(*b), RawSecret("p"))
+		}, specTime, []Secret{RawSecret("p")}, nil},
+		"no id": {func(h http.Header, _ *string) { h.Del(HeaderID) }, specTime, []Secret{secret},
+			ErrHeaders},
+		"no time": {func(h http.Header, _ *string) { h.Del(HeaderTimestamp) }, specTime, []Secret{secret},
+			ErrHeaders},
+		"a time with a point": {func(h http.Header, _ *string) { h.Set(HeaderTimestamp, "1614265330.5") }, specTime,
+			[]Secret{secret}, ErrHeaders},
+		"no signature": {func(h http.Header, _ *string) { h.Del(HeaderSignature) }, specTime, []Secret{secret},
+			ErrHeaders},
+		"too many signatures": {func(h http.Header, _ *string) { h.Set(HeaderSignature, strings.Repeat("v1,x ", 17)) },
+			specTime, []Secret{secret}, ErrHeaders},
+		"of another version": {func(h http.Header, _ *string) { h.Set(HeaderSignature, "v2,"+specSigned[3:]) },
+			specTime, []Secret{secret}, ErrSignature},
+		"without a version": {func(h http.Header, _ *string) { h.Set(HeaderSignature, specSigned[3:]) }, specTime,
+			[]Secret{secret}, ErrSignature},
+		"one of many versions": {func(h http.Header,
+			_ *string) {
+			h.Set(HeaderSignature, "v1a,abc "+specSigned+" v1,%%")
+		}, specTime, []Secret{secret}, nil},
+		"an empty signature": {func(h http.Header, _ *string) { h.Set(HeaderSignature, "v1,") }, specTime,
+			[]Secret{secret}, ErrSignature},
 	} {
 		h, body := http.Header{}, specBody
 		SetHeader(h, specID, specTime, []byte(body), secret)
@@ -114,7 +139,8 @@ func TestRotation(t *testing.T) {
 
 func TestParseSecret(t *testing.T) {
 	for text, ok := range map[string]bool{
-		specSecret: true, specSecret[6:]: false, "": false, "whsec_": false, "whsec_s3cret!": false, "whsec_c2hvcnQ=": false,
+		specSecret: true, specSecret[6:]: false, "": false, "whsec_": false, "whsec_s3cret!": false,
+		"whsec_c2hvcnQ=":                      false,
 		"whsec_" + strings.Repeat("AAAA", 22): false, "whsec_" + strings.Repeat("AAAA", 8): true,
 		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS": false,
 	} {
@@ -186,21 +212,25 @@ func TestSend(t *testing.T) {
 			web := httptest.NewServer(in)
 			defer web.Close()
 			now := time.Now()
-			err := NewSender(Options{}).Send(t.Context(), web.URL+"/x?token=hush", "id/1", now, []byte(`{"a":1}`), secret)
+			err := NewSender(Options{}).Send(t.Context(), web.URL+"/x?token=hush", "id/1", now, []byte(`{"a":1}`),
+				secret)
 			if c.status/100 == 2 {
 				if err != nil {
 					t.Fatal(err)
 				}
 			} else {
 				var e *Error
-				if !errors.As(err, &e) || e.Status != c.status || e.Temporary() != c.again || e.RetryAfter != c.after || e.Gone() != (c.status == 410) {
+				if !errors.As(err, &e) ||
+					e.Status != c.status || e.Temporary() != c.again || e.RetryAfter != c.after ||
+					e.Gone() != (c.status == 410) {
 					t.Errorf("got %+v", err)
 				}
 				if strings.Contains(err.Error(), "hush") {
 					t.Errorf("the error shows the URL: %v", err)
 				}
 			}
-			if id, err := Verify(in.got, []byte(in.body), now, secret); id != "id/1" || err != nil || in.got.Get("Content-Type") != "application/json" {
+			if id, err := Verify(in.got, []byte(in.body), now, secret); id != "id/1" || err != nil ||
+				in.got.Get("Content-Type") != "application/json" {
 				t.Errorf("got %q, %v, %v", id, err, in.got)
 			}
 		})
@@ -214,7 +244,8 @@ func TestSendWithoutAnswer(t *testing.T) {
 	defer web.Close()
 	defer close(in.wait)
 	for name, target := range map[string]string{
-		"silence": web.URL + "/x?token=hush", "nobody": "http://127.0.0.1:1/x?token=hush", "no URL": "http://%zz/hush", "no scheme": "hush",
+		"silence": web.URL + "/x?token=hush", "nobody": "http://127.0.0.1:1/x?token=hush", "no URL": "http://%zz/hush",
+		"no scheme": "hush",
 	} {
 		err := s.Send(t.Context(), target, "id", time.Now(), nil, parse(t, specSecret))
 		var e *Error
@@ -229,7 +260,7 @@ func TestSendWithoutAnswer(t *testing.T) {
 	}
 }
 
-// FuzzVerify hands in headers of strangers: nothing panics, and nothing but what was signed is taken.
+// FuzzVerify verifies untrusted headers: nothing panics, and only signed notifications are accepted.
 func FuzzVerify(f *testing.F) {
 	f.Add(specID, "1614265330", specSigned, specBody)
 	f.Add("", "x", "v1,", "")
@@ -241,7 +272,8 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, at, signature, body string) {
 		h := http.Header{HeaderID: {id}, HeaderTimestamp: {at}, HeaderSignature: {signature}}
 		got, err := Verify(h, []byte(body), specTime, secret)
-		if err == nil && (got != id || !strings.Contains(signature, Sign(id, specTime, []byte(body), secret)) && at == "1614265330") {
+		if err == nil && (got != id || !strings.Contains(signature, Sign(id, specTime, []byte(body), secret)) &&
+			at == "1614265330") {
 			t.Errorf("taken: %q %q %q %q", id, at, signature, body)
 		}
 	})

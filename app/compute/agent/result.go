@@ -49,7 +49,7 @@ func (a *App) results(ctx context.Context, s *Spec, h *held) (*compute.Results, 
 	defer done()
 	o := contents(s, h)
 	var left compute.LeftOut
-	o.Tell = left.Tell
+	o.Report = left.Tell
 	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return exitAndLeft(h, &left) }}}
 	made, err := a.pack.file(ctx, dir, into, zipName, o)
 	if err != nil {

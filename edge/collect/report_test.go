@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTell is told of each thing that is left out or renamed, by its reason; a file of Last comes last and may say so; of what the manifest is too short for, too. The control is a
-// directory in which nothing is odd.
-func TestTell(t *testing.T) {
+// TestReport gets a report for each file that is omitted or renamed, with its reason, also beyond the limit of the
+// manifest; a file of Last comes last. The control is a directory in which nothing is odd.
+func TestReport(t *testing.T) {
 	for _, odd := range []bool{true, false} {
 		t.Run(fmt.Sprint("odd ", odd), func(t *testing.T) {
 			dir, err := os.MkdirTemp("", "tell") // short enough for the path of a socket
@@ -47,12 +47,12 @@ func TestTell(t *testing.T) {
 				write("large", strings.Repeat("x", 100))
 				write("report", "not the real one")
 				write("line\nbreak", "odd")
-				for i := range mostTold {
+				for i := range mostListed {
 					if err := os.Symlink("/", filepath.Join(dir, fmt.Sprintf("z%d", i))); err != nil {
 						t.Fatal(err)
 					}
 				}
-				want = map[Reason]int{FIFO: 1, Socket: 1, LinkOut: 2 + mostTold, TooLarge: 1, NewName: 2}
+				want = map[Reason]int{FIFO: 1, Socket: 1, LinkOut: 2 + mostListed, TooLarge: 1, NewName: 2}
 			}
 			root, err := os.OpenRoot(dir)
 			if err != nil {
@@ -60,7 +60,7 @@ func TestTell(t *testing.T) {
 			}
 			defer root.Close()
 			got, order := map[Reason]int{}, ""
-			o := Options{MaxBytes: 50, Tell: func(why Reason, name, sentence string) {
+			o := Options{MaxBytes: 50, Report: func(why Reason, name, sentence string) {
 				if got[why]++; name == "" || sentence == "" || strings.Contains(name, "\n") {
 					t.Errorf("%s: %q, %q", why, name, sentence)
 				}
@@ -73,7 +73,8 @@ func TestTell(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
-			if files["report"] != fmt.Sprint(len(want)) || odd && files["report~1"] != "not the real one" || files["fine.txt"] != "fine" {
+			if files["report"] != fmt.Sprint(len(want)) || odd && files["report~1"] != "not the real one" ||
+				files["fine.txt"] != "fine" {
 				t.Errorf("got %q", files)
 			}
 		})

@@ -142,7 +142,8 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := o.data[from:]
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	if from > 0 {
-		w.Header().Set("Content-Range", "bytes "+strconv.Itoa(from)+"-"+strconv.Itoa(len(o.data)-1)+"/"+strconv.Itoa(len(o.data)))
+		w.Header().Set("Content-Range",
+			"bytes "+strconv.Itoa(from)+"-"+strconv.Itoa(len(o.data)-1)+"/"+strconv.Itoa(len(o.data)))
 		w.WriteHeader(http.StatusPartialContent)
 	}
 	if cut := o.cut; cut >= 0 {
@@ -154,7 +155,7 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// network is a world of its own: names with addresses, and one server behind every address.
+// network is a simulated network: names with addresses, and one server at every address.
 type network struct {
 	mu      sync.Mutex
 	names   map[string][]netip.Addr
@@ -176,7 +177,7 @@ func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error)
 	n.dialled = append(n.dialled, address)
 	n.mu.Unlock()
 	if n.listen == nil {
-		return nil, errors.New("nobody listens in this world")
+		return nil, errors.New("connection refused (simulated)")
 	}
 	return n.listen(ctx)
 }

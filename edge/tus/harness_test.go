@@ -20,8 +20,8 @@ import (
 	"github.com/stagepost/stagepost/edge/tus"
 )
 
-// world is a store that requests reach without a network, so that an answer means that all is done.
-type world struct {
+// harness is a store that requests reach without a network, so that an answer means that the request is done.
+type harness struct {
 	*tus.Store
 	t       *testing.T
 	o       tus.Options
@@ -47,9 +47,9 @@ func (c *clock) pass(d time.Duration) {
 	c.t = c.t.Add(d)
 }
 
-func open(t *testing.T, o tus.Options) *world {
+func open(t *testing.T, o tus.Options) *harness {
 	t.Helper()
-	w := &world{t: t, now: &clock{t: time.Now()}}
+	w := &harness{t: t, now: &clock{t: time.Now()}}
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
@@ -63,7 +63,7 @@ func open(t *testing.T, o tus.Options) *world {
 }
 
 // reopen is a restart: all that is only in memory is gone.
-func (w *world) reopen() {
+func (w *harness) reopen() {
 	w.t.Helper()
 	s, err := tus.New(w.o)
 	if err != nil {
@@ -74,7 +74,7 @@ func (w *world) reopen() {
 }
 
 // ask does a request; headers come in pairs.
-func (w *world) ask(method, path string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+func (w *harness) ask(method, path string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	r := httptest.NewRequestWithContext(w.t.Context(), method, path, body)
 	r.Header.Set("Tus-Resumable", "1.0.0")
@@ -94,7 +94,7 @@ func (w *world) ask(method, path string, body io.Reader, headers ...string) *htt
 }
 
 // want does a request that must be answered with a status.
-func (w *world) want(status int, method, path string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+func (w *harness) want(status int, method, path string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	answer := w.ask(method, path, body, headers...)
 	if answer.Code != status {
@@ -104,21 +104,24 @@ func (w *world) want(status int, method, path string, body io.Reader, headers ..
 }
 
 // create makes an upload and gives its address.
-func (w *world) create(length int, headers ...string) string {
+func (w *harness) create(length int, headers ...string) string {
 	w.t.Helper()
-	answer := w.want(http.StatusCreated, http.MethodPost, "/files", nil, append([]string{"Upload-Length", strconv.Itoa(length)}, headers...)...)
+	answer := w.want(http.StatusCreated, http.MethodPost, "/files", nil,
+		append([]string{"Upload-Length", strconv.Itoa(length)}, headers...)...)
 	return answer.Header().Get("Location")
 }
 
 // patch writes a piece.
-func (w *world) patch(status int, at string, offset int, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+func (w *harness) patch(status int, at string, offset int, body io.Reader,
+	headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	return w.want(status, http.MethodPatch, at, body,
-		append([]string{"Content-Type", "application/offset+octet-stream", "Upload-Offset", strconv.Itoa(offset)}, headers...)...)
+		append([]string{"Content-Type", "application/offset+octet-stream", "Upload-Offset", strconv.Itoa(offset)},
+			headers...)...)
 }
 
 // stands holds against it how far an upload has come.
-func (w *world) stands(at string, want int) {
+func (w *harness) stands(at string, want int) {
 	w.t.Helper()
 	answer := w.want(http.StatusOK, http.MethodHead, at, nil)
 	if got := answer.Header().Get("Upload-Offset"); got != strconv.Itoa(want) {
@@ -127,7 +130,7 @@ func (w *world) stands(at string, want int) {
 }
 
 // taken takes an upload and compares what it is with what was sent.
-func (w *world) taken(at, owner string, sent []byte) tus.Upload {
+func (w *harness) taken(at, owner string, sent []byte) tus.Upload {
 	w.t.Helper()
 	u, err := w.Take(strings.TrimPrefix(at, "/files/"), owner)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a server with a pool, and a client that goes through it.
-type world struct {
+// harness is a server with a pool, and a client of it.
+type harness struct {
 	t       *testing.T
 	pool    *tunnel.Pool
 	web     *httptest.Server
@@ -30,15 +30,15 @@ type world struct {
 }
 
 // open starts a server whose tokens are the names of the agents.
-func open(t *testing.T, o tunnel.PoolOptions) *world {
+func open(t *testing.T, o tunnel.PoolOptions) *harness {
 	t.Helper()
 	return openOn(t, o, (*httptest.Server).Start)
 }
 
 // openOn is open with a way to start the server.
-func openOn(t *testing.T, o tunnel.PoolOptions, start func(*httptest.Server)) *world {
+func openOn(t *testing.T, o tunnel.PoolOptions, start func(*httptest.Server)) *harness {
 	t.Helper()
-	w := &world{t: t, changed: make(chan struct{}, 1000)}
+	w := &harness{t: t, changed: make(chan struct{}, 1000)}
 	o.Authenticate = func(r *http.Request) (string, error) {
 		if name := r.Header.Get("Authorization"); name != "" {
 			return name, nil
@@ -73,7 +73,7 @@ func openOn(t *testing.T, o tunnel.PoolOptions, start func(*httptest.Server)) *w
 }
 
 // agent starts an agent with a handler; stop ends it and waits.
-func (w *world) agent(name string, h http.Handler, o tunnel.Options) (l *tunnel.Listener, stop func()) {
+func (w *harness) agent(name string, h http.Handler, o tunnel.Options) (l *tunnel.Listener, stop func()) {
 	w.t.Helper()
 	o.URL, o.Name = w.web.URL, name
 	if o.Header == nil {
@@ -106,7 +106,7 @@ func (w *world) agent(name string, h http.Handler, o tunnel.Options) (l *tunnel.
 }
 
 // ask asks an agent and gives the status and the text.
-func (w *world) ask(ctx context.Context, method, url string, body io.Reader) (int, string, error) {
+func (w *harness) ask(ctx context.Context, method, url string, body io.Reader) (int, string, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
 		return 0, "", err
@@ -120,8 +120,8 @@ func (w *world) ask(ctx context.Context, method, url string, body io.Reader) (in
 	return answer.StatusCode, string(text), err
 }
 
-// status gives what the pool says of an agent.
-func (w *world) status(name string) tunnel.Status {
+// status returns the pool's status of an agent.
+func (w *harness) status(name string) tunnel.Status {
 	for _, s := range w.pool.Agents() {
 		if s.Name == name {
 			return s
@@ -130,7 +130,7 @@ func (w *world) status(name string) tunnel.Status {
 	return tunnel.Status{}
 }
 
-// until looks again until the condition holds; there is no signal for a count on the other side.
+// until polls the condition; there is no signal for a count on the other side.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -144,7 +144,7 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 // hand is an agent by hand: it asks for the upgrade and gives the connection and the answer.
-func (w *world) hand(name, path string, headers http.Header) (net.Conn, *http.Response) {
+func (w *harness) hand(name, path string, headers http.Header) (net.Conn, *http.Response) {
 	w.t.Helper()
 	c, err := (&net.Dialer{}).DialContext(w.t.Context(), "tcp", w.web.Listener.Addr().String())
 	if err != nil {
