@@ -42,6 +42,11 @@ var plain = []string{
 	"edge/tus",
 	"edge/unpack",
 	"edge/webhook",
+	"docs/dependencies.md",
+	"docs/flows.md",
+	"docs/glossary.md",
+	"docs/job-orchestrator.md",
+	"docs/merritt.md",
 }
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.
@@ -69,6 +74,7 @@ var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
 	`no such arrow`, `place=\w+`, `(?:into|from) room`,
+	`who: world`, `stagepost (?:hold|release) --place`,
 }
 
 // images are words that no declared name has as a part.

@@ -51,7 +51,8 @@ func (d dir) write(name string, m *Message) error {
 		return err
 	}
 	defer root.Close()
-	return durable.File{Root: root, Name: filepath.Base(name), Temporary: ".unfinished-" + rand.Text()}.Write(func(f *os.File) error {
+	return durable.File{Root: root, Name: filepath.Base(name),
+		Temporary: ".unfinished-" + rand.Text()}.Write(func(f *os.File) error {
 		if len(m.Bcc) > 0 {
 			bcc, err := addresses(m.Bcc)
 			if err != nil {

@@ -66,7 +66,8 @@ func (s *Store) write(u *upload) error {
 	if err != nil {
 		return err
 	}
-	return durable.File{Root: s.root, Name: u.id + infoEnding, Temporary: u.id + infoEnding + newEnding}.Write(durable.Text(text))
+	return durable.File{Root: s.root, Name: u.id + infoEnding,
+		Temporary: u.id + infoEnding + newEnding}.Write(durable.Text(text))
 }
 
 // sync syncs the names in the directory.
