@@ -42,6 +42,8 @@ var plain = []string{
 	"edge/tus",
 	"edge/unpack",
 	"edge/webhook",
+	"CONTRIBUTING.md",
+	"docs/compute.md",
 	"docs/dependencies.md",
 	"docs/flows.md",
 	"docs/glossary.md",
@@ -74,7 +76,7 @@ var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
 	`no such arrow`, `place=\w+`, `(?:into|from) room`,
-	`who: world`, `stagepost (?:hold|release) --place`,
+	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 }
 
 // images are words that no declared name has as a part.
