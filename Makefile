@@ -20,6 +20,7 @@ define SOAK
 ./engine -run SlipsThrough|HoldRace -tries 10000
 ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
 ./cmd/stagepost -run TestKill$$ -kills 1000
+./cmd/stagepost -run TestExampleWorkers -workerjobs 1000
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
 ./cmd/stagepost -run RestoreDrill -drill-actions 1000
 ./store/sqlite -run TestFlippedBits -flips 5000

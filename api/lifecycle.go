@@ -17,3 +17,10 @@ type Lifecycle struct {
 	Events []lifecycle.Event `json:"events"`
 	Jobs   bool              `json:"jobs"` // whether this server runs jobs of it
 }
+
+// NewLifecycle is the body by which a lifecycle is added.
+type NewLifecycle struct {
+	File  string `json:"file"` // the text of a YAML file
+	Note  string `json:"note,omitempty"`
+	Actor string `json:"actor,omitempty"`
+}

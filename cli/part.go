@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/lifecycle/notation"
 )
 
 // Part is what a package adds to the command line: commands, and what the commands of others need to know of its jobs. Every function may be nil.
@@ -32,6 +33,9 @@ type Part struct {
 
 	// Hint says what the reader can do about an error; empty: nothing that the application knows.
 	Hint func(err error, code int) string
+
+	// Lint gives what is wrong with a file; known is false if it is only a lifecycle.
+	Lint func(file string, text []byte) (faults []notation.Problem, known bool)
 
 	// Missing names the command that lists what was not found; path are the words of the command that was called.
 	Missing func(path []string, e *job.Error) string
@@ -103,4 +107,16 @@ func (c *Call) Cause(ctx context.Context, api *client.Client, id job.ID, e lifec
 		}
 	}
 	return api.Do(ctx, id, e, *a)
+}
+
+// Lint gives what is wrong with the file of a lifecycle.
+func (c *Call) Lint(file string, text []byte) []notation.Problem {
+	for _, p := range c.Parts {
+		if p.Lint != nil {
+			if faults, known := p.Lint(file, text); known {
+				return faults
+			}
+		}
+	}
+	return notation.Lint(file, text)
 }

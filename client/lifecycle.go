@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/stagepost/stagepost/api"
 )
 
 // Lifecycles lists what the server knows.
@@ -23,4 +25,9 @@ func (c *Client) Drawing(ctx context.Context, name, format string) ([]byte, erro
 		return nil, err
 	}
 	return c.text(r)
+}
+
+// AddLifecycle adds a kind of jobs, or replaces one that was added before.
+func (c *Client) AddLifecycle(ctx context.Context, l api.NewLifecycle) (api.Lifecycle, error) {
+	return send[api.Lifecycle](ctx, c, http.MethodPost, "/api/v1/lifecycles", nil, l)
 }

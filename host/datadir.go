@@ -30,6 +30,8 @@ func DurableData() []backup.Entry {
 		{Name: "access", How: backup.Linked, What: "plans of packages that can be fetched, and the key of their tokens"},
 		{Name: "flows", How: backup.Linked, What: "large values of flows"},
 		{Name: "profiles", How: backup.Linked, What: "ingest profiles, unless `ingest.profiles` names another directory"},
+		{Name: "lifecycles", How: backup.Linked, What: "lifecycles that `stagepost lifecycle add` brought"},
+		{Name: "lifecycle-runs", How: backup.Left, What: "working directories of lifecycles' commands", Reason: "emptied at each start"},
 		{Name: "compute", How: backup.Linked, Part: "compute", What: "inputs and results of compute jobs"},
 		{Name: "agent", How: backup.Linked, Part: "compute", What: "payloads of the agent in the server"},
 		{Name: "uploads", How: backup.Linked, Part: "compute", What: "resumable uploads"},

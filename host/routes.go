@@ -5,6 +5,7 @@ import (
 
 	bulkhttp "github.com/stagepost/stagepost/app/bulk/http"
 	computehttp "github.com/stagepost/stagepost/app/compute/http"
+	customhttp "github.com/stagepost/stagepost/app/custom/http"
 	flowhttp "github.com/stagepost/stagepost/app/flowfile/http"
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/server"
@@ -16,11 +17,12 @@ type routes struct {
 	compute computehttp.Options
 	flows   flowhttp.Flows
 	bulk    bulkhttp.Bulk
+	custom  customhttp.Lifecycles
 }
 
 // parts gives what the applications add to a server. A nil server is enough to list the routes.
 func (r *routes) parts(s *server.Server) []server.Part {
-	return []server.Part{ingesthttp.Part(s, r.ingest), bulkhttp.Part(s, r.bulk), flowhttp.Part(s, r.flows), computehttp.Part(s, r.compute)}
+	return []server.Part{ingesthttp.Part(s, r.ingest), bulkhttp.Part(s, r.bulk), customhttp.Part(s, r.custom), flowhttp.Part(s, r.flows), computehttp.Part(s, r.compute)}
 }
 
 // Routes lists the whole API.

@@ -202,15 +202,22 @@ func (r *Server) assemble(s *Settings) (err error) {
 	if jobs != nil {
 		r.closers, r.apps, r.Compute = append(r.closers, jobs), append(r.apps, jobs), jobs
 	}
+	lifecycles, err := r.openCustom(&s.customSettings)
+	if err != nil {
+		return err
+	}
 	bulks := bulk.New(bulk.Options{})
-	r.apps = append(r.apps, bulks, flows)
+	r.apps = append(r.apps, bulks, flows, lifecycles)
 	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
 	for _, a := range r.apps {
 		a.Bind(r.Engine)
 	}
-	routes := routes{bulk: bulks, flows: flows, ingest: ingesthttp.Options{Ingest: ingest}}
+	if err := lifecycles.Load(context.Background()); err != nil {
+		return cli.Usage(err)
+	}
+	routes := routes{bulk: bulks, flows: flows, custom: lifecycles, ingest: ingesthttp.Options{Ingest: ingest}}
 	if i, ok := ingest.(submissions); ok {
 		routes.ingest.Sight, routes.ingest.Profiles, routes.ingest.Hooks, routes.ingest.Access = i.app, i.app, i.app, packages
 	}

@@ -14,11 +14,12 @@ type Settings struct {
 	ingestSettings
 	flowSettings
 	ComputeSettings
+	customSettings
 }
 
 func NewSettings() *Settings {
 	s := &Settings{}
-	s.Common = cli.NewCommon(&s.serveSettings, &s.ingestSettings, &s.flowSettings, &s.ComputeSettings)
+	s.Common = cli.NewCommon(&s.serveSettings, &s.ingestSettings, &s.flowSettings, &s.ComputeSettings, &s.customSettings)
 	return s
 }
 

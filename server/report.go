@@ -116,6 +116,22 @@ func reportOf(r *api.Report, keep bool) (engine.Report, error) {
 	return to, nil
 }
 
+// ParseReport reads the report of a command that works on a job under a claim: the members of a remote worker's report except job and epoch.
+func ParseReport(text []byte, id job.ID, epoch int64) (engine.Report, error) {
+	var r api.Report
+	if err := Strict(text, &r); err != nil {
+		return engine.Report{}, err
+	}
+	if r.Job != "" && r.Job != id || r.Epoch != 0 && r.Epoch != epoch || r.Again {
+		return engine.Report{}, job.Errorf(job.Invalid, "report", id, "the report of a command has no job, epoch or again")
+	}
+	r.Job, r.Epoch = id, epoch
+	if err := checkReport(&r, false); err != nil {
+		return engine.Report{}, err
+	}
+	return reportOf(&r, false)
+}
+
 func orderOf(o *api.Order) engine.Order {
 	return engine.Order{
 		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline,

@@ -18,12 +18,12 @@ import (
 func (c *Commands) lifecycle() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lifecycle",
-		Short: "Look at lifecycles: list, show, draw, lint",
-		Long:  "Looks at the lifecycles that this program knows. It needs no server.",
+		Short: "Look at lifecycles and add them: list, show, draw, lint, add",
+		Long:  "Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server.",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
+	cmd.AddCommand(c.lifecycleAdd(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
 	return cmd
 }
 
@@ -83,10 +83,10 @@ func (c *Commands) lifecycleDraw() *cobra.Command {
 		Use: "draw NAME", Short: "Draw a lifecycle as SVG, Mermaid or DOT",
 		Example: "  stagepost lifecycle draw ingest.job > job.svg\n  stagepost lifecycle draw ingest.job -o mermaid",
 		Args:    cobra.ExactArgs(1), ValidArgs: c.LifeNames(),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := c.FindLife(args[0])
 			if err != nil {
-				return err
+				return c.drawOfServer(cmd.Context(), args[0], format, err)
 			}
 			write := map[string]func(*lifecycle.Table, draw.View) string{"svg": draw.SVG, "mermaid": draw.Mermaid, "dot": draw.DOT}[format]
 			if write == nil {
@@ -118,7 +118,7 @@ Prints one line per fault, FILE:LINE:COLUMN: message [rule]. The exit code is 1 
 				if err != nil {
 					return cli.Usage(err)
 				}
-				for _, p := range notation.Lint(file, text) {
+				for _, p := range c.Lint(file, text) {
 					faults = append(faults, fault{file, p})
 				}
 			}

@@ -21,7 +21,7 @@ func Part(call *cli.Call) cli.Part {
 		Ready: ready,
 		Look:  []*cobra.Command{c.list(), c.show(), c.why(), c.history(), logs, c.watch(), c.stuck(), c.audit(), c.outbox(), c.lifecycle()},
 		Act: []*cobra.Command{
-			c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.event(), c.drain(), c.resume(),
+			c.create(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.event(), c.drain(), c.resume(),
 		},
 		Missing: func(path []string, _ *job.Error) string {
 			scoped := c.Called.Flags().NArg() == 0

@@ -12,6 +12,7 @@ import (
 	computecli "github.com/stagepost/stagepost/app/compute/cli"
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
+	customcli "github.com/stagepost/stagepost/app/custom/cli"
 	flowcli "github.com/stagepost/stagepost/app/flowfile/cli"
 	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
 	"github.com/stagepost/stagepost/cli"
@@ -36,7 +37,7 @@ func main() {
 func newCall(in io.Reader, out, errs io.Writer) *cli.Call {
 	s := host.NewSettings()
 	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, docs.All(),
-		jobs.Part, hostcli.Part(s), ingestcli.Part(s), computecli.Part, agentcli.Part(s), orchestratorcli.Part(s), flowcli.Part(s), bulkcli.Part, demo.Part(s))
+		jobs.Part, hostcli.Part(s), ingestcli.Part(s), computecli.Part, agentcli.Part(s), orchestratorcli.Part(s), flowcli.Part(s), bulkcli.Part, customcli.Part, demo.Part(s))
 }
 
 // run does one call and gives its exit code.

@@ -14,8 +14,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// ParseYAML reads a table written as YAML. Unknown keys, anchors and aliases are refused. The error is a [Problems].
-func ParseYAML(file string, text []byte) (d *Document, err error) {
+// ParseYAML reads a table written as YAML. Unknown keys, anchors and aliases are refused. Keys of the file that the
+// caller reads itself are named in others and skipped. The error is a [Problems].
+func ParseYAML(file string, text []byte, others ...string) (d *Document, err error) {
 	if err := tooLong(text); err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func ParseYAML(file string, text []byte) (d *Document, err error) {
 	if err != nil {
 		return nil, Problems{yamlProblem(err)}
 	}
-	r := &reader{d: &Document{File: file, Format: YAML, start: Place{1, 1}}}
+	r := &reader{d: &Document{File: file, Format: YAML, start: Place{1, 1}}, others: others}
 	switch {
 	case len(tree.Docs) == 0 || tree.Docs[0].Body == nil:
 		return nil, Problems{{1, 1, Syntax, "the document is empty"}}
@@ -65,6 +66,7 @@ func tokenPlace(t *token.Token) Place {
 type reader struct {
 	d        *Document
 	problems Problems
+	others   []string // keys of the file that are skipped
 }
 
 func (r *reader) problem(n ast.Node, format string, args ...any) {
@@ -122,7 +124,7 @@ func (r *reader) fields(n ast.Node, what string, known ...string) map[string]ast
 }
 
 func (r *reader) table(n ast.Node) {
-	f := r.fields(n, "a lifecycle", "name", "states")
+	f := r.fields(n, "a lifecycle", append([]string{"name", "states"}, r.others...)...)
 	if f == nil {
 		return
 	}

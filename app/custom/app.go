@@ -1,0 +1,194 @@
+package custom
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Options of the application.
+type Options struct {
+	Dir     string  // where added lifecycles are kept
+	Files   string  // a directory of lifecycles that the operator keeps; empty: none
+	Temp    string  // where directories of commands are made
+	Sandbox Sandbox // nil: lifecycles with commands are refused
+
+	// Report reads the report of a command, as the server reads that of a remote worker.
+	Report func(text []byte, id job.ID, epoch int64) (engine.Report, error)
+}
+
+// App is the application.
+type App struct {
+	options Options
+	engine  *engine.Engine
+
+	mu    sync.Mutex // guards files
+	files map[string]*File
+}
+
+// New makes the application.
+func New(o Options) *App { return &App{options: o, files: map[string]*File{}} }
+
+// Works returns no kinds: they are registered by Load and Add.
+func (a *App) Works() []engine.Work { return nil }
+
+// Deliver returns the topics of the outbox that the application delivers: none.
+func (a *App) Deliver() map[string]engine.Deliver { return nil }
+
+// Bind connects the application to the engine of its jobs. It is called once, before Load.
+func (a *App) Bind(e *engine.Engine) { a.engine = e }
+
+// Close does nothing: the application has no open resources.
+func (a *App) Close() error { return nil }
+
+// Load registers the lifecycles of both directories. The error names every file that is refused; the others are registered.
+func (a *App) Load(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var mistakes []error
+	for _, dir := range []string{a.options.Files, a.options.Dir} {
+		paths, err := yamlFiles(dir)
+		mistakes = append(mistakes, err)
+		for _, path := range paths {
+			if err := a.load(ctx, path); err != nil {
+				mistakes = append(mistakes, job.Errorf(job.Invalid, "lifecycle", "", "%s:%w", path, err))
+			}
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// Reload registers the lifecycles of the directories again: new files are added, and changed ones replace what they were.
+func (a *App) Reload() error { return a.Load(context.Background()) }
+
+// yamlFiles lists the files of a directory; there may be none.
+func yamlFiles(dir string) ([]string, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var paths []string
+	for _, e := range entries {
+		if name := e.Name(); !strings.HasPrefix(name, ".") && (filepath.Ext(name) == ".yaml" || filepath.Ext(name) == ".yml") {
+			paths = append(paths, filepath.Join(dir, name))
+		}
+	}
+	return paths, err
+}
+
+func (a *App) load(ctx context.Context, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	f, err := Parse(path, text)
+	if err != nil {
+		return err
+	}
+	f.path = path
+	if other := a.files[f.Table.Name()]; other != nil && other.path != path {
+		return job.Errorf(job.Invalid, "lifecycle", "", " the lifecycle %s is also in %s", f.Table.Name(), other.path)
+	}
+	return a.register(ctx, f)
+}
+
+// Add registers a lifecycle and keeps it. It replaces one that was added before, unless jobs are open and the states or
+// transitions have changed. Errors: Invalid, with all mistakes and their lines; Refused.
+func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecycle.Table, error) {
+	f, err := Parse("", text)
+	if err != nil {
+		return nil, &job.Error{Op: "lifecycle", Kind: job.Invalid, Err: err}
+	}
+	name := f.Table.Name()
+	f.path = filepath.Join(a.options.Dir, name+".yaml")
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.files[name]; old != nil && old.path != f.path {
+		return nil, job.Errorf(job.Refused, "lifecycle", "", "the lifecycle %s is in the file %s of the server: change it there", name, old.path)
+	}
+	if err := a.free(f); err != nil {
+		return nil, err
+	}
+	if err := disk.MkdirAll(a.options.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "add-lifecycle", Object: name + " " + f.Table.Hash(), Note: note}
+	if err := a.engine.Audit(ctx, entry); err != nil {
+		return nil, err
+	}
+	if err := a.register(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := durable.Replace(f.path, text); err != nil { // the kind exists until the server stops
+		return nil, err
+	}
+	return f.Table, nil
+}
+
+// free refuses the name of a kind of another application, and commands where there is no sandbox for them.
+func (a *App) free(f *File) error {
+	name := f.Table.Name()
+	if a.files[name] == nil && a.engine.Life(job.Kind(name)) != nil {
+		return job.Errorf(job.Refused, "lifecycle", "", "the server has a kind %s of its own: choose another name", name)
+	}
+	for _, state := range slices.Sorted(maps.Keys(f.spec.Work)) {
+		if len(f.spec.Work[state].Command) > 0 && a.options.Sandbox == nil {
+			return job.Errorf(job.Refused, "lifecycle", "", "%s has a command, and this server runs none: see the setting lifecycle.commands", state)
+		}
+	}
+	return nil
+}
+
+func (a *App) register(ctx context.Context, f *File) error {
+	if err := a.free(f); err != nil {
+		return err
+	}
+	if err := a.engine.Register(ctx, a.work(f)); err != nil {
+		return err
+	}
+	a.files[f.Table.Name()] = f
+	return nil
+}
+
+// work makes what the engine registers.
+func (a *App) work(f *File) engine.Work {
+	w := engine.Work{
+		Life: f.Table, Prefix: f.spec.Prefix, Slots: f.spec.Slots, Keep: time.Duration(f.spec.Keep), Adopts: f.spec.Adopts,
+		Outside: true, Orders: true, Steps: map[lifecycle.State]engine.Step{}, Policies: map[lifecycle.State]engine.Policy{},
+	}
+	for state, s := range f.spec.Work {
+		switch {
+		case s.Pass:
+			w.Steps[state] = func(context.Context, *engine.Run) error { return nil }
+		case len(s.Command) > 0:
+			w.Steps[state] = a.command(f.Table, s)
+		}
+		w.Policies[state] = engine.Policy{
+			Timeout: time.Duration(s.Deadline), MaxAttempts: s.Attempts,
+			Backoff: engine.Backoff{First: time.Duration(s.Backoff.First), Max: time.Duration(s.Backoff.Max)},
+		}
+	}
+	for _, l := range f.spec.Limits {
+		w.Limits = append(w.Limits, job.Limit{
+			Name: l.Name, Kind: job.Kind(f.Table.Name()), Guard: l.States, Max: l.Max, PerOwner: l.Per == "owner", PerGroup: l.Per == "group",
+		})
+	}
+	return w
+}

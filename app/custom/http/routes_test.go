@@ -1,0 +1,20 @@
+package customhttp_test
+
+import (
+	"testing"
+
+	"github.com/stagepost/stagepost/api"
+	customhttp "github.com/stagepost/stagepost/app/custom/http"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// allowed lists the roles that may use what is below a path.
+var allowed = map[string]string{"POST /api/v1/lifecycles": "a"}
+
+// reasonIn lists the type in which each route that needs a reason reads it.
+var reasonIn = map[string]any{"POST /api/v1/lifecycles": api.NewLifecycle{}}
+
+func TestRoutes(t *testing.T) {
+	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) })
+}

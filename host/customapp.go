@@ -1,0 +1,42 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/app/custom"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/server"
+)
+
+// customSettings are those of lifecycles in files.
+type customSettings struct {
+	LifecycleDir      string `name:"lifecycle.dir" for:"serve" doc:"directory of lifecycles (YAML) whose kinds this server has; defaults to none: those that stagepost lifecycle add brought"`
+	LifecycleCommands bool   `name:"lifecycle.commands" for:"serve" default:"false" doc:"lifecycles may run commands, confined as lifecycle.sandbox says. Without tokens there is no login: every user of this machine may then run them"`
+	LifecycleSandbox  string `name:"lifecycle.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the commands of lifecycles: auto takes the best that works, require the same but never none"`
+}
+
+// openCustom makes the application of lifecycles in files.
+func (r *Server) openCustom(s *customSettings) (*custom.App, error) {
+	o := custom.Options{
+		Dir: filepath.Join(r.Data, "lifecycles"), Files: s.LifecycleDir, Temp: filepath.Join(r.Data, "lifecycle-runs"), Report: server.ParseReport,
+	}
+	if err := os.RemoveAll(o.Temp); err != nil {
+		return nil, err
+	}
+	if s.LifecycleCommands {
+		box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.LifecycleSandbox, Name: "stagepost-lifecycle", Log: r.Log})
+		if err != nil {
+			return nil, cli.Usage(fmt.Errorf("lifecycle.sandbox: %w", err))
+		}
+		r.closers = append(r.closers, box)
+		if err := os.Mkdir(o.Temp, 0o700); err != nil {
+			return nil, err
+		}
+		o.Sandbox = box
+	}
+	return custom.New(o), nil
+}
