@@ -24,21 +24,21 @@ func (s *Common) secret(env func(string) (string, bool)) (client.Secret, error) 
 	}
 	f, err := os.Open(s.Token)
 	if err != nil {
-		return client.Secret{}, fmt.Errorf("token.file: %w", err)
+		return client.Secret{}, fmt.Errorf("token_file: %w", err)
 	}
 	defer f.Close()
 	stat, err := f.Stat()
 	if err != nil {
-		return client.Secret{}, fmt.Errorf("token.file: %w", err)
+		return client.Secret{}, fmt.Errorf("token_file: %w", err)
 	}
 	if stat.Mode().IsRegular() && stat.Mode().Perm()&0o077 != 0 {
-		return client.Secret{}, fmt.Errorf("token.file: %s has the mode %#o: nobody but its owner may read it (chmod 600)", s.Token, stat.Mode().Perm())
+		return client.Secret{}, fmt.Errorf("token_file: %s has the mode %#o: nobody but its owner may read it (chmod 600)", s.Token, stat.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 4096))
 	if err != nil {
-		return client.Secret{}, fmt.Errorf("token.file: %w", err)
+		return client.Secret{}, fmt.Errorf("token_file: %w", err)
 	}
-	return parseSecret("token.file "+s.Token, string(text))
+	return parseSecret("token_file "+s.Token, string(text))
 }
 
 func parseSecret(where, text string) (client.Secret, error) {

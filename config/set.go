@@ -80,7 +80,7 @@ type Setting struct {
 	Value                          reflect.Value
 }
 
-func (s Setting) Flag() string { return strings.ReplaceAll(s.Name, ".", "-") }
+func (s Setting) Flag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.Name) }
 
 func (s Setting) Env() string {
 	return "STAGEPOST_" + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))

@@ -51,7 +51,7 @@ func mailSender(s *Settings, log *slog.Logger) (mail.Sender, error) {
 	if s.MailPassword != "" {
 		text, err := os.ReadFile(s.MailPassword)
 		if err != nil {
-			return nil, cli.Usagef("mail.passwordfile: %v", err)
+			return nil, cli.Usagef("mail.password_file: %v", err)
 		}
 		o.Password = mail.Secret(strings.TrimRight(string(text), "\r\n"))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -159,9 +160,8 @@ func (k *Keeper) scheduled(ctx context.Context) error {
 			}
 		}
 	}
-	b := client.Backup{Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule"}
-	if k.Settings.BackupWithout != "" {
-		b.Without = strings.Split(k.Settings.BackupWithout, ",")
+	b := client.Backup{
+		Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule", Without: config.List(k.Settings.BackupWithout),
 	}
 	if _, err := k.backUp(ctx, b, lifecycle.Engine); err != nil {
 		return err

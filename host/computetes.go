@@ -5,11 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -33,22 +33,12 @@ func openTES(r *Server, s *Settings, services []compute.Service) (*tes.Adapter, 
 		}
 	}
 	o := tes.Options{Images: images, Fetch: fetch.Policy{MaxBytes: s.UploadBytes}, Log: r.Log}
-	o.Roots, o.Outputs = directories(s.ComputeTESRoots), directories(s.ComputeTESOutput)
+	o.Roots, o.Outputs = config.List(s.ComputeTESRoots), config.List(s.ComputeTESOutput)
 	a, err := tes.New(o)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
 	return a, nil
-}
-
-// directories reads a list with commas.
-func directories(text string) (all []string) {
-	for dir := range strings.SplitSeq(text, ",") {
-		if dir = strings.TrimSpace(dir); dir != "" {
-			all = append(all, dir)
-		}
-	}
-	return all
 }
 
 // announceTES has the completion of a task's job bring the message that copies its outputs, beside those of the application.

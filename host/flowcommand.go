@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/flowfile"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
@@ -50,7 +51,7 @@ func openCommands(s *Settings, dir string, log *slog.Logger) (flowfile.Commander
 // flowDirs reads flow.dirs.
 func flowDirs(list string) ([]string, error) {
 	var dirs []string
-	for _, dir := range filepath.SplitList(list) {
+	for _, dir := range config.List(list) {
 		if !filepath.IsAbs(dir) {
 			return nil, cli.Usagef("flow.dirs: %q is not absolute", dir)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 )
 
 // Settings are those of a server, with what every command takes.
@@ -58,10 +59,8 @@ type serveSettings struct {
 // hosts lists the names by which requests may come, as they are compared: in lower case, without a port.
 func (s *serveSettings) hosts() []string {
 	var names []string
-	for name := range strings.SplitSeq(s.Hosts, ",") {
-		if name = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(name), ".")); name != "" {
-			names = append(names, name)
-		}
+	for _, name := range config.List(s.Hosts) {
+		names = append(names, strings.ToLower(strings.TrimSuffix(name, ".")))
 	}
 	return names
 }

@@ -82,7 +82,7 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 // TestSecretsAreNotShown: those that are secrets by name, and passwords in addresses. Names of files with secrets are.
 func TestSecretsAreNotShown(t *testing.T) {
 	for name, want := range map[string]bool{
-		"mail.password": true, "auth.token": true, "hook.secret": true, "s3.key": true, "mail.passwordfile": false, "listen": false,
+		"mail.password": true, "auth.token": true, "hook.secret": true, "s3.key": true, "mail.password_file": false, "listen": false,
 	} {
 		if got := config.Hides(name); got != want {
 			t.Errorf("%s is hidden: %v", name, got)

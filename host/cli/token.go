@@ -28,7 +28,7 @@ and never the token itself: hash, role, owner, expiry or -, comment. A server re
 Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
 token names (--work) and reports on them, or is an agent; an admin may do everything.
 
-Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token.file. Programs send it as a header:
+Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token_file. Programs send it as a header:
 Authorization: Bearer stp_...`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
