@@ -192,3 +192,42 @@ func ExampleCapture() {
 	// SUCCESS <nil>
 	// f RUNNING, nap RUNNING, nap SUCCESS, f SUCCESS
 }
+
+// A controller runs its part again; what the attempt did is reverted first.
+func ExampleTimes() {
+	n := 0
+	upload := flow.Proc0("upload", func(context.Context) error {
+		if n++; n < 2 {
+			return errors.New("connection lost")
+		}
+		return nil
+	}, nil)
+	run(flow.Linear("send", says("pack", nil), upload).With(flow.Times(3)), flow.Options{})
+	// Output:
+	// do pack
+	// undo pack
+	// do pack
+	// SUCCESS <nil>
+}
+
+// A signal has a type: the sender and the task that waits for it use the same one.
+func ExampleSignal() {
+	const approved = flow.Signal[bool]("approved")
+	wait := approved.Wait("approval", 0)
+	wait.Result = flow.One("yes")
+	r, err := flow.New(flow.Linear("f", wait), flow.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Signal("approved", "perhaps"))
+	fmt.Println(approved.Send(r, true))
+	finish(r)
+	yes, _ := r.Value("yes")
+	fmt.Println(yes.Any())
+	// Output:
+	// the signal approved: it takes a boolean, not a string
+	// <nil>
+	// SUCCESS <nil>
+	// true
+}

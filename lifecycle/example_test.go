@@ -84,3 +84,36 @@ func ExampleNew() {
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
 	// Broken: no arrow leads here from Packing [unreachable-state]
 }
+
+// Stages are a table's states in order, with the transitions that leave them.
+func ExampleTable_Stages() {
+	for _, s := range parcel().Stages() {
+		fmt.Print(s.State, " (", s.Kind, "):")
+		for _, a := range s.Arrows {
+			if !a.Stays() {
+				fmt.Print(" ", a.Event)
+			}
+		}
+		fmt.Println()
+	}
+	// Output:
+	// Open (queue): begin hold
+	// Held (wait): release
+	// Packing (work): finish fail
+	// Sent (end):
+	// Broken (end): retry
+}
+
+// An end that nothing can leave by itself needs no exit; a state that nothing reaches is a fault.
+func ExampleCheck() {
+	faults := lifecycle.Check("short",
+		lifecycle.OnWait("Open", "A customer brings it here.",
+			lifecycle.On("close", "Closed", lifecycle.Operator, "It is done.")),
+		lifecycle.OnEnd("Closed", lifecycle.OK, "It is done."),
+		lifecycle.OnEnd("Lost", lifecycle.Failed, "It is lost."))
+	for _, f := range faults {
+		fmt.Println(f)
+	}
+	// Output:
+	// Lost: no arrow leads here from Open [unreachable-state]
+}
