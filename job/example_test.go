@@ -16,7 +16,7 @@ var letter = lifecycle.Must("letter",
 	lifecycle.OnEnd("Sent", lifecycle.OK, "It is on its way."),
 	lifecycle.OnEnd("Lost", lifecycle.Failed, "It could not be read."))
 
-// The kind of an error says what its reader can do; the same kinds are in the API.
+// The kind of an error determines what its reader can do; the same kinds are in the API.
 func ExampleKindOf() {
 	err := fmt.Errorf("claim: %w", job.Errorf(job.Conflict, "commit", "let_1", "the record has changed"))
 	fmt.Println(err)
@@ -32,11 +32,13 @@ func ExampleKindOf() {
 func ExampleScope() {
 	maps := job.Scope{Kind: "letter", Group: "maps"}
 	fmt.Println(maps)
-	fmt.Println(maps.Matches(&job.Job{Kind: "letter", Group: "maps"}), maps.Matches(&job.Job{Kind: "parcel", Group: "maps"}))
+	fmt.Println(maps.Matches(&job.Job{Kind: "letter", Group: "maps"}))
+	fmt.Println(maps.Matches(&job.Job{Kind: "parcel", Group: "maps"}))
 	fmt.Println(job.Scope{})
 	// Output:
 	// group=maps kind=letter
-	// true false
+	// true
+	// false
 	// everything
 }
 
@@ -46,7 +48,8 @@ func ExampleVerify() {
 	j, created := job.New(job.Job{ID: "let_1", Kind: "letter", Position: letter.Start()}, lifecycle.Owner, "ann", at)
 	to, _ := letter.Next(j.Position, "fail", lifecycle.Timer)
 	j, failed, err := job.Apply(j, &job.Change{
-		Job: j.ID, Version: j.Version, Event: "fail", From: j.State, To: to, Ended: true, By: lifecycle.Timer, At: at.Add(time.Hour),
+		Job: j.ID, Version: j.Version, Event: "fail", From: j.State, To: to, Ended: true,
+		By: lifecycle.Timer, At: at.Add(time.Hour),
 	})
 	fmt.Println(j.State, err)
 	history := []job.Event{created, *failed}
