@@ -17,7 +17,6 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/config"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -52,7 +51,7 @@ func (k *Keeper) backupDir() (string, error) {
 		return dir, nil
 	}
 	dir := filepath.Join(k.Dir, "backups")
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
 	return dir, nil

@@ -18,9 +18,9 @@ import (
 	"github.com/stagepost/stagepost/app/compute/slurm"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/token"
 )
@@ -140,7 +140,7 @@ func (c *Compute) openLocal(r *Server, s *Settings) error {
 	}
 	o := agent.Options{Dir: filepath.Join(r.Data, "agent"), Name: site.Local, Slots: s.ComputeLocal, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: WordOr(s.ComputeKeep), Log: r.Log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.ComputeLocal))}
-	if err := disk.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
 	}
 	if c.local, err = agent.New(o); err != nil {

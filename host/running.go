@@ -78,7 +78,7 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	dropped, err := dropBallast(dir)

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -100,7 +100,7 @@ func New(o Options) (*App, error) {
 	}
 	dir := filepath.Join(o.Dir, "compute")
 	for _, sub := range []string{stageName, jobsName, trashName} {
-		if err := disk.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := durable.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("compute: %w", err)
 		}
 	}

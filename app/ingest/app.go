@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -152,7 +153,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	for _, dir := range []string{"", workName, trashName, mailName} {
-		if err := disk.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
+		if err := durable.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)
 		}
 	}

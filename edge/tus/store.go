@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Options of a store. Dir is required.
@@ -108,7 +108,7 @@ func New(o Options) (*Store, error) {
 		return nil, fmt.Errorf("tus: %w", err)
 	}
 	o.Dir = dir
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("tus: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -107,7 +106,7 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 	if err := layout.validate(); err != nil {
 		return nil, err
 	}
-	if err := makeRoot(dir); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("init storage root: %w", err)
 	}
 	if r, err := OpenRoot(dir); err == nil {
@@ -123,25 +122,6 @@ func InitRoot(dir string, layout Layout) (*Root, error) {
 		return nil, fmt.Errorf("init storage root %s: %w", dir, err)
 	}
 	return OpenRoot(dir)
-}
-
-// makeRoot creates the directory and its missing parents, and syncs their names: without them, everything stored
-// below would be lost after a power failure.
-func makeRoot(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
-		if err := makeRoot(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, 0o700)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return durable.Sync(filepath.Dir(dir))
 }
 
 // initRoot writes the declaration last: without it the directory is not a storage root yet.

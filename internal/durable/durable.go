@@ -73,6 +73,25 @@ func Text(text []byte) func(*os.File) error {
 	}
 }
 
+// MkdirAll makes a directory and those above it that are missing, and brings their names to the disk: what is synced
+// below a directory whose name is lost is lost with it.
+func MkdirAll(dir string, mode fs.FileMode) error {
+	err := os.Mkdir(dir, mode)
+	if above := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && above != dir {
+		if err := MkdirAll(above, mode); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, mode)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return os.MkdirAll(dir, mode) // an error if it is no directory
+	}
+	if err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(dir))
+}
+
 // Sync brings a file, or the names in a directory, to the disk.
 func Sync(name string) error {
 	f, err := os.Open(name)

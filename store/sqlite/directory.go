@@ -19,7 +19,7 @@ const (
 // prepareDir creates the directory and an empty database file, both for this user only. It refuses a directory whose
 // database is missing: an empty start would silently drop every job.
 func prepareDir(dir string) error {
-	if err := makeDir(dir); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	if _, err := os.Stat(filepath.Join(dir, restore)); err == nil {
@@ -49,23 +49,6 @@ func prepareDir(dir string) error {
 		return &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
 	}
 	return f.Close()
-}
-
-// makeDir creates a directory and its missing parents, and syncs their names.
-func makeDir(dir string) error {
-	switch _, err := os.Stat(dir); {
-	case err == nil, !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	if above := filepath.Dir(dir); above != dir {
-		if err := makeDir(above); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return durable.Sync(filepath.Dir(dir))
 }
 
 // mark records that the directory has a database. It is called once the database has its tables, and may be called

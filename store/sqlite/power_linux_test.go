@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/store/crash/power"
 )
 
@@ -48,7 +49,7 @@ func cutHead(t *testing.T, names bool, ignore ...string) (cuts int, wrong []stri
 		}
 		confirmed = append(confirmed, len(d.Images(t)))
 	}
-	err := makeDir(dir)
+	err := durable.MkdirAll(dir, 0o700)
 	note(errors.Join(err, createHead(dir, next(), nil)))
 	note(createHead(dir, next(), nil))
 	f, err := openHead(dir, next(), 0, nil)

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -138,7 +138,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	for _, dir := range []string{"", stageName, payloadsName} {
-		if err := disk.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
+		if err := durable.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("agent: %w", err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Options say where a cluster is and what payloads may be given there. Dir is required.
@@ -145,7 +145,7 @@ func New(o Options) (*Slurm, error) {
 	if err := s.commandsThere(); err != nil {
 		return nil, err
 	}
-	if err := disk.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("slurm: %w", err)
 	}
 	root, err := os.OpenRoot(o.Dir)

@@ -16,12 +16,12 @@ import (
 	flowhttp "github.com/stagepost/stagepost/app/flowfile/http"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -71,7 +71,7 @@ func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, err
 
 // open joins the parts.
 func (l *localFlows) open(s *host.Settings, dir string, log *slog.Logger) error {
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -107,7 +107,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	dir := filepath.Join(o.Dir, dirName)
-	if err := disk.MkdirAll(dir, 0o750); err != nil {
+	if err := durable.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)

@@ -19,11 +19,11 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/edge/tunnel"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -100,7 +100,7 @@ func (c *commands) startAgent(ctx context.Context, a *agentSettings, log *slog.L
 		return r, err
 	}
 	for _, dir := range []string{a.data, a.store} {
-		if err := disk.MkdirAll(dir, 0o700); err != nil {
+		if err := durable.MkdirAll(dir, 0o700); err != nil {
 			return r, err
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/takeover"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -78,7 +78,7 @@ func (c *commands) takeOver(ctx context.Context, database string, dry bool) (don
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); dry && errors.Is(err, fs.ErrNotExist) { // nothing is here, and nothing is to be
 		return old.Into(ctx, &takeover.Target{})
 	}
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})
