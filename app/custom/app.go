@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -126,7 +125,7 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 	if err := a.free(f); err != nil {
 		return nil, err
 	}
-	if err := disk.MkdirAll(a.options.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(a.options.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "add-lifecycle", Object: name + " " + f.Table.Hash(), Note: note}
