@@ -40,7 +40,7 @@ define SOAK
 endef
 export SOAK
 
-.PHONY: help build demo check lint tests race shows cluster soak fuzz generate bench tools
+.PHONY: help build demo check lint tests typescript race shows cluster soak fuzz generate bench tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
@@ -58,7 +58,7 @@ tools:
 	@scripts/tools
 
 # Fast things first: what fails should fail soon. The counts are small; make soak has the long ones.
-check: tools lint tests race shows cluster fuzz
+check: tools lint tests typescript race shows cluster fuzz
 	@echo "everything passed"
 
 lint: build
@@ -71,6 +71,10 @@ lint: build
 
 tests: build
 	scripts/test ./...
+
+# The description of the API is enough for clients: TypeScript types are made from it and used.
+typescript: build
+	scripts/typescript
 
 race:
 	scripts/test -race $(RACE)

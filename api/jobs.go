@@ -59,6 +59,7 @@ type Log struct {
 // History is the answer about a job's history.
 type History struct {
 	History []Event `json:"history"`
+	Next    string  `json:"next,omitempty"`
 }
 
 // Tasks is the answer about a job's tasks.

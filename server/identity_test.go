@@ -31,6 +31,8 @@ var allowed = map[string]string{
 	"/api/v1/stuck":                  "oa",
 	"/api/v1/audit":                  "oa",
 	"/api/v1/lifecycles":             "*",
+	"/api/v1/openapi.json":           "*",
+	"/api/v1/docs":                   "*",
 	"/api/v1/outbox":                 "oa",
 	"/api/v1/worker/":                "wa",
 	"/api/v1/admin/":                 "a",

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/stagepost/stagepost/api"
@@ -80,6 +82,8 @@ type Server struct {
 	streams   *crowd
 	sessions  sessions // requests under way, by their tokens
 	close     context.CancelFunc
+
+	description func() []byte // of all routes, as JSON
 }
 
 // New makes a server. It begins to listen to the store's hints.
@@ -104,6 +108,13 @@ func New(o Options) *Server {
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
 		requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
+	s.description = sync.OnceValue(func() []byte {
+		text, err := json.Marshal(Describe(s.all))
+		if err != nil {
+			panic(err) // all in it can be marshalled
+		}
+		return text
+	})
 	s.Add(Part{Routes: s.routes()})
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())

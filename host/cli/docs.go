@@ -1,6 +1,7 @@
 package hostcli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,14 +13,24 @@ import (
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/openapi"
 )
 
-// docs writes the pages that are made from the program: cli.md, config.md and api.md.
+// docs writes the pages that are made from the program: cli.md, config.md and api.md; or the description of the API.
 func (c *commands) docs() *cobra.Command {
-	return &cobra.Command{
-		Use: "docs DIR", Short: "Write cli.md, config.md and api.md", Hidden: true, Args: cobra.ExactArgs(1),
+	description := false
+	cmd := &cobra.Command{
+		Use: "docs DIR", Short: "Write cli.md, config.md and api.md, or openapi.json", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for name, text := range Pages(cmd.Root()) {
+			all := Pages(cmd.Root())
+			if description {
+				text, err := json.Marshal(server.Describe(host.Routes()))
+				if err != nil {
+					return err
+				}
+				all = map[string]string{"openapi.json": string(text)}
+			}
+			for name, text := range all {
 				if err := os.WriteFile(filepath.Join(args[0], name), []byte(text), 0o644); err != nil {
 					return err
 				}
@@ -27,6 +38,8 @@ func (c *commands) docs() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&description, "openapi", false, "write openapi.json, the description of the HTTP API, instead")
+	return cmd
 }
 
 // Pages gives the generated pages by file name.
@@ -139,23 +152,19 @@ the current directory, else in the data directory; a name with a dot may be writ
 	return b.String()
 }
 
-// apiPage describes every route.
+// apiPage describes every operation, from the description that servers give.
 func apiPage() string {
 	var b strings.Builder
-	b.WriteString("# The HTTP API\n\n" + made + `All answers are JSON unless the table says otherwise. Everything that is not a success is
-` + "`application/problem+json`" + ` (RFC 9457) with ` + "`kind`" + `, and, for a move that the lifecycle refuses, ` + "`state`, `rule` and `can`" + `: the legal moves.
-
-| kind | status | meaning |
-|---|---|---|
-`)
-	for _, k := range []job.ErrorKind{job.Invalid, job.NotFound, job.Conflict, job.Refused, job.Stale, job.Gone, job.Unavailable, job.Internal} {
+	d := server.Describe(host.Routes())
+	fmt.Fprintf(&b, "# The HTTP API\n\n%s%s\n\n", made, d.Info.Description)
+	b.WriteString("A server gives this description at `/api/v1/openapi.json` (OpenAPI 3.1), and as a page at `/api/v1/docs`.\n\n")
+	b.WriteString("| kind of problem | status | meaning |\n|---|---|---|\n")
+	for _, k := range []job.ErrorKind{job.Invalid, job.NotFound, job.Conflict, job.Refused, job.Stale, job.Gone,
+		job.Unavailable, job.Internal} {
 		status, title := server.Status(k)
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", k, status, title)
 	}
-	b.WriteString("\n| method | path | for | what it does |\n|---|---|---|---|\n")
-	for _, r := range host.Routes() {
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Who, cell(r.Doc))
-	}
+	b.WriteString(openapi.OutlineOf(d).Markdown())
 	return b.String()
 }
 

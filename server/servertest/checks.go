@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,8 @@ func CheckRoutes(t *testing.T, w *World, routes []server.Route) {
 				w.Problem(w.Request(r.Method, at("let_nobody"), body), http.StatusNotFound, job.NotFound)
 			}
 			if r.Pattern != "/{$}" && r.Pattern != "/healthz" && !strings.Contains(r.Pattern, "/worker/") {
-				w.Problem(w.Request(r.Method, at(id)+"?nonsense=1", ""), http.StatusBadRequest, job.Invalid)
+				p := w.Problem(w.Request(r.Method, at(id)+"?nonsense=1", ""), http.StatusBadRequest, job.Invalid)
+				checkParameters(t, &r, p.Detail)
 			}
 			if writes && r.Method != http.MethodDelete {
 				garbage := w.Request(r.Method, at(id), `{"no such field": 1}`)
@@ -62,6 +64,25 @@ func CheckRoutes(t *testing.T, w *World, routes []server.Route) {
 			rebound.Host = "evil.example"
 			w.Problem(rebound, http.StatusMisdirectedRequest, job.Refused)
 		})
+	}
+}
+
+// checkParameters compares the declared parameters of a route with those that its refusal of another one lists.
+func checkParameters(t *testing.T, r *server.Route, refusal string) {
+	t.Helper()
+	_, list, found := strings.Cut(refusal, "(known: ")
+	if !found {
+		return // the application refused before
+	}
+	known := strings.FieldsFunc(strings.TrimSuffix(list, ")"), func(c rune) bool { return c == ',' || c == ' ' })
+	declared := []string{}
+	for _, p := range r.IO.Query {
+		declared = append(declared, p.Name)
+	}
+	slices.Sort(known)
+	slices.Sort(declared)
+	if !slices.Equal(known, declared) {
+		t.Errorf("the route declares the parameters %q, and the handler reads %q", declared, known)
 	}
 }
 

@@ -109,7 +109,7 @@ func Serve(t *testing.T, o server.Options, parts ...PartOf) *World {
 	w.Web.Config = server.HTTP(w.Server, Discard)
 	w.Web.Start()
 	var err error
-	if w.Client, err = client.New(w.Web.URL, client.Options{}); err != nil {
+	if w.Client, err = client.New(w.Web.URL, client.Options{HTTP: w.http()}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -155,7 +155,18 @@ func (w *World) Ask(r *http.Request) (*http.Response, string) {
 	if err != nil {
 		w.T.Fatal(err)
 	}
+	if err := w.contract().Check(r, answer, text); err != nil {
+		w.T.Error(err)
+	}
 	return answer, string(text)
+}
+
+// http returns a client that checks answers against the description.
+func (w *World) http() *http.Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	return &http.Client{Transport: checked{t, w}, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }
 
 func (w *World) Request(method, path, body string) *http.Request {
@@ -197,7 +208,7 @@ func (Keeper) Fsck(_ context.Context, f api.Fsck) (api.Checkup, error) {
 }
 
 func (Keeper) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
-	return api.BackedUp{Dir: b.Name, Bytes: 1}, nil
+	return api.BackedUp{Dir: b.Name, Bytes: 1, Without: []string{}, Unknown: []string{}, Outside: []api.Location{}}, nil
 }
 
 var Discard = slog.New(slog.DiscardHandler)

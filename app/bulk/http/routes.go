@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/openapi"
 )
 
 // routes lists the routes of bulks.
@@ -13,10 +15,13 @@ func (s *Handlers) routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/bulk", Who: server.Operator,
 			Doc: "Does one thing to all jobs that match: filters, event, note, expect (their number), confirm, " +
-				"priority; with dry=true only a preview.", Handle: s.startBulk, Preview: bulkPreview},
+				"priority; with dry=true only a preview.", Handle: s.startBulk, Preview: bulkPreview,
+			IO: openapi.IO{In: api.Bulk{}, Out: api.Job{},
+				Status: http.StatusCreated, Also: map[int]any{200: api.BulkPreview{}}, Query: openapi.Query("dry")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/bulk/{id}",
 			Who: server.Operator, Doc: "Result of a bulk: jobs done, refused with reasons, changed concurrently.",
-			Handle: s.bulkResult},
+			Handle: s.bulkResult,
+			IO:     openapi.IO{Out: api.BulkResult{}}},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/openapi"
 )
 
 // Lifecycles adds lifecycles. *custom.App is one.
@@ -28,7 +29,8 @@ func Part(s *server.Server, app Lifecycles) server.Part {
 	return server.Part{Routes: []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/lifecycles", Who: server.Admin,
 			Doc:    "Adds a kind of jobs, or replaces one that was added: file (the text of a YAML file), note, actor.",
-			Handle: h.add},
+			Handle: h.add,
+			IO:     openapi.IO{In: api.NewLifecycle{}, Out: api.Lifecycle{}, Status: http.StatusCreated}},
 	}}
 }
 

@@ -42,7 +42,7 @@ func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.Hooks{Hooks: all}
+	answer := api.Hooks{Hooks: append([]api.Hook{}, all...)}
 	if n := len(all); n > 0 {
 		answer.Next = server.NextPage(n, cmp.Or(q.Limit, 50), all[n-1].Number)
 	}

@@ -33,6 +33,7 @@ type reporter struct {
 
 func (r *reporter) Report(_ context.Context, id job.ID) (ingesthttp.Report, error) {
 	r.report.Batch = id
+	r.report.Jobs = append([]client.JobReport{}, r.report.Jobs...)
 	text, err := json.Marshal(r.report)
 	return ingesthttp.Report{
 		JSON: text, Text: "as text", HTML: func() (string, error) { return "<p>as HTML</p>", nil },

@@ -79,7 +79,8 @@ func (i *inbox) Report(ctx context.Context, id job.ID) (ingesthttp.Report, error
 	if _, err := i.engine.Store().Get(ctx, id); err != nil {
 		return ingesthttp.Report{}, err
 	}
-	return ingesthttp.Report{JSON: json.RawMessage(`{"batch":"` + string(id) + `"}`), Text: "report on " + string(id) + "\n"}, nil
+	text, err := json.Marshal(client.BatchReport{Batch: id, Jobs: []client.JobReport{}})
+	return ingesthttp.Report{JSON: text, Text: "report on " + string(id) + "\n"}, err
 }
 
 func (i *inbox) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {

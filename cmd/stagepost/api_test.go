@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/server"
+)
+
+// byHand are operations that no method of the client has, with the reason.
+var byHand = map[string]string{
+	"GET /{$}": "for people", "GET /metrics": "for Prometheus", "GET /assets/{name}": "for pages",
+	"GET /api/v1/openapi.json": "for generators", "GET /api/v1/docs": "a page",
+	"GET /batches/{id}": "a page", "GET /flows/{id}": "a page",
+	"GET /api/v1/jobs/{id}/children":           "Jobs with the filter parent is the same",
+	"POST /api/v1/jobs/{id}/{event}":           "Do is the same",
+	"GET /api/v1/compute/jobs/{id}/events":     "Watch is the same",
+	"DELETE /api/v1/compute/jobs/{id}":         "CancelCompute is the same",
+	"GET /api/v1/compute/tunnel":               "agents use it",
+	"GET /api/v1/compute/uploads/{upload}":     "with HEAD, for UploadCompute after a broken connection",
+	"OPTIONS /api/v1/compute/uploads":          "for clients of tus",
+	"OPTIONS /api/v1/compute/uploads/{upload}": "for clients of tus",
+	"POST /api/v1/compute/uploads/{upload}":    "for clients of tus",
+	"DELETE /api/v1/compute/uploads/{upload}":  "for clients of tus",
+}
+
+// TestClientMethodsAreOperations compares the methods of the client, which the commands use, with the operations: each
+// request of a method has an operation, and each operation a method or a reason.
+func TestClientMethodsAreOperations(t *testing.T) {
+	mux := http.NewServeMux()
+	var mu sync.Mutex
+	called := map[string]bool{}
+	for _, r := range host.Routes() {
+		pattern := r.Method + " " + r.Pattern
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
+			mu.Lock()
+			called[pattern] = true
+			mu.Unlock()
+			if pattern == "POST /api/v1/compute/uploads" {
+				w.Header().Set("Location", "/api/v1/compute/uploads/x")
+				w.WriteHeader(http.StatusCreated)
+				return
+			}
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"kind":"not found","status":404}`)
+		})
+	}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern == "" {
+			t.Errorf("%s %s has no operation", r.Method, r.URL.Path)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	defer web.Close()
+	c, err := client.New(web.URL, client.Options{Patience: -1, Outage: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := reflect.ValueOf(c)
+	for i := range v.NumMethod() {
+		if name := v.Type().Method(i).Name; name != "Close" && name != "Base" {
+			callMethod(t, v.Method(i))
+		}
+	}
+	for _, on := range []bool{true, false} {
+		_, _ = c.DrainComputeAgent(t.Context(), "x", on, client.Act{})
+	}
+	for _, r := range host.Routes() {
+		pattern := r.Method + " " + r.Pattern
+		switch why, listed := byHand[pattern]; {
+		case strings.HasPrefix(r.Pattern, "/ga4gh/") || strings.HasPrefix(r.Pattern, "/v1/"): // clients of GA4GH TES
+		case !called[pattern] && !listed:
+			t.Errorf("no method of the client has %s: add one, or the reason to byHand", pattern)
+		case called[pattern] && listed:
+			t.Errorf("%s is listed as %q and has a method", pattern, why)
+		}
+	}
+}
+
+// callMethod calls a method of the client with arguments that are enough for a request.
+func callMethod(t *testing.T, m reflect.Value) {
+	args := make([]reflect.Value, m.Type().NumIn())
+	for i := range args {
+		of := m.Type().In(i)
+		switch {
+		case of == reflect.TypeFor[context.Context]():
+			args[i] = reflect.ValueOf(t.Context())
+		case of == reflect.TypeFor[io.Reader]():
+			args[i] = reflect.ValueOf(strings.NewReader("x"))
+		case of == reflect.TypeFor[*client.ComputeSource]():
+			args[i] = reflect.ValueOf(&client.ComputeSource{Name: "x", Size: 1, Content: strings.NewReader("x")})
+		case of.Kind() == reflect.Pointer:
+			args[i] = reflect.New(of.Elem())
+		case of.Kind() == reflect.String:
+			args[i] = reflect.ValueOf("x").Convert(of)
+		default:
+			args[i] = reflect.Zero(of)
+		}
+	}
+	m.Call(args)
+}
+
+// TestEveryRouteDeclaresItsAnswer: what an operation answers stands in the description.
+func TestEveryRouteDeclaresItsAnswer(t *testing.T) {
+	for _, r := range host.Routes() {
+		io := &r.IO
+		if strings.Contains(r.Pattern, "/uploads/") {
+			continue // headers only
+		}
+		if io.Out == nil && io.Media == nil && io.Events == nil && io.Status == 0 {
+			t.Errorf("%s %s does not declare what it answers", r.Method, r.Pattern)
+		}
+	}
+	server.Describe(host.Routes()) // it panics if two operations have one name
+}

@@ -1,0 +1,229 @@
+package openapi
+
+import (
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+const about = `All paths of the API begin with /api/v1. Bodies and answers are JSON unless an operation has other media
+types. Every answer that is not a success is a Problem (application/problem+json, RFC 9457) with a kind.
+Fields that are not in a schema are refused in bodies. Times are RFC 3339 in UTC. Lists answer with a cursor in next,
+which the next request passes as after.`
+
+// Describe returns the description of operations.
+func Describe(operations []Operation) *huma.OpenAPI {
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	for t, as := range written {
+		registry.RegisterTypeAlias(t, as)
+	}
+	d := &huma.OpenAPI{
+		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Stagepost", Version: "1", Description: about},
+		Components: &huma.Components{Schemas: registry, SecuritySchemes: map[string]*huma.SecurityScheme{
+			"token": {Type: "http", Scheme: "bearer",
+				Description: "A token of stagepost token new. Servers without tokens need none."},
+		}},
+	}
+	for i := range operations {
+		d.AddOperation(operation(registry, &operations[i]))
+	}
+	texts := comments()
+	for name, s := range registry.Map() {
+		s.Description = texts[name]
+		for property, p := range s.Properties {
+			if text := texts[name+"."+property]; text != "" {
+				p.Description = text
+			}
+		}
+		arraysAreNotNull(s)
+	}
+	return d
+}
+
+// operation describes one.
+func operation(r huma.Registry, o *Operation) *huma.Operation {
+	h := &huma.Operation{
+		Method: o.Method, Path: o.path(), OperationID: o.ID(), Tags: []string{o.tag()}, Summary: o.Doc,
+		Description: "For: " + o.Role + ".", Responses: map[string]*huma.Response{},
+	}
+	if o.Role != "anyone" {
+		h.Security = []map[string][]string{{"token": {}}}
+	}
+	for _, name := range o.inPath() {
+		h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true,
+			Description: pathTexts[name], Schema: &huma.Schema{Type: "string"}})
+	}
+	for _, p := range o.Query {
+		h.Parameters = append(h.Parameters, p.param("query"))
+	}
+	for _, p := range o.Headers {
+		h.Parameters = append(h.Parameters, p.param("header"))
+	}
+	if o.In != nil || len(o.Takes) > 0 {
+		h.RequestBody = &huma.RequestBody{Content: content(r, o.In, o.Takes)}
+	}
+	statuses := map[int]any{o.status(): nil}
+	maps.Copy(statuses, o.Also)
+	for status, of := range statuses {
+		media := []string(nil)
+		if of == nil {
+			of, media = o.Out, o.Media
+		}
+		answer := &huma.Response{Description: http.StatusText(status)}
+		if status != http.StatusNoContent && status != http.StatusSwitchingProtocols {
+			answer.Content = content(r, of, media)
+		}
+		h.Responses[strconv.Itoa(status)] = answer
+	}
+	h.Responses["default"] = &huma.Response{Description: "What went wrong.", Content: map[string]*huma.MediaType{
+		"application/problem+json": {Schema: r.Schema(reflect.TypeFor[api.Problem](), true, "")},
+	}}
+	if len(o.Events) > 0 {
+		h.Responses["200"].Content["text/event-stream"] = events(r, o.Events)
+	}
+	return h
+}
+
+// content returns the forms of a body: JSON of a type, and other media types.
+func content(r huma.Registry, of any, media []string) map[string]*huma.MediaType {
+	all := map[string]*huma.MediaType{}
+	if of != nil {
+		all["application/json"] = &huma.MediaType{Schema: r.Schema(reflect.TypeOf(of), true, "")}
+	}
+	for _, m := range media {
+		all[m] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
+	}
+	return all
+}
+
+// events describes a stream. OpenAPI 3.1 has no word for its messages: the extension x-events names the schema of each.
+func events(r huma.Registry, all []Event) *huma.MediaType {
+	named := map[string]any{}
+	for _, e := range all {
+		one := map[string]any{"description": e.Doc}
+		if e.Data != nil {
+			one["schema"] = r.Schema(reflect.TypeOf(e.Data), true, "")
+		}
+		named[e.Name] = one
+	}
+	return &huma.MediaType{Schema: &huma.Schema{Type: "string"}, Extensions: map[string]any{"x-events": named}}
+}
+
+// param describes a parameter.
+func (p *Parameter) param(in string) *huma.Param {
+	s := &huma.Schema{Type: p.Type, Format: p.Format}
+	if s.Type == "" {
+		s.Type = "string"
+	}
+	for _, v := range p.Values {
+		s.Enum = append(s.Enum, v)
+	}
+	if p.Default != "" {
+		s.Default = p.Default
+		if n, err := strconv.ParseInt(p.Default, 10, 64); err == nil && s.Type == "integer" {
+			s.Default = n
+		}
+	}
+	text := p.Doc
+	if p.Unit != "" {
+		text = strings.TrimSuffix(text, ".") + ", in " + p.Unit + "."
+	}
+	h := &huma.Param{Name: p.Name, In: in, Description: text, Schema: s}
+	if p.Many {
+		explode := true
+		h.Schema, h.Explode = &huma.Schema{Type: "array", Items: s}, &explode
+	}
+	return h
+}
+
+// pathTexts say what the parameters of paths are.
+var pathTexts = map[string]string{
+	"id": "Id of the job; of profiles, the profile.", "event": "Event of the job's lifecycle.",
+	"name": "Name of the object; of drawings, with the ending of the format.", "token": "Token of the request.",
+	"path": "Path of the file.", "key": "Key of the message.", "upload": "Id of the upload.", "task": "Id of the task.",
+}
+
+// schemaName names the schema of a type: types of package api as they are, others with their package before them.
+func schemaName(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == reflect.TypeFor[job.Job]() {
+		return "Record"
+	}
+	at := t.PkgPath()
+	at = at[strings.LastIndexByte(at, '/')+1:]
+	if at == "" || at == "api" {
+		return name
+	}
+	return strings.ToUpper(at[:1]) + at[1:] + name
+}
+
+// written maps types that write their JSON themselves to types that describe it.
+var written = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[lifecycle.Actor]():    reflect.TypeFor[[]string](),
+	reflect.TypeFor[api.Seconds]():        reflect.TypeFor[seconds](),
+	reflect.TypeFor[api.Bytes]():          reflect.TypeFor[size](),
+	reflect.TypeFor[api.ComputeCommand](): reflect.TypeFor[command](),
+	reflect.TypeFor[api.FlowSignals]():    reflect.TypeFor[signals](),
+}
+
+type (
+	seconds struct{}
+	size    struct{}
+	command struct{}
+	signals struct{}
+)
+
+// Schema is part of huma.SchemaProvider.
+func (seconds) Schema(huma.Registry) *huma.Schema {
+	return either(&huma.Schema{Type: "number"}, &huma.Schema{Type: "string", Examples: []any{"1d12h"}})
+}
+
+// Schema is part of huma.SchemaProvider.
+func (size) Schema(huma.Registry) *huma.Schema {
+	return either(&huma.Schema{Type: "integer"}, &huma.Schema{Type: "string", Examples: []any{"512MiB"}})
+}
+
+// Schema is part of huma.SchemaProvider.
+func (command) Schema(huma.Registry) *huma.Schema {
+	return either(&huma.Schema{Type: "string"}, &huma.Schema{Type: "array", Items: &huma.Schema{Type: "string"}})
+}
+
+// Schema is part of huma.SchemaProvider.
+func (signals) Schema(r huma.Registry) *huma.Schema {
+	form := r.Schema(reflect.TypeFor[api.FlowForm](), true, "")
+	return &huma.Schema{Type: "object", AdditionalProperties: either(form, &huma.Schema{Type: "null"})}
+}
+
+func either(all ...*huma.Schema) *huma.Schema { return &huma.Schema{AnyOf: all} }
+
+// arraysAreNotNull states what the server guarantees: an empty list is written as one.
+func arraysAreNotNull(s *huma.Schema) {
+	if s == nil {
+		return
+	}
+	if s.Type == "array" {
+		s.Nullable = false
+	}
+	arraysAreNotNull(s.Items)
+	for p := range maps.Values(s.Properties) {
+		arraysAreNotNull(p)
+	}
+	if more, ok := s.AdditionalProperties.(*huma.Schema); ok {
+		arraysAreNotNull(more)
+	}
+	for _, one := range slices.Concat(s.AnyOf, s.OneOf) {
+		arraysAreNotNull(one)
+	}
+}

@@ -1,0 +1,19 @@
+package openapi
+
+import "github.com/stagepost/stagepost/api"
+
+// Media types that several operations have.
+var (
+	Text     = []string{"text/plain"}
+	HTML     = []string{"text/html"}
+	SVG      = []string{"image/svg+xml"}
+	Drawings = []string{"image/svg+xml", "text/plain"}
+	Any      = []string{"*/*"}
+	Form     = []string{"multipart/form-data"}
+)
+
+// JobEvents are the messages of the stream of a job.
+var JobEvents = []Event{
+	{"history", api.Event{}, "An entry of the history. Its number is the id of the message."},
+	{"job", api.Job{}, "The record, when it has changed."},
+}

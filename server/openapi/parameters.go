@@ -1,0 +1,80 @@
+package openapi
+
+import "fmt"
+
+// Query returns parameters that several operations share, by their names. It panics if there is none with a name.
+func Query(names ...string) (all []Parameter) {
+	for _, name := range names {
+		p, ok := shared[name]
+		if !ok {
+			panic(fmt.Sprintf("there is no shared parameter %q", name))
+		}
+		p.Name = name
+		all = append(all, p)
+	}
+	return all
+}
+
+// Filters are the filters of lists of jobs.
+func Filters() []Parameter {
+	return Query("kind", "state", "outcome", "cause", "group", "owner", "parent", "key", "worker", "tag", "ended",
+		"order", "after", "limit")
+}
+
+var shared = map[string]Parameter{
+	"actor":    {Doc: "The person, for the audit log."},
+	"after":    {Doc: "The cursor next of the page before; of histories and streams, the number of the last entry."},
+	"agent":    {Doc: "Name of the agent."},
+	"all":      {Type: "boolean", Doc: "Includes batches that ended well."},
+	"ark":      {Doc: "ARK of the object."},
+	"as":       {Values: []string{"operator", "owner"}, Default: "operator", Doc: "The role of the person."},
+	"at":       {Format: "date-time", Doc: "The time that the question concerns; missing: now."},
+	"before":   {Type: "integer", Doc: "The cursor next of the page before."},
+	"cause":    {Many: true, Doc: "Cause of the last failure or wait."},
+	"digest":   {Doc: "SHA-256 or SHA-512 of one of the files, in hex."},
+	"dry":      {Type: "boolean", Doc: "Answers with a preview and changes nothing."},
+	"ended":    {Type: "boolean", Doc: "Only jobs that have ended, or only those that have not."},
+	"event":    {Doc: "Name of the event."},
+	"factor":   {Type: "number", Default: "1", Doc: "How many times the usual duration counts as too long."},
+	"follow":   {Type: "boolean", Doc: "Streams until the job has ended."},
+	"format":   {Doc: "Form of the answer; missing: as the header Accept asks."},
+	"from":     {Values: []string{"results", "inputs"}, Doc: "Which file is meant if both have one with the name."},
+	"group":    {Doc: "Group of the jobs: their collection or queue."},
+	"job":      {Doc: "Id of a job."},
+	"key":      {Doc: "Idempotency key of the job."},
+	"kind":     {Many: true, Doc: "Kind of the jobs; of locks, their kind."},
+	"label":    {Many: true, Doc: "Label as name=value, or a name that must be there."},
+	"last":     {Type: "integer", Default: "50", Unit: "entries", Doc: "Only the newest."},
+	"limit":    {Type: "integer", Unit: "entries", Doc: "Largest size of the page."},
+	"local_id": {Doc: "Local id of the object."},
+	"name":     {Doc: "Name."},
+	"note":     {Doc: "The reason, for the audit log."},
+	"number":   {Type: "integer", Doc: "Number of the job."},
+	"offset":   {Type: "integer", Unit: "bytes", Default: "0", Doc: "Where to begin."},
+	"open":     {Type: "boolean", Doc: "Only jobs that have not ended."},
+	"order":    {Values: []string{"newest", "oldest"}, Default: "newest", Doc: "Order of the list."},
+	"outcome":  {Many: true, Doc: "Outcome of the jobs."},
+	"owner":    {Doc: "Owner of the jobs."},
+	"parent":   {Doc: "Id of the batch."},
+	"refresh":  {Values: []string{"off"}, Doc: "Off: the page does not update itself."},
+	"service":  {Many: true, Doc: "Name of the service."},
+	"state":    {Many: true, Doc: "State of the jobs."},
+	"status":   {Values: []string{"pending", "delivered", "given-up"}, Doc: "Status of the messages."},
+	"stream":   {Values: []string{"stdout", "stderr", "both"}, Doc: "Which output."},
+	"tag":      {Doc: "Tag as name=value."},
+	"topic":    {Doc: "Topic of the messages."},
+	"values":   {Type: "boolean", Doc: "Includes the values of the tasks, large ones cut."},
+	"version":  {Type: "integer", Doc: "Version of the record that was seen; missing: any."},
+	"who":      {Doc: "The person, for the audit log."},
+	"why":      {Doc: "The reason, for the audit log."},
+	"worker":   {Doc: "Name of the worker that holds the claim."},
+
+	"everything": {Type: "boolean", Doc: "Must be true for the empty scope."},
+
+	"name_prefix": {Doc: "Beginning of the name."},
+	"tag_key":     {Many: true, Doc: "Name of a tag."},
+	"tag_value":   {Many: true, Doc: "Value of the tag at the same position."},
+	"view":        {Values: []string{"MINIMAL", "BASIC", "FULL"}, Default: "MINIMAL", Doc: "Which fields of a task."},
+	"page_size":   {Type: "integer", Unit: "tasks", Doc: "Largest size of the page."},
+	"page_token":  {Doc: "The token of the page before."},
+}

@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/server/servertest"
+)
+
+// TestDescription: the server describes each of its operations, for programs and for people, without the internet.
+func TestDescription(t *testing.T) {
+	h := servertest.Open(t, nil, nil)
+	_, text := h.Ask(h.Request(http.MethodGet, "/api/v1/openapi.json", ""))
+	answer, page := h.Ask(h.Request(http.MethodGet, "/api/v1/docs", ""))
+	servertest.CheckHeaders(t, answer)
+	for _, r := range h.Server.All() {
+		path := strings.NewReplacer("{$}", "", "...}", "}").Replace(r.Pattern)
+		if !strings.Contains(text, `"`+path+`":{`) || !strings.Contains(page, r.Method+" "+path+"</h3>") {
+			t.Errorf("%s %s is not described", r.Method, r.Pattern)
+		}
+	}
+	for _, outside := range []string{"<script", "http://", "https://", "//cdn"} {
+		if strings.Contains(page, outside) {
+			t.Errorf("the page has %q: it must load without the internet", outside)
+		}
+	}
+	for _, of := range []string{`"Blocker"`, `"application/problem+json"`, `"x-events":{"h`, `"openapi":"3.1.0"`} {
+		if !strings.Contains(text, of) {
+			t.Errorf("the description has no %s", of)
+		}
+	}
+}
+
+// TestRoutesDeclareTheirBodies: a route has a type or a media type for what it answers, or a status without a body.
+func TestRoutesDeclareTheirBodies(t *testing.T) {
+	for _, r := range server.Routes() {
+		if r.IO.Out == nil && r.IO.Media == nil && r.IO.Events == nil && r.IO.Status == 0 {
+			t.Errorf("%s %s does not declare its answer", r.Method, r.Pattern)
+		}
+	}
+}
+
+// TestContract is the control of all tests that check answers: it refuses another status, media type, and body.
+func TestContract(t *testing.T) {
+	routes := []server.Route{{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: server.Operator, Doc: "Counts.",
+		IO: openapi.IO{Out: api.Counts{}}}}
+	c := servertest.ContractOf(routes)
+	for _, one := range []struct {
+		status      int
+		media, text string
+		ok          bool
+	}{
+		{200, "application/json", `{"counts":[]}`, true},
+		{200, "application/json", `{"counts":1}`, false},
+		{201, "application/json", `{"counts":[]}`, false},
+		{200, "text/plain", `{"counts":[]}`, false},
+		{404, "application/json", `{}`, false},
+		{404, "application/problem+json", `{}`, false},
+		{404, "application/problem+json", `{"type":"t","title":"x","status":404,"kind":"not found"}`, true},
+		{404, "application/problem+json", `{"type":"t","title":"x","status":404,"kind":"not found","more":1}`, false},
+	} {
+		r, err := http.NewRequest(http.MethodGet, "http://localhost/api/v1/counts", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := &http.Response{StatusCode: one.status, Header: http.Header{"Content-Type": {one.media}}}
+		if err := c.Check(r, answer, []byte(one.text)); (err == nil) != one.ok {
+			t.Errorf("%d %s %s: %v", one.status, one.media, one.text, err)
+		}
+	}
+}
