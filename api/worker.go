@@ -52,19 +52,20 @@ type Renewed struct {
 	Lost []job.Lease `json:"lost"` // what the worker must stop working on
 }
 
-// Report is what a worker reports of a job. At most one of Event, Wait, Retry and Fail is set; none means success. An update, which leaves the claim
-// as it is, has none of them and neither Children nor Again.
+// Report is what a worker reports of a job. At most one of Event, Wait, Retry and Fail is set; none means success. An
+// update, which leaves the claim as it is, has none of them and neither Children nor Again.
 type Report struct {
-	Job      job.ID          `json:"job"`
-	Epoch    int64           `json:"epoch"`
-	Event    lifecycle.Event `json:"event,omitempty"`
-	Wait     *Blocker        `json:"wait,omitempty"`
-	Retry    string          `json:"retry,omitempty"`
-	After    float64         `json:"after,omitempty"` // seconds to wait at least before the retry
-	Fail     string          `json:"fail,omitempty"`
-	Cause    string          `json:"cause,omitempty"`
-	Children bool            `json:"children,omitempty"` // the job waits until all its children have ended; only then the rest holds
-	Again    bool            `json:"again,omitempty"`    // claim the next state for this worker
+	Job   job.ID          `json:"job"`
+	Epoch int64           `json:"epoch"`
+	Event lifecycle.Event `json:"event,omitempty"`
+	Wait  *Blocker        `json:"wait,omitempty"`
+	Retry string          `json:"retry,omitempty"`
+	After float64         `json:"after,omitempty"` // seconds to wait at least before the retry
+	Fail  string          `json:"fail,omitempty"`
+	Cause string          `json:"cause,omitempty"`
+	// the job waits until all its children have ended; only then the rest holds
+	Children bool `json:"children,omitempty"`
+	Again    bool `json:"again,omitempty"` // claim the next state for this worker
 
 	Data     json.RawMessage `json:"data,omitempty"`  // replaces the job's data
 	Merge    json.RawMessage `json:"merge,omitempty"` // is merged into the job's data (RFC 7396)
@@ -73,21 +74,24 @@ type Report struct {
 	Tags     []string        `json:"tags,omitempty"`
 	Bytes    *int64          `json:"bytes,omitempty"`
 	Advanced bool            `json:"advanced,omitempty"` // claims whose workers crashed before do not count any more
-	Tasks    []job.Task      `json:"tasks,omitempty"`    // created or replaced by name; epoch and changed are the server's
-	Messages []Letter        `json:"messages,omitempty"`
-	Log      []LogEntry      `json:"log,omitempty"`
-	Progress *WorkProgress   `json:"progress,omitempty"`
-	Spawn    *Spawn          `json:"spawn,omitempty"`
+	// created or replaced by name; epoch and changed are the server's
+	Tasks    []job.Task    `json:"tasks,omitempty"`
+	Messages []Letter      `json:"messages,omitempty"`
+	Log      []LogEntry    `json:"log,omitempty"`
+	Progress *WorkProgress `json:"progress,omitempty"`
+	Spawn    *Spawn        `json:"spawn,omitempty"`
 }
 
-// Letter is a message for the outbox. The topic is one that the kind allows; a message whose key was used before is left out.
+// Letter is a message for the outbox. The topic is one that the kind allows; a message whose key was used before is
+// left out.
 type Letter struct {
 	Topic string          `json:"topic"`
 	Key   string          `json:"key"` // the id of the job is put in front of it
 	Body  json.RawMessage `json:"body,omitempty"`
 }
 
-// LogEntry is a line for the log of a job. A line whose number is not higher than an earlier one of the claim is a repetition and is left out.
+// LogEntry is a line for the log of a job. A line whose number is not higher than an earlier one of the claim is a
+// repetition and is left out.
 type LogEntry struct {
 	N     int64          `json:"n,omitempty"`     // from 1; 0: the line is written however often it comes
 	Level string         `json:"level,omitempty"` // debug, info, warn or error; info when left out
@@ -102,7 +106,8 @@ type WorkProgress struct {
 	Unit  string `json:"unit"`
 }
 
-// Spawn creates children of a job, at most 500 in one report. Their ids follow from their numbers: a repetition creates what is missing.
+// Spawn creates children of a job, at most 500 in one report. Their ids follow from their numbers: a repetition
+// creates what is missing.
 type Spawn struct {
 	Expected int     `json:"expected"`       // children in all
 	From     int     `json:"from,omitempty"` // number of the first of Jobs, from 1
@@ -131,7 +136,8 @@ type Reports struct {
 	Reports []Report `json:"reports"`
 }
 
-// Reported is what became of one report. With Again, Held says that the job stays with the worker: under Epoch, in State.
+// Reported is what became of one report. With Again, Held says that the job stays with the worker: under Epoch, in
+// State.
 type Reported struct {
 	Job     job.ID            `json:"job"`
 	State   lifecycle.State   `json:"state,omitempty"`

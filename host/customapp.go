@@ -22,13 +22,15 @@ type customSettings struct {
 // openCustom makes the application of lifecycles in files.
 func (r *Server) openCustom(s *customSettings) (*custom.App, error) {
 	o := custom.Options{
-		Dir: filepath.Join(r.Data, "lifecycles"), Files: s.LifecycleDir, Temp: filepath.Join(r.Data, "lifecycle-runs"), Report: server.ParseReport,
+		Dir: filepath.Join(r.Data, "lifecycles"), Files: s.LifecycleDir,
+		Temp: filepath.Join(r.Data, "lifecycle-runs"), Report: server.ParseReport,
 	}
 	if err := os.RemoveAll(o.Temp); err != nil {
 		return nil, err
 	}
 	if s.LifecycleCommands {
-		box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.LifecycleSandbox, Name: "stagepost-lifecycle", Log: r.Log})
+		box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.LifecycleSandbox,
+			Name: "stagepost-lifecycle", Log: r.Log})
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("lifecycle.sandbox: %w", err))
 		}

@@ -152,7 +152,11 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []engine.R
 	results := make([]job.Result, len(reports))
 	bad := 0
 	for i := range records {
-		if err := s.held(ctx, worker, &records[i], asked[i]); err != nil {
+		err := s.held(ctx, worker, &records[i], asked[i])
+		if err == nil {
+			err = s.maySpawn(ctx, &reports[i])
+		}
+		if err != nil {
 			results[i] = job.Result{Job: job.Job{ID: asked[i].Job}, Err: err}
 			bad++
 		}
@@ -194,4 +198,22 @@ func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Leas
 		return nil // the engine refuses it, unless it is repeated
 	}
 	return inScope(ctx, "report", l.Job, job.KindState{Kind: j.Kind, State: j.State})
+}
+
+// maySpawn refuses children of kinds whose start the worker's token does not name.
+func (s *Server) maySpawn(ctx context.Context, r *engine.Report) error {
+	if r.Spawn == nil {
+		return nil
+	}
+	for i := range r.Spawn.Jobs {
+		k := r.Spawn.Jobs[i].Kind
+		life := s.Engine.Life(k)
+		if life == nil {
+			continue // the engine refuses it
+		}
+		if err := inScope(ctx, "spawn", r.Job, job.KindState{Kind: k, State: life.Start().State}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

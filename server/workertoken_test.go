@@ -90,3 +90,26 @@ func TestWorkerToken(t *testing.T) {
 		t.Errorf("a report beyond its scope: got %s %s", answer.Status, text)
 	}
 }
+
+// TestWorkerTokenSpawns: a worker creates children only of kinds whose start its token names.
+func TestWorkerTokenSpawns(t *testing.T) {
+	var posted, sorting string
+	g := servertest.GuardWith(t, func(g *servertest.Guarded, _ *server.Options) {
+		posted, sorting = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "sorter", "test.letter/Sorting")
+	})
+	id := g.Post(engine.Order{}).ID
+	spawn := func(secret string, state lc.State, keep string, epoch int) (int, string) {
+		if answer, text := g.Ask(g.With(secret, http.MethodPost, "/api/v1/worker/claim", claimOf("", state))); !strings.Contains(text, string(id)) {
+			t.Fatalf("claim: got %s %s", answer.Status, text)
+		}
+		answer, text := g.Ask(g.With(secret, http.MethodPost, "/api/v1/worker/"+keep, fmt.Sprintf(
+			`{"worker":"","reports":[{"job":%q,"epoch":%d,"spawn":{"expected":1,"from":1,"jobs":[{"kind":"test.letter"}]}}]}`, id, epoch)))
+		return answer.StatusCode, text
+	}
+	if status, text := spawn(posted, "Posted", "report", 1); status != http.StatusOK {
+		t.Fatalf("the control, with its start in scope: got %d %s", status, text)
+	}
+	if status, text := spawn(sorting, "Sorting", "update", 2); status != http.StatusForbidden {
+		t.Errorf("beyond its scope: got %d %s", status, text)
+	}
+}

@@ -54,7 +54,8 @@ func (a *App) Bind(e *engine.Engine) { a.engine = e }
 // Close does nothing: the application has no open resources.
 func (a *App) Close() error { return nil }
 
-// Load registers the lifecycles of both directories. The error names every file that is refused; the others are registered.
+// Load registers the lifecycles of both directories. The error names every file that is refused; the others are
+// registered.
 func (a *App) Load(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,14 +65,21 @@ func (a *App) Load(ctx context.Context) error {
 		mistakes = append(mistakes, err)
 		for _, path := range paths {
 			if err := a.load(ctx, path); err != nil {
-				mistakes = append(mistakes, job.Errorf(job.Invalid, "lifecycle", "", "%s:%w", path, err))
+				mistakes = append(mistakes, located(path, err))
 			}
 		}
 	}
 	return errors.Join(mistakes...)
 }
 
-// Reload registers the lifecycles of the directories again: new files are added, and changed ones replace what they were.
+// located puts the name of a file in front of each of its mistakes.
+func located(path string, err error) error {
+	text := path + ":" + strings.ReplaceAll(err.Error(), "\n", "\n"+path+":")
+	return job.Errorf(job.Invalid, "lifecycle", "", "%s", text)
+}
+
+// Reload registers the lifecycles of the directories again: new files are added, and changed ones replace what they
+// were.
 func (a *App) Reload() error { return a.Load(context.Background()) }
 
 // yamlFiles lists the files of a directory; there may be none.
@@ -85,7 +93,8 @@ func yamlFiles(dir string) ([]string, error) {
 	}
 	var paths []string
 	for _, e := range entries {
-		if name := e.Name(); !strings.HasPrefix(name, ".") && (filepath.Ext(name) == ".yaml" || filepath.Ext(name) == ".yml") {
+		if name := e.Name(); !strings.HasPrefix(name, ".") && (filepath.Ext(name) == ".yaml" ||
+			filepath.Ext(name) == ".yml") {
 			paths = append(paths, filepath.Join(dir, name))
 		}
 	}
@@ -120,7 +129,8 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if old := a.files[name]; old != nil && old.path != f.path {
-		return nil, job.Errorf(job.Refused, "lifecycle", "", "the lifecycle %s is in the file %s of the server: change it there", name, old.path)
+		return nil, job.Errorf(job.Refused, "lifecycle", "",
+			"the lifecycle %s is in the file %s of the server: change it there", name, old.path)
 	}
 	if err := a.free(f); err != nil {
 		return nil, err
@@ -128,7 +138,8 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 	if err := durable.MkdirAll(a.options.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "add-lifecycle", Object: name + " " + f.Table.Hash(), Note: note}
+	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "add-lifecycle",
+		Object: name + " " + f.Table.Hash(), Note: note}
 	if err := a.engine.Audit(ctx, entry); err != nil {
 		return nil, err
 	}
@@ -145,11 +156,13 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 func (a *App) free(f *File) error {
 	name := f.Table.Name()
 	if a.files[name] == nil && a.engine.Life(job.Kind(name)) != nil {
-		return job.Errorf(job.Refused, "lifecycle", "", "the server has a kind %s of its own: choose another name", name)
+		return job.Errorf(job.Refused, "lifecycle", "", "the server has a kind %s of its own: choose another name",
+			name)
 	}
 	for _, state := range slices.Sorted(maps.Keys(f.spec.Work)) {
 		if len(f.spec.Work[state].Command) > 0 && a.options.Sandbox == nil {
-			return job.Errorf(job.Refused, "lifecycle", "", "%s has a command, and this server runs none: see the setting lifecycle.commands", state)
+			return job.Errorf(job.Refused, "lifecycle", "",
+				"%s has a command, and this server runs none: see the setting lifecycle.commands", state)
 		}
 	}
 	return nil

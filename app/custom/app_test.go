@@ -158,7 +158,8 @@ func TestCommandSeesItsJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := complete(t, e)
-	if seen.Kind != "lab.check" || seen.State != "Checking" || seen.Spec["n"] != 7 || !strings.Contains(env, "LANG=C.UTF-8") ||
+	if seen.Kind != "lab.check" || seen.State != "Checking" || seen.Spec["n"] != 7 || !strings.Contains(env,
+		"LANG=C.UTF-8") ||
 		!strings.Contains(env, "STAGEPOST_JOB="+string(j.ID)) {
 		t.Errorf("got %+v, %s", seen, env)
 	}
@@ -185,16 +186,19 @@ func TestLifecyclesAreKept(t *testing.T) {
 	}
 	<-running
 	other := strings.Replace(check, "event: accept", "event: approve", 1)
-	if _, err := app.Add(t.Context(), []byte(other), "ann", ""); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), string(j.ID)) {
+	if _, err := app.Add(t.Context(), []byte(other), "ann", ""); job.KindOf(err) != job.Refused ||
+		!strings.Contains(err.Error(), string(j.ID)) {
 		t.Errorf("another definition while a job is open: got %v", err)
 	}
-	if _, err := app.Add(t.Context(), []byte(strings.Replace(check, "attempts: 2", "attempts: 3", 1)), "ann", ""); err != nil {
+	if _, err := app.Add(t.Context(), []byte(strings.Replace(check, "attempts: 2", "attempts: 3", 1)), "ann",
+		""); err != nil {
 		t.Errorf("the control, the same definition with other work: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "lifecycles", "lab.check.yaml"), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := open(t, store, dir, exits(0, ""), ""); err == nil || !strings.Contains(err.Error(), "lab.check.yaml") {
+	if _, _, err := open(t, store, dir, exits(0, ""), ""); err == nil || !strings.Contains(err.Error(),
+		"lab.check.yaml") {
 		t.Errorf("a restart with another file: got %v", err)
 	}
 	close(release)
@@ -206,14 +210,16 @@ func TestLifecyclesAreKept(t *testing.T) {
 	}
 }
 
-// TestRefusedLifecycles: commands without a sandbox, names that are taken, files with mistakes. The control is in TestCommandsEndJobs.
+// TestRefusedLifecycles: commands without a sandbox, names that are taken, files with mistakes. The control is in
+// TestCommandsEndJobs.
 func TestRefusedLifecycles(t *testing.T) {
 	files := t.TempDir()
 	app, _, err := open(t, mem.New(), t.TempDir(), nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := app.Add(t.Context(), []byte(check), "ann", ""); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "lifecycle.commands") {
+	if _, err := app.Add(t.Context(), []byte(check), "ann", ""); job.KindOf(err) != job.Refused ||
+		!strings.Contains(err.Error(), "lifecycle.commands") {
 		t.Errorf("a command without a sandbox: got %v", err)
 	}
 	if _, err := app.Add(t.Context(), []byte("name: x\n"), "ann", ""); job.KindOf(err) != job.Invalid {
@@ -229,7 +235,8 @@ func TestRefusedLifecycles(t *testing.T) {
 	if complete(t, e).State != "Done" {
 		t.Error("a job of a lifecycle in the directory did not end")
 	}
-	if _, err := app.Add(t.Context(), []byte(check), "ann", ""); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "check.yaml") {
+	if _, err := app.Add(t.Context(), []byte(check), "ann", ""); job.KindOf(err) != job.Refused ||
+		!strings.Contains(err.Error(), "check.yaml") {
 		t.Errorf("a lifecycle of the directory: got %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(files, "bad.yaml"), []byte("name: x\nstates: 7\n"), 0o600); err != nil {

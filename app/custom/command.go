@@ -78,7 +78,8 @@ func (a *App) command(life *lifecycle.Table, w *work) engine.Step {
 }
 
 // conclude makes the outcome of how the command ended and of its report.
-func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table, w *work, dir string, e *sandbox.Ending) error {
+func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table, w *work, dir string,
+	e *sandbox.Ending) error {
 	switch {
 	case e.Cause != sandbox.Itself && e.Cause != sandbox.Signal:
 		return engine.Retry(&ended{string(e.Cause), e.Sentence})

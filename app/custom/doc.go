@@ -1,5 +1,5 @@
-// Package custom makes kinds of jobs from lifecycles in YAML files, without Go: remote workers work on their states over
-// the API, or the server runs a command in a sandbox.
+// Package custom makes kinds of jobs from lifecycles in YAML files, without Go: remote workers work on their states
+// over the API, or the server runs a command in a sandbox.
 //
 // A file is a table as [notation.ParseYAML] reads it, with these keys besides:
 //

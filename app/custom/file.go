@@ -214,7 +214,8 @@ func member(n ast.Node, key string) *ast.MappingValueNode {
 func (c *checker) check() {
 	name, s := c.Table.Name(), &c.spec
 	if len(name) > 60 || !namePattern.MatchString(name) {
-		c.problem([]string{"name"}, "the name %q is not made of small letters, digits, hyphens and dots, at most 60", name)
+		c.problem([]string{"name"}, "the name %q is not made of small letters, digits, hyphens and dots, at most 60",
+			name)
 	}
 	if s.Prefix == "" {
 		s.Prefix = letters(name)
@@ -285,7 +286,8 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 	if ways != 1 {
 		c.problem(keys, "%s has one of worker: true, pass: true and command", state)
 	}
-	if len(w.Command) == 0 && (w.Env != nil || w.Timeout != 0 || w.Exits != nil || w.Network != "" || w.Limits.Processes != 0 ||
+	if len(w.Command) == 0 && (w.Env != nil || w.Timeout != 0 || w.Exits != nil || w.Network != "" ||
+		w.Limits.Processes != 0 ||
 		w.Limits.Memory != 0 || w.Limits.Disk != 0 || w.Limits.CPU != 0) {
 		c.problem(keys, "env, timeout, exits, limits and network are for a command")
 	}
@@ -300,8 +302,10 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 		if code < 0 || code > 255 {
 			c.problem(append(keys, "exits"), "%d is not an exit code", code)
 		}
-		if a, ok := c.Table.Arrow(state, lifecycle.Event(e)); (!ok || a.By&lifecycle.Worker == 0) && !slices.Contains(words, e) {
-			c.problem(append(keys, "exits"), "%s has no event %s of a worker, and it is not success, retry or fail", state, e)
+		if a, ok := c.Table.Arrow(state, lifecycle.Event(e)); (!ok || a.By&lifecycle.Worker == 0) &&
+			!slices.Contains(words, e) {
+			c.problem(append(keys, "exits"), "%s has no event %s of a worker, and it is not success, retry or fail",
+				state, e)
 		}
 	}
 }
@@ -315,7 +319,8 @@ const (
 
 var words = []string{success, retry, fail}
 
-// Lint gives all that is wrong with a file, by line. known is false if the file has no work: then it is only a lifecycle.
+// Lint gives all that is wrong with a file, by line. known is false if the file has no work: then it is only a
+// lifecycle.
 func Lint(file string, text []byte) (faults []notation.Problem, known bool) {
 	if !bytes.Contains(text, []byte("\nwork:")) {
 		return nil, false

@@ -58,8 +58,10 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := (&App{}).work(f)
-	if w.Prefix != "scan" || w.Slots != 2 || len(w.Limits) != 1 || !w.Limits[0].PerOwner || w.Policies["Scanning"].MaxAttempts != 3 ||
-		w.Policies["Scanning"].Timeout.Hours() != 2 || w.Steps["Waiting"] == nil || w.Steps["Checking"] == nil || w.Steps["Scanning"] != nil ||
+	if w.Prefix != "scan" || w.Slots != 2 || len(w.Limits) != 1 || !w.Limits[0].PerOwner ||
+		w.Policies["Scanning"].MaxAttempts != 3 ||
+		w.Policies["Scanning"].Timeout.Hours() != 2 || w.Steps["Waiting"] == nil || w.Steps["Checking"] == nil ||
+		w.Steps["Scanning"] != nil ||
 		f.spec.Work["Checking"].Limits.Memory != 512<<20 || f.spec.Work["Checking"].Exits[3] != "reject" {
 		t.Errorf("got %+v", w)
 	}
@@ -92,7 +94,8 @@ func TestBadFiles(t *testing.T) {
 		{"kind: queue", "kind: queues", "queues", line("kind: queue")},
 	} {
 		_, err := Parse("scan.yaml", []byte(strings.Replace(scan, c.from, c.to, 1)))
-		if err == nil || !strings.Contains(err.Error(), c.message) || !strings.Contains("\n"+err.Error(), "\n"+itoa(c.line)+":") {
+		if err == nil || !strings.Contains(err.Error(), c.message) || !strings.Contains("\n"+err.Error(),
+			"\n"+itoa(c.line)+":") {
 			t.Errorf("%s: got %v, want %q in line %d", c.to, err, c.message, c.line)
 		}
 	}

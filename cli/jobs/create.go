@@ -96,7 +96,8 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(made)
 			}
-			_, err = fmt.Fprintf(c.Out, "added %s, definition %s; create a job with: stagepost create %s\n", made.Name, made.Hash, made.Name)
+			_, err = fmt.Fprintf(c.Out, "added %s, definition %s; create a job with: stagepost create %s\n",
+				made.Name, made.Hash, made.Name)
 			return err
 		},
 	}
@@ -105,7 +106,8 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 	return cmd
 }
 
-// drawOfServer draws a lifecycle that the program does not have, as the server does. unknown is the error if there is no server.
+// drawOfServer draws a lifecycle that the program does not have, as the server does. unknown is the error if there is
+// no server.
 func (c *Commands) drawOfServer(ctx context.Context, name, format string, unknown error) error {
 	endings := map[string]string{"svg": "svg", "mermaid": "mmd", "dot": "dot"}
 	server, err := c.API()

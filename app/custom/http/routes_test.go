@@ -16,5 +16,6 @@ var allowed = map[string]string{"POST /api/v1/lifecycles": "a"}
 var reasonIn = map[string]any{"POST /api/v1/lifecycles": api.NewLifecycle{}}
 
 func TestRoutes(t *testing.T) {
-	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) })
+	servertest.CheckPart(t, allowed, reasonIn,
+		func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) })
 }
