@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/custom"
@@ -25,20 +24,21 @@ func (r *Server) openCustom(s *customSettings) (*custom.App, error) {
 		Dir: filepath.Join(r.Data, "lifecycles"), Files: s.LifecycleDir,
 		Temp: filepath.Join(r.Data, "lifecycle-runs"), Report: server.ParseReport,
 	}
-	if err := os.RemoveAll(o.Temp); err != nil {
-		return nil, err
-	}
 	if s.LifecycleCommands {
-		box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.LifecycleSandbox,
-			Name: "stagepost-lifecycle", Log: r.Log})
+		options := sandbox.Options{Tier: s.LifecycleSandbox, Name: "stagepost-lifecycle", Log: r.Log}
+		box, err := sandbox.Open(context.Background(), options) // ends what an earlier process left running
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("lifecycle.sandbox: %w", err))
 		}
 		r.closers = append(r.closers, box)
-		if err := os.Mkdir(o.Temp, 0o700); err != nil {
-			return nil, err
-		}
 		o.Sandbox = box
+		if box.Tier() == sandbox.None {
+			r.Log.Warn("commands of lifecycles run without a sandbox: they may do what this process may",
+				"remedy", "stagepost agent doctor")
+		}
+	}
+	if err := custom.Tidy(o.Temp); err != nil {
+		r.Log.Warn("directories of lifecycles' commands", "error", err)
 	}
 	return custom.New(o), nil
 }

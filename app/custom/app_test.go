@@ -246,3 +246,25 @@ func TestRefusedLifecycles(t *testing.T) {
 		t.Errorf("a directory with a bad file: got %v", err)
 	}
 }
+
+// TestTidy removes what a command has locked. The control is the directory without it.
+func TestTidy(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "a", "b"), filepath.Join(dir, "a")} {
+		if err := os.Chmod(path, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := custom.Tidy(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if err := custom.Tidy(dir); err != nil {
+		t.Errorf("the control: %v", err)
+	}
+}

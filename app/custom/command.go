@@ -46,11 +46,14 @@ func (e *ended) Cause() string { return e.cause }
 // command gives the step that runs the command of a state.
 func (a *App) command(life *lifecycle.Table, w *work) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
+		if err := os.MkdirAll(a.options.Temp, 0o700); err != nil {
+			return err
+		}
 		dir, err := os.MkdirTemp(a.options.Temp, "run-")
 		if err != nil {
 			return err
 		}
-		defer func() { _ = os.RemoveAll(dir) }()
+		defer func() { _ = Tidy(dir) }()
 		if dir, err = filepath.Abs(dir); err != nil {
 			return err
 		}
@@ -171,6 +174,17 @@ func environment(w *work, r *engine.Run) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// Tidy removes a directory of commands, also one to whose directories a command has forbidden access.
+func Tidy(dir string) error {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			_ = os.Chmod(path, 0o700) // before it is read
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // lines writes each line of an output to the log of the job. The sandbox calls Write from one goroutine.

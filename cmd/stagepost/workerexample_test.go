@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,12 +32,16 @@ func TestExampleWorkers(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	address := freeAddress(t)
-	dir := t.TempDir()
-	server := prepare(t, dir, "--log-level", "error", "--listen", address, "--lifecycle-dir", "../../examples/worker")
-	server.begin(t)
+	front, dir := newRelay(t), t.TempDir()
+	begin := func() *victim {
+		v := prepare(t, dir, "--log-level", "error", "--lifecycle-dir", "../../examples/worker")
+		v.begin(t)
+		front.to.Store(strings.TrimPrefix(v.url, "http://"))
+		return v
+	}
+	server, address := begin(), front.Addr().String()
 	defer func() { server.kill(t) }()
-	c, err := client.New(server.url, client.Options{})
+	c, err := client.New("http://"+address, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +67,7 @@ func TestExampleWorkers(t *testing.T) {
 			continue
 		}
 		server.kill(t)
-		server = prepare(t, dir, "--log-level", "error", "--listen", address, "--lifecycle-dir", "../../examples/worker")
-		server.begin(t)
+		server = begin()
 	}
 	waitEnded(ctx, t, c, *workerJobs)
 	for i, id := range ids {
@@ -87,15 +92,43 @@ func orderTexts(ctx context.Context, t *testing.T, c *client.Client) []job.ID {
 	return ids
 }
 
-// freeAddress gives an address that the server has again after each restart.
-func freeAddress(t *testing.T) string {
+// relay passes connections on to the server at its present address: each process of the server has another port.
+type relay struct {
+	net.Listener
+	to atomic.Value // string
+}
+
+func newRelay(t *testing.T) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	r := &relay{Listener: l}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go r.pass(in)
+		}
+	}()
+	return r
+}
+
+// pass copies in both directions until one side ends.
+func (r *relay) pass(in net.Conn) {
+	out, err := net.Dial("tcp", r.to.Load().(string))
+	if err != nil {
+		_ = in.Close()
+		return
+	}
+	both := func() { _, _ = in.Close(), out.Close() }
+	go func() { _, _ = io.Copy(out, in); both() }()
+	_, _ = io.Copy(in, out)
+	both()
 }
 
 // startWorker starts worker i: those with even numbers are in Python, the others in shell.
