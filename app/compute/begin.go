@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"time"
@@ -120,6 +121,15 @@ func (a *App) runnable(j *job.Job, spec *Spec) (why string, err error) {
 	return why, err
 }
 
+// Environ merges variables. Those of a later layer replace those of an earlier one.
+func Environ(layers ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, layer := range layers {
+		maps.Copy(all, layer)
+	}
+	return all
+}
+
 // parcel makes what an executor gets. A [Refusal] says that nobody may have it; after any other error it is not whole now.
 func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 	service := a.services[spec.Service]
@@ -130,12 +140,7 @@ func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 	if err != nil {
 		return nil, &Refusal{Reason: err.Error()}
 	}
-	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.inputs(d), Limits: limits, Inputs: !service.LeaveInputs, Env: map[string]string{}}
-	for _, env := range []map[string]string{service.Env, spec.Env} {
-		for k, v := range env {
-			p.Env[k] = v
-		}
-	}
+	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.inputs(d), Limits: limits, Inputs: !service.LeaveInputs, Env: Environ(service.Env, spec.Env)}
 	if spec.Inputs != nil {
 		p.Inputs = *spec.Inputs
 	}

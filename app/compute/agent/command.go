@@ -27,13 +27,8 @@ func endingOf(e *sandbox.Ending) *compute.Ending {
 
 // environment makes a payload's environment: the service's, over it its own, over that what tells it who it is.
 func environment(id job.ID, s *Spec, service *Service) []string {
-	all := map[string]string{}
-	for _, from := range []map[string]string{service.Env, s.Env} {
-		for name, value := range from {
-			all[name] = value
-		}
-	}
-	all["JOB_ID"], all["SERVICE"] = cmp.Or(string(s.Job), string(id)), s.Service
+	identity := map[string]string{"JOB_ID": cmp.Or(string(s.Job), string(id)), "SERVICE": s.Service}
+	all := compute.Environ(service.Env, s.Env, identity)
 	env := make([]string, 0, len(all))
 	for name, value := range all {
 		env = append(env, name+"="+value)

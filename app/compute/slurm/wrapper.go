@@ -85,10 +85,8 @@ var readOnly = []string{"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS"
 
 // environ writes the file env: one assignment for each variable, sorted.
 func (s *Slurm) environ(p *compute.Parcel) (string, error) {
-	all := map[string]string{}
-	maps.Copy(all, s.o.Env)
-	maps.Copy(all, p.Env)
-	all["JOB_ID"], all["SERVICE"] = string(p.Job), p.Service // as in an agent
+	identity := map[string]string{"JOB_ID": string(p.Job), "SERVICE": p.Service} // as in an agent
+	all := compute.Environ(s.o.Env, p.Env, identity)
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := variable(name, all[name]); err != nil {
