@@ -42,6 +42,6 @@ type Access struct {
 	Requested time.Time         `json:"requested"`
 	Ready     time.Time         `json:"ready,omitzero"`
 	Expires   time.Time         `json:"expires,omitzero"`
-	Damaged   []string          `json:"damaged,omitempty"` // files that were taken from another storage place
+	Damaged   []string          `json:"damaged,omitempty"` // files that were taken from another storage location
 	Links     map[string]string `json:"links"`
 }

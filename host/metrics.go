@@ -54,7 +54,7 @@ func (c *Compute) standing() []metrics.Agent {
 	return all
 }
 
-// disks names the directories whose room is watched: the data directory and the storage places.
+// disks names the directories whose room is watched: the data directory and the storage locations.
 func (r *Server) disks() map[string]string {
 	all := map[string]string{"data": r.Data}
 	for _, a := range r.apps {
@@ -67,7 +67,7 @@ func (r *Server) disks() map[string]string {
 	return all
 }
 
-// placeName names a storage place: its directory, without the data directory if it lies in there.
+// placeName names a storage location: its directory, without the data directory if it lies in there.
 func placeName(data, dir string) string {
 	if inner, ok := strings.CutPrefix(dir, data+string(filepath.Separator)); ok {
 		return inner

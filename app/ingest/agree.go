@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 )
 
-// places looks at the object in all storage places of the profile, before anything is written to one of them, and gives the leading one: that which has
+// places looks at the object in all storage locations of the profile, before anything is written to one of them, and gives the leading one: that which has
 // all versions that any of them has. A place that may not be used is a *locationError. Places that contradict each other or the inventory, and an object
 // that this installation did not store, end the job.
 func (t *task) places(ctx context.Context, dirs []string) (all []*kept, lead *kept, err error) {

@@ -40,7 +40,7 @@ const (
 	CauseBadIdentifier   = "bad-identifier" // no ARK
 	CauseMinter          = "minter"         // the minter gave none
 	CauseBadMetadata     = "bad-metadata"   // a metadata file that cannot be read
-	CauseStorage         = "storage"        // a storage place refused the version or gave back other bytes
+	CauseStorage         = "storage"        // a storage location refused the version or gave back other bytes
 	CauseCallback        = "callback"       // the callback did not take the news, and the profile requires it
 	CauseJobs            = "jobs"           // jobs of the batch failed
 )

@@ -17,7 +17,7 @@ type (
 	Place   = inventory.Place
 )
 
-// Content tells where the files of a version lie in one storage place: from each path in the object to the path below the place, for [App.OpenContent].
+// Content tells where the files of a version lie in one storage location: from each path in the object to the path below the place, for [App.OpenContent].
 // It goes by what the place itself says of the object. A place that does not exist, or does not have the version, is fs.ErrNotExist; none is made.
 func (a *App) Content(ctx context.Context, ark string, place Place) (map[string]string, error) {
 	if err := ctx.Err(); err != nil {
@@ -27,7 +27,7 @@ func (a *App) Content(ctx context.Context, ark string, place Place) (map[string]
 		if errors.Is(err, ocfl.ErrNotFound) {
 			err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 		}
-		return fmt.Errorf("storage place %s: %w", place.Dir, err)
+		return fmt.Errorf("storage location %s: %w", place.Dir, err)
 	}
 	root, err := ocfl.OpenRoot(a.place(place.Dir))
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *App) Content(ctx context.Context, ark string, place Place) (map[string]
 	return paths, nil
 }
 
-// OpenContent opens a file of a storage place by the path that Content gave. Nothing is checked of it but that it is a file and lies in the place.
+// OpenContent opens a file of a storage location by the path that Content gave. Nothing is checked of it but that it is a file and lies in the place.
 func (a *App) OpenContent(place, path string) (*os.File, error) {
 	root, err := os.OpenRoot(a.place(place))
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *App) OpenContent(place, path string) (*os.File, error) {
 		if errors.As(err, &where) {
 			err = where.Err // who fetches a package need not know where storage is
 		}
-		return nil, fmt.Errorf("storage place %s: %w", place, err)
+		return nil, fmt.Errorf("storage location %s: %w", place, err)
 	}
 	defer root.Close()
 	info, err := root.Lstat(path)

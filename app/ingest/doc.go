@@ -8,7 +8,7 @@
 //	Provisioning provision.go, room.go      room on the disk, by a gate
 //	Downloading download.go                 files, four at a time
 //	Processing  process.go, container.go, identify.go, describe.go
-//	Storing     store.go                    an OCFL version in every storage place, read back
+//	Storing     store.go                    an OCFL version in every storage location, read back
 //	Recording   record.go                   package inventory
 //	Notify      notify.go                   the callback
 //	Reporting   report.go, mail.go          what the report says, in which words and forms, is in the folder report

@@ -82,7 +82,7 @@ func sizeOf(ctx context.Context, client *fetch.Client, w wanted) (int64, error) 
 	return w.size, nil // what the manifest says, or unknown
 }
 
-// space is what an object of so many bytes needs on the working disk: the files, and a copy in every storage place of the data directory.
+// space is what an object of so many bytes needs on the working disk: the files, and a copy in every storage location of the data directory.
 // A container needs room for itself besides; what comes out of it is taken to be twice as large.
 func space(p *profile.Profile, typ string, size int64) int64 {
 	content, extra := size, int64(0)

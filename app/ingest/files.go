@@ -23,7 +23,7 @@ import (
 const (
 	FileWanted  = "wanted"  // named by the manifest; not here yet, or not any more
 	FileFetched = "fetched" // in the working directory, its digests are those of the bytes that came
-	FileStored  = "stored"  // in every storage place and in the inventory
+	FileStored  = "stored"  // in every storage location and in the inventory
 )
 
 // JobFile is one file of a job's object.

@@ -95,7 +95,7 @@ func (a *App) announce(j *job.Job, c *job.Change) []job.Message {
 	for _, typ := range types {
 		body, err := json.Marshal(Notice{Type: typ, Timestamp: c.At.UTC(), Data: after})
 		for i := range p.Webhooks {
-			if w := &p.Webhooks[i]; err == nil && w.Wants(typ) {
+			if w := &p.Webhooks[i]; err == nil && w.Selects(typ) {
 				var m job.Message
 				m, err = hookMessage(p, w, &after, typ, body)
 				m.Created, m.Due = c.At, c.At

@@ -34,7 +34,7 @@ type storageRoot struct {
 	info os.FileInfo // of its directory when it was opened
 }
 
-// root opens a storage place. One that is new is made; one that may not be used is a *locationError. Its identity is read each time: a file system that is
+// root opens a storage location. One that is new is made; one that may not be used is a *locationError. Its identity is read each time: a file system that is
 // mounted or unmounted later shows another one.
 func (a *App) root(ctx context.Context, dir string) (*storageRoot, error) {
 	return a.openRoot(ctx, dir, true)
@@ -72,7 +72,7 @@ func usable(dir, path, known, installation string) (location.Identity, error) {
 	id, err := location.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && known == "":
-		return id, fmt.Errorf("storage place %s: %w", dir, fs.ErrNotExist)
+		return id, fmt.Errorf("storage location %s: %w", dir, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrNotExist):
 		return id, &locationError{dir, fmt.Sprintf("the storage location %s is not mounted: %s is missing in %s", dir, location.Name, path),
 			"mount its file system; if another directory is to take its place, run: " + adoptCommand(dir)}
@@ -169,7 +169,7 @@ func (a *App) openOCFL(dir, path string, id location.Identity) (*storageRoot, er
 	return a.roots[dir], nil
 }
 
-// place gives the directory of a storage place.
+// place gives the directory of a storage location.
 func (a *App) place(dir string) string {
 	if filepath.IsAbs(dir) {
 		return dir

@@ -22,7 +22,7 @@ import (
 // maxMetadata bounds a metadata file that is shown, in bytes.
 const maxMetadata = 1 << 20
 
-// Manifest opens the manifest of a job or batch as it was received, from wherever it lies: the working directory, the payload, a storage place. The
+// Manifest opens the manifest of a job or batch as it was received, from wherever it lies: the working directory, the payload, a storage location. The
 // caller closes it. Kinds of error: NotFound if it has none or it was not fetched yet, Gone if it was cleared away.
 func (a *App) Manifest(ctx context.Context, id job.ID) (io.ReadCloser, error) {
 	j, err := a.engine.Store().Get(ctx, id)
@@ -108,7 +108,7 @@ func (a *App) batchManifest(j *job.Job) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// openStored opens a file of the version that the job stored, in the first storage place that has it.
+// openStored opens a file of the version that the job stored, in the first storage location that has it.
 func (s *sight) openStored(ctx context.Context, name string) (io.ReadCloser, error) {
 	objects, err := s.inventory.Objects(ctx, inventory.Query{ARK: s.ark})
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *sight) openIn(ctx context.Context, p inventory.Place, name string) (io.
 		return nil, err
 	}
 	if !there {
-		return nil, fmt.Errorf("storage place %s: %w", p.Dir, ocfl.ErrNotFound)
+		return nil, fmt.Errorf("storage location %s: %w", p.Dir, ocfl.ErrNotFound)
 	}
 	o, err := root.Object(s.ark)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 		if !errors.Is(err, ocfl.ErrNotFound) {
 			return m, err
 		}
-		m.Note = strings.Trim(m.Note+"; no storage place has the version's metadata", "; ")
+		m.Note = strings.Trim(m.Note+"; no storage location has the version's metadata", "; ")
 	}
 	if s.has(systemName+"/"+ercName) && s.has(systemName+"/"+dublinCoreName) {
 		m.Source = "work"

@@ -95,8 +95,8 @@ var orphanRules = []OrphanRule{
 	{Name: "package-without-job", Doc: "an access package whose job was deleted or does not exist", Deletable: true, look: (*orphans).packages},
 	{Name: "message-without-job", Doc: "a message in the outbox whose job does not exist", look: (*orphans).messages},
 	{Name: "log-without-job", Doc: "the log of a job that does not exist", Deletable: true, look: (*orphans).logs},
-	{Name: "version-missing", Doc: "a version of the inventory that a storage place lacks", look: (*orphans).kept},
-	{Name: "version-unknown", Doc: "an object or version in a storage place that the inventory does not know", look: (*orphans).storage},
+	{Name: "version-missing", Doc: "a version of the inventory that a storage location lacks", look: (*orphans).kept},
+	{Name: "version-unknown", Doc: "an object or version in a storage location that the inventory does not know", look: (*orphans).storage},
 }
 
 // OrphanRules gives the table of rules.

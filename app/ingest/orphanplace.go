@@ -27,7 +27,7 @@ const (
 
 var versionName = regexp.MustCompile(`^v[0-9]+$`)
 
-// kept finds versions of the inventory that a storage place lacks. It looks at the version's inventory, not at each file: fixity checks those.
+// kept finds versions of the inventory that a storage location lacks. It looks at the version's inventory, not at each file: fixity checks those.
 func (o *orphans) kept(ctx context.Context) error {
 	var after inventory.Kept
 	for looked := 0; ; {
@@ -58,7 +58,7 @@ func (o *orphans) kept(ctx context.Context) error {
 	}
 }
 
-// placeRoot opens a storage place that exists and may be used; it makes none.
+// placeRoot opens a storage location that exists and may be used; it makes none.
 func (a *App) placeRoot(ctx context.Context, dir string) (*ocfl.Root, bool, error) {
 	root, err := a.openRoot(ctx, dir, false)
 	var refused *locationError
@@ -71,7 +71,7 @@ func (a *App) placeRoot(ctx context.Context, dir string) (*ocfl.Root, bool, erro
 	return root.Root, true, nil
 }
 
-// storagePlaces lists the storage places of profiles and inventory.
+// storagePlaces lists the storage locations of profiles and inventory.
 func (a *App) storagePlaces(ctx context.Context) ([]string, error) {
 	dirs, err := a.inventory.Dirs(ctx)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *App) storagePlaces(ctx context.Context) ([]string, error) {
 	return slices.Compact(dirs), nil
 }
 
-// storage finds objects and versions in the storage places that the inventory does not know, and what attempts left there.
+// storage finds objects and versions in the storage locations that the inventory does not know, and what attempts left there.
 func (o *orphans) storage(ctx context.Context) error {
 	dirs, err := o.storagePlaces(ctx)
 	if err != nil {

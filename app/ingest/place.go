@@ -14,14 +14,14 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// kept is an object in one storage place as it was seen under the object's lock.
+// kept is an object in one storage location as it was seen under the object's lock.
 type kept struct {
 	dir    string // as the profile names the place
 	root   *storageRoot
 	object *ocfl.Object // nil: there is none yet
 }
 
-// look sees what a storage place has of the object.
+// look sees what a storage location has of the object.
 func (t *task) look(ctx context.Context, dir string) (*kept, error) {
 	root, err := t.app.root(ctx, dir)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestPlacesCatchUp lets a job fail between two storage places, and another one go on. The second place gets what it missed, in the same order, the
+// TestPlacesCatchUp lets a job fail between two storage locations, and another one go on. The second place gets what it missed, in the same order, the
 // second job keeps the files of the first, and when the first is sent back it finds its version everywhere.
 func TestPlacesCatchUp(t *testing.T) {
 	p := testProfile()

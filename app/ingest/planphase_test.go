@@ -19,7 +19,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// workshop is a world in which every phase of one object can be broken and mended: the depositor's site, the disk, the minter, the storage place, the
+// workshop is a world in which every phase of one object can be broken and mended: the depositor's site, the disk, the minter, the storage location, the
 // inventory and the callback. It counts what each of them is asked for.
 type workshop struct {
 	*world

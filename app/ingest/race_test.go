@@ -306,7 +306,7 @@ func (l *everybody) Record(ctx context.Context, e inventory.Entry, files iter.Se
 }
 
 // TestRaceWithoutLock is the control: with the lock given to everybody and the head not compared, what the race looks for does happen. The comparison
-// of the head alone is enough to prevent it: it is the fence in the storage place.
+// of the head alone is enough to prevent it: it is the fence in the storage location.
 func TestRaceWithoutLock(t *testing.T) {
 	for _, compare := range []bool{false, true} {
 		t.Run(fmt.Sprintf("head compared %t", compare), func(t *testing.T) {

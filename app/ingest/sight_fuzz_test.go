@@ -41,7 +41,7 @@ func FuzzTrashName(f *testing.F) {
 	})
 }
 
-// FuzzObjectID reads hostile inventories in a storage place.
+// FuzzObjectID reads hostile inventories in a storage location.
 func FuzzObjectID(f *testing.F) {
 	for _, text := range []string{`{"id":"ark:/1/2"}`, `{"a":[{"id":"x"}],"id":"y"}`, `{"id":3}`, `[`, ``, `{"id":`, `"id"`, `{"a":1}`, strings.Repeat("[", 1000)} {
 		f.Add(text)

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// store is the step of Storing: under the object's lock it adds the version to every storage place and reads it back from each. What is stored
+// store is the step of Storing: under the object's lock it adds the version to every storage location and reads it back from each. What is stored
 // already is not stored again. The job is the
 // version's key, so that a second attempt finds what the first one stored; its epoch names the stage.
 func (t *task) store(ctx context.Context) error {
@@ -87,9 +87,9 @@ func placeError(dir string, err error) error {
 		return err
 	}
 	if err = named(err); final(err) || errors.As(err, &e) {
-		return fmt.Errorf("storage place %s: %w", dir, err)
+		return fmt.Errorf("storage location %s: %w", dir, err)
 	}
-	return &errCaused{cause: CauseStorage, again: true, err: fmt.Errorf("storage place %s: %w", dir, err)}
+	return &errCaused{cause: CauseStorage, again: true, err: fmt.Errorf("storage location %s: %w", dir, err)}
 }
 
 // storeIn adds the version to one place and reads it back. Files that stay come from the leading place, where the version before was looked up.

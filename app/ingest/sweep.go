@@ -235,7 +235,7 @@ func (a *App) sweepReferences(ctx context.Context) error {
 	return a.release(ctx, dead)
 }
 
-// sweepStages removes what attempts that died have staged in storage places.
+// sweepStages removes what attempts that died have staged in storage locations.
 func (a *App) sweepStages(ctx context.Context) error {
 	dirs, err := a.storagePlaces(ctx)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 // QueueTag is the tag of all batches and jobs: a hold on it pauses ingest as a whole.
 const QueueTag = "queue=ingest"
 
-// PlaceTag gives the tag of the jobs that are to write to a storage place, as the profile names it.
+// PlaceTag gives the tag of the jobs that are to write to a storage location, as the profile names it.
 func PlaceTag(dir string) string { return "place=" + dir }
 
-// tags gives what holds name the jobs of a profile by: the queue and every storage place.
+// tags gives what holds name the jobs of a profile by: the queue and every storage location.
 func tags(p *profile.Profile) []string {
 	all := []string{QueueTag}
 	for _, dir := range p.Storage {

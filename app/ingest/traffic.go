@@ -8,8 +8,8 @@ import (
 // The ways of bytes that Options.Moved is told of.
 const (
 	Fetched  = "fetched"   // from a source to the working disk; what an earlier attempt had kept is not counted again
-	Stored   = "stored"    // into a storage place; files that were there already are not counted
-	ReadBack = "read-back" // from a storage place, to be sure of it
+	Stored   = "stored"    // into a storage location; files that were there already are not counted
+	ReadBack = "read-back" // from a storage location, to be sure of it
 )
 
 // moved tells whoever counts of n bytes that went a way.
@@ -19,7 +19,7 @@ func (a *App) moved(way string, n int64) {
 	}
 }
 
-// Places lists the directories of all storage places that profiles name, each once. One that nothing was stored in yet may not exist.
+// Places lists the directories of all storage locations that profiles name, each once. One that nothing was stored in yet may not exist.
 func (a *App) Places() []string {
 	var dirs []string
 	for _, id := range a.options.Profiles.IDs() {

@@ -14,7 +14,7 @@ const alreadyStored = "already stored as version %d: nothing changed since"
 
 // unchanged gives the newest version of the object if it is what the job brings: the same files of the depositor, and the same description. Then no
 // version is added, so that a submission that is sent again does not make a second one. The version must be recorded and be the newest in every
-// storage place. An update always adds a version, and so does a job that has begun to. It is nil if the job brings something new.
+// storage location. An update always adds a version, and so does a job that has begun to. It is nil if the job brings something new.
 func (t *task) unchanged(ctx context.Context, places []*kept) (*inventory.Version, error) {
 	if t.spec.Update || places[0].object == nil {
 		return nil, nil

@@ -117,7 +117,7 @@ func TestUnchangedAfterDeath(t *testing.T) {
 	w.valid()
 }
 
-// TestUnchangedInEveryPlace: a storage place that is new to the profile gets the version.
+// TestUnchangedInEveryPlace: a storage location that is new to the profile gets the version.
 func TestUnchangedInEveryPlace(t *testing.T) {
 	o := options(t, t.TempDir())
 	s := Submission{LocalIDs: []string{"l1"}, Filename: "f.txt"}

@@ -28,7 +28,7 @@ type listed struct {
 	Kept bool `json:"kept,omitempty"`
 }
 
-// versionList is versionListOn for the version before in the leading storage place.
+// versionList is versionListOn for the version before in the leading storage location.
 func (t *task) versionList(ctx context.Context) (string, error) {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -42,7 +42,7 @@ func (t *task) versionList(ctx context.Context) (string, error) {
 }
 
 // versionListOn gives the list of the version's files: the job's own and, in an update, those of the version before that it neither
-// replaces nor deletes. The version before is the newest in the leading storage place, recorded or not: a job that failed after it had stored may be
+// replaces nor deletes. The version before is the newest in the leading storage location, recorded or not: a job that failed after it had stored may be
 // sent back, and its files must not be lost. The list is named for the version it builds on.
 func (t *task) versionListOn(ctx context.Context, lead *kept) (string, error) {
 	base := ""

@@ -316,7 +316,7 @@ func (w *world) files(ark, version string) map[string]string {
 	return got
 }
 
-// valid checks every storage place, and that nothing lies about in work and trash.
+// valid checks every storage location, and that nothing lies about in work and trash.
 func (w *world) valid(places ...string) {
 	w.t.Helper()
 	if len(places) == 0 {

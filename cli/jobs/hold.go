@@ -29,7 +29,7 @@ func (s *scope) bind(cmd *cobra.Command) {
 	f.StringVar(&s.owner, "owner", "", "all jobs of this owner")
 	f.StringVar(&s.job, "job", "", "this job, or the jobs of this batch, whatever their state")
 	f.StringVar(&s.queue, "queue", "", "a whole queue: ingest, access-small or access-large")
-	f.StringVar(&s.place, "place", "", "jobs that are to write to this storage place, as their profile calls it")
+	f.StringVar(&s.place, "place", "", "jobs that are to write to this storage location, as their profile calls it")
 	f.BoolVar(&s.submissions, "submissions", false, "all new submissions: batches wait, the jobs of earlier ones go on")
 	f.BoolVar(&s.all, "all", false, "everything")
 }

@@ -86,7 +86,7 @@ func (a *App) assemble(ctx context.Context, r *engine.Run) error {
 		return err
 	}
 	if n := len(found.Damaged) + found.More; n > 0 {
-		r.SetMessage(fmt.Sprintf("ready; %d damaged or missing files were taken from another storage place, among them %s", n, found.Damaged[0]))
+		r.SetMessage(fmt.Sprintf("ready; %d damaged or missing files were taken from another storage location, among them %s", n, found.Damaged[0]))
 	} else {
 		r.SetMessage("ready")
 	}
@@ -253,7 +253,7 @@ func (t *task) counted(n int) {
 	t.read += int64(n)
 }
 
-// source is where the content of an entry lies: a file of a storage place, or a tag file in the plan.
+// source is where the content of an entry lies: a file of a storage location, or a tag file in the plan.
 type source struct {
 	Place string `json:"place,omitempty"`
 	Path  string `json:"path,omitempty"`

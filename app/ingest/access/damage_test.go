@@ -114,7 +114,7 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "first")); err == nil {
-		t.Error("a storage place was made")
+		t.Error("a storage location was made")
 	}
 	away(".away", "")
 	w.do(s.Job, ingest.Retry)

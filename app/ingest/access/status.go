@@ -43,7 +43,7 @@ type Status struct {
 	Requested time.Time
 	Ready     time.Time // zero until it is
 	Expires   time.Time // when the package, or the failure, goes; zero: never, or not known yet
-	Damaged   []string  // files that had to be taken from another storage place
+	Damaged   []string  // files that had to be taken from another storage location
 }
 
 // lookAhead is how far a job's place in its queue is looked for.

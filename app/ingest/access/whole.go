@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 )
 
-// place is a storage place of the version, looked at when it is first needed.
+// place is a storage location of the version, looked at when it is first needed.
 type place struct {
 	ingest.Place
 	looked bool
@@ -73,7 +73,7 @@ func faultOf(p *place, err error) *fault {
 // lost is the error about a file that no place has. It may pass if one of them could not be read.
 func (t *task) lost(f *ingest.StoredFile, faults []*fault) error {
 	if len(faults) == 0 {
-		return engine.Fail(ingest.CauseStorage, fmt.Errorf("%s: the inventory knows no storage place of version %d", f.Path, t.spec.Version))
+		return engine.Fail(ingest.CauseStorage, fmt.Errorf("%s: the inventory knows no storage location of version %d", f.Path, t.spec.Version))
 	}
 	cause, again, words := ingest.CauseStorage, false, []string{}
 	for _, one := range faults {
@@ -83,7 +83,7 @@ func (t *task) lost(f *ingest.StoredFile, faults []*fault) error {
 		}
 		words = append(words, one.place+": "+one.err.Error())
 	}
-	err := fmt.Errorf("%s cannot be had from any storage place: %s", f.Path, strings.Join(words, "; "))
+	err := fmt.Errorf("%s cannot be had from any storage location: %s", f.Path, strings.Join(words, "; "))
 	if again {
 		return engine.Retry(&fault{cause: cause, again: true, err: err})
 	}

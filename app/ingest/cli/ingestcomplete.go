@@ -27,7 +27,7 @@ func (c *commands) completeProfiles(cmd *cobra.Command, _ []string, toComplete s
 	})
 }
 
-// completePlaces offers the storage places of the server's profiles.
+// completePlaces offers the storage locations of the server's profiles.
 func (c *commands) completePlaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
 		all, err := api.Profiles(ctx)

@@ -49,7 +49,7 @@ func (c *commands) profileCheck() *cobra.Command {
 		Use:   "check [DIR|FILE...]",
 		Short: "Check profile files, without a server",
 		Long: `Checks profile files and tells all that is wrong: what would keep a server from taking them, with exit code 1, and warnings, which change nothing:
-storage places that cannot be reached or are spelled in two ways, a collection with two owners, receivers that are called without TLS.
+storage locations that cannot be reached or are spelled in two ways, a collection with two owners, receivers that are called without TLS.
 
 Without arguments it checks the profile directory of the data directory. Mistakes show the line; what may be secret in it is ***.`,
 		Example: "  stagepost profile check\n  stagepost profile check new/maps.yaml && cp new/maps.yaml /etc/stagepost/profiles/",
@@ -125,7 +125,7 @@ func (c *commands) printMistakes(set *profile.Set, mistakes, warnings profile.Mi
 	for word, all := range map[string]profile.Mistakes{"mistake": mistakes, "warning": warnings} { // never both: warnings are for valid profiles
 		for _, m := range all {
 			if c.Out.Mode == cli.ModePlain {
-				row := [][]string{{m.Place(), word, m.Key, m.Text}}
+				row := [][]string{{m.Position(), word, m.Key, m.Text}}
 				if err := c.Out.Table(nil, row); err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
-// Package fixity reads stored files again and compares them with their digests: the oldest check first, one location at a time, at a bounded rate. What it finds
-// stands in the inventory until a later check of the same version in the same location finds it sound. A fault names the location, the object and the file, so that
-// a sound copy in another location can be looked for.
+// Package fixity reads stored files again and compares them with their digests: the oldest check first, one location
+// at a time, at a bounded rate. What it finds stands in the inventory until a later check of the same version in the
+// same location finds it sound. A fault names the location, the object and the file, so that a sound copy in another
+// location can be found.
 package fixity
 
 import (
@@ -17,17 +18,18 @@ import (
 // Options of a checker. Every field but Every and Rate is required.
 type Options struct {
 	Inventory *inventory.Inventory
-	Locations func(ctx context.Context) ([]string, error)                 // names of the storage locations
-	Open      func(ctx context.Context, dir string) (*ocfl.Root, error)   // gives the same root as long as it is the same directory; an error: it cannot be read
-	Audit     func(ctx context.Context, event, object, note string) error // enters a fault in the audit list
-	Now       func() time.Time
-	Log       *slog.Logger
-	Every     time.Duration // after which a stored file is read again. 0: only on request
-	Rate      int64         // bytes per second that are read. 0: unlimited
+	Locations func(ctx context.Context) ([]string, error) // names of the storage locations
+	// gives the same root as long as it is the same directory; an error: it cannot be read
+	Open  func(ctx context.Context, dir string) (*ocfl.Root, error)
+	Audit func(ctx context.Context, event, object, note string) error // enters a fault in the audit list
+	Now   func() time.Time
+	Log   *slog.Logger
+	Every time.Duration // after which a stored file is read again. 0: only on request
+	Rate  int64         // bytes per second that are read. 0: unlimited
 }
 
 const (
-	again      = time.Hour        // between looks for files whose check is old
+	again      = time.Hour        // between queries for files whose check is old
 	afterFault = 10 * time.Minute // until a location that could not be read is tried again
 )
 
@@ -43,11 +45,11 @@ func New(o Options) *Checker {
 	return &Checker{Options: o, pace: pacer{rate: o.Rate}, poke: make(chan struct{}, 1)}
 }
 
-// ErrUnreadable says that a storage location cannot be read. It says nothing about the files in it.
+// ErrUnreadable means that a storage location cannot be read. It implies nothing about the files in it.
 var ErrUnreadable = errors.New("the storage location cannot be read")
 
-// Start begins a check of all files in the given locations, or goes on with one that is under way. It returns when the request is on disk; Run does the work, also
-// after a restart.
+// Start begins a check of all files in the given locations, or goes on with one that is under way. It returns when
+// the request is on disk; Run does the work, also after a restart.
 func (c *Checker) Start(ctx context.Context, dirs []string) error {
 	for _, dir := range dirs {
 		if err := c.Inventory.BeginCheck(ctx, dir, c.Now()); err != nil {
@@ -86,7 +88,8 @@ func (c *Checker) Run(ctx context.Context) {
 	}
 }
 
-// pass checks what was asked for, then what is due by its age. A location that cannot be read does not keep the others from being checked.
+// pass checks what was asked for, then what is due by its age. A location that cannot be read does not keep the
+// others from being checked.
 func (c *Checker) pass(ctx context.Context) error {
 	dirs, err := c.Locations(ctx)
 	if err != nil {
@@ -204,7 +207,8 @@ func (c *Checker) read(ctx context.Context, root *ocfl.Root, next inventory.Copy
 	return ocfl.Checked{}, ctx.Err()
 }
 
-// digests compares the digests that the object's inventory has with those of ours: a file that was exchanged together with its digest is noticed.
+// digests compares the digests that the object's inventory has with those of ours: a file that was exchanged together
+// with its digest is noticed.
 func (c *Checker) digests(ctx context.Context, object *ocfl.Object, next inventory.Copy, all *found) error {
 	if object.Inventory().DigestAlgorithm != ocfl.SHA512 {
 		return nil
@@ -227,10 +231,13 @@ func (c *Checker) digests(ctx context.Context, object *ocfl.Object, next invento
 		for _, f := range files {
 			switch there, ok := digests[f.Path]; {
 			case !ok:
-				all.file(ocfl.FileFault{Kind: ocfl.FaultMissing, Path: f.Path, Algorithm: ocfl.SHA512, Expected: f.SHA512, Detail: "the object's inventory does not name it"})
+				all.file(ocfl.FileFault{Kind: ocfl.FaultMissing,
+					Path: f.Path, Algorithm: ocfl.SHA512, Expected: f.SHA512,
+					Detail: "the object's inventory does not name it"})
 			case f.SHA512 != "" && !sameDigest(f.SHA512, there.Digest):
 				all.file(ocfl.FileFault{
-					Kind: ocfl.FaultChanged, Path: there.Content, Algorithm: ocfl.SHA512, Expected: f.SHA512, Found: there.Digest,
+					Kind: ocfl.FaultChanged, Path: there.Content, Algorithm: ocfl.SHA512, Expected: f.SHA512,
+					Found:  there.Digest,
 					Detail: "the object's inventory has another digest than ours",
 				})
 			}

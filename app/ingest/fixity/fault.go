@@ -15,7 +15,7 @@ import (
 const (
 	mostFaults  = 1000 // of one copy that are noted
 	mostEntries = 10   // of one copy that get an entry of their own in the audit list
-	mostText    = 400  // bytes of what a file system says
+	mostText    = 400  // bytes of a file system's message
 )
 
 // found collects the faults of one copy.
@@ -27,7 +27,7 @@ type found struct {
 func (f *found) file(x ocfl.FileFault) {
 	same := func(o inventory.Fault) bool { return o.Path == x.Path }
 	switch {
-	case slices.ContainsFunc(f.faults, same): // said once
+	case slices.ContainsFunc(f.faults, same): // reported once
 	case len(f.faults) >= mostFaults:
 		f.more++
 	default:
@@ -35,7 +35,8 @@ func (f *found) file(x ocfl.FileFault) {
 			x.Detail = strings.ToValidUTF8(x.Detail[:mostText], "")
 		}
 		f.faults = append(f.faults, inventory.Fault{
-			Path: x.Path, Kind: string(x.Kind), Algorithm: x.Algorithm, Expected: x.Expected, Found: x.Found, Detail: x.Detail,
+			Path: x.Path, Kind: string(x.Kind), Algorithm: x.Algorithm, Expected: x.Expected, Found: x.Found,
+			Detail: x.Detail,
 		})
 	}
 }
@@ -57,15 +58,15 @@ func (f *found) settle(at time.Time, known []inventory.Fault) []inventory.Fault 
 	return f.faults
 }
 
-// same tells whether two faults of one copy are one.
+// same reports whether two faults of one copy are equal.
 func same(a, b *inventory.Fault) bool {
 	return a.Path == b.Path && a.Kind == b.Kind && a.Found == b.Found
 }
 
 func sameDigest(a, b string) bool { return strings.EqualFold(a, b) }
 
-// report enters in the audit list what is new about a copy: each fault, or that those that were known are no more. It comes before the inventory has it: after a crash
-// an entry may stand there twice, but is not missing.
+// report enters in the audit list what is new about a copy: each fault, or that those that were known are no more. It
+// comes before the inventory has it: after a crash an entry may stand there twice, but is not missing.
 func (c *Checker) report(ctx context.Context, of inventory.Copy, known, faults []inventory.Fault) error {
 	object := fmt.Sprintf("%s %s v%d", of.Place, of.ARK, of.Version)
 	entered := 0
@@ -77,13 +78,16 @@ func (c *Checker) report(ctx context.Context, of inventory.Copy, known, faults [
 			continue
 		}
 		what := object + " " + faults[i].Path
-		c.Log.Error("fixity fault", "location", of.Place, "object", of.ARK, "version", of.Version, "file", faults[i].Path, "fault", Text(&faults[i]), "job", of.Job)
+		c.Log.Error("fixity fault", "location",
+			of.Place, "object", of.ARK, "version", of.Version, "file", faults[i].Path, "fault", Text(&faults[i]),
+			"job", of.Job)
 		if err := c.Audit(ctx, "fixity-fault", what, Text(&faults[i])); err != nil {
 			return err
 		}
 	}
 	if entered > mostEntries {
-		return c.Audit(ctx, "fixity-fault", object, fmt.Sprintf("and %d more faults: stagepost fixity status", entered-mostEntries))
+		return c.Audit(ctx, "fixity-fault", object,
+			fmt.Sprintf("and %d more faults: stagepost fixity status", entered-mostEntries))
 	}
 	if len(known) > 0 && len(faults) == 0 {
 		c.Log.Info("fixity fault gone", "location", of.Place, "object", of.ARK, "version", of.Version)
@@ -92,11 +96,12 @@ func (c *Checker) report(ctx context.Context, of inventory.Copy, known, faults [
 	return nil
 }
 
-// Text says in one line what is wrong with a file.
+// Text describes the fault of a file in one line.
 func Text(f *inventory.Fault) string {
 	text := f.Kind
 	if f.Expected != "" || f.Found != "" {
-		text += fmt.Sprintf(": %s expected %s, found %s", cmp.Or(f.Algorithm, "digest"), cmp.Or(f.Expected, "nothing"), cmp.Or(f.Found, "nothing"))
+		text += fmt.Sprintf(": %s expected %s, found %s", cmp.Or(f.Algorithm, "digest"), cmp.Or(f.Expected, "nothing"),
+			cmp.Or(f.Found, "nothing"))
 	}
 	if f.Detail != "" {
 		text += ": " + f.Detail

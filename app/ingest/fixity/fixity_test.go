@@ -134,8 +134,8 @@ func faults(s Status) []string {
 	return all
 }
 
-// Each damage of a stored file is found by the next check, entered once in the audit list, and is no more when the file is sound again. The unchanged object is the
-// control: it is read in full and has no fault.
+// Each damage of a stored file is found by the next check, entered once in the audit list, and is no more when the
+// file is sound again. The unchanged object is the control: it is read in full and has no fault.
 func TestFaultsAreFoundAndClear(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(h *harness) error
@@ -149,18 +149,24 @@ func TestFaultsAreFoundAndClear(t *testing.T) {
 			text[3], text[4] = text[3]^1, text[4]^1
 			return replace(h.path(object, "v1/content/a.txt"), text)
 		}, "v1 changed v1/content/a.txt"},
-		"a file is missing": {func(h *harness) error { return os.Remove(h.path(object, "v1/content/a.txt")) }, "v1 missing v1/content/a.txt"},
+		"a file is missing": {func(h *harness) error { return os.Remove(h.path(object, "v1/content/a.txt")) },
+			"v1 missing v1/content/a.txt"},
 		"a file too many": {func(h *harness) error {
 			return os.WriteFile(h.path(object, "v2/content/b.txt"), []byte("x"), 0o600)
 		}, "v2 extra v2/content/b.txt"},
-		"a file too many beside the inventory": {func(h *harness) error { return os.WriteFile(h.path(object, "notes"), nil, 0o600) }, "v2 extra notes"},
-		"a directory in the place of a file": {func(h *harness) error {
-			return errors.Join(os.Remove(h.path(object, "v1/content/a.txt")), os.Mkdir(h.path(object, "v1/content/a.txt"), 0o700))
+		"a file too many beside the inventory": {func(h *harness) error {
+			return os.WriteFile(h.path(object, "notes"),
+				nil, 0o600)
+		}, "v2 extra notes"},
+		"a directory instead of a file": {func(h *harness) error {
+			return errors.Join(os.Remove(h.path(object, "v1/content/a.txt")),
+				os.Mkdir(h.path(object, "v1/content/a.txt"), 0o700))
 		}, "v1 unreadable v1/content/a.txt"},
 		"an older inventory is changed": {func(h *harness) error {
 			return replace(h.path(object, "v1/inventory.json"), []byte("{}"))
 		}, "v1 changed v1/inventory.json"},
-		"the whole object is missing": {func(h *harness) error { return os.RemoveAll(h.path(object, ".")) }, "v1 missing .\nv2 missing ."},
+		"the whole object is missing": {func(h *harness) error { return os.RemoveAll(h.path(object, ".")) },
+			"v1 missing .\nv2 missing ."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHarness(t)
@@ -170,7 +176,8 @@ func TestFaultsAreFoundAndClear(t *testing.T) {
 			if err := os.CopyFS(kept, os.DirFS(h.path(object, "."))); err != nil {
 				t.Fatal(err)
 			}
-			if s := h.check(); len(s.Faults) > 0 || s.Locations[0].Check.Versions != 2 || s.Locations[0].Check.Files != 4 || len(h.audit) > 0 {
+			if s := h.check(); len(s.Faults) > 0 || s.Locations[0].Check.Versions != 2 ||
+				s.Locations[0].Check.Files != 4 || len(h.audit) > 0 {
 				t.Fatalf("undamaged: %+v, %q", s, h.audit)
 			}
 			if err := c.damage(h); err != nil {
@@ -188,18 +195,24 @@ func TestFaultsAreFoundAndClear(t *testing.T) {
 			if len(h.audit) != len(want) || !strings.HasPrefix(h.audit[0], "fixity-fault archive "+object) {
 				t.Errorf("audit: %q", h.audit)
 			}
-			if f := first.Faults[0]; f.Kind == "changed" && (len(f.Expected) != 128 || len(f.Found) != 128 || !strings.Contains(h.audit[0], f.Expected) || !strings.Contains(h.audit[0], f.Found)) {
+			if f := first.Faults[0]; f.Kind == "changed" &&
+				(len(f.Expected) != 128 ||
+					len(f.Found) != 128 || !strings.Contains(h.audit[0], f.Expected) ||
+					!strings.Contains(h.audit[0], f.Found)) {
 				t.Errorf("digests: %+v, %q", f, h.audit)
 			}
 			h.now = h.now.Add(time.Hour)
 			if second := h.check(); !cmp.Equal(first.Faults, second.Faults) || len(h.audit) != len(want) {
 				t.Errorf("found again: %+v, audit %q", second.Faults, h.audit)
 			}
-			if err := errors.Join(os.RemoveAll(h.path(object, ".")), os.CopyFS(h.path(object, "."), os.DirFS(kept))); err != nil {
+			if err := errors.Join(os.RemoveAll(h.path(object, ".")),
+				os.CopyFS(h.path(object, "."), os.DirFS(kept))); err != nil {
 				t.Fatal(err)
 			}
 			h.now = h.now.Add(time.Hour)
-			if s := h.check(); s.Count != 0 || len(s.Faults) > 0 || len(h.audit) != 2*len(want) || !strings.HasPrefix(h.audit[len(h.audit)-1], "fixity-sound") {
+			if s := h.check(); s.Count != 0 ||
+				len(s.Faults) > 0 || len(h.audit) != 2*len(want) ||
+				!strings.HasPrefix(h.audit[len(h.audit)-1], "fixity-sound") {
 				t.Errorf("sound again: %+v, audit %q", s, h.audit)
 			}
 		})
@@ -217,7 +230,8 @@ func TestExchangedWithItsDigest(t *testing.T) {
 	h.store(object, "ing_1", map[string]string{"a.txt": "some text"})
 	other := newHarness(t)
 	other.store(object, "ing_1", map[string]string{"a.txt": "same size"})
-	if err := errors.Join(os.RemoveAll(h.path(object, ".")), os.CopyFS(h.path(object, "."), os.DirFS(other.path(object, ".")))); err != nil {
+	if err := errors.Join(os.RemoveAll(h.path(object, ".")),
+		os.CopyFS(h.path(object, "."), os.DirFS(other.path(object, ".")))); err != nil {
 		t.Fatal(err)
 	}
 	h.now = h.now.Add(time.Hour)
@@ -226,7 +240,8 @@ func TestExchangedWithItsDigest(t *testing.T) {
 	}
 }
 
-// A location that cannot be read is no damage: nothing is noted of its files, and the check ends with the reason. When it is back, all is checked.
+// A location that cannot be read is no damage: nothing is noted of its files, and the check ends with the reason.
+// When it is back, all is checked.
 func TestUnreadableLocation(t *testing.T) {
 	h := newHarness(t)
 	h.store(object, "ing_1", map[string]string{"a.txt": "some text"})
@@ -240,7 +255,9 @@ func TestUnreadableLocation(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	s := h.status()
-	if l := s.Locations[0]; s.Count != 0 || l.Reason == "" || !l.Oldest.Equal(before) || !strings.Contains(l.Check.Failure, "not mounted") || len(h.audit) > 0 {
+	if l := s.Locations[0]; s.Count != 0 ||
+		l.Reason == "" || !l.Oldest.Equal(before) || !strings.Contains(l.Check.Failure, "not mounted") ||
+		len(h.audit) > 0 {
 		t.Errorf("got %+v, %q", s, h.audit)
 	}
 
@@ -257,7 +274,8 @@ func TestUnreadableLocation(t *testing.T) {
 		}
 		return open(ctx, dir)
 	}
-	if err := errors.Join(h.Start(t.Context(), []string{"archive"}), h.pass(t.Context())); !errors.Is(err, ErrUnreadable) {
+	if err := errors.Join(h.Start(t.Context(), []string{"archive"}), h.pass(t.Context())); !errors.Is(err,
+		ErrUnreadable) {
 		t.Errorf("got %v", err)
 	}
 	h.Open = open
@@ -269,11 +287,13 @@ func TestUnreadableLocation(t *testing.T) {
 	}
 }
 
-// A check that is interrupted goes on where it was: what it had checked is not read again, the oldest check comes first.
+// A check that is interrupted goes on where it was: what it had checked is not read again, the oldest check comes
+// first.
 func TestInterruptedCheckGoesOn(t *testing.T) {
 	h := newHarness(t)
 	for i := range 5 {
-		h.store(fmt.Sprintf("ark:/99999/fk4%d", i), fmt.Sprintf("ing_%d", i), map[string]string{"a.txt": fmt.Sprint("text ", i)})
+		h.store(fmt.Sprintf("ark:/99999/fk4%d", i), fmt.Sprintf("ing_%d", i),
+			map[string]string{"a.txt": fmt.Sprint("text ", i)})
 		h.now = h.now.Add(time.Minute)
 	}
 	if err := h.Start(t.Context(), []string{"archive"}); err != nil {
@@ -309,7 +329,8 @@ func TestInterruptedCheckGoesOn(t *testing.T) {
 	}
 }
 
-// With a schedule a version is read when its last check is as old as the interval, and not before. One that was checked in the future is read as well.
+// With a schedule a version is read when its last check is as old as the interval, and not before. One that was
+// checked in the future is read as well.
 func TestSchedule(t *testing.T) {
 	h := newHarness(t)
 	h.Every = 24 * time.Hour
@@ -377,7 +398,8 @@ func TestCheckKeepsTheRate(t *testing.T) {
 		t.Errorf("%d bytes read, %d paced, %v", done.Bytes, paced, err)
 	}
 	stop := errors.New("stop")
-	if _, err := o.CheckVersion(t.Context(), "v1", func(context.Context, int) error { return stop }, func(ocfl.FileFault) {}); !errors.Is(err, stop) {
+	if _, err := o.CheckVersion(t.Context(), "v1", func(context.Context, int) error { return stop },
+		func(ocfl.FileFault) {}); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
 }

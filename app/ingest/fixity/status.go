@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 )
 
-// Status says what is known about the stored files.
+// Status is the status of the stored files.
 type Status = api.Fixity
 
 // Location is a storage location with versions.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Kept is a version in one of its storage places.
+// Kept is a version in one of its storage locations.
 type Kept struct {
 	ARK     string
 	Version int
@@ -32,7 +32,7 @@ func (i *Inventory) Kept(ctx context.Context, after Kept, n int) ([]Kept, error)
 	return all, nil
 }
 
-// Dirs gives the storage places that the inventory knows of.
+// Dirs gives the storage locations that the inventory knows of.
 func (i *Inventory) Dirs(ctx context.Context) ([]string, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (dir string, err error) {
 		err = r.Scan(&dir)
@@ -40,7 +40,7 @@ func (i *Inventory) Dirs(ctx context.Context) ([]string, error) {
 	}, "SELECT DISTINCT place FROM places ORDER BY place")
 }
 
-// NamesIn gives the names of an object's versions in a storage place; none if the inventory does not know the object there.
+// NamesIn gives the names of an object's versions in a storage location; none if the inventory does not know the object there.
 func (i *Inventory) NamesIn(ctx context.Context, ark, dir string) ([]string, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (name string, err error) {
 		err = r.Scan(&name)

@@ -45,7 +45,7 @@ func (i *Inventory) JobsOf(ctx context.Context, ark string) ([]string, error) {
 	return jobs, nil
 }
 
-// HasVersionsIn tells whether a version is in a storage place.
+// HasVersionsIn tells whether a version is in a storage location.
 func (i *Inventory) HasVersionsIn(ctx context.Context, place string) (has bool, err error) {
 	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM places WHERE place = ?)", place).Scan(&has)
 	return has, err

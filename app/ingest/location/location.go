@@ -1,6 +1,7 @@
-// Package location names storage locations. A location is a directory with an OCFL storage root. One file in it says which location it is and to
-// which installation it belongs, so that a directory whose file system is not mounted, and the location of somebody else, are not written to. OCFL
-// allows plain files beside the declaration of the root (OCFL 1.1, section 4).
+// Package location names storage locations. A location is a directory with an OCFL storage root. One file in it
+// identifies the location and to which installation it belongs, so that a directory whose file system is not mounted,
+// and the location of somebody else, are not written to. OCFL allows plain files beside the declaration of the root
+// (OCFL 1.1, section 4).
 package location
 
 import (
@@ -20,7 +21,7 @@ import (
 // Name is the name of the file.
 const Name = "stagepost-location.json"
 
-// Identity is what the file says.
+// Identity is the content of that file.
 type Identity struct {
 	Location     string     `json:"location"`     // id of the location: random, and never changed
 	Installation string     `json:"installation"` // id of the installation that owns it: the only one that writes to it
@@ -38,7 +39,8 @@ type Previous struct {
 
 // New makes the identity of a new location.
 func New(installation string, at time.Time) Identity {
-	return Identity{Location: strings.ToLower(rand.Text()), Installation: installation, Since: at.UTC().Truncate(time.Second)}
+	return Identity{Location: strings.ToLower(rand.Text()), Installation: installation,
+		Since: at.UTC().Truncate(time.Second)}
 }
 
 // ErrDamaged: the file cannot be read as an identity.
@@ -75,14 +77,14 @@ func Read(dir string) (Identity, error) {
 	return id, nil
 }
 
-// Create writes the identity of a location that has none. When another process was faster, it changes nothing and the error is fs.ErrExist. The file is
-// complete and on disk, or it is not there.
+// Create writes the identity of a location that has none. When another process was faster, it changes nothing and the
+// error is fs.ErrExist. The file is complete and on disk, or it is not there.
 func Create(dir string, id Identity) error { return write(dir, id, true) }
 
 // Replace writes the identity of a location in place of the one that it has. A crash leaves the one or the other.
 func Replace(dir string, id Identity) error { return write(dir, id, false) }
 
-// write brings the text to the disk under a name that only this installation uses, and then puts it into its place.
+// write syncs the text under a name that only this installation uses, and then renames it.
 func write(dir string, id Identity, create bool) error {
 	text, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
@@ -93,5 +95,7 @@ func write(dir string, id Identity, create bool) error {
 		return err
 	}
 	defer root.Close()
-	return durable.File{Root: root, Name: Name, Temporary: Name + "." + id.Installation + ".part", New: create}.Write(durable.Text(append(text, '\n')))
+	return durable.File{Root: root,
+		Name: Name, Temporary: Name + "." + id.Installation + ".part",
+		New: create}.Write(durable.Text(append(text, '\n')))
 }

@@ -76,7 +76,8 @@ func TestCreateAtOnce(t *testing.T) {
 }
 
 func TestDamaged(t *testing.T) {
-	for _, text := range []string{"", "{", "[]", "{}", `{"location":"a"}`, `{"installation":"a"}`, `{"location":1,"installation":"a"}`} {
+	for _, text := range []string{"", "{", "[]", "{}", `{"location":"a"}`, `{"installation":"a"}`,
+		`{"location":1,"installation":"a"}`} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, Name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

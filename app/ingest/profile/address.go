@@ -2,17 +2,20 @@ package profile
 
 import "github.com/stagepost/stagepost/edge/mail"
 
-// maxAddresses bounds the addresses of a profile, all lists together; with those of a submission they are fewer than a mail may have.
+// maxAddresses bounds the addresses of a profile, all lists together; with those of a submission they are fewer than
+// a mail may have.
 const maxAddresses = 50
 
-// completeAddresses refuses what no mail could be sent to, when the profile is loaded rather than when the first report is due.
+// completeAddresses refuses what no mail could be sent to, when the profile is loaded rather than when the first
+// report is due.
 func (p *Profile) completeAddresses(f *faults) {
 	n := 0
 	for _, list := range []struct {
 		key   string
 		addrs []string
 	}{
-		{"notification", p.Notification}, {"notification_additional", p.NotifyAlso}, {"notification_failure", p.NotifyFailure},
+		{"notification", p.Notification}, {"notification_additional", p.NotifyAlso},
+		{"notification_failure", p.NotifyFailure},
 		{"notification_bcc", p.NotifyAdmins},
 	} {
 		for i, a := range list.addrs {

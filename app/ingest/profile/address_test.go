@@ -15,7 +15,8 @@ func TestAddressesAreCheckedAtLoad(t *testing.T) {
 		"notification_bcc":        func(p *Profile, a []string) { p.NotifyAdmins = a },
 	}
 	for key, set := range keys {
-		for _, bad := range []string{"curator", "a@b\r\nBcc: c@example.org", "x@example.org, y@example.org", "team: a@example.org;", "-o@example.org", ""} {
+		for _, bad := range []string{"curator", "a@b\r\nBcc: c@example.org", "x@example.org, y@example.org",
+			"team: a@example.org;", "-o@example.org", ""} {
 			p := Profile{ID: "maps"}
 			set(&p, []string{"ann@example.org", bad})
 			if _, err := New(p); err == nil || !strings.Contains(err.Error(), key) {
@@ -35,7 +36,8 @@ func TestAddressesAreCheckedAtLoad(t *testing.T) {
 	if _, err := New(Profile{ID: "maps", Notification: many}); err != nil {
 		t.Errorf("control: %v", err)
 	}
-	if _, err := New(Profile{ID: "maps", Notification: many, NotifyAdmins: []string{"one@example.org"}}); err == nil || !strings.Contains(err.Error(), "more than 50") {
+	if _, err := New(Profile{ID: "maps", Notification: many, NotifyAdmins: []string{"one@example.org"}}); err == nil ||
+		!strings.Contains(err.Error(), "more than 50") {
 		t.Errorf("got %v", err)
 	}
 }

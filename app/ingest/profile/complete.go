@@ -28,7 +28,7 @@ var (
 	hookText = pattern("webhooks.0.name")
 )
 
-// pattern gives what the tags say that a key must look like.
+// pattern returns the pattern of a key by its tags.
 func pattern(key string) *regexp.Regexp {
 	f, _, _ := lookup(key)
 	return regexp.MustCompile(f.pattern)
@@ -47,7 +47,7 @@ func (p *Profile) complete() faults {
 		p.Owner = p.Collection
 	}
 	if _, given := p.given["submitters"]; given && len(p.Submitters) == 0 {
-		f.add("submitters", "an empty list names nobody: name the owners of tokens, or write \"*\" for all")
+		f.add("submitters", "an empty list allows no submitter: name the owners of tokens, or write \"*\" for all")
 	}
 	setDefaults(p)
 	p.networks = nil
@@ -135,7 +135,7 @@ func (p *Profile) completeWebhooks(f *faults) {
 			w.keys = append(w.keys, secret)
 		}
 		if len(w.Secrets) == 0 {
-			f.add(key+".secrets", "there is none: receivers could not tell who calls")
+			f.add(key+".secrets", "there is none: receivers could not verify the caller")
 		}
 		for k, event := range w.Events {
 			if !slices.Contains(Events(), event) {
@@ -161,12 +161,12 @@ func (p *Profile) completePlaces(f *faults) {
 	seen := map[string]bool{}
 	for i, dir := range p.Storage {
 		if dir == "" {
-			f.add(at("storage", i), "a storage place has no name")
+			f.add(at("storage", i), "a storage location has no name")
 			continue
 		}
 		dir = filepath.Clean(dir)
 		if seen[dir] {
-			f.add(at("storage", i), "the storage place %s is named twice", dir)
+			f.add(at("storage", i), "the storage location %s is named twice", dir)
 		}
 		seen[dir], p.Storage[i] = true, dir
 	}
@@ -174,7 +174,8 @@ func (p *Profile) completePlaces(f *faults) {
 
 func (p *Profile) completeLimits(f *faults) {
 	l := &p.Limits
-	for key, n := range map[string]int64{"limits.files": int64(l.Files), "limits.bytes": l.Bytes, "limits.manifest": l.Manifest} {
+	for key, n := range map[string]int64{"limits.files": int64(l.Files), "limits.bytes": l.Bytes,
+		"limits.manifest": l.Manifest} {
 		if n < 0 {
 			f.add(key, "a limit is not negative")
 		}
@@ -187,7 +188,7 @@ func (p *Profile) completeLimits(f *faults) {
 	}
 }
 
-// webURL wants an http or https URL and gives its host. The text is not quoted: it may hold a password or a token.
+// webURL requires an http or https URL and returns its host. The text is not quoted: it may hold a password or a token.
 func (f *faults) webURL(key, text string) (host string) {
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {

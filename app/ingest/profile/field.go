@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// field is what the tags of the struct say of one key.
+// field has the tags of the struct for one key.
 type field struct {
 	name, doc, format, pattern, def, short string
 	need                                   bool
@@ -28,8 +28,10 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		name, _, _ = strings.Cut(name, ",")
 		f := field{
-			name: name, doc: s.Tag.Get("doc"), format: s.Tag.Get("format"), pattern: s.Tag.Get("pattern"), def: s.Tag.Get("default"),
-			short: s.Tag.Get("short"), need: s.Tag.Get("need") == "true", min: s.Tag.Get("min"), max: s.Tag.Get("max"), index: i, kind: s.Type,
+			name: name, doc: s.Tag.Get("doc"), format: s.Tag.Get("format"), pattern: s.Tag.Get("pattern"),
+			def:   s.Tag.Get("default"),
+			short: s.Tag.Get("short"), need: s.Tag.Get("need") == "true", min: s.Tag.Get("min"), max: s.Tag.Get("max"),
+			index: i, kind: s.Type,
 		}
 		if enum := s.Tag.Get("enum"); enum != "" {
 			f.enum = strings.Split(enum, ",")
@@ -54,7 +56,7 @@ func (f *field) secret() bool { return f.kind == secretType }
 
 func (f *field) branch() bool { return f.kind.Kind() == reflect.Struct }
 
-// lookup finds the field of a key such as "webhooks.0.url". item tells whether the key names an item of a list.
+// lookup finds the field of a key such as "webhooks.0.url". item reports whether the key names an item of a list.
 func lookup(key string) (f field, item, ok bool) {
 	t := profileType
 	parts := strings.Split(key, ".")
@@ -86,7 +88,7 @@ func lookup(key string) (f field, item, ok bool) {
 	return f, item, true
 }
 
-// Events lists the types of event that a webhook can be told of.
+// Events lists the types of event of webhooks.
 func Events() []string {
 	f, _, _ := lookup("webhooks.0.events")
 	return f.enum

@@ -20,7 +20,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if p.ID == "" || p.Collection == "" || len(p.Storage) == 0 || p.Limits.Files <= 0 || (p.Minter.URL == "") == (p.Minter.NOID() == nil) {
+		if p.ID == "" || p.Collection == "" || len(p.Storage) == 0 || p.Limits.Files <= 0 ||
+			(p.Minter.URL == "") == (p.Minter.NOID() == nil) {
 			t.Errorf("incomplete: %+v", p)
 		}
 	})

@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// Lint gives what is allowed and probably not meant. dir is the data directory that storage places are relative to.
+// Lint returns warnings: what is allowed and probably not intended. dir is the data directory to which storage
+// locations are relative.
 func Lint(s *Set, dir string) Mistakes {
 	l := linter{dir: dir, spelled: map[string]spelling{}, owners: map[string]*Profile{}}
 	for _, id := range s.IDs() {
@@ -28,11 +29,11 @@ func Lint(s *Set, dir string) Mistakes {
 type linter struct {
 	dir     string
 	found   Mistakes
-	spelled map[string]spelling // by the place itself
+	spelled map[string]spelling // by the resolved directory
 	owners  map[string]*Profile // by collection
 }
 
-// spelling is how a storage place was written first.
+// spelling is the first spelling of a storage location.
 type spelling struct {
 	text string
 	by   *Profile
@@ -43,7 +44,8 @@ func (l *linter) warn(p *Profile, key, format string, args ...any) {
 	if !ok {
 		at = tree.Position{Line: 1, Column: 1}
 	}
-	l.found = append(l.found, &Mistake{File: p.file, Line: at.Line, Column: at.Column, Key: key, Text: fmt.Sprintf(format, args...)})
+	l.found = append(l.found,
+		&Mistake{File: p.file, Line: at.Line, Column: at.Column, Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
 // owner finds a collection whose local ids belong to two owners: the same local id then names two objects.
@@ -54,7 +56,8 @@ func (l *linter) owner(p *Profile) {
 		return
 	}
 	if first.Owner != p.Owner {
-		l.warn(p, "owner", "collection %s has owner %s here and %s in profile %s: the same local id would name two objects", p.Collection, p.Owner, first.Owner, first.ID)
+		l.warn(p, "owner", "collection %s has owner %s here and %s in profile %s: the same local id would name two "+
+			"objects", p.Collection, p.Owner, first.Owner, first.ID)
 	}
 }
 
@@ -66,7 +69,7 @@ func (l *linter) places(p *Profile) {
 		}
 		key := at("storage", i)
 		if err := reachable(dir); err != nil {
-			l.warn(p, key, "the storage place %s cannot be reached: %s", text, err)
+			l.warn(p, key, "the storage location %s cannot be reached: %s", text, err)
 		}
 		real := resolved(dir)
 		first, ok := l.spelled[real]
@@ -75,12 +78,13 @@ func (l *linter) places(p *Profile) {
 			continue
 		}
 		if first.text != text {
-			l.warn(p, key, "the storage place %s is the one that profile %s calls %s: holds and tags take them for two", text, first.by.ID, first.text)
+			l.warn(p, key, "the storage location %s is the one that profile %s calls %s: holds and tags take them "+
+				"for two", text, first.by.ID, first.text)
 		}
 	}
 }
 
-// reachable wants a directory that can be listed, or a place in one where it can be made.
+// reachable requires a directory that can be listed, or whose parent exists.
 func reachable(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -105,7 +109,7 @@ func reachable(dir string) error {
 	return nil
 }
 
-// cause drops what a path error says of the path.
+// cause drops the path of a path error.
 func cause(err error) error {
 	if e, ok := err.(*os.PathError); ok {
 		return e.Err
@@ -113,7 +117,7 @@ func cause(err error) error {
 	return err
 }
 
-// resolved gives the one name of a place that has many: absolute, without symbolic links as far as it exists.
+// resolved returns the canonical name of a directory: absolute, without symbolic links as far as it exists.
 func resolved(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -150,14 +154,15 @@ func (l *linter) hosts(p *Profile) {
 		if u.Scheme != "http" {
 			continue
 		}
-		if a, err := netip.ParseAddr(u.Hostname()); err == nil && p.near(a) || strings.EqualFold(u.Hostname(), "localhost") {
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil && p.near(a) ||
+			strings.EqualFold(u.Hostname(), "localhost") {
 			continue
 		}
-		l.warn(p, key, "it is called by http: whoever sits between can read it and answer in its place")
+		l.warn(p, key, "it is called by http: others on the network can read it and answer for it")
 	}
 }
 
-// shut tells whether the host of a receiver is written as a special address that the profile does not allow.
+// shut reports whether the host of a receiver is written as a special address that the profile does not allow.
 func (p *Profile) shut(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return len(p.networks) == 0
@@ -167,7 +172,7 @@ func (p *Profile) shut(host string) bool {
 	return special && !slices.ContainsFunc(p.networks, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// near tells whether an address lies in a network of the operator's own.
+// near reports whether an address lies in a network of the operator's own.
 func (p *Profile) near(a netip.Addr) bool {
 	for _, n := range p.networks {
 		if n.Contains(a) {

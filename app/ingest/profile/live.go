@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/api"
 )
 
-// Live is the profiles of a directory while it changes: a valid set replaces the one before as a whole, an invalid one changes nothing. It is safe
-// for concurrent use; whoever got a profile keeps it as it was.
+// Live is the profiles of a directory while it changes: a valid set replaces the one before as a whole, an invalid
+// one changes nothing. It is safe for concurrent use; a profile that was returned does not change.
 type Live struct {
 	dir string
 	now func() time.Time
@@ -23,13 +23,13 @@ type Live struct {
 	status Status
 }
 
-// Status tells how the profiles stand.
+// Status is the status of the profiles.
 type Status = api.ProfileStatus
 
 // Change is what reading the directory again changed, by id.
 type Change = api.ProfileChange
 
-// Open reads a directory, which must be valid. now tells the time.
+// Open reads a directory, which must be valid. now returns the time.
 func Open(dir string, now func() time.Time) (*Live, error) {
 	l := &Live{dir: dir, now: now, status: Status{Dir: dir}}
 	files, err := readDir(dir)
@@ -65,20 +65,21 @@ func (l *Live) Get(id string) (*Profile, bool) { return l.Set().Get(id) }
 // IDs lists the profiles, sorted.
 func (l *Live) IDs() []string { return l.Set().IDs() }
 
-// Status tells how the profiles stand.
+// Status returns the status of the profiles.
 func (l *Live) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.status
 }
 
-// Reload reads the directory again. With an error, [Mistakes] or that of the disk, everything stays as it was and the error is remembered.
+// Reload reads the directory again. With an error, [Mistakes] or that of the disk, everything stays as it was and the
+// error is remembered.
 func (l *Live) Reload() (Change, error) {
 	c, _, err := l.read(true)
 	return c, err
 }
 
-// read reads the directory again; news is false if it says what it said last time, and then only a forced call looks at it.
+// read reads the directory again; news is false if it is unchanged, and then only a forced call parses it.
 func (l *Live) read(force bool) (c Change, news bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

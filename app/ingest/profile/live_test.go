@@ -72,7 +72,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("got %s, %v", &c, err)
 	}
 	if p, _ := l.Get("maps"); p.Owner != "two" || old.Owner != "one" {
-		t.Errorf("got %s, and %s for whoever had it", p.Owner, old.Owner)
+		t.Errorf("got %s, and %s for the holder of the old one", p.Owner, old.Owner)
 	}
 	if p, _ := l.Get("same"); p != same {
 		t.Error("a profile whose file did not change is another one")
@@ -122,21 +122,22 @@ func TestOpenRefuses(t *testing.T) {
 	f.put("a.yaml", "id: a\nx: 1\n")
 	f.put("b.yaml", "id: maps\n")
 	_, err := Open(f.dir, time.Now)
-	if err == nil || !strings.Contains(err.Error(), "a.yaml:2:1: x") || !strings.Contains(err.Error(), "is also in") || !strings.HasPrefix(err.Error(), "2 mistakes") {
+	if err == nil || !strings.Contains(err.Error(), "a.yaml:2:1: x") || !strings.Contains(err.Error(), "is also in") ||
+		!strings.HasPrefix(err.Error(), "2 mistakes") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// told is what Watch told.
-type told struct {
+// report is a report of Watch.
+type report struct {
 	change Change
 	err    error
 }
 
-// watch watches with a real directory; the rescan comes when the test says so.
-func (f folder) watch(l *Live) (news chan told, rescan chan time.Time) {
+// watch watches with a real directory; the rescan comes on a signal of the test.
+func (f folder) watch(l *Live) (news chan report, rescan chan time.Time) {
 	f.t.Helper()
-	news, rescan = make(chan told, 100), make(chan time.Time)
+	news, rescan = make(chan report, 100), make(chan time.Time)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -147,14 +148,15 @@ func (f folder) watch(l *Live) (news chan told, rescan chan time.Time) {
 			}
 			return time.After(d)
 		}}
-		l.Watch(ctx, w, func(c Change, err error) { news <- told{c, err} })
+		l.Watch(ctx, w, func(c Change, err error) { news <- report{c, err} })
 	}()
 	f.t.Cleanup(func() { cancel(); <-done })
 	return news, rescan
 }
 
-// until waits for a piece of news. A file that is written may be read while it is half there: that is told too, and mended by what follows.
-func until(t *testing.T, news chan told, want string) {
+// until waits for a piece of news. A file that is written may be read while it is half there: that is reported too,
+// and corrected by the next report.
+func until(t *testing.T, news chan report, want string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
@@ -167,9 +169,9 @@ func until(t *testing.T, news chan told, want string) {
 			if strings.Contains(text, want) {
 				return
 			}
-			t.Logf("also told: %s", text)
+			t.Logf("also reported: %s", text)
 		case <-deadline:
-			t.Fatalf("not told: %s", want)
+			t.Fatalf("not reported: %s", want)
 		}
 	}
 }
@@ -203,15 +205,15 @@ func TestWatch(t *testing.T) {
 	if err := os.Mkdir(f.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	other.put("books.yaml", "id: books\n")
+	other.put("tapes.yaml", "id: tapes\n")
 	rescan <- time.Now()
-	until(t, news, "added books")
+	until(t, news, "added tapes")
 	rescan <- time.Now()
 	other.put("more.yaml", "id: more\n")
 	until(t, news, "added more")
 }
 
-// TestSettle reads a burst of changes once: it waits for quiet, but not for ever. The clock is the test's.
+// TestSettle reads a burst of changes once: it waits for quiet, but not indefinitely. The clock is the test's.
 func TestSettle(t *testing.T) {
 	quiet, last := make(chan time.Time), make(chan time.Time)
 	w := Watching{Settle: time.Second, After: func(d time.Duration) <-chan time.Time {
@@ -269,7 +271,8 @@ func TestReloadWhileReading(t *testing.T) {
 		})
 	}
 	for i := range 200 {
-		text := []string{"id: maps\nowner: two\ndescription: two\n", "id: maps\nowner: three\ndescription: three\n", "id: maps\nx: 1\n"}[i%3]
+		text := []string{"id: maps\nowner: two\ndescription: two\n", "id: maps\nowner: three\ndescription: three\n",
+			"id: maps\nx: 1\n"}[i%3]
 		f.replace("maps.yaml", text)
 		if _, err := l.Reload(); (err != nil) != (i%3 == 2) {
 			t.Fatal(err)

@@ -19,8 +19,8 @@ type Mistake struct {
 	Caret  int    `json:"caret,omitempty"`  // column in Source, from 1
 }
 
-// Place gives "file:line:column", or "line:column" without a file.
-func (m *Mistake) Place() string {
+// Position returns "file:line:column", or "line:column" without a file.
+func (m *Mistake) Position() string {
 	text := fmt.Sprintf("%d:%d", m.Line, m.Column)
 	if m.File != "" {
 		text = m.File + ":" + text
@@ -30,14 +30,14 @@ func (m *Mistake) Place() string {
 
 // Error gives "file:line:column: key: text"; without a file it begins with the line.
 func (m *Mistake) Error() string {
-	text := m.Place() + ": "
+	text := m.Position() + ": "
 	if m.Key != "" {
 		text += m.Key + ": "
 	}
 	return text + m.Text
 }
 
-// Excerpt gives the line with a caret below the place, or nothing if there is no line to show.
+// Excerpt gives the line with a caret below the position, or nothing if there is no line to show.
 func (m *Mistake) Excerpt() string {
 	return tree.Excerpt(tree.Position{Line: m.Line, Column: m.Caret}, m.Source)
 }
@@ -59,7 +59,7 @@ func (m Mistakes) joined(by string) string {
 	return strings.Join(texts, by)
 }
 
-// sorted brings mistakes into the order of files and places, each once.
+// sorted brings mistakes into the order of files and positions, each once.
 func (m Mistakes) sorted() Mistakes {
 	sort.SliceStable(m, func(i, k int) bool {
 		a, b := m[i], m[k]
@@ -88,7 +88,8 @@ type sources struct {
 }
 
 func newSources(text []byte, root *tree.Node) *sources {
-	s := &sources{lines: strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), hide: map[int]int{}, blind: root == nil}
+	s := &sources{lines: strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), hide: map[int]int{},
+		blind: root == nil}
 	if root != nil {
 		for key, part := range root.All() {
 			if hidden(key, part) {
@@ -101,7 +102,7 @@ func newSources(text []byte, root *tree.Node) *sources {
 	return s
 }
 
-// hidden tells whether a part must not be shown, with all that is in it.
+// hidden reports whether a part must not be shown, with all that is in it.
 func hidden(key string, part *tree.Node) bool {
 	if part.Kind == tree.Leaf {
 		return !public(key, part)
@@ -110,7 +111,8 @@ func hidden(key string, part *tree.Node) bool {
 	return key != "" && (!ok || f.secret())
 }
 
-// public tells whether the value of a key may be shown: it is one of the schema's, no secret, and no URL that may hold one.
+// public reports whether the value of a key may be shown: it is one of the schema's, no secret, and no URL that may
+// hold one.
 func public(key string, part *tree.Node) bool {
 	f, item, ok := lookup(key)
 	if !ok || f.secret() || f.branch() || f.list != item {
@@ -151,8 +153,8 @@ func tabless(r rune) rune {
 	return r
 }
 
-// blindly gives the column from which on a line of an unreadable file is not shown: behind the first key, unless that is one whose value is never
-// secret and nothing else stands on the line.
+// blindly gives the column from which on a line of an unreadable file is not shown: behind the first key, unless that
+// is one whose value is never secret and nothing else stands on the line.
 func blindly(line []rune) (from int, hide bool) {
 	text := string(line)
 	body := strings.TrimLeft(text, " -")

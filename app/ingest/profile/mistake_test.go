@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAllMistakesAtOnce wants every mistake of a file, each with its place and its line.
+// TestAllMistakesAtOnce expects every mistake of a file, each with its position and its line.
 func TestAllMistakesAtOnce(t *testing.T) {
 	_, err := Parse([]byte(`id: maps
 ownr: library
@@ -82,12 +82,14 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 			continue
 		}
 		for _, m := range all {
-			if told := m.Error() + "\n" + m.Excerpt(); strings.Contains(told, secret) || strings.Contains(told, "4711") {
-				t.Errorf("%s: got\n%s", name, told)
+			if shown := m.Error() + "\n" + m.Excerpt(); strings.Contains(shown, secret) ||
+				strings.Contains(shown, "4711") {
+				t.Errorf("%s: got\n%s", name, shown)
 			}
 		}
 	}
-	_, err := Parse([]byte("id: a\nowner: [hush4711]\ndescription: plain\npriority: 4711\n")) // the control: what is no secret is shown
+	// the control: what is no secret is shown
+	_, err := Parse([]byte("id: a\nowner: [hush4711]\ndescription: plain\npriority: 4711\n"))
 	var all Mistakes
 	if !errors.As(err, &all) || !strings.Contains(all[1].Excerpt(), "priority: 4711") {
 		t.Errorf("got %v", err)
@@ -97,8 +99,9 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 func TestEffective(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "maps.yaml")
-	text := strings.Replace(maps, "https://example.org/told", "https://ann:s3cret@example.org/told?token=s3cret", 1) +
-		"webhooks:\n  - url: https://hooks.example.org:8443/x\n    secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n    events: [job.failed]\n"
+	text := strings.Replace(maps, "https://example.org/hook", "https://ann:s3cret@example.org/hook?token=s3cret", 1) +
+		"webhooks:\n  - url: https://hooks.example.org:8443/x\n    secrets: " +
+		"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n    events: [job.failed]\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -111,15 +114,19 @@ func TestEffective(t *testing.T) {
 	for _, v := range p.Effective() {
 		got[v.Key] = v.Value + " | " + strings.TrimPrefix(v.Origin, dir+"/")
 		if v.Doc == "" {
-			t.Errorf("%s says nothing of itself", v.Key)
+			t.Errorf("%s has no description", v.Key)
 		}
 	}
 	for key, want := range map[string]string{
-		"id": "maps | maps.yaml:1", "owner": "library | maps.yaml:2", "collection": "maps | default", "storage": "main, ../copy | maps.yaml:7",
-		"minter.template": "ark:/12345/m5.zek | maps.yaml:6", "callback.url": "https://example.org/told?*** | maps.yaml:9",
-		"callback.secret": "*** | maps.yaml:10", "limits.files": "10 | maps.yaml:12", "limits.bytes": "1099511627776 | default",
-		"priority": " | default", "webhooks.0.name": "hooks-example-org-8443 | default", "webhooks.0.secrets": "*** | maps.yaml:15",
-		"webhooks.0.events": "job.failed | maps.yaml:16", "suppress": "none | default",
+		"id": "maps | maps.yaml:1", "owner": "library | maps.yaml:2", "collection": "maps | default",
+		"storage":         "main, ../copy | maps.yaml:7",
+		"minter.template": "ark:/12345/m5.zek | maps.yaml:6",
+		"callback.url":    "https://example.org/hook?*** | maps.yaml:9",
+		"callback.secret": "*** | maps.yaml:10", "limits.files": "10 | maps.yaml:12",
+		"limits.bytes": "1099511627776 | default",
+		"priority":     " | default", "webhooks.0.name": "hooks-example-org-8443 | default",
+		"webhooks.0.secrets": "*** | maps.yaml:15",
+		"webhooks.0.events":  "job.failed | maps.yaml:16", "suppress": "none | default",
 	} {
 		if got[key] != want {
 			t.Errorf("%s: got %q, want %q", key, got[key], want)
@@ -132,23 +139,26 @@ func TestEffective(t *testing.T) {
 }
 
 func TestWebhook(t *testing.T) {
-	p, err := Parse([]byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n    events: [job.failed]\n" +
-		"  - name: second\n    url: https://x.org/2\n    secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]\n"))
+	p, err := Parse([]byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secrets: " +
+		"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n    events: [job.failed]\n" +
+		"  - name: second\n    url: https://x.org/2\n    secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, " +
+		"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, ok := p.Webhook("x-org")
-	if !ok || !first.Wants("job.failed") || first.Wants("job.completed") || len(first.Keys()) != 1 {
+	if !ok || !first.Selects("job.failed") || first.Selects("job.completed") || len(first.Keys()) != 1 {
 		t.Errorf("got %+v", first)
 	}
 	second, ok := p.Webhook("second")
-	if !ok || !second.Wants("job.completed") || len(second.Keys()) != 2 {
+	if !ok || !second.Selects("job.completed") || len(second.Keys()) != 2 {
 		t.Errorf("got %+v", second)
 	}
 	if _, ok := p.Webhook("third"); ok {
 		t.Error("there is no third")
 	}
-	_, err = Parse([]byte("id: a\nwebhooks:\n  - &w {url: https://x.org/1, secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]}\n  - *w\n"))
+	_, err = Parse([]byte("id: a\nwebhooks:\n  - &w {url: https://x.org/1, secrets: " +
+		"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]}\n  - *w\n"))
 	if err == nil || !strings.Contains(err.Error(), "4:5: webhooks.1: it is called x-org, as webhook 0 is") {
 		t.Errorf("got %v", err)
 	}
@@ -185,17 +195,19 @@ func TestLint(t *testing.T) {
 		}
 		return all
 	}
-	put("a.yaml", "id: a\ncollection: maps\nstorage: [storage, new]\nallow_networks: [10.0.0.0/8]\ncallback:\n  url: http://10.1.1.1/x\n")
+	put("a.yaml", "id: a\ncollection: maps\nstorage: [storage, new]\nallow_networks: [10.0.0.0/8]\ncallback:\n  url: "+
+		"http://10.1.1.1/x\n")
 	if got := lint(); len(got) > 0 {
 		t.Errorf("control: got %v", got)
 	}
-	put("b.yaml", "id: b\ncollection: maps\nowner: films\nstorage:\n - other\n - file\n - /nowhere/else\nminter:\n  url: http://mint.example.org\n")
+	put("b.yaml", "id: b\ncollection: maps\nowner: films\nstorage:\n - other\n - file\n - /nowhere/else\nminter:\n  "+
+		"url: http://mint.example.org\n")
 	got := lint()
 	for i, want := range []string{
 		"b.yaml:3:1: owner: collection maps has owner films here and maps in profile a",
-		"b.yaml:5:4: storage.0: the storage place other is the one that profile a calls storage",
-		"b.yaml:6:4: storage.1: the storage place file cannot be reached: it is no directory",
-		"b.yaml:7:4: storage.2: the storage place /nowhere/else cannot be reached: /nowhere does not exist",
+		"b.yaml:5:4: storage.0: the storage location other is the one that profile a calls storage",
+		"b.yaml:6:4: storage.1: the storage location file cannot be reached: it is no directory",
+		"b.yaml:7:4: storage.2: the storage location /nowhere/else cannot be reached: /nowhere does not exist",
 		"b.yaml:9:3: minter.url: it is called by http",
 	} {
 		if len(got) != 5 || !strings.HasPrefix(got[i], want) {
@@ -208,7 +220,8 @@ func TestLint(t *testing.T) {
 		"callback: https://198.51.100.7/x": false, "minter: {url: \"https://10.1.1.1/x\"}": false,
 	} {
 		put("b.yaml", "id: b\n"+text+"\n")
-		if got := lint(); (len(got) == 1 && strings.Contains(got[0], "it is at a special address")) != warned || len(got) > 1 {
+		if got := lint(); (len(got) == 1 && strings.Contains(got[0], "it is at a special address")) != warned ||
+			len(got) > 1 {
 			t.Errorf("%s: got %v", text, got)
 		}
 	}

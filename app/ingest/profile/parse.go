@@ -17,7 +17,8 @@ func Parse(text []byte) (*Profile, error) { return parse("", text) }
 
 func parse(file string, text []byte) (*Profile, error) {
 	root, err := tree.Read(text, tree.Options{
-		Aliases: true, Omit: true, Noun: "profile", Second: "a second document: a file holds one profile", // Quote is off: a key may be a mistyped secret
+		// Quote is off: a key may be a mistyped secret
+		Aliases: true, Omit: true, Noun: "profile", Second: "a second document: a file holds one profile",
 	})
 	show := newSources(text, root)
 	finish := func(all Mistakes) error {
@@ -48,13 +49,14 @@ func parse(file string, text []byte) (*Profile, error) {
 	return p, nil
 }
 
-// spellOut makes a mapping of each text that stands for one: "callback: URL" becomes "callback: {url: URL}", at the same
-// place.
+// spellOut makes a mapping of each text that stands for one: "callback: URL" becomes "callback: {url: URL}", at the
+// same position.
 func spellOut(root *tree.Node, t reflect.Type) {
 	for _, f := range fieldsOf(t) {
 		for i := range root.Members {
 			m := &root.Members[i]
-			if _, text := m.Value.Value.(string); f.short == "" || m.Name != f.name || m.Value.Kind != tree.Leaf || !text {
+			if _, text := m.Value.Value.(string); f.short == "" || m.Name != f.name || m.Value.Kind != tree.Leaf ||
+				!text {
 				continue
 			}
 			m.Value = &tree.Node{Position: m.Value.Position, Kind: tree.Mapping, Members: []tree.Member{
@@ -64,7 +66,7 @@ func spellOut(root *tree.Node, t reflect.Type) {
 	}
 }
 
-// located gives a fault the place of its key, or of the nearest key above that is there.
+// located gives a fault the position of its key, or of the nearest key above that is there.
 func located(root *tree.Node, f fault) *Mistake {
 	at := schema.Locate(root, strings.Split(f.key, "."))
 	return &Mistake{Line: at.Line, Column: at.Column, Key: f.key, Text: f.text}
@@ -79,7 +81,8 @@ func check(root *tree.Node) Mistakes {
 	return all
 }
 
-// fill takes what the file gives into the profile, and remembers where each value stands. The schema has been satisfied.
+// fill takes what the file gives into the profile, and remembers where each value stands. The schema has been
+// satisfied.
 func (p *Profile) fill(root *tree.Node) Mistakes {
 	var all Mistakes
 	set(reflect.ValueOf(p).Elem(), root, "", &all)

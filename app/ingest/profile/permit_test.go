@@ -33,7 +33,8 @@ func TestSubmittersAndUpdaters(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
-	if _, err := Parse([]byte("id: maps\nsubmitters: []\n")); err == nil || !strings.Contains(err.Error(), "empty list") {
+	if _, err := Parse([]byte("id: maps\nsubmitters: []\n")); err == nil ||
+		!strings.Contains(err.Error(), "empty list") {
 		t.Errorf("an empty list of submitters would mean all: got %v", err)
 	}
 }

@@ -1,8 +1,9 @@
-// Package profile holds what an operator decides for a collection: who owns it, what may be fetched for it, where its objects are kept,
-// how they are named and who is told. A profile is a YAML file; a depositor names it with each submission.
+// Package profile holds what an operator decides for a collection: who owns it, what may be fetched for it, where its
+// objects are kept, how they are named and who is notified. A profile is a YAML file; a depositor names it with each
+// submission.
 //
-// The struct [Profile] is the one truth about these files: its tags say what is allowed and what a field means, and from them come the JSON
-// Schema, the checks, the defaults and the view of the effective values.
+// The struct [Profile] is the only definition of these files: its tags define what is allowed and what a field means,
+// and from them come the JSON Schema, the checks, the defaults and the view of the effective values.
 package profile
 
 import (
@@ -20,8 +21,9 @@ const Default = "default"
 
 // Profile is one file of the profile directory. Fields that are left out take the value of the built-in profile.
 //
-// Tags: yaml is the name; doc one sentence; need:"true" a field that must be there; enum, min, max, pattern, format and default as in JSON Schema
-// (of a list, those of its items); short the key of a mapping for which a text alone stands. A zero field with a default takes it.
+// Tags: yaml is the name; doc one sentence; need:"true" a field that must be there; enum, min, max, pattern, format
+// and default as in JSON Schema (of a list, those of its items); short the key of a mapping for which a text alone
+// stands. A zero field with a default takes it.
 type Profile struct {
 	ID           string   `yaml:"id" need:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"What a submission calls it: letters, digits, dot, hyphen and underscore, at most 64."`
 	Description  string   `yaml:"description" doc:"For people."`
@@ -90,8 +92,8 @@ type Webhook struct {
 // Keys gives the secrets that sign.
 func (w *Webhook) Keys() []webhook.Secret { return w.keys }
 
-// Wants tells whether the hook is told of a type of event.
-func (w *Webhook) Wants(event string) bool {
+// Selects reports whether the hook is notified of a type of event.
+func (w *Webhook) Selects(event string) bool {
 	return len(w.Events) == 0 || slices.Contains(w.Events, event)
 }
 
@@ -116,7 +118,7 @@ func (Secret) GoString() string { return "***" }
 // MarshalText hides the secret.
 func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// Suppress says which mails are not sent.
+// Suppress defines which mails are not sent.
 type Suppress string
 
 // Degrees of silence.
@@ -126,7 +128,7 @@ const (
 	SuppressFull    Suppress = "full"    // no mail
 )
 
-// Names says which names of files are taken. They are stored as they were given in either case.
+// Names defines which names of files are accepted. They are stored as they were given in either case.
 type Names string
 
 // Rules for names.

@@ -14,8 +14,8 @@ import (
 // SchemaID names the schema.
 const SchemaID = "urn:stagepost:schema:ingest-profile"
 
-// Schema gives the JSON Schema (Draft 2020-12) of a profile file, indented, as docs/profile.schema.json has it. Editors use it to complete and
-// check while one types; [Parse] checks by the same.
+// Schema gives the JSON Schema (Draft 2020-12) of a profile file, indented, as docs/profile.schema.json has it.
+// Editors use it to complete and check while one types; [Parse] checks by the same.
 func Schema() []byte {
 	doc := object(profileType)
 	for _, f := range fieldsOf(profileType) {
@@ -28,7 +28,9 @@ func Schema() []byte {
 
 // spelled writes a schema of profiles as text.
 func spelled(doc entries) []byte {
-	return schema.Text(SchemaID, "Stagepost ingest profile", "What an operator decides for a collection. One YAML file of the profile directory.", doc)
+	return schema.Text(SchemaID,
+		"Stagepost ingest profile",
+		"What an operator decides for a collection. One YAML file of the profile directory.", doc)
 }
 
 type entries = map[string]any
@@ -61,7 +63,7 @@ func (f *field) withText(properties entries) {
 	properties[f.name] = entries{"description": f.doc, "anyOf": []any{text, mapping}}
 }
 
-// schema describes one key; what the tags say of a list holds for its items.
+// schema describes one key; the tags of a list hold for its items.
 func (f *field) schema() entries {
 	s := entries{}
 	switch f.kind.Kind() {

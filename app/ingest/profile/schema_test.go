@@ -29,11 +29,12 @@ func TestSchemaIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/profile.schema.json is stale; run go test ./app/ingest/profile -update (-struct +page):\n%s", diff)
+		t.Errorf("docs/profile.schema.json is stale; run go test ./app/ingest/profile -update (-struct +page):\n%s",
+			diff)
 	}
 }
 
-// TestEveryFieldIsDescribed wants a sentence for each key, and a name for each exported field.
+// TestEveryFieldIsDescribed requires a sentence for each key, and a name for each exported field.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	var look func(at string, of reflect.Type)
 	look = func(at string, of reflect.Type) {
@@ -62,7 +63,8 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 // TestSchemaSaysWhatTheCodeDoes compares the defaults in the tags with the constants of the package.
 func TestSchemaSaysWhatTheCodeDoes(t *testing.T) {
 	p, _ := (*Set)(nil).Get("")
-	if p.Limits.Files != DefaultFiles || p.Limits.Bytes != DefaultBytes || p.Suppress != SuppressNone || !slices.Equal(p.Storage, []string{"storage"}) {
+	if p.Limits.Files != DefaultFiles || p.Limits.Bytes != DefaultBytes || p.Suppress != SuppressNone ||
+		!slices.Equal(p.Storage, []string{"storage"}) {
 		t.Errorf("got %+v", p)
 	}
 	var s struct {

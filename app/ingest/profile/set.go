@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Set is the profiles of a server, by id. It never changes; [Live] replaces one by another. The zero Set, and a nil one, have the built-in profile
-// only.
+// Set is the profiles of a server, by id. It never changes; [Live] replaces one by another. The zero Set, and a nil
+// one, have the built-in profile only.
 type Set struct {
 	byID map[string]*Profile
 	sum  [sha256.Size]byte            // of all files, names and bytes
@@ -35,8 +35,8 @@ func New(profiles ...Profile) (*Set, error) {
 	return s, errors.Join(mistakes...)
 }
 
-// Load reads every .yaml and .yml file of a directory, but hidden ones. The error is [Mistakes], all of them, where files could be read. A
-// directory that does not exist holds no profiles.
+// Load reads every .yaml and .yml file of a directory, but hidden ones. The error is [Mistakes], all of them, where
+// files could be read. A directory that does not exist holds no profiles.
 func Load(dir string) (*Set, error) {
 	files, err := readDir(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func readDir(dir string) ([]file, error) {
 		name := filepath.Join(dir, e.Name())
 		text, err := os.ReadFile(name)
 		if errors.Is(err, os.ErrNotExist) && e.Type().IsRegular() {
-			continue // it went while we looked
+			continue // it was removed during the read
 		}
 		if err != nil {
 			return nil, fmt.Errorf("profiles: %w", err)
@@ -87,13 +87,13 @@ func Files(dir string) ([]string, error) {
 	return names, err
 }
 
-// isProfile tells whether a file name is that of a profile; editors keep hidden files beside the one that they write.
+// isProfile reports whether a file name is that of a profile; editors keep hidden files beside the one that they write.
 func isProfile(name string) bool {
 	ext := filepath.Ext(name)
 	return (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(name, ".")
 }
 
-// digest names what files say.
+// digest identifies the content of files.
 func digest(files []file) [sha256.Size]byte {
 	h := sha256.New()
 	for _, f := range files {
@@ -103,7 +103,7 @@ func digest(files []file) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// load makes a set of files. Profiles whose file says what it said in the set before are the same.
+// load makes a set of files. Profiles with an unchanged file are those of the previous set.
 func load(files []file, before *Set) (*Set, error) {
 	s := &Set{byID: map[string]*Profile{}, text: map[string][sha256.Size]byte{}, sum: digest(files)}
 	var mistakes Mistakes
@@ -116,7 +116,8 @@ func load(files []file, before *Set) (*Set, error) {
 		case s.byID[p.ID] != nil:
 			at := p.given["id"]
 			mistakes = append(mistakes, &Mistake{
-				File: f.name, Line: at.Line, Column: at.Column, Key: "id", Text: fmt.Sprintf("profile %s is also in %s", p.ID, s.byID[p.ID].file),
+				File: f.name, Line: at.Line,
+				Column: at.Column, Key: "id", Text: fmt.Sprintf("profile %s is also in %s", p.ID, s.byID[p.ID].file),
 			})
 		default:
 			s.byID[p.ID], s.text[p.ID] = p, sha256.Sum256(f.text)
@@ -165,7 +166,8 @@ func (s *Set) IDs() []string {
 	return slices.Compact(ids)
 }
 
-// CheckFiles reads the files one by one, whatever their names, and gives all that is wrong with them, alone and together.
+// CheckFiles reads the files one by one, whatever their names, and gives all that is wrong with them, alone and
+// together.
 func CheckFiles(names ...string) (*Set, error) {
 	var files []file
 	for _, name := range names {

@@ -19,7 +19,7 @@ minter:
   template: ark:/12345/m5.zek
 storage: [main, ../copy/]
 callback:
-  url: https://example.org/told
+  url: https://example.org/hook
   secret: s3cret
 limits:
   files: 10
@@ -41,7 +41,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestCallbackForms: a text is the URL of a callback, and the published schema, by which editors check, takes and refuses the same as Parse.
+// TestCallbackForms: a text is the URL of a callback, and the published schema, by which editors check, takes and
+// refuses the same as Parse.
 func TestCallbackForms(t *testing.T) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
 	if err != nil {
@@ -56,9 +57,12 @@ func TestCallbackForms(t *testing.T) {
 		callback any
 		want     *Callback
 	}{
-		"text":     {"https://ann:x@example.org/told", &Callback{URL: "https://ann:x@example.org/told", Form: FormStagepost}},
-		"mapping":  {map[string]any{"url": "https://example.org"}, &Callback{URL: "https://example.org", Form: FormStagepost}},
-		"merritt":  {map[string]any{"url": "https://example.org", "form": "merritt", "required": true}, &Callback{URL: "https://example.org", Form: FormMerritt, Required: true}},
+		"text": {"https://ann:x@example.org/hook",
+			&Callback{URL: "https://ann:x@example.org/hook", Form: FormStagepost}},
+		"mapping": {map[string]any{"url": "https://example.org"},
+			&Callback{URL: "https://example.org", Form: FormStagepost}},
+		"merritt": {map[string]any{"url": "https://example.org", "form": "merritt", "required": true},
+			&Callback{URL: "https://example.org", Form: FormMerritt, Required: true}},
 		"number":   {4711.0, nil},
 		"list":     {[]any{"https://example.org"}, nil},
 		"no url":   {map[string]any{"form": "merritt"}, nil},
@@ -73,7 +77,7 @@ func TestCallbackForms(t *testing.T) {
 		}
 		p, err := Parse(text) // JSON is YAML
 		if bad := published.Validate(file); (bad == nil) != (err == nil) || (err == nil) != (one.want != nil) {
-			t.Errorf("%s: Parse says %v, the published schema %v", name, err, bad)
+			t.Errorf("%s: Parse returned %v, the published schema %v", name, err, bad)
 		}
 		if err == nil && *p.Callback != *one.want {
 			t.Errorf("%s: got %#v", name, p.Callback)
@@ -82,7 +86,8 @@ func TestCallbackForms(t *testing.T) {
 }
 
 // bomb is a small file of many values.
-var bomb = "id: x\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
+var bomb = "id: x\na: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
+	"[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n" +
 	"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n"
 
 func TestParseRefusesWithLine(t *testing.T) {
@@ -97,29 +102,33 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"no template":   {"id: a\nminter:\n  template: 99999/f.qk\n", "3:13: minter.template"},
 		"no ark":        {"id: a\nminter:\n  template: f.zk\n", "3:13: minter.template"},
 		"minter scheme": {"id: a\nminter:\n  url: ftp://x.org\n", "3:8: minter.url"},
-		"form":          {"id: a\ncallback: {url: https://x.org, form: xml}\n", "2:38: callback.form: \"xml\": it is none of stagepost, merritt"},
-		"short":         {"id: a\ncallback: ftp://x.org\n", "2:11: callback.url: it is no http or https URL"},
-		"short number":  {"id: a\ncallback: 4711\n", "2:11: callback: it must be keys with values, not a number"},
-		"callback":      {"id: a\ncallback:\n  required: true\n", "2:1: callback.url: it is missing"},
-		"same place":    {"id: a\nstorage: [x, x/]\n", "2:14: storage.1"},
-		"negative":      {"id: a\nlimits:\n  files: -1\n", "3:10: limits.files"},
-		"type":          {"id: a\npriority: high\n", "2:11: priority: it must be a whole number, not a text"},
-		"number":        {"id: 2024\n", "1:5: id: it must be a text, not a number"},
-		"twice":         {"id: a\nid: b\n", "2:1: "},
-		"two documents": {"id: a\n---\nid: b\n", "3:1: a second document"},
-		"not yaml":      {"id: a\nstorage: [x\n", ": not YAML"},
-		"too large":     {"id: a\nlimits:\n  bytes: 9223372036854775808\n", "3:10: limits.bytes: it is too large"},
-		"no hook url":   {"id: a\nwebhooks:\n  - secrets: [x]\n", "3:5: webhooks.0.url: it is missing"},
-		"no secret":     {"id: a\nwebhooks:\n  - url: https://x.org\n", "3:5: webhooks.0.secrets: it is missing"},
-		"empty secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: []\n", "webhooks.0.secrets: it must have at least 1"},
-		"event":         {"id: a\nwebhooks:\n  - {url: https://x.org, secrets: [a], events: [job.eaten]}\n", "webhooks.0.events.0: \"job.eaten\": it is none of batch.queued"},
-		"scalar":        {"hello\n", "1:1: it must be keys with values"},
-		"no alias":      {"id: *a\n", "1:5: there is no anchor"},
-		"merge":         {"id: a\n<<: {owner: x}\n", "2:1: "},
-		"bomb":          {bomb, "there is more in this file than 20000 values"},
-		"heavy":         {"id: a\n" + strings.Repeat("owner: x\n", 1000), "1001:1: more than 1000 keys one below the other"},
-		"in itself":     {"id: a\nstorage: &s [*s]\n", "2:14: there is no anchor before it"},
-		"empty":         {"", "1:1"},
+		"form": {"id: a\ncallback: {url: https://x.org, form: xml}\n",
+			"2:38: callback.form: \"xml\": it is none of stagepost, merritt"},
+		"short":          {"id: a\ncallback: ftp://x.org\n", "2:11: callback.url: it is no http or https URL"},
+		"short number":   {"id: a\ncallback: 4711\n", "2:11: callback: it must be keys with values, not a number"},
+		"callback":       {"id: a\ncallback:\n  required: true\n", "2:1: callback.url: it is missing"},
+		"same directory": {"id: a\nstorage: [x, x/]\n", "2:14: storage.1"},
+		"negative":       {"id: a\nlimits:\n  files: -1\n", "3:10: limits.files"},
+		"type":           {"id: a\npriority: high\n", "2:11: priority: it must be a whole number, not a text"},
+		"number":         {"id: 2024\n", "1:5: id: it must be a text, not a number"},
+		"twice":          {"id: a\nid: b\n", "2:1: "},
+		"two documents":  {"id: a\n---\nid: b\n", "3:1: a second document"},
+		"not yaml":       {"id: a\nstorage: [x\n", ": not YAML"},
+		"too large":      {"id: a\nlimits:\n  bytes: 9223372036854775808\n", "3:10: limits.bytes: it is too large"},
+		"no hook url":    {"id: a\nwebhooks:\n  - secrets: [x]\n", "3:5: webhooks.0.url: it is missing"},
+		"no secret":      {"id: a\nwebhooks:\n  - url: https://x.org\n", "3:5: webhooks.0.secrets: it is missing"},
+		"empty secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: []\n",
+			"webhooks.0.secrets: it must have at least 1"},
+		"event": {"id: a\nwebhooks:\n  - {url: https://x.org, secrets: [a], events: [job.eaten]}\n",
+			"webhooks.0.events.0: \"job.eaten\": it is none of batch.queued"},
+		"scalar":   {"hello\n", "1:1: it must be keys with values"},
+		"no alias": {"id: *a\n", "1:5: there is no anchor"},
+		"merge":    {"id: a\n<<: {owner: x}\n", "2:1: "},
+		"bomb":     {bomb, "there is more in this file than 20000 values"},
+		"heavy": {"id: a\n" + strings.Repeat("owner: x\n", 1000),
+			"1001:1: more than 1000 keys one below the other"},
+		"in itself": {"id: a\nstorage: &s [*s]\n", "2:14: there is no anchor before it"},
+		"empty":     {"", "1:1"},
 	} {
 		_, err := Parse([]byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -130,13 +139,15 @@ func TestParseRefusesWithLine(t *testing.T) {
 
 func TestLoadNamesEveryMistake(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"a.yaml": maps, "b.yml": maps, "c.yaml": "id: c\nx: 1\n", "readme.txt": "no profile"} {
+	for name, text := range map[string]string{"a.yaml": maps, "b.yml": maps, "c.yaml": "id: c\nx: 1\n",
+		"readme.txt": "no profile"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, err := Load(dir)
-	if err == nil || !strings.Contains(err.Error(), "b.yml:1:1: id: profile maps is also in") || !strings.Contains(err.Error(), "c.yaml:2:") {
+	if err == nil || !strings.Contains(err.Error(), "b.yml:1:1: id: profile maps is also in") ||
+		!strings.Contains(err.Error(), "c.yaml:2:") {
 		t.Errorf("got %v", err)
 	}
 	for _, gone := range []string{"b.yml", "c.yaml"} {

@@ -8,10 +8,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Watching says how a directory is watched. The zero Watching works.
+// Watching defines how a directory is watched. The zero Watching is valid.
 type Watching struct {
-	Settle time.Duration                        // of quiet after a change before it is read: editors write in several steps. Defaults to 250 ms
-	Rescan time.Duration                        // between looks for what no event told: network disks, a directory that was exchanged. Defaults to 30 s
+	// of quiet after a change before it is read: editors write in several steps. Defaults to 250 ms
+	Settle time.Duration
+	// between polls for changes without an event: network disks, a directory that was exchanged. Defaults to 30 s
+	Rescan time.Duration
 	After  func(time.Duration) <-chan time.Time // the clock; defaults to time.After
 	Log    *slog.Logger                         // defaults to none
 }
@@ -31,8 +33,9 @@ func (w *Watching) complete() {
 	}
 }
 
-// Watch reads the directory again whenever it changed, until ctx ends, and tells of it: the change, or why the profiles stay as they are. What
-// makes no difference, such as a file that is written as it was, is not told.
+// Watch reads the directory again whenever it changed, until ctx ends, and reports it: the change, or why the
+// profiles remain as they are. A change that makes no difference, such as a file that is written as it was, is not
+// reported.
 func (l *Live) Watch(ctx context.Context, w Watching, tell func(Change, error)) {
 	w.complete()
 	events := newEvents(l.dir, w.Log)
@@ -58,7 +61,7 @@ func (l *Live) Watch(ctx context.Context, w Watching, tell func(Change, error)) 
 	}
 }
 
-// settle waits until nothing has changed for a while, but not for ever. It tells whether ctx goes on.
+// settle waits until nothing has changed for a while, but not indefinitely. It reports whether ctx continues.
 func (w *Watching) settle(ctx context.Context, changed <-chan struct{}) bool {
 	const longest = 8
 	last := w.After(longest * w.Settle)
@@ -76,7 +79,7 @@ func (w *Watching) settle(ctx context.Context, changed <-chan struct{}) bool {
 	}
 }
 
-// events tells that something in a directory changed.
+// events signals that something in a directory changed.
 type events struct {
 	dir     string
 	changed chan struct{}
@@ -89,7 +92,7 @@ func newEvents(dir string, log *slog.Logger) *events {
 	e := &events{dir: dir, changed: make(chan struct{}, 1), log: log, done: make(chan struct{})}
 	var err error
 	if e.watcher, err = fsnotify.NewWatcher(); err != nil {
-		log.Warn("profiles: changes are found by looking now and then", "error", err)
+		log.Warn("profiles: changes are found by polling", "error", err)
 		e.watcher = nil
 		close(e.done)
 		return e
