@@ -72,4 +72,13 @@ func TestContract(t *testing.T) {
 			t.Errorf("%d %s %s: %v", one.status, one.media, one.text, err)
 		}
 	}
+	r, err := http.NewRequest(http.MethodGet, "http://localhost/api/v1/jobs/let_1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
+	err = servertest.ContractOf(server.Routes()).Check(r, answer, []byte(`{}`))
+	if err == nil || !strings.Contains(err.Error(), "ETag") {
+		t.Errorf("a job without its ETag: %v", err)
+	}
 }

@@ -65,11 +65,14 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 	for _, p := range o.Query {
 		h.Parameters = append(h.Parameters, p.param("query"))
 	}
-	for _, p := range o.Headers {
+	for _, p := range o.headers() {
 		h.Parameters = append(h.Parameters, p.param("header"))
 	}
-	if o.In != nil || len(o.Takes) > 0 {
+	if o.In != nil || len(o.Takes) > 0 || len(o.Parts) > 0 {
 		h.RequestBody = &huma.RequestBody{Content: content(r, o.In, o.Takes)}
+	}
+	if len(o.Parts) > 0 {
+		h.RequestBody.Content["multipart/form-data"] = form(r, o.Parts)
 	}
 	statuses := map[int]any{o.status(): nil}
 	maps.Copy(statuses, o.Also)
@@ -81,6 +84,9 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 		answer := &huma.Response{Description: http.StatusText(status)}
 		if status != http.StatusNoContent && status != http.StatusSwitchingProtocols {
 			answer.Content = content(r, of, media)
+		}
+		if status == o.status() {
+			answer.Headers = o.sends()
 		}
 		h.Responses[strconv.Itoa(status)] = answer
 	}
@@ -103,6 +109,18 @@ func content(r huma.Registry, of any, media []string) map[string]*huma.MediaType
 		all[m] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 	}
 	return all
+}
+
+// form describes a body of several parts.
+func form(r huma.Registry, parts map[string]any) *huma.MediaType {
+	s := &huma.Schema{Type: "object", Properties: map[string]*huma.Schema{}}
+	for name, of := range parts {
+		s.Properties[name] = &huma.Schema{Type: "string", Format: "binary"}
+		if of != nil {
+			s.Properties[name] = r.Schema(reflect.TypeOf(of), true, "")
+		}
+	}
+	return &huma.MediaType{Schema: s}
 }
 
 // events describes a stream. OpenAPI 3.1 has no word for its messages: the extension x-events names the schema of each.

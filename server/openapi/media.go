@@ -9,7 +9,6 @@ var (
 	SVG      = []string{"image/svg+xml"}
 	Drawings = []string{"image/svg+xml", "text/plain"}
 	Any      = []string{"*/*"}
-	Form     = []string{"multipart/form-data"}
 )
 
 // JobEvents are the messages of the stream of a job.

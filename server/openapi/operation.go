@@ -10,10 +10,10 @@ import (
 
 // IO declares what an operation reads and answers.
 type IO struct {
-	In      any         // a value of the type of its JSON body; nil: none
-	Takes   []string    // media types of a body other than JSON
-	Query   []Parameter // parameters of the query
-	Headers []Parameter // headers that it reads
+	In    any            // a value of the type of its JSON body; nil: none
+	Takes []string       // media types of a body other than JSON
+	Parts map[string]any // the parts of a form, JSON by the type of a value; nil: other bytes
+	Query []Parameter    // parameters of the query
 
 	Out    any         // a value of the type of its JSON answer; nil: none
 	Media  []string    // media types of an answer other than JSON

@@ -90,6 +90,11 @@ func (c *Contract) check(method, path string, head bool, answer *http.Response, 
 	case !ok:
 		return fmt.Errorf("the description has no such status")
 	}
+	for name, h := range form.Headers {
+		if h.Required && answer.Header.Get(name) == "" {
+			return fmt.Errorf("the answer has no header %s", name)
+		}
+	}
 	if head || len(text) == 0 && len(form.Content) == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 func (s *Handlers) routes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/compute/jobs", Who: server.Own, Doc: "Runs files: multipart/form-data with the part `order` (JSON) first and the files behind it, or JSON alone: service, command or a file run.sh, name, env, limits, labels, inputs, priority, key, uploads (ids), files (inline), owner, note, actor.", Handle: s.submitCompute, Upload: true, NoReason: server.NewWork,
-			IO: openapi.IO{In: api.ComputeOrder{}, Takes: openapi.Form, Out: api.ComputeJob{},
+			IO: openapi.IO{In: api.ComputeOrder{}, Parts: map[string]any{"order": api.ComputeOrder{}}, Out: api.ComputeJob{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.ComputeJob{}}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs", Who: server.Own, Doc: "A page of compute jobs, the newest first: service, state, outcome, cause, label (each may be repeated), number (there is one at most), owner, name, ended, after, limit.", Handle: s.listCompute,
 			IO: openapi.IO{Out: api.ComputePage{},

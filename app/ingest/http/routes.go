@@ -24,7 +24,7 @@ func (s *Handlers) routes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Operator, Doc: "Removes the deletable orphans with level FAIL: expect (their number), note, actor.", Handle: s.fixOrphans,
 			IO: openapi.IO{In: api.FixOrphans{}, Out: api.FixedOrphans{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Doc: "Hands in a payload: multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.", Handle: s.submit, Upload: true, NoReason: server.NewWork,
-			IO: openapi.IO{Takes: openapi.Form, Out: api.Job{},
+			IO: openapi.IO{Parts: map[string]any{"submission": api.Submission{}, "payload": nil}, Out: api.Job{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/report", Who: server.Person, Doc: "The report about a batch: format=json, text, html, csv-completed or csv-failed, else what Accept asks for.", Handle: s.report,
 			IO: openapi.IO{Out: api.BatchReport{}, Media: []string{"text/plain", "text/html", "text/csv"},
