@@ -41,7 +41,7 @@ var rules = []rule{
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
 	{"engine/meter", []string{"job", "lifecycle"}, "words for those who count; the engine imports them"},
-	{"engine/explain", []string{"job", "lifecycle", "engine"}, "it reads the engine and the store, and stands above both"},
+	{"engine/explain", []string{"job", "lifecycle", "engine", "api"}, "it reads the engine and the store, and stands above both; its answers are those of the API"},
 	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
 	{"flow/draw", []string{"lifecycle", "flow", "internal/layered"}, "pictures of flows need no engine"},
 	{"flow", []string{"job", "lifecycle", "engine", "flow"}, "flows run on the engine"},

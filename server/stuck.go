@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// stuck answers with the shape of api.Stuck.
+// stuck answers with the stuck jobs.
 func (s *Server) stuck(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := explain.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, MostPage))}

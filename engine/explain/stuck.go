@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -39,38 +39,19 @@ type StuckQuery struct {
 }
 
 // StuckReport is what a look for stuck jobs found.
-type StuckReport struct {
-	At       time.Time     `json:"at"`
-	Stuck    []StuckJob    `json:"stuck"` // worst first
-	Found    int           `json:"found"` // with those that are beyond the limit
-	Looked   int           `json:"looked"`
-	Cut      []string      `json:"cut,omitempty"` // what was not looked at to its end
-	Messages []job.Message `json:"messages"`      // given up, the newest first; without their bodies
-}
+type StuckReport = api.Stuck
 
 // StuckJob is one row.
-type StuckJob struct {
-	Job      job.ID           `json:"job"`
-	Kind     job.Kind         `json:"kind"`
-	State    lifecycle.State  `json:"state"`
-	Group    string           `json:"group,omitempty"`
-	Owner    string           `json:"owner,omitempty"`
-	Worker   string           `json:"worker,omitempty"`
-	Since    time.Time        `json:"since"`         // in the state
-	Seconds  int64            `json:"seconds"`       // in the state
-	Usual    int64            `json:"usual_seconds"` // what nearly all stay below, or the default
-	Basis    string           `json:"basis"`         // where Usual comes from
-	Reasons  []StuckReason    `json:"reasons"`       // at least one
-	Blockers []engine.Blocker `json:"blockers"`      // the first of why
+type StuckJob = api.StuckJob
 
+// candidate is a row with its order.
+type candidate struct {
+	StuckJob
 	worst float64 // how many times over a limit
 }
 
 // StuckReason says why a job counts as stuck.
-type StuckReason struct {
-	Code     string `json:"code"`
-	Sentence string `json:"sentence"`
-}
+type StuckReason = api.StuckReason
 
 // Stuck finds the open jobs that stay longer than usual for their state, are overdue or held for long, or whose worker is silent, the worst first,
 // and the messages that were given up. Its work is bounded; Cut says where it stopped.
@@ -101,13 +82,13 @@ func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error
 		}
 	}
 	r := &s.report
-	r.Found = len(r.Stuck)
-	slices.SortStableFunc(r.Stuck, func(a, b StuckJob) int { return cmp.Compare(b.worst, a.worst) })
-	r.Stuck = r.Stuck[:min(len(r.Stuck), q.Limit)]
-	for i := range r.Stuck {
-		if err := s.explain(ctx, &r.Stuck[i]); err != nil {
+	r.Found = len(s.rows)
+	slices.SortStableFunc(s.rows, func(a, b candidate) int { return cmp.Compare(b.worst, a.worst) })
+	for i := range s.rows[:min(len(s.rows), q.Limit)] {
+		if err := s.explain(ctx, &s.rows[i].StuckJob); err != nil {
 			return *r, err
 		}
+		r.Stuck = append(r.Stuck, s.rows[i].StuckJob)
 	}
 	return *r, s.messages(ctx, kinds, q.Limit)
 }
@@ -119,6 +100,7 @@ type stuck struct {
 	at        time.Time
 	holds     []job.Hold
 	report    StuckReport
+	rows      []candidate
 }
 
 // look goes through the open jobs of a kind, the oldest first.
@@ -152,13 +134,13 @@ func (s *stuck) look(ctx context.Context, k job.Kind) error {
 
 // judge adds a row if anything about the job took too long.
 func (s *stuck) judge(j *job.Job, u Usual) {
-	row := StuckJob{
+	row := candidate{StuckJob: StuckJob{
 		Job: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Worker: j.Worker, Since: j.Entered,
 		Seconds: int64(s.at.Sub(j.Entered) / time.Second), Usual: int64(u.Limit / time.Second), Basis: u.basis(),
-	}
+	}}
 	add := func(code string, took, limit time.Duration, sentence string) {
 		if took > limit {
-			row.Reasons = append(row.Reasons, StuckReason{code, sentence})
+			row.Reasons = append(row.Reasons, StuckReason{Code: code, Sentence: sentence})
 			row.worst = max(row.worst, float64(took)/float64(limit))
 		}
 	}
@@ -181,7 +163,7 @@ func (s *stuck) judge(j *job.Job, u Usual) {
 		add(StuckBatch, age, stuckBatch, fmt.Sprintf("the batch is %s old", rounded(age)))
 	}
 	if len(row.Reasons) > 0 {
-		s.report.Stuck = append(s.report.Stuck, row)
+		s.rows = append(s.rows, row)
 	}
 }
 
@@ -211,9 +193,12 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 	if kind := job.KindOf(err); kind == job.Unavailable || ctx.Err() != nil {
 		return err
 	}
-	row.Blockers = append([]engine.Blocker{}, x.Blockers[:min(len(x.Blockers), stuckReasons)]...)
+	row.Blockers = []api.Blocker{}
+	for _, b := range x.Blockers[:min(len(x.Blockers), stuckReasons)] {
+		row.Blockers = append(row.Blockers, api.Blocker(b))
+	}
 	if err != nil && len(row.Blockers) == 0 { // one record that cannot be explained must not hide the others
-		row.Blockers = append(row.Blockers, engine.Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
+		row.Blockers = append(row.Blockers, api.Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
 	}
 	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
@@ -143,10 +142,6 @@ func TestShapes(t *testing.T) {
 	sameShape[client.Fixity](t, known)
 	fixed, _ := v.FixOrphans(t.Context(), ingest.FixOrphans{})
 	sameShape[client.FixedOrphans](t, fixed)
-	sameShape[client.Stuck](t, explain.StuckReport{At: someday, Found: 1, Looked: 2, Cut: []string{"c"}, Messages: []job.Message{{Key: "k", Body: json.RawMessage("{}")}}, Stuck: []explain.StuckJob{{
-		Job: "ing_1", Kind: "k", State: "s", Group: "g", Owner: "o", Worker: "w", Since: someday, Seconds: 1, Usual: 2, Basis: "b",
-		Reasons: []explain.StuckReason{{Code: "c", Sentence: "s"}}, Blockers: []engine.Blocker{{Code: "c", Sentence: "s", Since: someday, Until: someday, Holder: "h", Remedy: "r"}},
-	}}})
 }
 
 // TestSightRoutes goes through the routes that show files and orphans, and refuses what makes no sense.
