@@ -7,6 +7,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/custom"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/server"
 )
@@ -22,7 +23,8 @@ type customSettings struct {
 func (r *Server) openCustom(s *customSettings) (*custom.App, error) {
 	o := custom.Options{
 		Dir: filepath.Join(r.Data, "lifecycles"), Files: s.LifecycleDir,
-		Temp: filepath.Join(r.Data, "lifecycle-runs"), Report: server.ParseReport,
+		Transport: fetch.New(fetch.Policy{}).Transport(),
+		Temp:      filepath.Join(r.Data, "lifecycle-runs"), Report: server.ParseReport,
 	}
 	if s.LifecycleCommands {
 		options := sandbox.Options{Tier: s.LifecycleSandbox, Name: "stagepost-lifecycle", Log: r.Log}

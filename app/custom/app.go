@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,8 @@ type Options struct {
 	Temp    string  // where directories of commands are made
 	Sandbox Sandbox // nil: lifecycles with commands are refused
 
+	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
+
 	// Report reads the report of a command, as the server reads that of a remote worker.
 	Report func(text []byte, id job.ID, epoch int64) (engine.Report, error)
 }
@@ -45,8 +48,8 @@ func New(o Options) *App { return &App{options: o, files: map[string]*File{}} }
 // Works returns no kinds: they are registered by Load and Add.
 func (a *App) Works() []engine.Work { return nil }
 
-// Deliver returns the topics of the outbox that the application delivers: none.
-func (a *App) Deliver() map[string]engine.Deliver { return nil }
+// Deliver returns the topic of the outbox that the application delivers.
+func (a *App) Deliver() map[string]engine.Deliver { return map[string]engine.Deliver{Topic: a.notify} }
 
 // Bind connects the application to the engine of its jobs. It is called once, before Load.
 func (a *App) Bind(e *engine.Engine) { a.engine = e }
@@ -196,6 +199,9 @@ func (a *App) work(f *File) engine.Work {
 			Timeout: time.Duration(s.Deadline), MaxAttempts: s.Attempts,
 			Backoff: engine.Backoff{First: time.Duration(s.Backoff.First), Max: time.Duration(s.Backoff.Max)},
 		}
+	}
+	if len(f.spec.Webhooks) > 0 {
+		w.Topics = []string{Topic}
 	}
 	for _, l := range f.spec.Limits {
 		w.Limits = append(w.Limits, job.Limit{

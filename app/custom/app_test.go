@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,7 +53,7 @@ func open(t *testing.T, store job.Store, dir string, run fake, files string) (*c
 		o.Sandbox = run
 	}
 	app := custom.New(o)
-	e, err := engine.New(store, nil, engine.Options{})
+	e, err := engine.New(store, nil, engine.Options{Deliver: app.Deliver()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,5 +269,39 @@ func TestTidy(t *testing.T) {
 	}
 	if err := custom.Tidy(dir); err != nil {
 		t.Errorf("the control: %v", err)
+	}
+}
+
+// TestNotifications posts the message of a command to the webhook of its lifecycle, once for its key. A name that the lifecycle does not have is
+// abandoned; without webhooks a message is refused.
+func TestNotifications(t *testing.T) {
+	got := make(chan string, 10)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		got <- r.Header.Get("webhook-id") + " " + string(text)
+	}))
+	defer receiver.Close()
+	report := `{"messages":[{"topic":"notification","key":"done","body":{"to":"archive","body":{"pages":3}}}]}`
+	app, e, err := open(t, mem.New(), t.TempDir(), exits(0, report), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.Add(t.Context(), []byte(check), "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	if j := complete(t, e); j.State != "Failed" {
+		t.Errorf("without webhooks: got %s", j.State)
+	}
+	if _, err := app.Add(t.Context(), []byte(check+"webhooks: {archive: \""+receiver.URL+"\"}\n"), "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	j := complete(t, e)
+	select {
+	case text := <-got:
+		if j.State != "Done" || text != string(j.ID)+`/done {"pages":3}` {
+			t.Errorf("got %s, %s", j.State, text)
+		}
+	case <-time.After(time.Minute):
+		t.Error("no notification came")
 	}
 }

@@ -9,6 +9,7 @@
 //	adopts: [...]             # hashes of older definitions whose states all mean the same
 //	limits:
 //	  - {name: scanners, states: [Scanning], max: 2, per: owner}   # per: owner, group, or left out: in all
+//	webhooks: {archive: https://...}   # where messages of workers go
 //	work:                     # one entry for each queue and work state
 //	  Waiting: {pass: true}   # the server takes the success event at once
 //	  Scanning:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,6 +39,7 @@ type spec struct {
 	Adopts       []string
 	Limits       []limit
 	Work         map[lifecycle.State]*work
+	Webhooks     map[string]string // URLs by name
 }
 
 type limit struct {
@@ -65,7 +67,7 @@ type work struct {
 }
 
 // others are the keys of a file that package notation does not read.
-var others = []string{"prefix", "slots", "keep", "adopts", "limits", "work"}
+var others = []string{"prefix", "slots", "keep", "adopts", "limits", "work", "webhooks"}
 
 // duration and size are read as people write them.
 type (
@@ -228,6 +230,11 @@ func (c *checker) check() {
 	}
 	if s.Slots < 0 || s.Slots > 1000 {
 		c.problem([]string{"slots"}, "slots must be 1 to 1000")
+	}
+	for name, text := range s.Webhooks {
+		if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+			c.problem([]string{"webhooks", name}, "the webhook is not a URL of http or https without a password")
+		}
 	}
 	for i, l := range s.Limits {
 		c.checkLimit(i, &l)

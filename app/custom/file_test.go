@@ -77,6 +77,7 @@ func TestBadFiles(t *testing.T) {
 		{"slots: 2", "slots: 0x", "int", line("slots: 2")},
 		{"slots: 2", "slots: 5000", "1 to 1000", line("slots: 2")},
 		{"slots: 2", "colour: 2", "colour", line("slots: 2")},
+		{"slots: 2", "webhooks: {a: \"ftp://x\"}", "not a URL", line("slots: 2")},
 		{"prefix: scan", "prefix: S", "prefix", line("prefix: scan")},
 		{"name: lab.scan", "name: Lab", "small letters", 1},
 		{"max: 2", "max: 0", "max of at least 1", line("limits:")},
