@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// public are the packages that programs embed. docs/embedding.md says what each of their identifiers is for.
+// public are the packages that programs embed. docs/embedding.md has the reason for each of their identifiers.
 var public = []string{"lifecycle", "job", "store/sqlite", "engine", "flow"}
 
 // TestExported compares the exported identifiers of the public packages with testdata/exported.txt: what is added there
@@ -65,7 +65,8 @@ func TestEmbeddingNamesAll(t *testing.T) {
 				}
 			}
 		}
-		want := slices.DeleteFunc(exported(t, dir), func(name string) bool { return strings.Contains(name[len(dir)+1:], ".") })
+		method := func(name string) bool { return strings.Contains(name[len(dir)+1:], ".") }
+		want := slices.DeleteFunc(exported(t, dir), method)
 		if slices.Sort(named); !slices.Equal(want, named) {
 			t.Errorf("%s (-exported +named):\n%s", dir, cmp.Diff(want, named))
 		}
@@ -100,8 +101,8 @@ func j() {}
 	}
 }
 
-// exported lists the exported identifiers of the package in a folder, sorted: constants, variables, functions, types and
-// the methods of exported types.
+// exported lists the exported identifiers of the package in a folder, sorted: constants, variables, functions, types
+// and the methods of exported types.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -1,4 +1,4 @@
-// Package meter says what an engine reports to those who count its work.
+// Package meter has what an engine reports for counting its work.
 package meter
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Meter is told what an engine does, for those who count it. Its methods are called by the goroutines that do the work and by many at once: they
-// must be quick and must not block. Package server/metrics has one.
+// Meter counts what an engine does. Its methods are called concurrently, by the goroutines that do the work: they must
+// be quick and must not block. Package server/metrics has one.
 type Meter interface {
 	Claimed(c Claimed)
 	Attempted(a Attempt)
@@ -21,15 +21,15 @@ type Meter interface {
 type Claimed struct {
 	Kind   job.Kind
 	State  lifecycle.State
-	Chain  bool          // in the commit that ended the state before, without a place in the queue
-	First  bool          // in this state: nothing has been tried yet and nothing was waited for, so that Waited says how long the queue is
+	Chain  bool          // in the commit that ended the state before, without queueing
+	First  bool          // in this state, with no attempt or wait before: Waited is the time in the queue
 	Waited time.Duration // since the job came into the state
 }
 
-// Ending says how an attempt at a state ended.
+// Ending is how an attempt at a state ended.
 type Ending string
 
-// The ways in which an attempt ends.
+// The endings of attempts.
 const (
 	Passed   Ending = "passed"    // the job went on
 	Waited   Ending = "waited"    // the step waits for something; no attempt was counted
@@ -37,10 +37,10 @@ const (
 	FailedBy Ending = "failed"    // the job took the state's failure exit
 	TimedOut Ending = "timed-out" // the time for the state or the job was up
 	Yielded  Ending = "yielded"   // the engine stopped and gave the job back
-	Poisoned Ending = "poisoned"  // its workers fell silent too often
+	Poisoned Ending = "poisoned"  // the leases of its workers expired too often
 )
 
-// Endings lists the ways in which an attempt ends.
+// Endings lists the endings of attempts.
 func Endings() []Ending {
 	return []Ending{Passed, Waited, BackedUp, FailedBy, TimedOut, Yielded, Poisoned}
 }
@@ -51,10 +51,10 @@ type Attempt struct {
 	State  lifecycle.State
 	Ending Ending
 	Cause  string        // one word; empty when it passed
-	Took   time.Duration // zero when nobody here knows: a worker outside, a job that nobody worked on
+	Took   time.Duration // zero if unknown: a worker outside, a job without a worker
 }
 
-// Lost is a claim that ended without a word of its worker, or was taken from it.
+// Lost is a claim that ended without a report of its worker, or was taken from it.
 type Lost struct {
 	Kind   job.Kind
 	State  lifecycle.State

@@ -138,7 +138,7 @@ func sheetOf(items []*block, members []int, links []flow.OutlinedLink, rank []in
 			s.route(l, from, to)
 		}
 	}
-	s.Place()
+	s.Arrange()
 	return s
 }
 

@@ -1,6 +1,7 @@
 package layered
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,12 +9,14 @@ import (
 
 func anySheet(t *rapid.T) *Sheet[int, int] {
 	s := &Sheet[int, int]{Measures: Measures{
-		Margin: 10, ColumnGap: 14, LaneGap: 4, PortGap: 12, PortInset: 8, PortsCentred: rapid.Bool().Draw(t, "centred"),
-		RankGap: func(float64) float64 { return 20 },
+		Margin: 10, ColumnGap: 14, LaneGap: 4, PortGap: 12, PortInset: 8,
+		PortsCentred: rapid.Bool().Draw(t, "centred"),
+		RankGap:      func(float64) float64 { return 20 },
 	}}
 	for r := range rapid.IntRange(1, 5).Draw(t, "ranks") {
 		for range rapid.IntRange(1, 6).Draw(t, "nodes") {
-			n := s.Add(&Node[int, int]{Kind: rapid.SampledFrom([]Kind{Box, Label, Lane}).Draw(t, "kind"), Rank: r, W: 2})
+			kind := rapid.SampledFrom([]Kind{Box, Label, Lane}).Draw(t, "kind")
+			n := s.Add(&Node[int, int]{Kind: kind, Rank: r, W: 2})
 			if n.Kind != Lane {
 				n.W, n.H = rapid.Float64Range(30, 200).Draw(t, "w"), 20
 			}
@@ -28,8 +31,8 @@ func anySheet(t *rapid.T) *Sheet[int, int] {
 	return s
 }
 
-// TestColumnsKeepTheirDistance: whatever the links are, quick or thorough, neighbours keep their distance, ends of lines
-// are within their boxes, and all is within the margins.
+// TestColumnsKeepTheirDistance: whatever the links are, quick or thorough, neighbours keep their distance, ends of
+// lines are within their boxes, and all is within the margins.
 func TestColumnsKeepTheirDistance(t *testing.T) {
 	const rounding = 1.01 // of two centres
 	rapid.Check(t, func(t *rapid.T) {
@@ -50,7 +53,7 @@ func TestColumnsKeepTheirDistance(t *testing.T) {
 			}
 		}
 		for _, l := range s.Links {
-			if l.XTop < l.Top.X-l.Top.W/2 || l.XTop > l.Top.X+l.Top.W/2 || l.XBottom < l.Bottom.X-l.Bottom.W/2 || l.XBottom > l.Bottom.X+l.Bottom.W/2 {
+			if math.Abs(l.XTop-l.Top.X) > l.Top.W/2 || math.Abs(l.XBottom-l.Bottom.X) > l.Bottom.W/2 {
 				t.Fatalf("a link from %g to %g leaves the edges of %+v and %+v", l.XTop, l.XBottom, l.Top, l.Bottom)
 			}
 		}

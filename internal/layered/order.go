@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// order sets the places within the ranks so that few lines cross: sweeps by barycentre, then exchanges of neighbours.
+// order sets the order within the ranks so that few lines cross: sweeps by barycentre, then exchanges of neighbours.
 // The best arrangement met is kept.
 func (s *Sheet[N, L]) order(thorough bool) {
 	sweeps, rounds := 6, 0
@@ -126,7 +126,7 @@ func (s *Sheet[N, L]) crossings() int {
 			}
 			slices.Sort(ends[from:])
 		}
-		tree := make([]int, len(s.Ranks[r])+1) // sums of those seen, by place (Fenwick)
+		tree := make([]int, len(s.Ranks[r])+1) // sums of those seen, by position (Fenwick)
 		for seen, e := range ends {
 			upTo := 0
 			for i := e + 1; i > 0; i &= i - 1 {

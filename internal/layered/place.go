@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// columns sets x: every node wants to stand where its neighbours do, lanes more than boxes, and columns keep their
-// distance. Each rank in turn takes its best places while the others stand still.
+// columns sets x: every node is put near its neighbours, lanes more than boxes, and columns keep their
+// distance. Each rank in turn is moved to its best positions while the others keep theirs.
 func (s *Sheet[N, L]) columns(thorough bool) {
 	for _, rank := range s.Ranks {
 		for i, n := range rank {
@@ -45,7 +45,7 @@ func (s *Sheet[N, L]) columns(thorough bool) {
 	s.Width = right - left + 2*s.Margin
 }
 
-// settle places one rank as near as it can be to where its neighbours above, below or on both sides pull it.
+// settle moves one rank as near as possible to its neighbours above, below or on both sides.
 func (s *Sheet[N, L]) settle(rank []*Node[N, L], above, below bool) {
 	want := make([]float64, len(rank))
 	pull := make([]float64, len(rank))
@@ -75,8 +75,8 @@ func (s *Sheet[N, L]) settle(rank []*Node[N, L], above, below bool) {
 	}
 }
 
-// spread gives the places nearest to want, by the squares of the distances times pull. Each is at least apart[i] to the
-// right of the one before (pool adjacent violators).
+// spread returns the positions nearest to want, by the squares of the distances times pull. Each is at least apart[i]
+// to the right of the one before (pool adjacent violators).
 func spread(want, pull, apart []float64) []float64 {
 	type block struct {
 		sum, weight float64

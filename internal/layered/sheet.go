@@ -1,11 +1,11 @@
 // Package layered lays out directed drawings in ranks, one below another.
 //
 // Boxes stand in ranks that the caller chooses. A line that passes a rank has a lane there, and a label is a node, so
-// that everything on a rank has a column of its own. Lines leave their column only in the gaps between the ranks. That is
-// why no line can cross a box or the label of another line: it holds by construction.
+// everything on a rank has a column of its own. Lines leave their column only in the gaps between the ranks. That is
+// why no line can cross a box or the label of another line.
 package layered
 
-// Kind says what a node is.
+// Kind is what a node is.
 type Kind int
 
 // The kinds of nodes.
@@ -15,7 +15,7 @@ const (
 	Lane              // a line passes; it fills its band
 )
 
-// Node is something that has a column on a rank. The caller sets Kind, Rank, W, H and Data; [Sheet.Place] sets X.
+// Node is something that has a column on a rank. The caller sets Kind, Rank, W, H and Data; [Sheet.Arrange] sets X.
 type Node[N, L any] struct {
 	Kind     Kind
 	Rank     int
@@ -23,14 +23,14 @@ type Node[N, L any] struct {
 	X        float64 // centre
 	Up, Down []*Link[N, L]
 	Data     N
-	pos      int // place in the rank
+	pos      int // position in the rank
 }
 
 // Link joins nodes of neighbouring ranks.
 type Link[N, L any] struct {
 	Top, Bottom   *Node[N, L]
 	Pull          float64 // how strongly it is made vertical, see [Straight]
-	XTop, XBottom float64 // where it leaves and enters; set by [Sheet.Place]
+	XTop, XBottom float64 // where it leaves and enters; set by [Sheet.Arrange]
 	Data          L
 }
 
@@ -48,7 +48,7 @@ type Measures struct {
 	RankGap      func(aside float64) float64 // between two ranks, of which the most slanting line goes so far aside
 }
 
-// Sheet is a layout. Add its nodes, join them, then place them.
+// Sheet is a layout. Add its nodes, join them, then arrange them.
 type Sheet[N, L any] struct {
 	Measures
 	Ranks         [][]*Node[N, L]
@@ -89,8 +89,8 @@ func (s *Sheet[N, L]) Join(top, bottom *Node[N, L]) (l *Link[N, L], fresh bool) 
 // manyLinks is from where on a sheet gets a quick layout: the thorough one takes time that grows with the square of it.
 const manyLinks = 500
 
-// Place gives every node and every end of a link its place.
-func (s *Sheet[N, L]) Place() {
+// Arrange sets the position of every node and of every end of a link.
+func (s *Sheet[N, L]) Arrange() {
 	thorough := len(s.Links) < manyLinks
 	s.order(thorough)
 	s.columns(thorough)

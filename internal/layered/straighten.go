@@ -12,7 +12,7 @@ type block[N, L any] struct {
 	left, right []apart[N, L] // those that must stay to the left and to the right of it
 }
 
-// apart says how far a block must be from another.
+// apart is how far a block must be from another.
 type apart[N, L any] struct {
 	block *block[N, L]
 	by    float64
@@ -35,7 +35,7 @@ func (s *Sheet[N, L]) straighten() {
 				i = len(order) - 1 - i
 			}
 			b := order[i]
-			lo, hi := b.room()
+			lo, hi := b.bounds()
 			want, _ := b.want(of)
 			b.x = max(lo, min(hi, want))
 		}
@@ -129,7 +129,7 @@ func feasible[N, L any](order []*block[N, L]) {
 		start[i] = b.x
 	}
 	for _, b := range order {
-		lo, _ := b.room()
+		lo, _ := b.bounds()
 		b.x = max(b.x, lo)
 	}
 	pushed := make([]float64, len(order))
@@ -137,7 +137,7 @@ func feasible[N, L any](order []*block[N, L]) {
 		pushed[i], b.x = b.x, start[i]
 	}
 	for _, b := range slices.Backward(order) {
-		_, hi := b.room()
+		_, hi := b.bounds()
 		b.x = min(b.x, hi)
 	}
 	for i, b := range order {
@@ -145,8 +145,8 @@ func feasible[N, L any](order []*block[N, L]) {
 	}
 }
 
-// room gives the places a block can take while the others stand still.
-func (b *block[N, L]) room() (lo, hi float64) {
+// bounds returns how far a block can move while the others keep their positions.
+func (b *block[N, L]) bounds() (lo, hi float64) {
 	lo, hi = math.Inf(-1), math.Inf(1)
 	for _, l := range b.left {
 		lo = max(lo, l.block.x+l.by)
@@ -157,7 +157,7 @@ func (b *block[N, L]) room() (lo, hi float64) {
 	return lo, hi
 }
 
-// want gives the place that the neighbours outside pull a block to, and how hard.
+// want returns the position that the neighbours outside pull a block to, and how hard.
 func (b *block[N, L]) want(of map[*Node[N, L]]*block[N, L]) (x, pull float64) {
 	sum := 0.0
 	for _, n := range b.nodes {

@@ -83,7 +83,7 @@ func layOut(t *chart, loops bool) *layout {
 			measure(n, t)
 		}
 	}
-	b.Place()
+	b.Arrange()
 	b.Width = math.Ceil(b.Width) + columnGap
 	return b.layout
 }
