@@ -52,17 +52,26 @@ var rules = []rule{
 	{"app/compute/orchestrator/cli", append(commands, "app/compute"), commandsWhy},
 	{"app/compute/orchestrator", []string{"job", "lifecycle", "engine", "edge", "quantity", "internal/conn", "app/compute"}, "it completes compute, and reads another system's database"},
 	{"app/flowfile/http", append(handlers, "app/flowfile"), handlersWhy},
+	{"app/custom/module", append(joined, "app/custom"), "an application as a module: it joins its folders"},
+	{"app/custom/serve", append(joined, "app/custom"), "opens an application in a server"},
 	{"app/custom/cli", append(commands, "app/custom"), commandsWhy},
 	{"app/custom/http", append(handlers, "app/custom"), handlersWhy},
 	{"app/custom", []string{"job", "lifecycle", "engine", "api", "edge", "quantity", "app/custom"}, "kinds of jobs from files; applications do not see each other"},
 	{"app/bulk/http", append(handlers, "app/bulk"), handlersWhy},
+	{"app/ingest/module", append(joined, "app/ingest"), "an application as a module: it joins its folders"},
+	{"app/ingest/serve", append(joined, "app/ingest"), "opens an application in a server"},
+	{"app/compute/module", append(joined, "app/compute"), "an application as a module: it joins its folders"},
+	{"app/compute/serve", append(joined, "app/compute"), "opens an application in a server"},
+	{"app/flowfile/module", append(joined, "app/flowfile"), "an application as a module: it joins its folders"},
+	{"app/flowfile/serve", append(joined, "app/flowfile"), "opens an application in a server"},
+	{"app/bulk/module", append(joined, "app/bulk"), "an application as a module: it joins its folders"},
 	{"app/ingest/cli", append(commands, "app/ingest"), commandsWhy},
 	{"app/compute/agent/cli", append(commands, "app/compute"), commandsWhy},
 	{"app/compute/cli", append(commands, "app/compute"), commandsWhy},
 	{"app/flowfile/cli", append(commands, "app/flowfile"), commandsWhy},
 	{"app/bulk/cli", append(commands, "app/bulk"), commandsWhy},
 	{"app/ingest", []string{"job", "lifecycle", "engine", "api", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
-	{"app/backup", []string{"job", "format", "app/backup"}, "it copies files; which ones, and how databases are copied, is given to it"},
+	{"backup", []string{"job", "format", "backup"}, "it copies files; which ones, and how databases are copied, is given to it"},
 	{"app/bulk", []string{"job", "lifecycle", "engine", "api", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
 	{"app/flowfile", []string{"job", "lifecycle", "engine", "api", "flow", "format", "edge", "app/flowfile"}, "flows as files: a language over flow; applications do not see each other"},
 	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
@@ -71,9 +80,11 @@ var rules = []rule{
 	{"quantity", nil, "how sizes and times are written; all who read them may use it"},
 	{"client", []string{"job", "lifecycle", "api"}, "the API in Go; it knows the words, not the machine"},
 	{"config", []string{"quantity", "format/tree"}, "settings of any program"},
+	{"module", []string{"job", "lifecycle", "engine", "backup", "cli", "config", "server"}, "what an application registers; it knows none"},
+	{"host/cli", append(hosting, "host"), "commands about a server and its data directory"},
+	{"host", hosting, "a server in one process; it joins modules and knows none of them"},
 	{"cli/jobs", []string{"job", "lifecycle", "client", "api", "quantity", "cli"}, "commands for jobs of every kind; applications add what they know (cli.Part)"},
 	{"cli", []string{"job", "lifecycle", "client", "api", "quantity", "config", "server/token", "internal/build"}, "the kernel of the command line; applications add their commands (cli.Part)"},
-	{"host", []string{""}, "a server in one process: it joins the applications, until they are modules"},
 	{"server/servertest", []string{"job", "lifecycle", "engine", "api", "client", "server", "store/mem"}, "a server for tests, on a store in memory"},
 	{"server", []string{"job", "lifecycle", "engine", "flow", "api", "server"}, "the API over the engine; applications bring their routes (server.Part)"},
 	{"docs", []string{"lifecycle", "app", "flow", "docs"}, "documents that are made from the tables"},
@@ -92,6 +103,17 @@ var apart = []rule{
 
 // handlers are what the routes of an application may import beside it.
 var handlers = slices.Clip([]string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "api", "server"})
+
+// joined are what joins an application to a program.
+var joined = slices.Clip([]string{
+	"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "client", "api", "server", "store", "backup", "cli", "config", "host", "module",
+	"internal/build", "internal/conn", "internal/durable",
+})
+
+// hosting are what a server in one process is made of.
+var hosting = slices.Clip([]string{
+	"job", "lifecycle", "engine", "client", "api", "server", "store", "backup", "cli", "config", "module", "edge/disk", "quantity", "format", "internal",
+})
 
 // commands are what the commands of an application may import beside it.
 var commands = slices.Clip([]string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "client", "api", "server", "store", "cli", "config", "host", "internal/build"})

@@ -119,3 +119,22 @@ func (s *Set) Unknown(file string, e entry) error {
 	}
 	return fmt.Errorf("%s:%d: there is no setting %s (%s)", file, e.Line, e.Name, hint)
 }
+
+// CheckFile reads a configuration file and gives how many settings it makes. Nothing is taken from it. The error names every mistake.
+func (s *Set) CheckFile(name string) (int, error) {
+	entries, err := ReadEntries(name)
+	if err != nil {
+		return 0, err
+	}
+	all := s.All()
+	var mistakes []error
+	for _, e := range entries {
+		i := slices.IndexFunc(all, func(one Setting) bool { return one.Name == e.Name })
+		if i < 0 {
+			mistakes = append(mistakes, s.Unknown(name, e))
+		} else if err := all[i].Check(e.Text); err != nil {
+			mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", name, e.Line, err))
+		}
+	}
+	return len(entries), errors.Join(mistakes...)
+}

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/config"
@@ -70,8 +70,8 @@ func (k *Keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor
 		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain name (letters, digits, dot, dash, underscore)", b.Name)
 	}
 	for _, part := range b.Without {
-		if !slices.Contains(Parts, part) {
-			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(Parts, ", "))
+		if !slices.Contains(k.Settings.Omissible(), part) {
+			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(k.Settings.Omissible(), ", "))
 		}
 	}
 	if !k.backups.busy.TryLock() {

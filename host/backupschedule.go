@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/quantity"
 )

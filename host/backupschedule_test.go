@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -66,9 +66,9 @@ func TestScheduledBackups(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s := NewSettings()
+	s := NewSettings(nil)
 	s.Data, s.BackupDir, s.BackupKeep = data, dir, 2
-	k := &Keeper{Store: store, Lives: LifeOf, Dir: data, Settings: s}
+	k := &Keeper{Store: store, Dir: data, Settings: s}
 	refused := func(what, want string) {
 		t.Helper()
 		if err := k.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {

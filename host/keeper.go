@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -16,13 +15,12 @@ import (
 // Keeper looks after the data of a store, whether a server works on it or not.
 type Keeper struct {
 	Store *sqlite.Store
-	Lives func(job.Kind) *lifecycle.Table
 	Dir   string // the data directory
 
 	Settings *Settings // say what is backed up, and where to
 	backups  backups
 
-	Compare func(context.Context) (ingest.Comparison, error) // records, inventory and storage locations; nil: there is nothing of ingest
+	Apps map[string]module.App // by the name of the module: at work; those that are checkers check, the modules of the others check the data directory
 }
 
 var _ server.Keeper = (*Keeper)(nil)
@@ -33,7 +31,7 @@ const mostFaults = 1000
 // Verify checks histories against records.
 func (k *Keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) {
 	c := client.Checkup{Faults: []string{}}
-	n, err := k.Store.Verify(ctx, id, k.Lives, func(id job.ID, err error) {
+	n, err := k.Store.Verify(ctx, id, k.Settings.LifeOf, func(id job.ID, err error) {
 		if len(c.Faults) < mostFaults {
 			text := err.Error()
 			if id != "" { // else it is about the audit list, and says so
@@ -46,7 +44,7 @@ func (k *Keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) 
 	return c, err
 }
 
-// Fsck checks what the store derives from records, and compares these with the inventory and the storage locations of ingest. Only the first can be
+// Fsck checks what the store derives from records, and compares these with the files of the applications. Only the first can be
 // made anew here, which is entered in the audit list.
 func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
 	if f.Repair {
@@ -54,7 +52,7 @@ func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error
 			return client.Checkup{Faults: []string{}}, err
 		}
 	}
-	r, err := k.Store.Fsck(ctx, k.Lives, f.Repair)
+	r, err := k.Store.Fsck(ctx, k.Settings.LifeOf, f.Repair)
 	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
 	for _, f := range r.Faults {
 		c.Faults = append(c.Faults, f.String())
@@ -65,28 +63,32 @@ func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error
 	if r.More > 0 {
 		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
 	}
-	if err == nil {
-		err = k.results(ctx, &c)
+	for _, m := range k.Settings.Modules {
+		if err != nil {
+			break
+		}
+		err = k.check(ctx, &m, &c)
 	}
-	if err != nil || k.Compare == nil {
-		return c, err
-	}
-	stored, err := k.Compare(ctx)
-	c.Objects, c.Versions = stored.Objects, stored.Versions
-	c.Faults = append(c.Faults, stored.Faults...)
-	if stored.More > 0 {
-		c.Faults = append(c.Faults, fmt.Sprintf("and %d more about what is stored", stored.More))
-	}
-	c.Sound = c.Sound && len(stored.Faults) == 0
 	return c, err
 }
 
-// results compares the records of compute jobs with the results in the data directory.
-func (k *Keeper) results(ctx context.Context, c *client.Checkup) error {
-	found, err := compute.Compare(ctx, k.Store, k.Dir)
+// check compares the records of a module with its files.
+func (k *Keeper) check(ctx context.Context, m *module.Module, c *client.Checkup) error {
+	if m.Check == nil {
+		return nil
+	}
+	look := func(ctx context.Context) (module.Findings, error) {
+		return m.Check(ctx, module.Directory{Dir: k.Dir, Installation: k.Store.Installation(), Store: k.Store})
+	}
+	if x, ok := k.Apps[m.Name].(module.Checker); ok {
+		look = x.Check
+	}
+	found, err := look(ctx)
+	c.Objects += found.Objects
+	c.Versions += found.Versions
 	c.Faults = append(c.Faults, found.Faults...)
 	if found.More > 0 {
-		c.Faults = append(c.Faults, fmt.Sprintf("and %d more about results of compute jobs", found.More))
+		c.Faults = append(c.Faults, fmt.Sprintf("and %d more about %s", found.More, found.About))
 	}
 	c.Sound = c.Sound && len(found.Faults) == 0
 	return err

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 )
 
-func setLevel(level *slog.LevelVar, s *Settings) error {
+func setLevel(level *slog.LevelVar, s *cli.Common) error {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return cli.Usagef("log.level must be debug, info, warn or error, not %q", s.LogLevel)
 	}
@@ -15,7 +15,7 @@ func setLevel(level *slog.LevelVar, s *Settings) error {
 }
 
 // NewLog makes the server's own log, whose level can change.
-func NewLog(w io.Writer, s *Settings, level *slog.LevelVar) (*slog.Logger, error) {
+func NewLog(w io.Writer, s *cli.Common, level *slog.LevelVar) (*slog.Logger, error) {
 	if err := setLevel(level, s); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -25,13 +26,15 @@ func newMetrics(r *Server, s *Settings) *metrics.Metrics {
 
 // bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
 func (r *Server) bindMetrics(files *sqlite.Store) {
-	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks, Fixity: r.fixity}
+	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks}
 	if files != nil {
 		from.Waiting = files.Waiting
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}
-	if r.Compute != nil {
-		from.Agents = r.Compute.standing
+	for _, a := range r.apps {
+		if m, ok := a.(module.Measurer); ok {
+			m.Measure(&from)
+		}
 	}
 	r.metrics.Bind(from)
 }
@@ -45,20 +48,11 @@ func (r *Server) topics() []string {
 	return all
 }
 
-// standing gives the metrics how the agents stand.
-func (c *Compute) standing() []metrics.Agent {
-	var all []metrics.Agent
-	for _, a := range c.Agents() {
-		all = append(all, metrics.Agent{Name: a.Name, Up: a.Up, Draining: a.Draining, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Load: a.Load})
-	}
-	return all
-}
-
 // disks names the directories whose room is watched: the data directory and the storage locations.
 func (r *Server) disks() map[string]string {
 	all := map[string]string{"data": r.Data}
 	for _, a := range r.apps {
-		if p, ok := a.(interface{ Places() []string }); ok {
+		if p, ok := a.(module.Placer); ok {
 			for _, dir := range p.Places() {
 				all[placeName(r.Data, dir)] = dir
 			}

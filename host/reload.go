@@ -10,12 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/internal/systemd"
+	"github.com/stagepost/stagepost/module"
 )
-
-// reloader is an application that can read its own files anew while it works.
-type reloader interface {
-	Reload() error
-}
 
 // Reloads reads the configuration anew whenever there is a signal until ctx ends, and tells the service manager when that begins and ends. What is wrong with
 // the new configuration stays in the log: the server goes on with what it has.
@@ -49,12 +45,12 @@ func (r *Server) reload(level *slog.LevelVar, read func() (*Settings, error)) er
 	if err != nil {
 		return err
 	}
-	if err := setLevel(level, s); err != nil {
+	if err := setLevel(level, s.Common); err != nil {
 		return err
 	}
 	var mistakes []error
 	for _, a := range r.apps {
-		if x, ok := a.(reloader); ok {
+		if x, ok := a.(module.Reloader); ok {
 			mistakes = append(mistakes, x.Reload())
 		}
 	}
@@ -63,7 +59,7 @@ func (r *Server) reload(level *slog.LevelVar, read func() (*Settings, error)) er
 
 // Again reads the settings of this call anew: the same flags, the environment and the file as it is now.
 func (s *Settings) Again(flags *pflag.FlagSet) (*Settings, error) {
-	fresh := NewSettings()
+	fresh := s.Fresh()
 	fresh.Named = s.Named
 	return fresh, fresh.Load(flags, os.LookupEnv)
 }

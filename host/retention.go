@@ -3,16 +3,11 @@ package host
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/module"
 )
-
-// clearer is an application that keeps things of a job outside the store.
-type clearer interface {
-	Clear(ctx context.Context, j *job.Job) error
-}
 
 // retention says how long what has ended is kept.
 func (r *Server) retention(s *Settings) engine.Retention {
@@ -23,17 +18,9 @@ func (r *Server) retention(s *Settings) engine.Retention {
 func (r *Server) clear(ctx context.Context, j *job.Job) error {
 	var mistakes []error
 	for _, a := range r.apps {
-		if c, ok := a.(clearer); ok {
+		if c, ok := a.(module.Clearer); ok {
 			mistakes = append(mistakes, c.Clear(ctx, j))
 		}
 	}
 	return errors.Join(mistakes...)
-}
-
-// WordOr gives a setting as applications take it whose zero is their default: off and unlimited, which are 0 here, are negative there.
-func WordOr[N time.Duration | int64](n N) N {
-	if n == 0 {
-		return -1
-	}
-	return n
 }

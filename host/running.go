@@ -13,9 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/app/bulk"
-	"github.com/stagepost/stagepost/app/ingest/access"
-	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
@@ -23,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/server/token"
@@ -30,25 +28,12 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// application is what brings kinds of jobs into a server.
-type application interface {
-	Works() []engine.Work
-	Deliver() map[string]engine.Deliver
-	Bind(e *engine.Engine)
-	Close() error
-}
-
-// mortal is what cannot go on after a failure of its disk: the store, and the inventory of ingest.
-type mortal interface {
-	Dead() <-chan error // gives the error once
-}
-
 // Server is a server in this process.
 type Server struct {
-	URL        string // where it answers
-	ComputeURL string // where users of job-orchestrator find it, if they do
-	MetricsURL string // where the metrics are, if they have an address of their own
-	Data       string // absolute path of the data directory
+	URL        string            // where it answers
+	Addresses  map[string]string // URLs of the addresses of applications, by their names
+	MetricsURL string            // where the metrics are, if they have an address of their own
+	Data       string            // absolute path of the data directory
 	Engine     *engine.Engine
 
 	Log      *slog.Logger
@@ -58,10 +43,10 @@ type Server struct {
 	space    *space
 	server   *server.Server
 	http     *http.Server
-	apps     []application
-	Compute  *Compute  // nil: none
-	backups  *schedule // nil: the store keeps nothing
-	fixity   func(context.Context) (metrics.Fixity, error)
+	apps     []module.App          // in the order in which they were opened
+	named    map[string]module.App // by the name of the module
+	doors    []*module.Door
+	backups  *schedule     // nil: the store keeps nothing
 	tokens   *token.Tokens // nil: none
 	closers  []io.Closer   // closed in reverse order at the end
 	stop     context.CancelFunc
@@ -89,7 +74,7 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &Server{URL: URLOf(listener.Addr()), Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep), failed: make(chan struct{})}
+	r := &Server{URL: URLOf(listener.Addr()), Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep), failed: make(chan struct{}), Addresses: map[string]string{}, named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
 	aside, err := r.listenMetrics(ctx, s)
 	if err != nil {
@@ -102,7 +87,7 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 		return nil, errors.Join(err, listener.Close(), r.close())
 	}
 	r.run(listener, aside)
-	if err := r.listenCompute(ctx, s, r.Compute); err != nil {
+	if err := r.openDoors(ctx); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
 	if err := r.leaveAddresses(s); err != nil {
@@ -115,8 +100,8 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 // leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
 func (r *Server) leaveAddresses(s *Settings) error {
 	addresses := map[string]string{s.AddressFile(): r.URL}
-	if r.ComputeURL != "" {
-		addresses[filepath.Join(r.Data, computeAddress)] = r.ComputeURL
+	for name, url := range r.Addresses {
+		addresses[filepath.Join(r.Data, name+"-address")] = url
 	}
 	for name, url := range addresses {
 		switch err := WriteAddress(name, url); {
@@ -170,7 +155,7 @@ func (r *Server) assemble(s *Settings) (err error) {
 	if err != nil {
 		return err
 	}
-	r.space = &space{dir: r.Data, reserve: s.IngestReserve, store: files}
+	r.space = &space{dir: r.Data, reserve: s.reserve(), store: files}
 	logs, err := joblog.Open(filepath.Join(r.Data, "logs"), joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
@@ -180,90 +165,127 @@ func (r *Server) assemble(s *Settings) (err error) {
 	if files != nil {
 		installation = files.Installation()
 	}
-	ingest, err := r.openApps(s, store, installation, logs)
-	if err != nil {
-		return err
-	}
-	var packages *access.App
-	if i, ok := ingest.(submissions); ok {
-		if packages, err = r.openAccess(s, i.app); err != nil {
+	host := r.hostOf(s, store, installation, logs)
+	for _, m := range s.Modules {
+		if m.Open == nil {
+			continue
+		}
+		a, err := m.Open(host)
+		if err != nil {
 			return err
 		}
+		if a != nil {
+			r.apps, r.named[m.Name], r.closers = append(r.apps, a), a, append(r.closers, a)
+		}
 	}
-	flows, err := OpenFlows(s, r.Data, r.metrics.Flows(), r.Log)
-	if err != nil {
-		return err
-	}
-	r.closers = append(r.closers, flows)
-	jobs, err := r.openCompute(s)
-	if err != nil {
-		return err
-	}
-	if jobs != nil {
-		r.closers, r.apps, r.Compute = append(r.closers, jobs), append(r.apps, jobs), jobs
-	}
-	lifecycles, err := r.openCustom(&s.customSettings)
-	if err != nil {
-		return err
-	}
-	bulks := bulk.New(bulk.Options{})
-	r.apps = append(r.apps, bulks, flows, lifecycles)
 	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
 	for _, a := range r.apps {
 		a.Bind(r.Engine)
+		if l, ok := a.(module.Loader); ok {
+			if err := l.Load(context.Background()); err != nil {
+				return cli.Usage(err)
+			}
+		}
 	}
-	if err := lifecycles.Load(context.Background()); err != nil {
-		return cli.Usage(err)
+	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs}, files)
+}
+
+// hostOf makes what the applications get.
+func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
+	h := &module.Host{
+		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs, Metrics: r.metrics, Hosts: s.hosts(),
+		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
+		Listen: func(ctx context.Context, address string) (net.Listener, error) { return listen(ctx, s, address, r.Log) },
 	}
-	routes := routes{bulk: bulks, flows: flows, custom: lifecycles, ingest: ingesthttp.Options{Ingest: ingest}}
-	if i, ok := ingest.(submissions); ok {
-		routes.ingest.Sight, routes.ingest.Profiles, routes.ingest.Hooks, routes.ingest.Access = i.app, i.app, i.app, packages
+	if r.tokens != nil {
+		h.Tokens = r.tokens
+		h.Valid = func() []string {
+			var all []string
+			for _, hash := range r.tokens.Valid() {
+				all = append(all, hash.String())
+			}
+			return all
+		}
 	}
-	if err := r.serveCompute(s, &routes.compute); err != nil {
-		return err
-	}
-	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs}, routes, files)
+	return h
 }
 
 // openServer makes the server. It adds to its options the settings, and who looks after the data.
-func (r *Server) openServer(s *Settings, o *server.Options, routes routes, files *sqlite.Store) error {
-	o.Lives, o.Storage, o.Alive, o.Version, o.Log = Lives(), r.space, r.healthy, build.Version(), r.Log
+func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store) error {
+	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives, r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
 	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
-	i, stores := routes.ingest.Ingest.(submissions)
+	var warn []func() []string
 	if files != nil {
-		k := &Keeper{Store: files, Lives: LifeOf, Dir: r.Data, Settings: s}
+		k := &Keeper{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
 		if err := r.openBackups(s, k); err != nil {
 			return err
 		}
-		if stores {
-			k.Compare = i.app.Compare
-		}
-		o.Keeper, o.Warn = k, func() []string { return r.backups.warnings(time.Now()) }
+		o.Keeper = k
+		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
 	}
-	if stores {
-		o.Locks = lockList(i)
-		others := o.Warn
-		o.Warn = func() []string {
-			all := i.fixityWarnings()
-			if others != nil {
-				all = append(all, others()...)
+	for _, a := range r.apps {
+		if l, ok := a.(module.Locker); ok {
+			o.Locks = l.Locker()
+		}
+		if w, ok := a.(module.Warner); ok {
+			warn = append([]func() []string{w.Warn}, warn...)
+		}
+	}
+	if len(warn) > 0 {
+		o.Warn = func() (all []string) {
+			for _, w := range warn {
+				all = append(all, w()...)
 			}
 			return all
 		}
-		r.fixity = i.fixityMetrics(s.FixityEvery)
 	}
 	r.server = server.New(*o)
-	r.server.Add(routes.parts(r.server)...)
+	for _, m := range s.Modules {
+		if m.Part != nil {
+			r.server.Add(m.Part(r.server, r.named[m.Name]))
+		}
+	}
 	r.bindMetrics(files)
 	r.http = server.HTTP(r.server, r.Log)
 	return nil
 }
+
+// openDoors opens the addresses of applications.
+func (r *Server) openDoors(ctx context.Context) error {
+	for _, a := range r.apps {
+		l, ok := a.(module.Listener)
+		if !ok {
+			continue
+		}
+		door, err := l.Listen(ctx, r.server)
+		if err != nil {
+			return err
+		}
+		if door == nil {
+			continue
+		}
+		r.doors = append(r.doors, door)
+		r.Addresses[door.Name] = URLOf(door.Listener.Addr())
+		r.stopped.Go(func() {
+			if err := door.Server.Serve(door.Listener); !errors.Is(err, http.ErrServerClosed) {
+				r.fail(err)
+			}
+		})
+	}
+	return nil
+}
+
+// Doors are the addresses of applications.
+func (r *Server) Doors() []*module.Door { return r.doors }
+
+// App gives the application of a module, or nil if the settings leave it out.
+func (r *Server) App(name string) module.App { return r.named[name] }
 
 // open opens the store; files is nil for one that keeps nothing.
 func (r *Server) open(s *Settings) (store job.Store, files *sqlite.Store, err error) {
@@ -323,7 +345,7 @@ func (r *Server) run(l, aside net.Listener) {
 		}
 	})
 	for _, c := range r.closers {
-		if s, ok := c.(mortal); ok {
+		if s, ok := c.(module.Failing); ok {
 			r.stopped.Go(func() {
 				select {
 				case err := <-s.Dead():
@@ -369,10 +391,17 @@ func (r *Server) Stop() error {
 	}
 	if err != nil {
 		err = r.http.Close()
+		for _, door := range r.doors {
+			err = errors.Join(err, door.Server.Close())
+		}
 	}
 	r.stopped.Wait()
 	err = errors.Join(r.alive(), err, r.close())
-	for _, name := range []string{"address", computeAddress} {
+	names := []string{"address"}
+	for name := range r.Addresses {
+		names = append(names, name+"-address")
+	}
+	for _, name := range names {
 		if gone := os.Remove(filepath.Join(r.Data, name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}
@@ -384,10 +413,11 @@ func (r *Server) Stop() error {
 func (r *Server) shutdown(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	if r.Compute != nil && r.Compute.http != nil {
-		return errors.Join(r.http.Shutdown(ctx), r.Compute.http.Shutdown(ctx))
+	err := r.http.Shutdown(ctx)
+	for _, door := range r.doors {
+		err = errors.Join(err, door.Server.Shutdown(ctx))
 	}
-	return r.http.Shutdown(ctx)
+	return err
 }
 
 // close closes what was opened, the last first.
@@ -399,9 +429,6 @@ func (r *Server) close() error {
 	r.closers = nil
 	return errors.Join(mistakes...)
 }
-
-// computeAddress is the file in the data directory that says where users of job-orchestrator find the server.
-const computeAddress = "compute-address"
 
 // WriteAddress leaves the address for the commands that know the data directory: whole or not at all.
 func WriteAddress(name, url string) error { return durable.Replace(name, []byte(url+"\n")) }

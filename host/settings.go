@@ -1,27 +1,80 @@
 package host
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/module"
+	"github.com/stagepost/stagepost/server"
 )
 
-// Settings are those of a server, with what every command takes.
+// Settings are those of a server, with what every command takes and those of the modules.
 type Settings struct {
 	*cli.Common
 	serveSettings
-	ingestSettings
-	flowSettings
-	ComputeSettings
-	customSettings
+	Modules []module.Module
+	Lives   []*lifecycle.Table // that the program knows
 }
 
-func NewSettings() *Settings {
-	s := &Settings{}
-	s.Common = cli.NewCommon(&s.serveSettings, &s.ingestSettings, &s.flowSettings, &s.ComputeSettings, &s.customSettings)
+// NewSettings makes the default settings of a program that has these modules.
+func NewSettings(lives []*lifecycle.Table, modules ...module.Module) *Settings {
+	s := &Settings{Modules: modules, Lives: lives}
+	groups := []any{&s.serveSettings}
+	for _, m := range modules {
+		if m.Settings != nil {
+			groups = append(groups, m.Settings)
+		}
+	}
+	s.Common = cli.NewCommon(groups...)
 	return s
+}
+
+// Fresh makes the default settings of the same program.
+func (s *Settings) Fresh() *Settings {
+	modules := slices.Clone(s.Modules)
+	for i := range modules {
+		if m := &modules[i]; m.Settings != nil {
+			m.Settings = reflect.New(reflect.TypeOf(m.Settings).Elem()).Interface()
+		}
+	}
+	return NewSettings(s.Lives, modules...)
+}
+
+// LifeOf finds a lifecycle among those of the program.
+func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
+	for _, t := range s.Lives {
+		if t.Name() == string(k) {
+			return t
+		}
+	}
+	return nil
+}
+
+// Routes lists the whole API.
+func (s *Settings) Routes() []server.Route {
+	all := server.Routes()
+	for _, m := range s.Modules {
+		if m.Part != nil {
+			all = slices.Concat(all, m.Part(nil, nil).Routes)
+		}
+	}
+	return all
+}
+
+// reserve is how many bytes of the disk uploads leave free: the most that a module wants.
+func (s *Settings) reserve() (most int64) {
+	for _, m := range s.Modules {
+		if m.Reserve != nil {
+			most = max(most, m.Reserve())
+		}
+	}
+	return most
 }
 
 // serveSettings are those of the server itself.
@@ -39,8 +92,6 @@ type serveSettings struct {
 	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`
 	RecordsKeep   time.Duration `name:"records.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of deleted jobs are kept before they are purged from the store; unlimited: they never are"`
 	LogsKeep      time.Duration `name:"logs.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the logs of ended jobs are kept; unlimited: as long as the records"`
-	LogLevel      string        `name:"log.level" for:"serve" choices:"debug info warn error" default:"info" doc:"what the server logs to standard error: debug, info, warn or error"`
-	LogFormat     string        `name:"log.format" for:"serve" choices:"text json" default:"text" doc:"text or json"`
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
 	Hosts         string        `name:"hosts" for:"serve" doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`

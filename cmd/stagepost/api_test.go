@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -39,7 +38,7 @@ func TestClientMethodsAreOperations(t *testing.T) {
 	mux := http.NewServeMux()
 	var mu sync.Mutex
 	called := map[string]bool{}
-	for _, r := range host.Routes() {
+	for _, r := range newSettings().Routes() {
 		pattern := r.Method + " " + r.Pattern
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, q *http.Request) {
 			mu.Lock()
@@ -75,7 +74,7 @@ func TestClientMethodsAreOperations(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		_, _ = c.DrainComputeAgent(t.Context(), "x", on, client.Act{})
 	}
-	for _, r := range host.Routes() {
+	for _, r := range newSettings().Routes() {
 		pattern := r.Method + " " + r.Pattern
 		switch why, listed := byHand[pattern]; {
 		case strings.HasPrefix(r.Pattern, "/ga4gh/") || strings.HasPrefix(r.Pattern, "/v1/"): // clients of GA4GH TES
@@ -112,7 +111,7 @@ func callMethod(t *testing.T, m reflect.Value) {
 
 // TestEveryRouteDeclaresItsAnswer: what an operation answers stands in the description.
 func TestEveryRouteDeclaresItsAnswer(t *testing.T) {
-	for _, r := range host.Routes() {
+	for _, r := range newSettings().Routes() {
 		io := &r.IO
 		if strings.Contains(r.Pattern, "/uploads/") {
 			continue // headers only
@@ -121,5 +120,5 @@ func TestEveryRouteDeclaresItsAnswer(t *testing.T) {
 			t.Errorf("%s %s does not declare what it answers", r.Method, r.Pattern)
 		}
 	}
-	server.Describe(host.Routes()) // it panics if two operations have one name
+	server.Describe(newSettings().Routes()) // it panics if two operations have one name
 }

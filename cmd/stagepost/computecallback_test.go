@@ -83,9 +83,9 @@ func TestCallback(t *testing.T) {
 	if err := os.WriteFile(services, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := host.NewSettings()
+	s := newSettings()
 	s.Data, s.Listen, s.Store = filepath.Join(dir, "data"), "127.0.0.1:0", "mem"
-	s.ComputeLocal, s.ComputeSandbox, s.ComputeServices = 1, "none", services
+	computeOf(s).Local, computeOf(s).Sandbox, computeOf(s).Services = 1, "none", services
 	r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

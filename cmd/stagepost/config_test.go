@@ -10,8 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/config"
-	"github.com/stagepost/stagepost/host"
-	hostcli "github.com/stagepost/stagepost/host/cli"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -37,14 +35,14 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 		return "77"
 	}
 	var file strings.Builder
-	for _, one := range host.NewSettings().All() {
+	for _, one := range newSettings().All() {
 		file.WriteString(one.Name + ": " + sample(one) + "\n")
 	}
 	if err := os.WriteFile("stagepost.yaml", []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, source := range []string{"flag", "env", "file", "default"} {
-		s := host.NewSettings()
+		s := newSettings()
 		flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 		s.Bind(flags, config.Shared)
 		s.Bind(flags, "serve")
@@ -88,7 +86,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			t.Errorf("%s is hidden: %v", name, got)
 		}
 	}
-	s := host.NewSettings()
+	s := newSettings()
 	s.Server = "https://ann:s3cret@archive.example/"
 	for _, one := range s.All() {
 		if one.Name == "server" {
@@ -122,7 +120,7 @@ func TestHostileFiles(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hostcli.CheckFile(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := newSettings().CheckFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want %s", text, err, want)
 		}
 	}
@@ -130,7 +128,7 @@ func TestHostileFiles(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hostcli.CheckFile(name); err != nil {
+		if _, err := newSettings().CheckFile(name); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/backup"
-	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/backup"
 )
 
 // docs/operating.md has the table of durableData.
@@ -17,8 +16,8 @@ func TestDataTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "\n"+host.DataTable()+"\n") {
-		t.Errorf("docs/operating.md lacks this table:\n%s", host.DataTable())
+	if !strings.Contains(string(text), "\n"+newSettings().DataTable()+"\n") {
+		t.Errorf("docs/operating.md lacks this table:\n%s", newSettings().DataTable())
 	}
 }
 
@@ -48,7 +47,7 @@ func TestBackupOfDemo(t *testing.T) {
 
 // What may be left out says why, and what belongs to a backup is not disposable.
 func TestDurableData(t *testing.T) {
-	for _, e := range host.DurableData() {
+	for _, e := range newSettings().DurableData() {
 		if (e.How == backup.Left) != (e.Reason != "") {
 			t.Errorf("%s: %s, reason %q", e.Name, e.How, e.Reason)
 		}
@@ -57,11 +56,11 @@ func TestDurableData(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]backup.How{"stagepost.db": backup.Database, "stagepost.db-wal": backup.Left, "address.new": backup.Left, "work": backup.Linked} {
-		if e := backup.Find(host.DurableData(), name); e == nil || e.How != want {
+		if e := backup.Find(newSettings().DurableData(), name); e == nil || e.How != want {
 			t.Errorf("%s: %+v, want %s", name, e, want)
 		}
 	}
-	if e := backup.Find(host.DurableData(), "stranger"); e != nil {
+	if e := backup.Find(newSettings().DurableData(), "stranger"); e != nil {
 		t.Errorf("control: %+v stands for a stranger's file", e)
 	}
 }

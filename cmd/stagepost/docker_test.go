@@ -11,7 +11,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -110,7 +109,7 @@ func TestDockerfileRuns(t *testing.T) {
 	if got := find(last, "STOPSIGNAL"); !slices.Equal(got, []string{"SIGTERM"}) {
 		t.Errorf("it is stopped by %q", got)
 	}
-	settings := host.NewSettings().All()
+	settings := newSettings().All()
 	for _, env := range find(last, "ENV") {
 		for _, pair := range strings.Fields(env) {
 			if name, _, _ := strings.Cut(pair, "="); !containsSetting(settings, name) {
@@ -158,7 +157,7 @@ func TestCompose(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("../../contrib/docker", s.Build.Context, s.Build.Dockerfile)); err != nil {
 		t.Error(err)
 	}
-	settings := host.NewSettings().All()
+	settings := newSettings().All()
 	for name := range s.Environment {
 		if !containsSetting(settings, name) {
 			t.Errorf("there is no setting %s", name)

@@ -12,7 +12,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server"
 )
@@ -38,7 +37,7 @@ func TestDockerfileOfCompute(t *testing.T) {
 	if got := texts(all, last, "USER"); len(got) != 1 || !regexp.MustCompile(`^[1-9][0-9]+:[1-9][0-9]+$`).MatchString(got[0]) {
 		t.Errorf("it runs as %q", got)
 	}
-	settings := host.NewSettings().All()
+	settings := newSettings().All()
 	for _, env := range texts(all, last, "ENV") {
 		for _, pair := range strings.Fields(env) {
 			if name, _, _ := strings.Cut(pair, "="); !containsSetting(settings, name) {
@@ -81,7 +80,7 @@ func TestComposeOfCompute(t *testing.T) {
 	if !slices.Contains(s.Ports, "127.0.0.1:5000:5000") || len(a.Ports) > 0 {
 		t.Errorf("it publishes %q and %q", s.Ports, a.Ports)
 	}
-	settings := host.NewSettings().All()
+	settings := newSettings().All()
 	for name := range s.Environment {
 		if !containsSetting(settings, name) {
 			t.Errorf("there is no setting %s", name)

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write the generated pages instead of co
 // TestPages holds the generated pages against the program; with -update it writes them.
 func TestPages(t *testing.T) {
 	c := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{})
-	for name, want := range hostcli.Pages(c.Root()) {
+	for name, want := range hostcli.Pages(c.Root(), newSettings()) {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/format/ocfl"
 	hostcli "github.com/stagepost/stagepost/host/cli"

@@ -96,8 +96,9 @@ type fullWorld struct {
 
 func (w *fullWorld) start() {
 	w.Helper()
-	s := host.NewSettings()
-	s.Data, s.Listen, s.IngestReserve = w.dir, "127.0.0.1:0", 1<<20
+	s := newSettings()
+	s.Data, s.Listen = w.dir, "127.0.0.1:0"
+	ingestOf(s).Reserve = 1 << 20
 	r, err := host.Start(w.Context(), s, slog.New(host.NewQuiet(slog.NewTextHandler(&w.log, nil))))
 	if err != nil {
 		w.Fatal(err)

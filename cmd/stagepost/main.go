@@ -7,14 +7,14 @@ import (
 	"io"
 	"os"
 
-	bulkcli "github.com/stagepost/stagepost/app/bulk/cli"
-	agentcli "github.com/stagepost/stagepost/app/compute/agent/cli"
-	computecli "github.com/stagepost/stagepost/app/compute/cli"
+	bulkmodule "github.com/stagepost/stagepost/app/bulk/module"
+	computemodule "github.com/stagepost/stagepost/app/compute/module"
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
-	customcli "github.com/stagepost/stagepost/app/custom/cli"
-	flowcli "github.com/stagepost/stagepost/app/flowfile/cli"
-	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
+	custommodule "github.com/stagepost/stagepost/app/custom/module"
+	flowmodule "github.com/stagepost/stagepost/app/flowfile/module"
+	ingestmodule "github.com/stagepost/stagepost/app/ingest/module"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/docs"
@@ -22,10 +22,10 @@ import (
 	"github.com/stagepost/stagepost/examples/demo"
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
+	"github.com/stagepost/stagepost/module"
 )
 
 func main() {
-	host.ComputeModule = orchestrator.Module()
 	sandbox.Init() // returns, but in the processes that run commands for the sandbox
 	if orchestratorcli.Called(os.Args[0]) {
 		os.Exit(orchestratorcli.Main(run, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -33,11 +33,29 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// newSettings makes the settings of a server with all modules.
+func newSettings() *host.Settings {
+	jobs := &computeserve.Settings{Module: orchestrator.Module()}
+	s := host.NewSettings(docs.All(),
+		ingestmodule.New(),
+		flowmodule.New(),
+		computemodule.New(jobs),
+		module.Module{Name: "job-orchestrator", Commands: []func(*cli.Call) cli.Part{orchestratorcli.Part(jobs)}},
+		bulkmodule.New(),
+		custommodule.New(),
+	)
+	s.Modules = append(s.Modules, module.Module{Name: "demo", Commands: []func(*cli.Call) cli.Part{demo.Part(s, jobs)}, Data: demo.Data()})
+	return s
+}
+
 // newCall makes a call with the default settings.
 func newCall(in io.Reader, out, errs io.Writer) *cli.Call {
-	s := host.NewSettings()
-	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, docs.All(),
-		jobs.Part, hostcli.Part(s), ingestcli.Part(s), computecli.Part, agentcli.Part(s), orchestratorcli.Part(s), flowcli.Part(s), bulkcli.Part, customcli.Part, demo.Part(s))
+	s := newSettings()
+	parts := []func(*cli.Call) cli.Part{jobs.Part, hostcli.Part(s)}
+	for _, m := range s.Modules {
+		parts = append(parts, m.Commands...)
+	}
+	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, s.Lives, parts...)
 }
 
 // run does one call and gives its exit code.

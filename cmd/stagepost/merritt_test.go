@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/host"
 )
 
 var (
@@ -80,7 +79,7 @@ type page struct {
 func newPage(t *testing.T) *page {
 	t.Helper()
 	p := &page{cli: newCall(&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}), tests: map[string]bool{}}
-	for _, r := range host.Routes() {
+	for _, r := range newSettings().Routes() {
 		p.routes = append(p.routes, r.Method+" "+r.Pattern)
 	}
 	err := filepath.WalkDir("../..", func(name string, d fs.DirEntry, err error) error {

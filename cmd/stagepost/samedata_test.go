@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/host"
 )
 
@@ -21,7 +21,7 @@ import (
 // that belongs to a backup. It gives the number of files.
 func sameData(t *testing.T, was, is string) int {
 	t.Helper()
-	for _, name := range []string{host.StoreFile, host.InventoryName} {
+	for _, name := range []string{host.StoreFile, "inventory.db"} {
 		want, got := tables(t, filepath.Join(was, name)), tables(t, filepath.Join(is, name))
 		delete(want, "head") // the newest commit: the original has one more
 		delete(got, "head")
@@ -102,7 +102,7 @@ func durableFiles(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		first, _, _ := strings.Cut(name, string(filepath.Separator))
-		d := backup.Find(host.DurableData(), first)
+		d := backup.Find(newSettings().DurableData(), first)
 		if d == nil || d.How == backup.Left || d.How == backup.Database || first == backup.OutsideName {
 			if e.IsDir() {
 				return fs.SkipDir

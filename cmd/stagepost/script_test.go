@@ -13,15 +13,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
-	"github.com/stagepost/stagepost/host"
 )
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	host.ComputeModule = orchestrator.Module()
 	testscript.Main(m, map[string]func(){"stagepost": main, orchestratorcli.Name: main})
 }
 

@@ -95,7 +95,7 @@ func TestUnit(t *testing.T) {
 	if err != nil || err2 != nil || time.Duration(stop)*time.Second < grace+15*time.Second {
 		t.Errorf("the server stops within %s, systemd waits %d s", grace+10*time.Second, stop)
 	}
-	settings := host.NewSettings().All()
+	settings := newSettings().All()
 	for name := range values {
 		if strings.HasPrefix(name, "STAGEPOST_") && !containsSetting(settings, name) {
 			t.Errorf("there is no setting %s", name)

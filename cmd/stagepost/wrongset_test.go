@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
@@ -31,9 +31,9 @@ func newBackedDir(t *testing.T) *backedDir {
 			t.Error(err)
 		}
 	})
-	s := host.NewSettings()
+	s := newSettings()
 	s.Data = dir
-	b := &backedDir{t, &host.Keeper{Store: store, Lives: host.LifeOf, Dir: dir, Settings: s}}
+	b := &backedDir{t, &host.Keeper{Store: store, Dir: dir, Settings: s}}
 	b.inventory("PRAGMA journal_mode = WAL; CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); PRAGMA user_version = 1")
 	return b
 }
@@ -41,7 +41,7 @@ func newBackedDir(t *testing.T) *backedDir {
 // inventory runs statements on the inventory, whose log stays.
 func (b *backedDir) inventory(text string) {
 	b.t.Helper()
-	db, err := host.OpenReading(filepath.Join(b.k.Dir, host.InventoryName), "_pragma=journal_mode(WAL)")
+	db, err := host.OpenReading(filepath.Join(b.k.Dir, "inventory.db"), "_pragma=journal_mode(WAL)")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestWrongSets(t *testing.T) {
 			write(t, filepath.Join(set, c.file), string(text))
 		}
 		target := filepath.Join(t.TempDir(), "new")
-		m, err := backup.Restore(t.Context(), set, target, host.SetReader())
+		m, err := backup.Restore(t.Context(), set, target, newSettings().SetReader())
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) || hostcli.Exists(target) {
 				t.Errorf("%s: %v, want %q, and nothing written (%t)", what, err, c.want, hostcli.Exists(target))
@@ -102,7 +102,7 @@ func TestWrongSets(t *testing.T) {
 		if len(m.Outside) != 1 || m.Outside[0].Path != "/mnt/storage" {
 			t.Errorf("outside: %+v", m.Outside)
 		}
-		if rows := tables(t, filepath.Join(target, host.InventoryName))["places"]; len(rows) != 1 {
+		if rows := tables(t, filepath.Join(target, "inventory.db"))["places"]; len(rows) != 1 {
 			t.Errorf("the restored inventory has %v", rows)
 		}
 	}

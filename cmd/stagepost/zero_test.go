@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/config"
 )
 
 // literalZeros are the settings whose 0 can only mean the number.
@@ -21,7 +21,7 @@ var literalZeros = []string{"compute.local"}
 // refusal names the word to write instead, the word is taken, and the setting prints it. A setting that somebody adds is in it by itself.
 func TestZeroHasOneMeaning(t *testing.T) {
 	words, numbers := 0, 0
-	for _, one := range host.NewSettings().All() {
+	for _, one := range newSettings().All() {
 		if slices.Contains([]string{"string", "bool"}, one.Value.Type().Name()) {
 			if one.Zero != "" {
 				t.Errorf("%s: a word for 0 is for numbers alone", one.Name)
@@ -99,10 +99,10 @@ func TestZeroOfFlags(t *testing.T) {
 
 // TestUnlimitedReachesApplications: to applications, whose zero is their default, the word goes as their own value for it.
 func TestUnlimitedReachesApplications(t *testing.T) {
-	if got := host.WordOr(int64(0)); got != -1 {
+	if got := config.Word(int64(0)); got != -1 {
 		t.Errorf("of 0: got %d", got)
 	}
-	if got := host.WordOr(time.Hour); got != time.Hour {
+	if got := config.Word(time.Hour); got != time.Hour {
 		t.Errorf("of an hour: got %s", got)
 	}
 }

@@ -140,7 +140,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	log, err := host.NewLog(d.Err, s, new(slog.LevelVar))
+	log, err := host.NewLog(d.Err, s.Common, new(slog.LevelVar))
 	if err != nil {
 		return err
 	}

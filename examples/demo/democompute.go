@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	computecli "github.com/stagepost/stagepost/app/compute/cli"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/host"
@@ -61,30 +62,31 @@ func (d *demo) computes() bool { return runtime.GOOS == "linux" }
 func (d *demo) settle() (*host.Settings, error) {
 	s := d.host
 	s.Data, s.Listen, s.Store, s.LogLevel, s.Tokens = d.dir, "127.0.0.1:0", "sqlite", "error", ""
-	s.ComputeListen, s.ComputeServices, s.ComputeLocal = "", "", 0
+	d.settings.Listen, d.settings.Services, d.settings.Local = "", "", 0
 	if !d.computes() {
 		return s, nil
 	}
-	s.ComputeServices, s.ComputeLocal = filepath.Join(d.dir, demoServices), demoSlots
+	d.settings.Services, d.settings.Local = filepath.Join(d.dir, demoServices), demoSlots
 	if s.IsDefault("compute.sandbox") {
-		s.ComputeSandbox = sandbox.Auto
+		d.settings.Sandbox = sandbox.Auto
 	}
 	text := fmt.Sprintf("services:\n  %s:\n    runs_per_user: %d\n    max_runs: %d\n    limits: {wall: 1m, memory: 512MiB}\n    max: {wall: 1m, memory: 512MiB}\n", DemoService, demoPerUser, demoSlots)
-	return s, os.WriteFile(s.ComputeServices, []byte(text), 0o600)
+	return s, os.WriteFile(d.settings.Services, []byte(text), 0o600)
 }
 
 // confined tells what confines the jobs. Only with walls a server that goes on with the demo's directory runs jobs, too: it is there for longer than the demo.
 func (d *demo) confined(r *host.Server, s *host.Settings) error {
-	if r.Compute == nil {
+	c, ok := r.App("compute").(*computeserve.App)
+	if !ok {
 		return nil
 	}
-	tier := r.Compute.Sandbox.Tier()
+	tier := c.Tier()
 	if tier == sandbox.None {
 		d.Out.Line("Nothing confines users' jobs on this machine (stagepost agent doctor tells why): the demo's run with all that you may do.")
 		return nil
 	}
 	d.Out.Line("Users' jobs run in a sandbox of the tier %s.", tier)
-	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", s.ComputeLocal, s.ComputeServices)
+	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", d.settings.Local, d.settings.Services)
 	return os.WriteFile(filepath.Join(d.dir, "stagepost.yaml"), []byte(text), 0o600)
 }
 

@@ -4,6 +4,8 @@ package demo
 import (
 	"github.com/spf13/cobra"
 
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/host"
@@ -12,13 +14,23 @@ import (
 // commands are the commands of one call.
 type commands struct {
 	jobs.Commands
-	host *host.Settings
+	host     *host.Settings
+	settings *computeserve.Settings
 }
 
 // Part adds the demo.
-func Part(s *host.Settings) func(*cli.Call) cli.Part {
+func Part(s *host.Settings, compute *computeserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
-		c := &commands{jobs.Commands{Call: call}, s}
+		c := &commands{jobs.Commands{Call: call}, s, compute}
 		return cli.Part{Run: []*cobra.Command{c.demo()}}
+	}
+}
+
+// Data are the entries of the demo in the data directory.
+func Data() []backup.Entry {
+	return []backup.Entry{
+		{Name: siteName, How: backup.Linked, What: "the depositor's web site of `stagepost demo`"},
+		{Name: DemoFile, How: backup.Linked, What: "the address of that site"},
+		{Name: "given-back.zip", How: backup.Linked, What: "the package that `stagepost demo` fetched"},
 	}
 }

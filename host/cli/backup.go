@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
@@ -50,7 +50,7 @@ readable by its owner alone.`,
 	}
 	cmd.Flags().StringSliceVar(&b.Without, "without", nil, "parts to leave out: compute, storage")
 	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit list")
-	c.Complete(cmd, "without", host.Parts...)
+	c.Complete(cmd, "without", c.host.Omissible()...)
 	return cmd
 }
 

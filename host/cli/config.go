@@ -1,15 +1,9 @@
 package hostcli
 
 import (
-	"errors"
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/config"
-	"github.com/stagepost/stagepost/host"
 )
 
 func (c *commands) config() *cobra.Command {
@@ -68,7 +62,7 @@ takes. The exit code is 2 if there is one.`,
 		// The settings of this call are not read: a file that is in force must not keep another from being checked.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.Out.Use(cmd.Flag("output").Value.String()) },
 		RunE: func(_ *cobra.Command, args []string) error {
-			n, err := CheckFile(args[0])
+			n, err := c.host.CheckFile(args[0])
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -79,24 +73,4 @@ takes. The exit code is 2 if there is one.`,
 			return nil
 		},
 	}
-}
-
-// CheckFile reads a configuration file and gives how many settings it makes. The error names every mistake.
-func CheckFile(name string) (int, error) {
-	entries, err := config.ReadEntries(name)
-	if err != nil {
-		return 0, err
-	}
-	s := host.NewSettings()
-	all := s.All()
-	var mistakes []error
-	for _, e := range entries {
-		i := slices.IndexFunc(all, func(one config.Setting) bool { return one.Name == e.Name })
-		if i < 0 {
-			mistakes = append(mistakes, s.Unknown(name, e))
-		} else if err := all[i].Check(e.Text); err != nil {
-			mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", name, e.Line, err))
-		}
-	}
-	return len(entries), errors.Join(mistakes...)
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
@@ -37,13 +36,6 @@ func withStore[T any](ctx context.Context, c *commands, ask func(context.Context
 		return answer, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	k := &host.Keeper{Store: store, Lives: host.LifeOf, Dir: dir, Settings: c.host}
-	k.Compare = func(ctx context.Context) (ingest.Comparison, error) {
-		profiles, err := host.OpenProfiles(c.host, dir)
-		if err != nil {
-			return ingest.Comparison{}, err
-		}
-		return ingest.CompareDir(ctx, ingest.Options{Dir: dir, Installation: store.Installation(), Records: store, Profiles: profiles})
-	}
+	k := &host.Keeper{Store: store, Dir: dir, Settings: c.host}
 	return look(ctx, k)
 }

@@ -22,9 +22,9 @@ func (c *commands) docs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "docs DIR", Short: "Write cli.md, config.md and api.md, or openapi.json", Hidden: true, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all := Pages(cmd.Root())
+			all := Pages(cmd.Root(), c.host)
 			if description {
-				text, err := json.Marshal(server.Describe(host.Routes()))
+				text, err := json.Marshal(server.Describe(c.host.Routes()))
 				if err != nil {
 					return err
 				}
@@ -43,8 +43,8 @@ func (c *commands) docs() *cobra.Command {
 }
 
 // Pages gives the generated pages by file name.
-func Pages(root *cobra.Command) map[string]string {
-	return map[string]string{"cli.md": cliPage(root), "config.md": configPage(), "api.md": apiPage()}
+func Pages(root *cobra.Command, s *host.Settings) map[string]string {
+	return map[string]string{"cli.md": cliPage(root), "config.md": configPage(s), "api.md": apiPage(s)}
 }
 
 const made = "<!-- Made by `go generate ./cmd/stagepost`; do not edit. -->\n\n"
@@ -127,7 +127,7 @@ func prose(text string) string {
 }
 
 // configPage describes every setting.
-func configPage() string {
+func configPage(s *host.Settings) string {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" + made + `A value comes from the flag, else the environment, else the configuration file, else the default. ` + "`stagepost config --origin`" + `
 shows the value that counts and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" + ` names, else ` + "`stagepost.yaml`" + ` in
@@ -138,24 +138,24 @@ the current directory, else in the data directory; a name with a dot may be writ
 | setting | flag | environment | default | meaning |
 |---|---|---|---|---|
 `)
-	for _, s := range host.NewSettings().All() {
-		def := "`" + s.Default + "`"
+	for _, one := range s.All() {
+		def := "`" + one.Default + "`"
 		switch {
-		case s.Name == "data":
+		case one.Name == "data":
 			def = "`$XDG_DATA_HOME/stagepost`, else `~/.local/share/stagepost`"
-		case s.Default == "":
+		case one.Default == "":
 			def = ""
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | `%s` | %s | %s |\n", s.Name, s.Flag(), s.Env(), def, cell(s.Doc))
+		fmt.Fprintf(&b, "| `%s` | `--%s` | `%s` | %s | %s |\n", one.Name, one.Flag(), one.Env(), def, cell(one.Doc))
 	}
 	b.WriteString("\nSettings other than `data`, `server` and `output` are flags of `stagepost serve`.\n")
 	return b.String()
 }
 
 // apiPage describes every operation, from the description that servers give.
-func apiPage() string {
+func apiPage(s *host.Settings) string {
 	var b strings.Builder
-	d := server.Describe(host.Routes())
+	d := server.Describe(s.Routes())
 	fmt.Fprintf(&b, "# The HTTP API\n\n%s%s\n\n", made, d.Info.Description)
 	b.WriteString("A server gives this description at `/api/v1/openapi.json` (OpenAPI 3.1), and as a page at `/api/v1/docs`.\n\n")
 	b.WriteString("| kind of problem | status | meaning |\n|---|---|---|\n")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/app/backup"
+	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/host"
 )
@@ -37,9 +37,9 @@ storage locations must be there before a server starts; files of the configurati
 			var m *backup.Manifest
 			var err error
 			if check {
-				m, err = backup.Check(ctx, set, host.SetReader())
+				m, err = backup.Check(ctx, set, c.host.SetReader())
 			} else {
-				m, err = backup.Restore(ctx, set, c.Settings.Data, host.SetReader())
+				m, err = backup.Restore(ctx, set, c.Settings.Data, c.host.SetReader())
 			}
 			if err != nil {
 				return err

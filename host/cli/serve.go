@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -51,7 +52,7 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 	again := make(chan os.Signal, 1) // from the beginning to the end, for an early or late one must not kill
 	signal.Notify(again, host.ReloadSignals...)
 	var level slog.LevelVar
-	log, err := host.NewLog(c.Err, c.host, &level)
+	log, err := host.NewLog(c.Err, c.Settings, &level)
 	if err != nil {
 		return err
 	}
@@ -65,14 +66,14 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 	}
 	if c.Out.Mode == cli.ModeJSON {
 		ready := map[string]string{"address": r.URL, "data": r.Data}
-		if r.ComputeURL != "" {
-			ready["compute"] = r.ComputeURL
-		}
+		maps.Copy(ready, r.Addresses)
 		err = c.Out.JSON(ready)
 	} else {
 		_, err = fmt.Fprintf(c.Out, "stagepost %s: %s, data in %s\n", build.Version(), r.URL, r.Data)
-		if r.ComputeURL != "" && err == nil {
-			_, err = fmt.Fprintf(c.Out, "users of job-orchestrator: %s\n", r.ComputeURL)
+		for _, door := range r.Doors() {
+			if err == nil {
+				_, err = fmt.Fprintf(c.Out, "%s: %s\n", door.Title, r.Addresses[door.Name])
+			}
 		}
 	}
 	told := c.keepTelling(cmd, systemd, r, again, &level)

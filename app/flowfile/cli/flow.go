@@ -7,11 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	flowserve "github.com/stagepost/stagepost/app/flowfile/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/flow"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -23,15 +23,16 @@ type flowFlags struct {
 }
 
 // confine takes over the flag --sandbox, for commands that work on flows in this process: the user's own files run there, so that the server's setting does not count.
-func (o *flowFlags) confine(s *host.Settings) error {
+func (o *flowFlags) confine(c *commands) error {
+	s := c.settings
 	if o.sandbox != "" && !o.local {
 		return cli.Usagef("--sandbox is for --local: on a server flow.sandbox says what confines commands")
 	}
-	s.FlowSandbox, s.FlowDirs = host.NoSandbox, "/"
+	s.Sandbox, s.Dirs = flowserve.NoSandbox, "/"
 	if o.sandbox == "" {
 		return nil
 	}
-	for _, one := range s.All() {
+	for _, one := range c.Settings.All() {
 		if one.Name == "flow.sandbox" {
 			return one.Set(o.sandbox)
 		}
@@ -72,7 +73,7 @@ func (c *commands) flows(ctx context.Context, o *flowFlags) (api *client.Client,
 		api, err = c.API()
 		return api, func() error { return nil }, err
 	}
-	c.host.FlowSandbox = host.NoSandbox // no command is going to run
+	c.settings.Sandbox = flowserve.NoSandbox // no command is going to run
 	l, err := c.openLocal(ctx, false)
 	if err != nil {
 		return nil, nil, err
@@ -251,7 +252,7 @@ With --local it runs the flow in this process until it ends or is suspended, als
 		ValidArgsFunction: c.completeFlows("SUSPENDED", "FAILURE", "SUCCESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id := job.ID(args[0])
-			if err := o.confine(c.host); err != nil {
+			if err := o.confine(c); err != nil {
 				return cli.Usage(err)
 			}
 			if o.local {

@@ -14,12 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	flowhttp "github.com/stagepost/stagepost/app/flowfile/http"
+	flowserve "github.com/stagepost/stagepost/app/flowfile/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/flow"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -63,14 +63,14 @@ func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, err
 	}
 	c.Local = " --local --data " + dir
 	l := &localFlows{}
-	if err := l.open(c.host, dir, slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
+	if err := l.open(c, dir, slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
 }
 
 // open joins the parts.
-func (l *localFlows) open(s *host.Settings, dir string, log *slog.Logger) error {
+func (l *localFlows) open(c *commands, dir string, log *slog.Logger) error {
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -79,31 +79,31 @@ func (l *localFlows) open(s *host.Settings, dir string, log *slog.Logger) error 
 		return err
 	}
 	l.closers = append(l.closers, store)
-	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
+	logs, err := joblog.Open(filepath.Join(dir, "logs"), joblog.Options{})
 	if err != nil {
 		return err
 	}
 	l.closers = append(l.closers, logs)
-	allowed := *s
-	allowed.FlowCommands, allowed.FlowHTTP = true, true // it is the user who runs them
-	app, err := host.OpenFlows(&allowed, dir, nil, log)
+	allowed := *c.settings
+	allowed.Commands, allowed.HTTP = true, true // it is the user who runs them
+	app, err := flowserve.Open(&allowed, dir, nil, log)
 	if err != nil {
 		return err
 	}
 	l.closers = append(l.closers, app)
 	l.engine, err = engine.New(store, app.Works(), engine.Options{
-		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: localGrace, JobLogs: logs, Deliver: app.Deliver(),
+		Grace: localGrace, JobLogs: logs, Deliver: app.Deliver(),
 		Retain: engine.Retention{Unattended: true},
 	})
 	if err != nil {
 		return err
 	}
 	app.Bind(l.engine)
-	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: host.Lives(), Version: build.Version(), ReasonsRequired: s.ReasonsRequired()}, app)
+	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: c.Lives, Version: build.Version(), ReasonsRequired: c.Settings.ReasonsRequired()}, app)
 }
 
 // serve answers the client of this process.
-func (l *localFlows) serve(o server.Options, app *host.Flows) error {
+func (l *localFlows) serve(o server.Options, app *flowserve.App) error {
 	pipe := newPipeListener()
 	var err error
 	transport := &http.Transport{DialContext: pipe.Dial}
@@ -181,7 +181,7 @@ func (c *commands) runLocal(cmd *cobra.Command, o client.FlowOrder, detach bool)
 // resumeLocal lets a flow go on in this process. One that a killed process left needs no event: the engine finds it.
 func (c *commands) resumeLocal(cmd *cobra.Command, id job.ID, a client.Act, workers int) error {
 	if workers > 0 {
-		c.host.FlowWorkers = workers
+		c.settings.Workers = workers
 	}
 	ctx, cancel := c.Patient(cmd)
 	defer cancel()

@@ -7,21 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	flowserve "github.com/stagepost/stagepost/app/flowfile/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 )
 
 // commands are the commands of one call.
 type commands struct {
 	jobs.Commands
-	host *host.Settings
+	settings *flowserve.Settings
 }
 
 // Part adds the commands of flows.
-func Part(s *host.Settings) func(*cli.Call) cli.Part {
+func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{jobs.Commands{Call: call}, s}
 		return cli.Part{

@@ -54,7 +54,7 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 			if err != nil {
 				return err
 			}
-			if err := o.confine(c.host); err != nil {
+			if err := o.confine(c); err != nil {
 				return cli.Usage(err)
 			}
 			if o.local {

@@ -86,7 +86,7 @@ func (c *commands) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.
 		return done, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	profiles, err := host.OpenProfiles(c.host, dir)
+	profiles, err := c.settings.OpenProfiles(dir)
 	if err != nil {
 		return done, err
 	}

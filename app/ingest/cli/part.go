@@ -7,20 +7,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 )
 
 // commands are the commands of one call.
 type commands struct {
 	jobs.Commands
-	host *host.Settings
+	settings *ingestserve.Settings
 }
 
 // Part adds the commands of ingest.
-func Part(s *host.Settings) func(*cli.Call) cli.Part {
+func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{jobs.Commands{Call: call}, s}
 		return cli.Part{

@@ -59,7 +59,7 @@ Without arguments it checks the profile directory of the data directory. Mistake
 			if err != nil {
 				return err
 			}
-			set, err := checkProfiles(args, c.host.ProfileDir(data))
+			set, err := checkProfiles(args, c.settings.ProfileDir(data))
 			var mistakes profile.Mistakes
 			if err != nil && !errors.As(err, &mistakes) {
 				return err
@@ -77,7 +77,7 @@ Without arguments it checks the profile directory of the data directory. Mistake
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&c.host.Profiles, "ingest-profiles", "", "directory of ingest profiles; defaults to profiles in the data directory")
+	cmd.Flags().StringVar(&c.settings.Profiles, "ingest-profiles", "", "directory of ingest profiles; defaults to profiles in the data directory")
 	return cmd
 }
 

@@ -13,15 +13,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/sandbox"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/quantity"
 )
 
 // agentSettings are the flags of stagepost agent, completed by the environment variables of the module.
 type agentSettings struct {
+	module                       site.Module
 	data, listen, server, name   string
 	store                        string // directory of the database
 	tokenFile, services, sandbox string
@@ -34,7 +36,7 @@ type agentSettings struct {
 }
 
 func (c *commands) agent() *cobra.Command {
-	a := &agentSettings{}
+	a := &agentSettings{module: c.settings.Module}
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run users' jobs on this machine, for a server",
@@ -78,7 +80,7 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 
 // complete takes what no flag says from the environment, and checks.
 func (a *agentSettings) complete(s *cli.Common, flag func(string) bool) error {
-	env, err := host.ComputeModule.Environment(os.Environ(), site.ForAgent)
+	env, err := a.module.Environment(os.Environ(), site.ForAgent)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -177,7 +179,7 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: host.WordOr(a.keep), Log: log, Check: a.env.Check, Setting: a.env.Setting}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: config.Word(a.keep), Log: log, Check: a.env.Check, Setting: a.env.Setting}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)
@@ -187,15 +189,15 @@ func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
 		o.Memory = n
 	}
 	if a.services != "" {
-		s, err := host.ComputeModule.Read(a.services)
+		s, err := a.module.Read(a.services)
 		if err != nil {
 			mistakes = append(mistakes, err)
 		} else {
 			o.Services = s.Agent()
-			mistakes = append(mistakes, a.exposed(o.Services), host.FileBinds(s, a.services, a.name))
+			mistakes = append(mistakes, a.exposed(o.Services), computeserve.FileBinds(s, a.services, a.name))
 		}
 	}
-	mistakes = append(mistakes, a.show(&o), host.ShownBinds(a.env.Shown, true))
+	mistakes = append(mistakes, a.show(&o), computeserve.ShownBinds(a.env.Shown, true))
 	if err := errors.Join(mistakes...); err != nil {
 		return o, cli.Usage(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/host"
 )
 
 // bindServices has each kind of bind that no sandbox shows, one of nothing, good ones, and one that is on another agent's machine.
@@ -92,14 +92,14 @@ func TestAgentBinds(t *testing.T) {
 // A server looks for what is shown only where it runs jobs itself; what no sandbox shows it refuses in any case.
 func TestServerBinds(t *testing.T) {
 	name := bindFile(t, bindServices)
-	check := func(s *host.Settings, want ...string) {
+	check := func(s *computeserve.Settings, want ...string) {
 		t.Helper()
-		_, _, err := host.ComputeSite(s)
+		_, _, err := computeserve.Site(s)
 		tells(t, err, want...)
 	}
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: name, ComputeLocal: 1}}, append([]string{bindOfNothing}, bindForms...)...)
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: name}}, bindForms...)
+	check(&computeserve.Settings{Services: name, Local: 1}, append([]string{bindOfNothing}, bindForms...)...)
+	check(&computeserve.Settings{Services: name}, bindForms...)
 	good := bindFile(t, "services: {u: {binds: [/nonexistent/u]}, v: {binds: [/usr/share], agents: ["+site.Local+"]}}")
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: good}})
-	check(&host.Settings{ComputeSettings: host.ComputeSettings{ComputeServices: good, ComputeLocal: 1}}, bindOfNothing)
+	check(&computeserve.Settings{Services: good})
+	check(&computeserve.Settings{Services: good, Local: 1}, bindOfNothing)
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/host"
 )
 
@@ -21,9 +22,10 @@ func TestAgentPort(t *testing.T) {
 		"a server to dial":   {agentSettings{server: "http://127.0.0.1:7433"}, ""},
 		"an address besides": {agentSettings{server: "http://127.0.0.1:7433", listen: "127.0.0.1:0"}, "127.0.0.1:0"},
 	} {
-		s := host.NewSettings()
+		s := cli.NewCommon()
 		s.Server = c.server
-		if err := c.complete(s.Common, none); err != nil || c.listen != c.want {
+		c.module = twoVariables
+		if err := c.complete(s, none); err != nil || c.listen != c.want {
 			t.Errorf("%s: it listens on %q, want %q: %v", name, c.listen, c.want, err)
 		}
 	}

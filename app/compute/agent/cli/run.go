@@ -53,7 +53,7 @@ func (c *commands) runAgent(cmd *cobra.Command, a *agentSettings) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var level slog.LevelVar
-	log, err := host.NewLog(c.Err, c.host, &level)
+	log, err := host.NewLog(c.Err, c.Settings, &level)
 	if err != nil {
 		return err
 	}
@@ -127,8 +127,8 @@ func (c *commands) startAgent(ctx context.Context, a *agentSettings, log *slog.L
 		return r, r.app.Fault()
 	}
 	served := agent.HandlerOptions{Token: token}
-	if host.ComputeModule.Agent != nil {
-		served.Other, err = host.ComputeModule.Agent(ctx, r.app, site.AgentOptions{Token: token, Strict: a.env.Strict, Log: log})
+	if a.module.Agent != nil {
+		served.Other, err = a.module.Agent(ctx, r.app, site.AgentOptions{Token: token, Strict: a.env.Strict, Log: log})
 		if err != nil {
 			return r, err
 		}

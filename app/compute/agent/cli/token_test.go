@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
-	"github.com/stagepost/stagepost/host"
 )
 
 // box is a sandbox that shows its commands everything, or nothing.
@@ -36,7 +36,7 @@ func TestTokenIsKeptFromJobs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(cli.TokenVariable, c.variable)
 			b := &box{shows: c.shows}
-			err := (&agentSettings{tokenFile: c.caller}).keepToken(b, c.server)
+			err := (&agentSettings{module: twoVariables, tokenFile: c.caller}).keepToken(b, c.server)
 			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
 				t.Errorf("got %v, want %q", err, c.refused)
 			}
@@ -53,17 +53,17 @@ func TestAgentsAreConfined(t *testing.T) {
 		sandbox.Require: {}, sandbox.None: {variable: sandbox.None}, sandbox.Bwrap: {variable: sandbox.None, flag: sandbox.Bwrap},
 	} {
 		t.Setenv("SANDBOX", c.variable)
-		a := &agentSettings{listen: "127.0.0.1:0", sandbox: c.flag}
-		s := host.NewSettings()
-		if err := a.complete(s.Common, func(name string) bool { return name == "sandbox" && c.flag != "" }); err != nil {
+		a := &agentSettings{module: twoVariables, listen: "127.0.0.1:0", sandbox: c.flag}
+		s := cli.NewCommon()
+		if err := a.complete(s, func(name string) bool { return name == "sandbox" && c.flag != "" }); err != nil {
 			t.Fatal(err)
 		}
 		if a.sandbox != want {
 			t.Errorf("got %q, want %q", a.sandbox, want)
 		}
 	}
-	s := host.NewSettings()
-	cmd, _, err := cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(io.Discard), s.Common, nil, Part(s)).Root().Find([]string{"agent", "doctor"})
+	s := cli.NewCommon()
+	cmd, _, err := cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(io.Discard), s, nil, Part(&computeserve.Settings{Module: twoVariables})).Root().Find([]string{"agent", "doctor"})
 	if err != nil || cmd.Flags().Lookup("sandbox").DefValue != sandbox.Require {
 		t.Errorf("the examination is of another sandbox than the agent's, %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
@@ -30,10 +31,10 @@ func TestAgentThatIsAwayCounts(t *testing.T) {
 	}))
 	t.Cleanup(original.Close)
 	for far, refused := range map[string]bool{"  far: {tunnel: true}\n": false, "": true} {
-		s := host.NewSettings()
+		s, jobs := newSettings()
 		s.Data, s.Listen = t.TempDir(), "127.0.0.1:0"
-		s.ComputeServices = filepath.Join(t.TempDir(), "services.yaml")
-		if err := os.WriteFile(s.ComputeServices, []byte("services:\n  example: {}\nagents:\n  old: {legacy: "+original.URL+"}\n"+far), 0o600); err != nil {
+		jobs.Services = filepath.Join(t.TempDir(), "services.yaml")
+		if err := os.WriteFile(jobs.Services, []byte("services:\n  example: {}\nagents:\n  old: {legacy: "+original.URL+"}\n"+far), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
@@ -41,7 +42,7 @@ func TestAgentThatIsAwayCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		known := func() bool {
-			all := r.Compute.Agents()
+			all := r.App("compute").(*computeserve.App).Agents()
 			return len(all) > 0 && all[0].Up
 		}
 		for tick := time.NewTicker(5 * time.Millisecond); !known(); <-tick.C {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/host"
 )
 
 // TestOrchestratorTellsZerosAtOnce: quotas of 0 are told in the same pass as all else that is wrong with the variables.
@@ -40,8 +40,8 @@ func TestOrchestratorTellsZerosAtOnce(t *testing.T) {
 // TestFileAndVariablesAtOnce: a server tells what is wrong with its file, its secrets and its variables in one pass; what only counts the services needs no secrets.
 func TestFileAndVariablesAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
-	s := host.NewSettings()
-	s.ComputeServices = "services.yaml"
+	_, jobs := newSettings()
+	jobs.Services = "services.yaml"
 	secret := "services:\n  a:\n    callbacks: {hosts: [a.example.org], secret_file: /dev/null/none}\n"
 	for _, c := range []struct {
 		text, variable string
@@ -52,10 +52,10 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 	} {
 		t.Setenv("SERVICE_B_UPLOAD_URL", "http://127.0.0.1:1/submit")
 		t.Setenv("SERVICE_B_RUNS_PER_USER", c.variable)
-		if err := os.WriteFile(filepath.Clean(s.ComputeServices), []byte(c.text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Clean(jobs.Services), []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := host.ReadSite(s, host.ComputeModule.ReadServer)
+		_, _, err := computeserve.ReadSite(jobs, jobs.Module.ReadServer)
 		if _, is := errors.AsType[cli.UsageError](err); !is {
 			t.Fatalf("got %v", err)
 		}
@@ -69,7 +69,7 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 			}
 		}
 	}
-	if all, _, err := host.ComputeSite(s); err != nil || len(all.Services) != 2 {
+	if all, _, err := computeserve.Site(jobs); err != nil || len(all.Services) != 2 {
 		t.Errorf("without the secrets: %v", err)
 	}
 }
@@ -77,15 +77,15 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 // TestBindsOfVariables: directories that variables show are those of a client's machine. They need not be here; what no
 // sandbox shows is refused in any case.
 func TestBindsOfVariables(t *testing.T) {
-	s := host.NewSettings()
-	s.ComputeLocal = 1
+	_, jobs := newSettings()
+	jobs.Local = 1
 	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9")
 	for dirs, want := range map[string]string{
 		"/nonexistent/e":        "",
 		"/nonexistent/e:/tmp/e": `SERVICE_E_BIND_RO: the bind of "/tmp/e" may not lie in /tmp`,
 	} {
 		t.Setenv("SERVICE_E_BIND_RO", dirs)
-		if _, _, err := host.ComputeSite(s); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if _, _, err := computeserve.Site(jobs); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v", dirs, err)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/takeover"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -39,7 +39,7 @@ the numbers are those of the import.`,
 		Example: "  stagepost import --data /srv/stagepost --database /srv/orchestrator/db.sqlite --compute-services services.yaml --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.host.ComputeServices = services
+			c.settings.Services = services
 			done, err := c.takeOver(cmd.Context(), database, dry)
 			if done != nil {
 				err = errors.Join(err, c.printTakeover(done, dry))
@@ -63,7 +63,7 @@ func (c *commands) takeOver(ctx context.Context, database string, dry bool) (don
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := host.ComputeSite(c.host)
+	all, _, err := computeserve.Site(c.settings)
 	if err != nil {
 		return nil, err
 	}

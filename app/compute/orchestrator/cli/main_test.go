@@ -1,14 +1,15 @@
 package orchestratorcli
 
 import (
-	"os"
-	"testing"
-
+	computemodule "github.com/stagepost/stagepost/app/compute/module"
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
+	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/host"
 )
 
-func TestMain(m *testing.M) {
-	host.ComputeModule = orchestrator.Module()
-	os.Exit(m.Run())
+// newSettings makes the settings of a server that computes, with the module.
+func newSettings() (*host.Settings, *computeserve.Settings) {
+	jobs := &computeserve.Settings{Module: orchestrator.Module()}
+	return host.NewSettings(docs.All(), computemodule.New(jobs)), jobs
 }

@@ -4,18 +4,18 @@ package orchestratorcli
 import (
 	"github.com/spf13/cobra"
 
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/host"
 )
 
 // commands are the commands of one call.
 type commands struct {
 	*cli.Call
-	host *host.Settings
+	settings *computeserve.Settings
 }
 
 // Part adds the command that takes over the jobs of job-orchestrator.
-func Part(s *host.Settings) func(*cli.Call) cli.Part {
+func Part(s *computeserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{call, s}
 		return cli.Part{Run: []*cobra.Command{c.importJobs()}}

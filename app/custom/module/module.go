@@ -1,0 +1,23 @@
+// Package custommodule is the lifecycles of files as a module.
+package custommodule
+
+import (
+	customcli "github.com/stagepost/stagepost/app/custom/cli"
+	customserve "github.com/stagepost/stagepost/app/custom/serve"
+	"github.com/stagepost/stagepost/backup"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/module"
+)
+
+// New gives the module, with settings of its own.
+func New() module.Module {
+	s := &customserve.Settings{}
+	return module.Module{
+		Name: "lifecycle", Settings: s, Commands: []func(*cli.Call) cli.Part{customcli.Part},
+		Open: func(h *module.Host) (module.App, error) { return customserve.Open(h, s) }, Part: customserve.Part,
+		Data: []backup.Entry{
+			{Name: "lifecycles", How: backup.Linked, What: "lifecycles that `stagepost lifecycle add` brought"},
+			{Name: "lifecycle-runs", How: backup.Left, What: "working directories of lifecycles' commands", Reason: "emptied at each start"},
+		},
+	}
+}

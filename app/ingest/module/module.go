@@ -1,0 +1,25 @@
+// Package ingestmodule is ingest as a module.
+package ingestmodule
+
+import (
+	"github.com/stagepost/stagepost/app/ingest"
+	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/module"
+)
+
+// New gives the module, with settings of its own.
+func New() module.Module {
+	s := &ingestserve.Settings{}
+	return module.Module{
+		Name: "ingest", Settings: s, Lives: []*lifecycle.Table{ingest.BatchLife, ingest.JobLife, ingest.AccessLife},
+		Commands: []func(*cli.Call) cli.Part{ingestcli.Part(s)},
+		Open:     func(h *module.Host) (module.App, error) { return ingestserve.Open(h, s) },
+		Part:     ingestserve.Part,
+		Data:     ingestserve.Data(), Omissible: []string{"storage"}, Storage: s.Storage, Check: s.CheckDir, Copies: ingestserve.OpenCopies,
+		Reserve: func() int64 { return s.Reserve }, Schemas: map[string]int{"inventory.db": inventory.Schema()},
+	}
+}

@@ -1,0 +1,176 @@
+package ingestserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/access"
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/edge/mail"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/module"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/metrics"
+)
+
+// App is ingest in a server, with the application that gives back what it stored.
+type App struct {
+	*ingest.App
+	access *access.App
+	every  time.Duration // fixity.every
+}
+
+// Open opens ingest.
+func Open(h *module.Host, s *Settings) (*App, error) {
+	profiles, err := s.OpenProfiles(h.Dir)
+	if err != nil {
+		return nil, err
+	}
+	sender, err := mailSender(s, h.Log)
+	if err != nil {
+		return nil, err
+	}
+	a := &App{every: s.FixityEvery}
+	a.App, err = ingest.New(ingest.Options{
+		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost,
+		Site: s.MailLink, Log: h.Log, Moved: h.Metrics.Moved, Keep: s.Keep, Reserve: config.Word(s.Reserve), FixityEvery: s.FixityEvery,
+		FixityRate: s.FixityRate, TrashKeep: s.Trash, WorkKeep: config.Word(s.Work), Logs: h.Logs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.access, err = access.New(access.Options{
+		Dir: h.Dir, Holdings: a.App, Log: h.Log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers, LargeWorkers: s.AccessLarge,
+		Tokens: h.Valid, MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: config.Word(s.AccessKeep),
+	})
+	if err != nil {
+		return nil, errors.Join(err, a.App.Close())
+	}
+	return a, nil
+}
+
+// Works are the kinds of both.
+func (a *App) Works() []engine.Work { return append(a.App.Works(), a.access.Works()...) }
+
+// Deliver gives the topics of the outbox of both.
+func (a *App) Deliver() map[string]engine.Deliver {
+	all := map[string]engine.Deliver{}
+	maps.Copy(all, a.App.Deliver())
+	maps.Copy(all, a.access.Deliver())
+	return all
+}
+
+// Bind joins both to the engine.
+func (a *App) Bind(e *engine.Engine) {
+	a.App.Bind(e)
+	a.access.Bind(e)
+}
+
+// Close ends both.
+func (a *App) Close() error { return errors.Join(a.access.Close(), a.App.Close()) }
+
+// Part gives the routes. A nil app refuses every request.
+func Part(s *server.Server, app module.App) server.Part {
+	a, ok := app.(*App)
+	if !ok {
+		return ingesthttp.Part(s, ingesthttp.Options{})
+	}
+	return ingesthttp.Part(s, ingesthttp.Options{
+		Ingest: submissions{a.App}, Sight: a.App, Profiles: a.App, Hooks: a.App, Access: a.access,
+	})
+}
+
+// Locker is part of module.Locker.
+func (a *App) Locker() server.Locks { return lockList{a.App} }
+
+// Measure is part of module.Measurer.
+func (a *App) Measure(from *metrics.Sources) {
+	from.Fixity = func(ctx context.Context) (metrics.Fixity, error) {
+		s, err := a.FixitySummary(ctx)
+		return metrics.Fixity{Faults: s.Faults, Unreadable: len(s.Unreadable), Oldest: s.Oldest, Every: a.every}, err
+	}
+}
+
+// Warn is part of module.Warner: it names faults of stored files.
+func (a *App) Warn() []string {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	s, err := a.FixitySummary(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("fixity: %v", err)}
+	}
+	if s.Faults > 0 {
+		return []string{(ingest.Damaged{Files: s.Faults}).Error() + ": stagepost fixity status"}
+	}
+	return nil
+}
+
+// Check is part of module.Checker.
+func (a *App) Check(ctx context.Context) (module.Findings, error) {
+	c, err := a.Compare(ctx)
+	return findings(c), err
+}
+
+// CheckDir compares the records, the inventory and the storage locations of a data directory.
+func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Findings, error) {
+	profiles, err := s.OpenProfiles(d.Dir)
+	if err != nil {
+		return module.Findings{}, err
+	}
+	c, err := ingest.CompareDir(ctx, ingest.Options{Dir: d.Dir, Installation: d.Installation, Records: d.Store, Profiles: profiles})
+	return findings(c), err
+}
+
+func findings(c ingest.Comparison) module.Findings {
+	return module.Findings{Objects: c.Objects, Versions: c.Versions, Faults: c.Faults, More: c.More, About: "what is stored"}
+}
+
+// mailSender gives the way of mails to a server, or nil: then they are files.
+func mailSender(s *Settings, log *slog.Logger) (mail.Sender, error) {
+	if s.MailSMTP == "" {
+		return nil, nil
+	}
+	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost, Log: log}
+	if s.MailPassword != "" {
+		text, err := os.ReadFile(s.MailPassword)
+		if err != nil {
+			return nil, cli.Usagef("mail.password_file: %v", err)
+		}
+		o.Password = mail.Secret(strings.TrimRight(string(text), "\r\n"))
+	}
+	sender, err := mail.SMTP(o)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return sender, nil
+}
+
+// lockList joins the server to the application's locks.
+type lockList struct{ app *ingest.App }
+
+func (l lockList) Locks(ctx context.Context) ([]client.Lock, error) {
+	all, err := l.app.Locks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	locks := make([]client.Lock, len(all))
+	for i := range all {
+		locks[i] = client.Lock(all[i])
+	}
+	return locks, nil
+}
+
+func (l lockList) BreakLock(ctx context.Context, kind, name, actor, note string) (client.Lock, error) {
+	was, err := l.app.BreakLock(ctx, kind, name, actor, note)
+	return client.Lock(was), err
+}

@@ -1,0 +1,47 @@
+package ingestserve
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/stagepost/stagepost/app/ingest"
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
+
+// submissions joins the server to the application: the same words in both, in types of their own.
+type submissions struct{ app *ingest.App }
+
+func (i submissions) Submit(ctx context.Context, user string, s client.Submission, payload io.Reader) (job.Job, error) {
+	if server.IsUser(ctx) {
+		ctx = ingest.AsUser(ctx)
+	}
+	return i.app.SubmitFor(ctx, user, s, payload)
+}
+
+func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Report, error) {
+	report, err := i.app.Report(ctx, batch)
+	if err != nil {
+		return ingesthttp.Report{}, err
+	}
+	text, err := json.Marshal(report)
+	return ingesthttp.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
+}
+
+func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error) {
+	objects, err := i.app.Objects(ctx, ingest.ObjectQuery{
+		ARK: q.ARK, LocalID: q.LocalID, Owner: q.Owner, Digest: q.Digest, After: q.After, Limit: q.Limit, Permit: i.app.Permit(user),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if objects == nil {
+		objects = []ingest.Object{}
+	}
+	return json.Marshal(struct {
+		Objects []ingest.Object `json:"objects"`
+	}{objects})
+}

@@ -1,0 +1,136 @@
+// Package module says what an application registers with a program: its lifecycles, settings, commands, routes, durable data, and how it is opened
+// in a server. A program is a list of modules (cmd/stagepost); no generic package names an application.
+package module
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/stagepost/stagepost/backup"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/metrics"
+)
+
+// Module is an application as a program lists it. Only Name is required.
+type Module struct {
+	Name     string
+	Lives    []*lifecycle.Table
+	Settings any                        // pointer to a struct of settings; package config explains its tags
+	Commands []func(*cli.Call) cli.Part // what it adds to the command line
+	Open     func(*Host) (App, error)   // opens it in a server; a nil App: the settings leave it out
+
+	// Part gives its routes and pages. app is what Open returned; nil: the routes refuse every request. A nil server is enough to list the routes.
+	Part func(s *server.Server, app App) server.Part
+
+	Data      []backup.Entry                                           // its entries of the data directory
+	Omissible []string                                                 // parts of a backup that may be left out ([backup.Entry.Part])
+	Storage   func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
+	Check     func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
+	Copies    func(dir string) (backup.Databases, error)               // its copied databases in a set; nil Databases: the set has none
+	Reserve   func() int64                                             // bytes of the disk that uploads leave free; nil: none
+	Schemas   map[string]int                                           // versions of its databases by file
+}
+
+// Host is what a server gives to the applications in it.
+type Host struct {
+	Dir          string // the data directory, absolute
+	Config       *config.Set
+	Store        job.Store
+	Installation string // empty: the store keeps nothing
+	Log          *slog.Logger
+	Logs         *joblog.Logs
+	Metrics      *metrics.Metrics
+	Hosts        []string // names by which requests may come
+	UploadBytes  int64    // most bytes of an upload
+
+	Admit  func(bytes int64) error                                         // refuses what does not fit the disk
+	Tokens server.Tokens                                                   // nil: there are none
+	Valid  func() []string                                                 // hashes of the valid tokens; nil without tokens
+	Listen func(ctx context.Context, address string) (net.Listener, error) // with the server's limits
+	Engine func() *engine.Engine                                           // nil until the engine is made
+}
+
+// App is an application at work. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [Placer], [Locker], [Measurer], [Listener] or [Checker].
+type App interface {
+	Works() []engine.Work
+	Deliver() map[string]engine.Deliver
+	Bind(e *engine.Engine)
+	io.Closer
+}
+
+// Loader reads what it keeps when it is bound to the engine, before the server answers.
+type Loader interface {
+	Load(ctx context.Context) error
+}
+
+// Clearer removes what belongs to a job whose record is about to be purged.
+type Clearer interface {
+	Clear(ctx context.Context, j *job.Job) error
+}
+
+// Reloader reads its own files again.
+type Reloader interface{ Reload() error }
+
+// Failing cannot continue after a failure of its disk. Dead gives the error once.
+type Failing interface{ Dead() <-chan error }
+
+// Warner says for /healthz what needs attention.
+type Warner interface{ Warn() []string }
+
+// Placer names directories whose free space is measured.
+type Placer interface{ Places() []string }
+
+// Locker has locks that people can see and break. One application of a server may have them.
+type Locker interface{ Locker() server.Locks }
+
+// Measurer adds what the metrics ask.
+type Measurer interface{ Measure(*metrics.Sources) }
+
+// Checker compares the records with its files, as [Module.Check] does without a server.
+type Checker interface {
+	Check(ctx context.Context) (Findings, error)
+}
+
+// Listener has an address of its own. Listen is called when the server answers; what it returns is an HTTP server that the host runs and stops, or nil.
+type Listener interface {
+	Listen(ctx context.Context, s *server.Server) (*Door, error)
+}
+
+// Door is an address of an application.
+type Door struct {
+	Name     string // of the address, such as compute: the file NAME-address in the data directory has its URL
+	Title    string // for people: whose address it is
+	Listener net.Listener
+	Server   *http.Server
+}
+
+// Directory is a data directory that no server works on.
+type Directory struct {
+	Dir          string
+	Installation string
+	Store        job.Store
+}
+
+// Findings are the faults that a check found.
+type Findings struct {
+	Objects, Versions int // that were compared
+	Faults            []string
+	More              int    // faults that Faults leaves out
+	About             string // what More is about, such as "results of compute jobs"
+}
+
+// Storage is what an application has outside its entries of the data directory.
+type Storage struct {
+	Locations []string          // storage locations: absolute, or relative to the data directory
+	Files     map[string]string // configuration that a backup copies: name in the set, and path; an empty path is none
+	Outside   []backup.Location // what a backup names and does not copy
+}
