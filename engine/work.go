@@ -88,7 +88,7 @@ type Work struct {
 	// how. Nil: a timer ends it, or a move.
 	Explain func(j *job.Job, b *Blocker)
 
-	// Keep is how long an ended job stays before the timer's arrow out of its end is taken (delete, clean). Zero keeps it for ever.
+	// Keep is how long an ended job stays before the timer's arrow out of its end is taken (delete, clean). Defaults to job.Unlimited.
 	Keep time.Duration
 
 	// Adopts lists hashes of older definitions whose states all mean the same in Life (reliability rule R13).

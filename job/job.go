@@ -18,6 +18,13 @@ type Kind string
 // it exactly.
 const LastNumber int64 = 1<<53 - 1
 
+// Unlimited and Off are values of options whose zero is a default: a duration, a number or a size without a bound, and
+// what is not done or not kept.
+const (
+	Unlimited = -1
+	Off       = -2
+)
+
 // MostName is how many bytes a key or a name has at most: an idempotency key, an owner, a group, an actor, a worker.
 const MostName = 255
 

@@ -16,7 +16,7 @@ import (
 // Options of the application. The zero Options are valid.
 type Options struct {
 	Page int           // jobs processed between two saves. Defaults to 100, at most 1000
-	Keep time.Duration // of ended bulks. Defaults to unlimited
+	Keep time.Duration // of ended bulks. Defaults to job.Unlimited
 }
 
 // App is the application. The engine calls it for the kind bulk, and the server queries it.

@@ -27,7 +27,7 @@ type Options struct {
 	Silence  time.Duration // of an agent before a job counts as Unknown. Defaults to 10 s
 	Lost     time.Duration // in Unknown before a job counts as lost. Defaults to 1 h
 	Killing  time.Duration // since its agent last answered before a cancelled job counts as killed. Defaults to 10 min
-	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h; negative: indefinitely
+	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h; job.Unlimited
 	Poll     time.Duration // between looks at agents that tell nothing by themselves. Defaults to 500 ms
 	Look     time.Duration // between looks at those that do. Defaults to 30 s
 	Answer   time.Duration // that an executor may take for the answer to a question. Defaults to 10 s

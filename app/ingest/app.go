@@ -45,13 +45,13 @@ type Options struct {
 	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the safe policy.
 	Fetch   fetch.Policy
 	Backoff engine.Backoff // of phases that talk to others. Defaults to the engine's
-	Keep    time.Duration  // of ended batches and jobs. Defaults to for ever
+	Keep    time.Duration  // of ended batches and jobs. Defaults to job.Unlimited
 
-	TrashKeep time.Duration // of what was put into the trash. Zero removes it at once
-	WorkKeep  time.Duration // of the working files of failed jobs, which then go to the trash. Defaults to 30 days; negative: for ever
+	TrashKeep time.Duration // of what was put into the trash. Defaults to 7 days; job.Off: it is removed at once
+	WorkKeep  time.Duration // of the working files of failed jobs, which then go to the trash. Defaults to 30 days; job.Unlimited
 	Logs      Logs          // of the jobs, to find those of jobs that are no more. Defaults to none
 
-	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB; negative: none
+	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB; job.Off: none
 	Patience time.Duration // after which a job that waits for room lets no other pass. Defaults to 1 h
 	Look     time.Duration // between looks of a job that waits for room; for another job at most 1 s. Defaults to 5 s
 	Disk     DiskSpace     // defaults to asking the file system of Dir
@@ -96,6 +96,10 @@ func (o *Options) complete() error {
 		o.Reserve = 512 << 20
 	}
 	o.Reserve = max(o.Reserve, 0)
+	if o.TrashKeep == 0 {
+		o.TrashKeep = 7 * 24 * time.Hour
+	}
+	o.TrashKeep = max(o.TrashKeep, 0)
 	if o.WorkKeep == 0 {
 		o.WorkKeep = 30 * 24 * time.Hour
 	}

@@ -295,3 +295,22 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 		t.Errorf("got %s", got.Text())
 	}
 }
+
+// TestTrashWords: the zero of TrashKeep is its default, and job.Off removes at once.
+func TestTrashWords(t *testing.T) {
+	for keep, want := range map[time.Duration]int{0: 1, job.Off: 0} {
+		o := options(t, t.TempDir())
+		o.TrashKeep = keep
+		w := wire(t, mem.New(), o)
+		path := filepath.Join(o.Dir, "left")
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.throw(path, "ing_1"); err != nil {
+			t.Fatal(err)
+		}
+		if got := inTrash(t, o.Dir); len(got) != want {
+			t.Errorf("%s: the trash has %v, want %d", keep, got, want)
+		}
+	}
+}

@@ -145,7 +145,7 @@ func options(t *testing.T, dir string, profiles ...profile.Profile) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Dir: dir, Profiles: set, Disk: plenty, Look: 10 * time.Millisecond,
+		Dir: dir, Profiles: set, Disk: plenty, Look: 10 * time.Millisecond, TrashKeep: job.Off,
 		Fetch:   fetch.Policy{Retries: -1, Backoff: time.Millisecond, IdleTimeout: 5 * time.Second},
 		Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond},
 	}

@@ -47,7 +47,7 @@ type Options struct {
 	Attach    func(id job.ID, item flow.Item) []flow.Listener // further listeners of one flow, asked each time it is taken; nil: none
 	Policies  map[lifecycle.State]engine.Policy               // of single states; see MaxStarts
 	MaxStarts int                                             // claims whose workers crashed before a flow is rolled back, and once more as many before it fails; defaults to 5
-	Keep      time.Duration                                   // how long ended flows are kept before they are deleted; zero: indefinitely
+	Keep      time.Duration                                   // how long ended flows are kept before they are deleted; defaults to job.Unlimited
 	Attempts  int                                             // executions of one atom before its flow gives up; defaults to 1000
 	Grace     time.Duration                                   // see [flow.Options.Grace]
 }

@@ -48,7 +48,7 @@ type Options struct {
 	Runner   Runner                            // what confines payloads
 	Sandbox  string                            // how Runner confines, for people and records
 	Grace    time.Duration                     // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
-	Keep     time.Duration                     // of files after the end of a payload, if no receipt comes. Defaults to 48 h; negative: until one comes
+	Keep     time.Duration                     // of files after the end of a payload, if no receipt comes. Defaults to 48 h; job.Unlimited: until one comes
 	Limits   compute.Limits                    // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
 	Check    compute.ScriptCheck               // for services that set none. nil: every script may run
 	Setting  func(service, path string) string // what in the environment shows a path to jobs of a service. nil: nothing does

@@ -54,7 +54,7 @@ type Options struct {
 	LargeWorkers int             // of the large queue. Defaults to 1
 	MaxFiles     int             // of one package. Defaults to 1,000,000
 	MaxBytes     int64           // of the content of one package. Defaults to any number
-	Keep         time.Duration   // of packages and failures. Defaults to 7 days; negative: unlimited
+	Keep         time.Duration   // of packages and failures. Defaults to 7 days; job.Unlimited
 	Backoff      engine.Backoff  // after a storage location that cannot be read. Defaults to the engine's
 	Tokens       func() []string // hashes of the API tokens that are valid now, to which package tokens are tied. Defaults to none: they are tied to nothing
 	Random       io.Reader       // for ids, and for the key of tokens. Defaults to crypto/rand

@@ -44,7 +44,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	a.App, err = ingest.New(ingest.Options{
 		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost,
 		Site: s.MailLink, Log: h.Log, Moved: h.Metrics.Moved, Keep: s.Keep, Reserve: config.Word(s.Reserve), FixityEvery: s.FixityEvery,
-		FixityRate: s.FixityRate, TrashKeep: s.Trash, WorkKeep: config.Word(s.Work), Logs: h.Logs,
+		FixityRate: s.FixityRate, TrashKeep: config.Word(s.Trash), WorkKeep: config.Word(s.Work), Logs: h.Logs,
 	})
 	if err != nil {
 		return nil, err
