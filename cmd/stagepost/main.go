@@ -16,7 +16,6 @@ import (
 	flowmodule "github.com/stagepost/stagepost/app/flowfile/module"
 	ingestmodule "github.com/stagepost/stagepost/app/ingest/module"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/examples/demo"
@@ -50,12 +49,7 @@ func newSettings() *host.Settings {
 
 // newCall makes a call with the default settings.
 func newCall(in io.Reader, out, errs io.Writer) *cli.Call {
-	s := newSettings()
-	parts := []func(*cli.Call) cli.Part{jobs.Part, hostcli.Part(s)}
-	for _, m := range s.Modules {
-		parts = append(parts, m.Commands...)
-	}
-	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, s.Lives, parts...)
+	return hostcli.New(in, out, errs, newSettings())
 }
 
 // run does one call and gives its exit code.

@@ -4,11 +4,13 @@ package hostcli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 )
@@ -17,6 +19,15 @@ import (
 type commands struct {
 	*cli.Call
 	host *host.Settings
+}
+
+// New makes a call of the command line of a program: the commands of the kernel, of servers, and of the modules.
+func New(in io.Reader, out, errs io.Writer, s *host.Settings) *cli.Call {
+	parts := []func(*cli.Call) cli.Part{jobs.Part, Part(s)}
+	for _, m := range s.Modules {
+		parts = append(parts, m.Commands...)
+	}
+	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, s.Lives, parts...)
 }
 
 // Part adds the commands about a server and its data directory.

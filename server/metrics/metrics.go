@@ -68,6 +68,9 @@ func New(o Options) *Metrics {
 // mostReaders is how many requests for metrics are answered at once; each has the text in memory.
 const mostReaders = 100
 
+// Register adds the metrics of an application. Their names begin with stagepost_ and the name of the application.
+func (m *Metrics) Register(all ...prometheus.Collector) { m.registry.MustRegister(all...) }
+
 // ServeHTTP answers with all metrics in the text format that the reader prefers.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
