@@ -94,6 +94,12 @@ func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, e
 	return call[T](ctx, c, http.MethodGet, path, q, nil)
 }
 
+// Send calls an operation that has no method here, such as one of a module: it sends body as JSON and reads the answer as a T. The path begins
+// with /api/v1. Errors are those of the other methods.
+func Send[T, B any](ctx context.Context, c *Client, method, path string, q url.Values, body B) (T, error) {
+	return send[T](ctx, c, method, path, q, body)
+}
+
 // send hands in a JSON body and fetches a JSON answer.
 func send[T, B any](ctx context.Context, c *Client, method, path string, q url.Values, body B) (T, error) {
 	text, err := json.Marshal(body)

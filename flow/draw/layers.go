@@ -15,10 +15,8 @@ type cell struct {
 	label *tag   // of a label
 }
 
-type (
-	node = layered.Node[cell, bool] // the data of a link says whether it is dashed
-	link = layered.Link[cell, bool]
-)
+// node is a node of the layout. The data of a link says whether it is dashed.
+type node = layered.Node[cell, bool]
 
 // sheet is the layout of one connected component.
 type sheet struct {
