@@ -35,6 +35,7 @@ type Module struct {
 	Omissible []string                                                 // parts of a backup that may be left out ([backup.Entry.Part])
 	Storage   func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
 	Check     func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
+	CheckDoc  string                                                   // what Check compares, for the help of fsck
 	Copies    func(dir string) (backup.Databases, error)               // its copied databases in a set; nil Databases: the set has none
 	Reserve   func() int64                                             // bytes of the disk that uploads leave free; nil: none
 	Schemas   map[string]int                                           // versions of its databases by file
@@ -125,7 +126,7 @@ type Findings struct {
 	Objects, Versions int // that were compared
 	Faults            []string
 	More              int    // faults that Faults leaves out
-	About             string // what More is about, such as "results of compute jobs"
+	About             string // what More is about, such as "stored objects"
 }
 
 // Storage is what an application has outside its entries of the data directory.

@@ -12,8 +12,6 @@ import (
 const (
 	// entryBytes is the least that a file or directory counts, so that a limit of bytes bounds their number as well.
 	entryBytes = 512
-	// deepest bounds the nesting of directories that is measured, and so the open files of the agent. What lies deeper cannot be measured and counts as too much.
-	deepest = 200
 )
 
 // errTooDeep is what usage gives for directories that are nested beyond deepest.

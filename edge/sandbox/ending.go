@@ -5,6 +5,10 @@ import (
 	"strconv"
 )
 
+// deepest bounds the nesting of directories that is measured, and so the open files of the agent. Deeper directories cannot be measured
+// and count as too many.
+const deepest = 200
+
 // sentence tells an ending to the user.
 func (e *Ending) sentence(c *Command) string {
 	l := c.Limits

@@ -18,13 +18,7 @@ func (c *commands) fsck() *cobra.Command {
 		Short: "Compare records, inventory and storage with each other, and repair what is derived from the records",
 		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
 records, which are the only truth. The exit code is 1 if faults are left.
-
-It also looks for the results of every ended compute job whose files were not cleaned: they must be there in full length.
-
-It also compares the records of ingest jobs, the inventory and the storage locations: every version that one of them tells of must be in the others, made by the
-same job, with the same files in full length, and in each location alike. It reads no content: "stagepost fixity" does. Nothing of this is repaired here: an update
-of an object brings its locations to one state, and "stagepost inventory rebuild" makes the inventory anew.
-
+` + c.checksOfModules() + `
 On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -77,4 +71,15 @@ func (c *commands) checkup(cmd *cobra.Command, ask func(context.Context, *client
 		return cli.Faults{N: len(found.Faults)}
 	}
 	return nil
+}
+
+// checksOfModules explains what the modules compare.
+func (c *commands) checksOfModules() string {
+	text := ""
+	for _, m := range c.host.Modules {
+		if m.CheckDoc != "" {
+			text += "\n" + m.CheckDoc + "\n"
+		}
+	}
+	return text
 }

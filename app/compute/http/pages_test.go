@@ -3,8 +3,10 @@ package computehttp_test
 import (
 	"testing"
 
+	"github.com/stagepost/stagepost/app/compute"
 	computehttp "github.com/stagepost/stagepost/app/compute/http"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
@@ -14,6 +16,11 @@ func TestPagesOfEveryList(t *testing.T) {
 	var last client.ComputeJob
 	for range 5 {
 		last = c.order(client.ComputeOrder{}, "run.sh", "x", "a", "1", "b", "2", "c", "3", "d", "4")
+		if _, err := c.Engine.Await(t.Context(), last.ID, func(j *job.Job) bool {
+			return j.State == compute.Running && j.Message != "" // from now on it does not change
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	routes := computehttp.Part(c.Server, computehttp.Options{}).Routes
 	servertest.CheckPages(t, c.World, routes, map[string]servertest.Paged{

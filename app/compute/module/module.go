@@ -25,7 +25,9 @@ func New(s *computeserve.Settings) module.Module {
 			}
 			return nil, nil
 		},
-		Part: computeserve.Part, Check: computeserve.CheckDir, Omissible: []string{"compute"},
+		Part: computeserve.Part, Check: computeserve.CheckDir,
+		CheckDoc:  "The results of every ended compute job whose files were not cleaned must be there in full length.",
+		Omissible: []string{"compute"},
 		Storage: func(context.Context, string) (module.Storage, error) {
 			return module.Storage{Files: map[string]string{"services.yaml": s.Services}}, nil
 		},

@@ -79,7 +79,7 @@ var plain = []plainVariable{
 			c.DispatchRetries = int(n)
 			return err
 		}},
-	{Variable{"LEGACY_INJECT_TRAP", "false", true, "Put the trap that an original agent wants to see into run.sh on the way there."},
+	{Variable{"LEGACY_INJECT_TRAP", "false", true, "Put the trap that an original agent requires into run.sh on the way there."},
 		func(c *Config, v string) (err error) {
 			c.LegacyInjectTrap, err = flag(v)
 			return err
