@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,6 +107,15 @@ func TestDemoKilled(t *testing.T) {
 			}
 			_ = cmd.Wait() // says that it was killed
 			site, err := demo.RestoreDemo(dir)
+			tick := time.NewTicker(100 * time.Millisecond)
+			defer tick.Stop()
+			for range 1200 { // a connection of another test may have the port for a while
+				if !errors.Is(err, syscall.EADDRINUSE) {
+					break
+				}
+				<-tick.C
+				site, err = demo.RestoreDemo(dir)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

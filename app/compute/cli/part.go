@@ -4,6 +4,7 @@ package computecli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,6 +68,9 @@ func (c *commands) numbered(ctx context.Context, api *client.Client, arg string)
 		return "", true, cli.Usagef("%.40q is no number of a compute job", arg)
 	}
 	j, err := api.ComputeNumber(ctx, n)
+	if job.KindOf(err) == job.NotFound { // or the server runs no such jobs at all
+		err = job.Errorf(job.NotFound, "number", "", "there is no job %d", n)
+	}
 	return j.ID, true, err
 }
 
@@ -103,6 +107,8 @@ func (c *commands) computeHint(err error, code int) string {
 	switch {
 	case code == cli.ExitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
 		return "GET /api/v1/compute/services shows the services and what they allow"
+	case code == cli.ExitRefused && p != nil && strings.Contains(p.Detail, "confirm that it is to run again"):
+		return fmt.Sprintf("if that is meant: stagepost retry %s --confirm --note WHY", p.Job)
 	case code == cli.ExitFailed && errors.As(err, &f) && isCompute(string(f.Job.ID)) && f.Job.Cause == compute.CauseRejected:
 		return changesHelp(f.Job.ID)
 	}

@@ -33,6 +33,9 @@ With --key the same submission can be sent again after a broken connection: the 
 					return cli.Usage(err)
 				}
 				defer f.Close()
+				if info, err := f.Stat(); err == nil && info.IsDir() {
+					return cli.Usagef("%s is a directory: pack it (zip, tar) or write a manifest", args[0])
+				}
 				payload = f
 				if s.Filename == "" {
 					s.Filename = filepath.Base(args[0])

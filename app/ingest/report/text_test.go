@@ -36,7 +36,7 @@ Status: Failed
 Status Message: no such file
 
 What happened: 1 of your 2 objects is stored. 1 could not be stored.
-What there is to do: For 1 object, please put the files right where they lie, and tell the staff of the archive: they can then try it again.
+What there is to do: For 1 object: correct the files at their addresses, then tell the archive; staff will retry it.
 
 Not stored (1):
 
@@ -44,7 +44,7 @@ Failed two.checkm
 	Job: ing_2
 	Reason: a file is not where the manifest says it is
 	Failed in Estimating: no such file [not-found]
-	Please put the file right where it lies, and tell the staff of the archive: they can then try it again.
+	Correct the file at its address, then tell the archive; staff will retry it.
 
 Stored (1):
 

@@ -78,7 +78,7 @@ func failure(j *Job) (string, Remedy) {
 
 var nextSteps = map[Remedy]string{
 	RemedyStaff: "There is nothing for you to do: the staff of the archive can try it again.",
-	RemedyMend:  "Please put the file right where it lies, and tell the staff of the archive: they can then try it again.",
+	RemedyMend:  "Correct the file at its address, then tell the archive; staff will retry it.",
 	RemedyNew:   "Please put it right and hand it in again, as a new submission.",
 }
 
@@ -202,7 +202,7 @@ func (r *Batch) todo() string {
 		parts = append(parts, fmt.Sprintf("Please put %s right and hand %s in again, as a new submission.", objects(k), them(k)))
 	}
 	if k := n[RemedyMend]; k > 0 {
-		parts = append(parts, fmt.Sprintf("For %s, please put the files right where they lie, and tell the staff of the archive: they can then try %s again.", objects(k), them(k)))
+		parts = append(parts, fmt.Sprintf("For %s: correct the files at their addresses, then tell the archive; staff will retry %s.", objects(k), them(k)))
 	}
 	if k := n[RemedyStaff]; k > 0 {
 		parts = append(parts, fmt.Sprintf("The staff of the archive can try %s again; there is nothing for you to do for %s.", objects(k), them(k)))
