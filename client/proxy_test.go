@@ -47,7 +47,9 @@ func TestProxyVariables(t *testing.T) {
 		{"HTTP_PROXY=" + proxy.URL + " NO_PROXY=0.0.0.0", "http://0.0.0.0" + port, "server GET 0.0.0.0" + port}, // this machine, and not a loopback
 		{"HTTP_PROXY=" + proxy.URL, server.URL, "server GET 127.0.0.1" + port},
 	} {
+		mu.Lock()
 		asked = nil
+		mu.Unlock()
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxyVariables$")
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 			name, _, _ := strings.Cut(v, "=")
@@ -55,8 +57,10 @@ func TestProxyVariables(t *testing.T) {
 		})
 		cmd.Env = append(cmd.Env, append(strings.Fields(c.env), "TEST_PROXY_TARGET="+c.target)...)
 		text, err := cmd.CombinedOutput()
+		mu.Lock()
 		if err != nil || len(asked) != 1 || asked[0] != c.want {
 			t.Errorf("%s for %s: asked %q, want %q: %v\n%s", c.env, c.target, asked, c.want, err, text)
 		}
+		mu.Unlock()
 	}
 }
