@@ -2,7 +2,10 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -43,4 +46,35 @@ func TestCancelIsHeard(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSandboxesOfOneName: two sandboxes of one process that have one name run commands at the same time.
+func TestSandboxesOfOneName(t *testing.T) {
+	var both [2]*Sandbox
+	for i := range both {
+		s, err := Open(t.Context(), Options{Name: fmt.Sprintf("stagepost-twin-%d", os.Getpid())})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		both[i] = s
+	}
+	one, two := both[0], both[1]
+	began, end := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := one.Run(ctx, &Command{Argv: []string{"/bin/bash", "-c", heedful}, Dir: t.TempDir(),
+			Stdout: told(func(string) { once.Do(func() { close(began) }) }), Grace: patience / 2})
+		end <- err
+	}()
+	<-began
+	e, err := two.Run(t.Context(), &Command{Argv: []string{"/bin/true"}, Dir: t.TempDir()})
+	if err != nil || e.Exit != 0 {
+		t.Errorf("the second: %+v, %v", e, err)
+	}
+	cancel()
+	if err := <-end; err != nil {
+		t.Errorf("the first: %v", err)
+	}
 }

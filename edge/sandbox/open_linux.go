@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +26,6 @@ type Sandbox struct {
 	ids     *ids // nil: commands have the caller's user id, and those of root are refused
 	lends   bool // directories are lent to commands even where they could be mounted for them; for tests
 	spawner *spawner
-	serial  atomic.Int64
 	ended   context.Context // ends with Close
 	end     context.CancelFunc
 

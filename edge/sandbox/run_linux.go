@@ -147,11 +147,14 @@ func (r *running) openTemp() error {
 	}
 	r.plan.Env = environment(r.c.Env, home, temp)
 	if r.tier == None {
-		r.mark = fmt.Sprintf("STAGEPOST_SANDBOX=%s-%d-%d-%d", r.s.name, os.Getpid(), time.Now().UnixNano(), r.s.serial.Add(1))
+		r.mark = fmt.Sprintf("STAGEPOST_SANDBOX=%s-%d-%d-%d", r.s.name, os.Getpid(), time.Now().UnixNano(), serial.Add(1))
 		r.plan.Env = append(r.plan.Env, r.mark)
 	}
 	return nil
 }
+
+// serial numbers the commands of this process: sandboxes of one name make no group twice.
+var serial atomic.Int64
 
 func (r *running) openGroup() error {
 	if r.s.groups == nil {
@@ -159,7 +162,7 @@ func (r *running) openGroup() error {
 	}
 	l := r.c.Limits
 	var err error
-	name := fmt.Sprintf("%d-%d", os.Getpid(), r.s.serial.Add(1))
+	name := fmt.Sprintf("%d-%d", os.Getpid(), serial.Add(1))
 	if r.group, err = r.s.groups.New(name, cgroup.Limits{Memory: l.Memory, Processes: l.Processes, Cores: l.Cores}); err != nil {
 		return fmt.Errorf("make the control group: %w", err)
 	}
