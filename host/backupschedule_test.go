@@ -66,7 +66,7 @@ func TestScheduledBackups(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	s := NewSettings(nil)
+	s := NewSettings()
 	s.Data, s.BackupDir, s.BackupKeep = data, dir, 2
 	k := &Keeper{Store: store, Dir: data, Settings: s}
 	refused := func(what, want string) {

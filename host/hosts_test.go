@@ -6,7 +6,7 @@ import (
 )
 
 func TestHosts(t *testing.T) {
-	s := NewSettings(nil)
+	s := NewSettings()
 	if s.Hosts = "a.example, B.example."; !slices.Equal(s.hosts(), []string{"a.example", "b.example"}) {
 		t.Errorf("hosts: got %q", s.hosts())
 	}

@@ -214,7 +214,7 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 
 // openServer makes the server. It adds to its options the settings, and who looks after the data.
 func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store) error {
-	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives, r.space, r.healthy, build.Version(), r.Log
+	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
 	if r.tokens != nil {

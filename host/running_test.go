@@ -13,7 +13,7 @@ import (
 
 func startTest(t *testing.T, dir string) *Server {
 	t.Helper()
-	s := NewSettings(nil)
+	s := NewSettings()
 	s.Data, s.Listen, s.Store = dir, "127.0.0.1:0", "mem"
 	r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -69,7 +69,7 @@ func TestStartFailsWhole(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "logs"), nil, 0o600); err != nil { // a file where a directory must be
 		t.Fatal(err)
 	}
-	s := NewSettings(nil)
+	s := NewSettings()
 	s.Data, s.Listen = dir, "127.0.0.1:0"
 	if _, err := Start(t.Context(), s, slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("it started")

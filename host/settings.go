@@ -19,12 +19,11 @@ type Settings struct {
 	*cli.Common
 	serveSettings
 	Modules []module.Module
-	Lives   []*lifecycle.Table // that the program knows
 }
 
 // NewSettings makes the default settings of a program that has these modules.
-func NewSettings(lives []*lifecycle.Table, modules ...module.Module) *Settings {
-	s := &Settings{Modules: modules, Lives: lives}
+func NewSettings(modules ...module.Module) *Settings {
+	s := &Settings{Modules: modules}
 	groups := []any{&s.serveSettings}
 	for _, m := range modules {
 		if m.Settings != nil {
@@ -43,12 +42,20 @@ func (s *Settings) Fresh() *Settings {
 			m.Settings = reflect.New(reflect.TypeOf(m.Settings).Elem()).Interface()
 		}
 	}
-	return NewSettings(s.Lives, modules...)
+	return NewSettings(modules...)
+}
+
+// Lives are the lifecycles of the modules.
+func (s *Settings) Lives() (all []*lifecycle.Table) {
+	for _, m := range s.Modules {
+		all = append(all, m.Lives...)
+	}
+	return all
 }
 
 // LifeOf finds a lifecycle among those of the program.
 func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
-	for _, t := range s.Lives {
+	for _, t := range s.Lives() {
 		if t.Name() == string(k) {
 			return t
 		}

@@ -5,12 +5,15 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/docs"
 	hostcli "github.com/stagepost/stagepost/host/cli"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -47,5 +50,19 @@ func TestEveryCommandIsExplained(t *testing.T) {
 		if s.Doc == "" {
 			t.Errorf("setting %s has no sentence", s.Name)
 		}
+	}
+}
+
+// TestEveryLifecycleIsDocumented compares the lifecycles of the modules with those of docs/lifecycles.md.
+func TestEveryLifecycleIsDocumented(t *testing.T) {
+	names := func(all []*lifecycle.Table) (names []string) {
+		for _, one := range all {
+			names = append(names, one.Name())
+		}
+		slices.Sort(names)
+		return names
+	}
+	if diff := cmp.Diff(names(docs.All()), names(newSettings().Lives())); diff != "" {
+		t.Errorf("docs.All and the modules differ (-docs +modules):\n%s", diff)
 	}
 }

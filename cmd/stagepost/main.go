@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/stagepost/stagepost/app/archive"
 	bulkmodule "github.com/stagepost/stagepost/app/bulk/module"
 	computemodule "github.com/stagepost/stagepost/app/compute/module"
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
@@ -16,11 +17,11 @@ import (
 	flowmodule "github.com/stagepost/stagepost/app/flowfile/module"
 	ingestmodule "github.com/stagepost/stagepost/app/ingest/module"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/docs"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/examples/demo"
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 )
 
@@ -35,11 +36,12 @@ func main() {
 // newSettings makes the settings of a server with all modules.
 func newSettings() *host.Settings {
 	jobs := &computeserve.Settings{Module: orchestrator.Module()}
-	s := host.NewSettings(docs.All(),
+	s := host.NewSettings(
 		ingestmodule.New(),
 		flowmodule.New(),
 		computemodule.New(jobs),
 		module.Module{Name: "job-orchestrator", Commands: []func(*cli.Call) cli.Part{orchestratorcli.Part(jobs)}},
+		module.Module{Name: "archive", Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife}},
 		bulkmodule.New(),
 		custommodule.New(),
 	)

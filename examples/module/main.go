@@ -6,10 +6,9 @@ import (
 
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
-	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
 func main() {
-	s := host.NewSettings([]*lc.Table{life}, notes()) // one line for each module: see cmd/stagepost
+	s := host.NewSettings(notes()) // one line for each module: see cmd/stagepost
 	os.Exit(hostcli.New(os.Stdin, os.Stdout, os.Stderr, s).Run(os.Args[1:]))
 }

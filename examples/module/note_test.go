@@ -16,14 +16,13 @@ import (
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
 	"github.com/stagepost/stagepost/job"
-	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
 // call runs a command of the program.
 func call(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	s := host.NewSettings([]*lc.Table{life}, notes())
+	s := host.NewSettings(notes())
 	if code := hostcli.New(strings.NewReader(""), &out, &errs, s).Run(args); code != 0 {
 		t.Fatalf("%v: exit code %d: %s", args, code, errs.String())
 	}
@@ -48,7 +47,7 @@ func read(t *testing.T, url string) string {
 // other file of the repository names them.
 func TestModule(t *testing.T) {
 	dir := t.TempDir()
-	s := host.NewSettings([]*lc.Table{life}, notes())
+	s := host.NewSettings(notes())
 	s.Data, s.Listen = dir, "127.0.0.1:0"
 	s.Modules[0].Settings.(*settings).Greeting = "Good morning"
 	r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))

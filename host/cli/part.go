@@ -27,7 +27,7 @@ func New(in io.Reader, out, errs io.Writer, s *host.Settings) *cli.Call {
 	for _, m := range s.Modules {
 		parts = append(parts, m.Commands...)
 	}
-	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, s.Lives, parts...)
+	return cli.New(in, cli.NewPrinter(out), cli.NewPrinter(errs), s.Common, s.Lives(), parts...)
 }
 
 // Part adds the commands about a server and its data directory.
