@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What job-orchestrator 2.2.3 needs on a machine of two cores (spec/orchestrator.md W1, W3).
+// What job-orchestrator 2.2.3 needs on a machine of two cores.
 const (
 	originalNoop    = 1370 // ms from upload to result, median
 	originalTiny    = 7900 // ms for 200 jobs over 50 slots

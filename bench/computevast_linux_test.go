@@ -26,7 +26,7 @@ import (
 
 var vast = flag.Bool("vast", false, "BenchmarkComputeMemory sends 2 GiB up and down by the own API instead of 64 MiB")
 
-// What job-orchestrator 2.2.3 needs for 300 MB up and down, in MB (spec/orchestrator.md W3).
+// What job-orchestrator 2.2.3 needs for 300 MB up and down, in MB.
 const (
 	originalClientMB = 1390
 	originalServerMB = 3140

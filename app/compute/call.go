@@ -17,7 +17,7 @@ var errStalled = errors.New("nothing moved for too long")
 // errCrowded says that enough steps deal with an executor already.
 var errCrowded = errors.New("it is busy with other jobs of this server")
 
-// mostCalls is how many steps may deal with one executor at once: one that hangs keeps the others' slots free (spec/orchestrator.md W2).
+// mostCalls is how many steps may deal with one executor at once: one that hangs keeps the others' slots free.
 func (a *App) mostCalls() int { return max(4, a.options.Slots/4) }
 
 // enter begins a step's dealings with an executor, which end with leave. The error says why it is not asked now.

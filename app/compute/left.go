@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/edge/collect"
 )
 
-// LeftOut is what a payload left that is not in its results, or not as it was (spec/orchestrator.md W4). It is bounded, whatever the payload did.
+// LeftOut is what a payload left that is not in its results, or not as it was. It is bounded, whatever the payload did.
 type LeftOut struct {
 	Skipped int            `json:"skipped,omitempty"`
 	Reasons map[string]int `json:"skipped_reasons,omitempty"` // how many by [collect.Reason]: link, fifo, socket, device, size, ...

@@ -218,7 +218,7 @@ func (c *counting) ended() (n int) {
 	return n
 }
 
-// TestQueueCases are those of the original (spec/orchestrator.md section 4).
+// TestQueueCases are those of the original.
 func TestQueueCases(t *testing.T) {
 	for _, c := range []struct {
 		name             string

@@ -259,7 +259,7 @@ func (m *member) spare() int {
 	return m.room.Free - m.reserved
 }
 
-// serving gives the executors that serve a service and answer, the best first: by free slots, then by load (spec/orchestrator.md 2.9). Those that were tried come last.
+// serving gives the executors that serve a service and answer, the best first: by free slots, then by load. Those that were tried come last.
 // The caller has the lock.
 func (r *roster) serving(service string, tried []string) []*member {
 	s := r.app.services[service]

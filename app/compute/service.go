@@ -71,8 +71,7 @@ func CheckServices(services []Service) ([]Service, error) {
 	return services, errors.Join(wrong...)
 }
 
-// Quotas are the limits of a service as claims obey them: they are counted in the commit that lets a job begin, so that no number of servers overshoots
-// (spec/orchestrator.md W13, reliability hole J2).
+// Quotas are the limits of a service as claims obey them: they are counted in the commit that lets a job begin, so that no number of servers overshoots.
 func (s *Service) Quotas() []job.Limit {
 	limit := job.Limit{Kind: JobKind, Guard: []lifecycle.State{Queued}, Occupy: SlotStates(), Group: s.Name}
 	user, all := limit, limit

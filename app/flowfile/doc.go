@@ -7,5 +7,5 @@
 //
 // What a file may do is decided by the program that reads it ([Options]), never by the file: commands, requests over HTTP and functions of the program are off
 // until they are allowed. Values never become program text. A command gets them as environment variables and as JSON on its standard input, a request gets
-// them escaped for the place where they are put (spec/reliability.md S20). There is no expression language: conditions are small terms that always end.
+// them escaped for the place where they are put. There is no expression language: conditions are small terms that always end.
 package flowfile

@@ -48,7 +48,7 @@ func metricsUntil(t *testing.T, url string, want map[string]string) map[string]s
 }
 
 // TestMetricsOfCompute has a server with an agent of its own and one that does not answer, and reads what it tells of them and of jobs: how the agents stand, who waits in each
-// service, how long jobs ran, what was moved (spec/orchestrator.md 2.9, W22).
+// service, how long jobs ran, what was moved.
 func TestMetricsOfCompute(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -41,7 +41,7 @@ func ParseState(text string) (State, error) {
 // own are the causes that lie in what the executors did; every other one lies in the system.
 var own = []string{compute.CauseExit, compute.CauseSignal, compute.CauseMemory, compute.CauseTimeout, compute.CauseCPU, compute.CauseDisk, compute.CauseDepth}
 
-// StateOf gives the state of a task whose job is in a state for a cause (spec/orchestrator.md 6). For one that was cleaned ask with [Last].
+// StateOf gives the state of a task whose job is in a state for a cause. For one that was cleaned ask with [Last].
 func StateOf(s lifecycle.State, cause string) State {
 	switch s {
 	case compute.Queued:

@@ -28,7 +28,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// oldSite makes the database and the directories of a job-orchestrator server, as spec/orchestrator.md 1.7 has them.
+// oldSite makes the database and the directories of a job-orchestrator server.
 func oldSite(t *testing.T, words ...string) (database string) {
 	t.Helper()
 	dir := t.TempDir()

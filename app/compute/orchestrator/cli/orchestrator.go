@@ -22,7 +22,7 @@ func Called(arg0 string) bool {
 	return strings.TrimSuffix(filepath.Base(arg0), ".exe") == Name
 }
 
-// Main does one call under that name and gives its exit code: a server or an agent that is told everything by job-orchestrator's variables (spec/orchestrator.md 1.1, 1.2).
+// Main does one call under that name and gives its exit code: a server or an agent that is told everything by job-orchestrator's variables.
 // Other than there they are read after the arguments, all mistakes in them are told at once, and the addresses are loopback ones.
 func Main(run func(args []string, in io.Reader, out, errs io.Writer) int, args []string, in io.Reader, out, errs io.Writer) int {
 	word := ""

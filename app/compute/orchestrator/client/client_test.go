@@ -79,7 +79,7 @@ func payloadOf(t *testing.T, text []byte) (p original) {
 	return p
 }
 
-// The cases submit, retrieve and kill of spec/orchestrator.md section 4.
+// The cases submit, retrieve and kill that every client of job-orchestrator must pass.
 func TestOriginalServer(t *testing.T) {
 	w := newHarness(t, writes(0), nil)
 	s := w.serve("")

@@ -1,5 +1,5 @@
-// Package detect drives whoever is at an address that job-orchestrator's variables name: an original client by the original's protocol, an agent of ours by our own, at the same host
-// (spec/orchestrator.md 1.6, rule 7 of servers). It asks for /health each time that it asks for room, and before each parcel: the machine behind an address can be replaced.
+// Package detect drives whoever is at an address that job-orchestrator's variables name: an original client by the original's protocol, an agent of ours by our own, at the same host.
+// It asks for /health each time that it asks for room, and before each parcel: the machine behind an address can be replaced.
 //
 // A job stays with the protocol by which it was handed over. The server's record says before anything is sent by which one that is to be: the job's handle names the memory of an agent,
 // or [legacy.Instance]. If somebody else is found at the address by then, nothing is sent, and the job goes back to the queue. So a lost answer never makes a job run twice: whoever may

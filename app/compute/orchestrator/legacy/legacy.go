@@ -1,5 +1,5 @@
 // Package legacy drives original clients of job-orchestrator, which run payloads as our agents do but know no tickets: what was sent twice runs twice, and what was forgotten is not
-// told from what never came (spec/orchestrator.md sections 1.5 and 1.6).
+// told from what never came.
 package legacy
 
 import (

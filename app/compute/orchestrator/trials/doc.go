@@ -1,7 +1,7 @@
 // Package trials tries compute as a whole: servers, agents, the original's programs and the network between them, with everything going wrong that the specification names. It holds
 // tests only.
 //
-//	golden_test.go       what users of the original see, with each pairing of our programs and the original's (spec/orchestrator.md 1.6)
+//	golden_test.go       what users of the original see, with each pairing of our programs and the original's
 //	matrix_test.go       one trial for each row of the original's failure matrix (2.7), and matrixrestart_test.go those in which a real server is killed
 //	weakness_test.go     one trial for each weakness W1 to W8 (3); confinement_test.go for W9 to W15, keeping_test.go for W16 to W24
 //	kill_test.go         kill -9 of the real server and of the real agent while a job stands in each state; more rounds with -kills

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
-// TestGolden shows the results of the original's three example scripts with each pairing (spec/orchestrator.md 1.6).
+// TestGolden shows the results of the original's three example scripts with each pairing.
 func TestGolden(t *testing.T) {
 	t.Run("our server and our agent", func(t *testing.T) {
 		t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// rows is the failure matrix of the original (spec/orchestrator.md 2.7), with what must come of each event instead. Those in which the server is killed are in [restarts].
+// rows is the failure matrix of the original, with what must come of each event instead. Those in which the server is killed are in [restarts].
 var rows = []struct {
 	event string
 	trial func(t *testing.T)

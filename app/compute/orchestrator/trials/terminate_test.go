@@ -10,8 +10,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 )
 
-// TestTerminateTwice: only the first one ends the job; after that it has ended already, whatever its end was
-// (spec/orchestrator.md 2.9).
+// TestTerminateTwice: only the first one ends the job; after that it has ended already, whatever its end was.
 func TestTerminateTwice(t *testing.T) {
 	t.Parallel()
 	terminate := func(s *server, id int, want wire.Status) {

@@ -27,7 +27,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// weaknesses are those of the original (spec/orchestrator.md 3), each with what is required instead.
+// weaknesses are those of the original, each with what is required instead.
 var weaknesses = []struct {
 	name  string
 	trial func(t *testing.T)

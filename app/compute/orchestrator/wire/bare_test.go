@@ -61,7 +61,7 @@ func TestStrictHeaders(t *testing.T) {
 			if compat == Strict && g.Code == http.StatusPartialContent {
 				t.Errorf("%+v: a part of it", c)
 			}
-			for _, name := range []string{"Content-Length", "Content-Type", "Date", "Allow", "Location", "Connection"} { // RFC 9110, and the original's (spec/orchestrator.md 1)
+			for _, name := range []string{"Content-Length", "Content-Type", "Date", "Allow", "Location", "Connection"} { // RFC 9110, and the original's
 				g.Header.Del(name)
 			}
 			return slices.Sorted(maps.Keys(g.Header))
