@@ -193,7 +193,7 @@ func together(dir, path string) string {
 var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
 
 // nameless are the generic packages that name no application. Tests of them may.
-var nameless = []string{"server", "server/token", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "cli", "config", "host", "host/cli",
+var nameless = []string{"server", "server/hub", "server/lean", "server/listen", "server/problem", "server/session", "server/token", "server/transfer", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "cli", "config", "host", "host/cli",
 	"module", "backup"}
 
 // TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.

@@ -55,6 +55,12 @@ var plain = []string{
 	"docs/glossary.md",
 	"docs/job-orchestrator.md",
 	"docs/merritt.md",
+	"server/hub",
+	"server/lean",
+	"server/listen",
+	"server/problem",
+	"server/session",
+	"server/transfer",
 }
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/module"
-	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -74,7 +74,7 @@ func (r *Server) listenMetrics(ctx context.Context, s *Settings) (net.Listener, 
 	if s.MetricsListen == "" {
 		return nil, nil
 	}
-	l, err := server.Listen(ctx, s.MetricsListen, 16, false) // it asks nobody for a token
+	l, err := listen.Open(ctx, s.MetricsListen, 16, false) // it asks nobody for a token
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -87,7 +87,7 @@ func (r *Server) serveMetrics(ctx context.Context, l net.Listener) {
 	if l == nil {
 		return
 	}
-	h := server.HTTP(r.server.MetricsAlone(), r.Log)
+	h := listen.HTTP(r.server.MetricsAlone(), r.Log)
 	r.stopped.Go(func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			r.Log.Error("metrics", "error", err)

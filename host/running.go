@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/store/mem"
@@ -70,7 +71,7 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if dropped || err != nil {
 		log.Warn("the disk is full: the ballast is removed for the start", "file", filepath.Join(dir, ballast), "error", err)
 	}
-	listener, err := listen(ctx, s, s.Listen, log)
+	listener, err := openAddress(ctx, s, s.Listen, log)
 	if err != nil {
 		return nil, err
 	}
@@ -124,14 +125,15 @@ func (r *Server) tellSpace(ctx context.Context, used bool) {
 	}
 }
 
-// listen opens an address for whoever has a token, or without tokens for this machine.
-func listen(ctx context.Context, s *Settings, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := server.Listen(ctx, address, s.Connections, s.Tokens != "")
+// openAddress opens an address: to all clients with a token, or without tokens to this machine.
+func openAddress(ctx context.Context, s *Settings, address string, log *slog.Logger) (net.Listener, error) {
+	l, err := listen.Open(ctx, address, s.Connections, s.Tokens != "")
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	if !server.Loopback(address) {
-		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, or keep the network to yourself", "address", l.Addr().String())
+	if !listen.Loopback(address) {
+		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, "+
+			"or use a private network", "address", l.Addr().String())
 	}
 	return l, nil
 }
@@ -197,7 +199,9 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 	h := &module.Host{
 		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs, Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
-		Listen: func(ctx context.Context, address string) (net.Listener, error) { return listen(ctx, s, address, r.Log) },
+		Listen: func(ctx context.Context, address string) (net.Listener, error) {
+			return openAddress(ctx, s, address, r.Log)
+		},
 	}
 	if r.tokens != nil {
 		h.Tokens = r.tokens
@@ -252,7 +256,7 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		}
 	}
 	r.bindMetrics(files)
-	r.http = server.HTTP(r.server, r.Log)
+	r.http = listen.HTTP(r.server, r.Log)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // act causes an event. Every event of every lifecycle comes this way; the lifecycle judges.
@@ -36,15 +37,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 	return ReplyJob(w, r, http.StatusOK, j.Version, s.View(j))
 }
 
-// situated is a refusal with what is possible instead. Refusals by the lifecycle know that; those by a rule of an application do not.
-type situated struct {
-	error
-	illegal lifecycle.Illegal
-}
-
-func (e situated) Unwrap() error { return e.error }
-
-// situate adds the legal moves to a refusal, those left out that a rule refuses now.
+// ExplainRefusal adds to a refusal the events that are legal instead, without those that a rule refuses now.
 func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, by lifecycle.Actor) error {
 	var illegal *lifecycle.Illegal
 	if kind := job.KindOf(err); (kind != job.Refused && kind != job.Conflict) || errors.As(err, &illegal) {
@@ -60,7 +53,7 @@ func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, b
 			at.Can = append(at.Can, m.Event)
 		}
 	}
-	return situated{err, at}
+	return problem.With(err, at)
 }
 
 func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {

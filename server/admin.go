@@ -1,10 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // keeper gives who looks after the store.
@@ -14,7 +17,7 @@ func (s *Server) keeper(r *http.Request) (Keeper, error) {
 	}
 	if s.Keeper == nil {
 		name := s.Store.Properties().Name
-		return nil, Absent("admin", "the store "+name+" has nothing to check or copy", "setting store")
+		return nil, problem.Absent("admin", "the store "+name+" has nothing to check or copy", "setting store")
 	}
 	return s.Keeper, nil
 }
@@ -79,4 +82,63 @@ func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return Reply(w, done)
+}
+
+func (s *Server) clock(w http.ResponseWriter, r *http.Request) error {
+	if err := Params(r).Err(); err != nil {
+		return err
+	}
+	return Reply(w, clockOf(s.Engine.Guard().State()))
+}
+
+func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
+	if err := Params(r).Err(); err != nil {
+		return err
+	}
+	c, err := Decode[api.ConfirmClock](r, true)
+	if err != nil {
+		return err
+	}
+	_, actor, err := ActorOf(r, "", c.Actor)
+	if err != nil {
+		return err
+	}
+	state, err := s.Engine.ConfirmClock(r.Context(), actor, c.Note)
+	if err != nil {
+		return err
+	}
+	return Reply(w, clockOf(state))
+}
+
+func clockOf(s engine.ClockState) api.Clock {
+	c := api.Clock{Wall: s.Wall, Now: s.Now, Trusted: s.Trusted, Doubt: s.Doubt, Restart: s.Restart}
+	if s.Doubt != "" {
+		c.Seconds = int64(s.By.Round(time.Second) / time.Second)
+	}
+	if !s.Confirmed.IsZero() {
+		c.Confirmed = &s.Confirmed
+	}
+	return c
+}
+
+// clockWarnings say that nothing is removed by its age, and how that ends.
+func (s *Server) clockWarnings() []string {
+	c := s.Engine.Guard().State()
+	if c.Doubt == "" {
+		return nil
+	}
+	what := map[string]string{
+		engine.ClockAhead:  "is ahead of the time at which the server worked last by " + span(c.By),
+		engine.ClockBehind: "is behind the time at which the server worked last by " + span(-c.By),
+		engine.ClockJumped: "was set by " + span(c.By) + " while the server runs",
+	}[c.Doubt]
+	return []string{fmt.Sprintf("the clock of this machine %s: nothing is removed by its age until the clock is set right, or confirmed (stagepost admin clock --confirm --note WHY)", what)}
+}
+
+// span is a duration in words of days and hours, for people.
+func span(d time.Duration) string {
+	if days := d / (24 * time.Hour); days >= 2 || days <= -2 {
+		return fmt.Sprintf("%d days", days)
+	}
+	return d.Round(time.Minute).String()
 }

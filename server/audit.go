@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Bounds of a look into the audit list.
@@ -46,7 +47,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, ok := s.Store.(job.Auditor)
 	if !ok {
-		return Absent("audit", "the store "+s.Store.Properties().Name+" keeps no audit list", "setting store")
+		return problem.Absent("audit", "the store "+s.Store.Properties().Name+" keeps no audit list", "setting store")
 	}
 	answer, err := audits{}, error(nil)
 	if forward {

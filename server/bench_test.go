@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/servertest"
 
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -55,7 +56,7 @@ func benchWorkers(b *testing.B, store job.Store, batch, workers int) {
 	s := server.New(server.Options{Engine: e})
 	defer s.Close()
 	web := httptest.NewUnstartedServer(s)
-	web.Config = server.HTTP(s, servertest.Discard)
+	web.Config = listen.HTTP(s, servertest.Discard)
 	web.Start()
 	defer web.Close()
 	const perJob = 3

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/server/transfer"
 )
 
 // Bounds of a JSON body (check S5).
@@ -38,14 +40,14 @@ func DecodeAs[T any](r *http.Request, required bool, standard func([]byte) []byt
 		return v, nil
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return v, Refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
+		return v, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
 	}
 	return v, Strict(standard(text), &v)
 }
 
 func BodyError(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) || errors.Is(err, errCut) || job.IsFull(err) {
+	if errors.As(err, &tooLarge) || errors.Is(err, transfer.ErrCut) || job.IsFull(err) {
 		return err
 	}
 	return job.Errorf(job.Invalid, "read", "", "the body: %w", err)

@@ -1,13 +1,18 @@
 package server
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server/openapi"
 )
 
@@ -41,4 +46,50 @@ func (s *Server) apiDocs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return ReplyPage(w, http.StatusOK, apiTemplate, "api", openapi.OutlineOf(Describe(s.all)))
+}
+
+// health answers 200 when the store answers within two seconds, storage accepts writes and nothing has stopped, else 503.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
+	p := s.Store.Properties()
+	h := api.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Name(), Kinds: []string{}}
+	for _, k := range s.Engine.Kinds() {
+		h.Kinds = append(h.Kinds, string(k))
+	}
+	h.Warnings = s.clockWarnings()
+	if s.Warn != nil {
+		h.Warnings = append(h.Warnings, s.Warn()...)
+	}
+	for _, p := range s.parts {
+		if p.Health != nil {
+			p.Health(&h)
+		}
+	}
+	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
+		h.Warnings = append(h.Warnings, "the file of tokens cannot be read or has mistakes: no token is accepted (stagepost token list FILE shows the reason)")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	_, err := s.Store.Hold(ctx, nil)
+	if err == nil && s.Alive != nil {
+		err = s.Alive()
+	}
+	if err == nil && s.Storage != nil {
+		err = s.Storage.Writable(ctx)
+	}
+	if err != nil {
+		h.Status = err.Error()
+		return ReplyAs(w, http.StatusServiceUnavailable, h)
+	}
+	return Reply(w, h)
+}
+
+// index is a page for those who open the server's address.
+func (s *Server) index(w http.ResponseWriter, _ *http.Request) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Stagepost %s: the HTTP API\n\n", s.Version)
+	for _, r := range s.all {
+		fmt.Fprintf(&b, "%-6s %s\n       %s (%s)\n", r.Method, strings.TrimSuffix(r.Pattern, "{$}"), r.Doc, r.Who)
+	}
+	b.WriteString("\nThe command line is easier: stagepost list, stagepost show ID, stagepost why ID.\n")
+	return ReplyText(w, b.String())
 }

@@ -93,7 +93,7 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-st.server.hub.done:
+		case <-st.server.hub.Done():
 			return
 		case <-changed:
 			if !st.rest(ctx, streamPause-time.Since(looked)) {
@@ -118,7 +118,7 @@ func (st *stream) rest(ctx context.Context, d time.Duration) bool {
 	case <-t.C:
 		return true
 	case <-ctx.Done():
-	case <-st.server.hub.done:
+	case <-st.server.hub.Done():
 	}
 	return false
 }

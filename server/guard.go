@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // headers stand on every answer, errors included (check S12). A route may replace Content-Security-Policy.
@@ -27,7 +28,7 @@ var headers = map[string][]string{
 func (s *Server) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	origin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, Refuse(http.StatusForbidden, job.Refused, "a page of another origin may not do this"))
+		s.fail(w, r, problem.Refuse(http.StatusForbidden, job.Refused, "a page of another origin may not do this"))
 	}))
 	next = origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +41,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		defer s.answered(t, r, time.Now())
 		defer s.recover(t, r)
 		if s.Tokens == nil && !s.hostIsOurs(r.Host) { // a stranger's page has no token
-			s.fail(w, r, Refuse(http.StatusMisdirectedRequest, job.Refused, "this server is not called %.100q", r.Host))
+			s.fail(w, r, problem.Refuse(http.StatusMisdirectedRequest, job.Refused, "this server is not called %.100q", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -76,13 +77,13 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 	}
 	if route.Who == Anyone {
 		if token.InURL(r.URL) {
-			return nil, Refuse(http.StatusBadRequest, job.Invalid, "%w", token.ErrInURL)
+			return nil, problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", token.ErrInURL)
 		}
 		return r, nil
 	}
 	who, err := s.Tokens.Check(r)
 	if errors.Is(err, token.ErrInURL) {
-		return nil, Refuse(http.StatusBadRequest, job.Invalid, "%w", err)
+		return nil, problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", err)
 	}
 	if errors.Is(err, token.ErrFault) {
 		w.Header().Set("Retry-After", "5")
@@ -94,10 +95,10 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 			challenge += `, error="invalid_token"` // RFC 6750, section 3.1
 		}
 		w.Header().Set("WWW-Authenticate", challenge)
-		return nil, Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
+		return nil, problem.Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
 	}
 	if !slices.Contains(may[route.Who], who.Role) || who.Role == token.User && !route.forUsers() {
-		return nil, Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method, route.Pattern, who.Role)
+		return nil, problem.Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method, route.Pattern, who.Role)
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 	if who.Role == token.User && route.Who == Person {
@@ -143,7 +144,7 @@ func ActorOf(r *http.Request, as, actor string) (lifecycle.Actor, string, error)
 	switch as {
 	case "operator":
 		if user {
-			return 0, "", Refuse(http.StatusForbidden, job.Refused, "the role user acts as owner")
+			return 0, "", problem.Refuse(http.StatusForbidden, job.Refused, "the role user acts as owner")
 		}
 		return lifecycle.Operator, actor, nil
 	case "":

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
@@ -42,7 +43,7 @@ func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error {
 	if owner := UserOf(r.Context()); owner != "" {
 		if q.Owner != "" && q.Owner != owner {
-			return Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
+			return problem.Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
 		}
 		q.Owner = owner
 	}

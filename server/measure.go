@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Metrics counts answers and shows all that is counted; *metrics.Metrics is one.
@@ -20,7 +21,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.Metrics == nil || s.MetricsElsewhere {
-		return Absent("metrics", "this address has no metrics", "setting metrics.listen")
+		return problem.Absent("metrics", "this address has no metrics", "setting metrics.listen")
 	}
 	s.Metrics.ServeHTTP(w, r)
 	return nil

@@ -2,9 +2,15 @@ package server
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -63,4 +69,55 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return Reply(w, b)
+}
+
+// blockUndelivered is the code of a message of an ended job that its receiver has not taken.
+const blockUndelivered = "undelivered"
+
+// undelivered gives the messages of a job that failed at the last attempt or were given up, without what they say. Users
+// get none: the outbox is closed to them.
+func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, error) {
+	if IsUser(ctx) {
+		return nil, nil
+	}
+	// A list is read; any other call of the outbox is a write, which a full disk refuses.
+	all, err := s.Store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Job: id, Limit: 1000}})
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(all) // the oldest first
+	var late []job.Message
+	for _, m := range all {
+		if m.Settled == job.GivenUp || m.Settled == job.Pending && m.Error != "" {
+			m.Body = nil
+			late = append(late, m)
+		}
+	}
+	return late, nil
+}
+
+// whyUndelivered adds the messages that did not leave to the explanation of a job that has ended.
+func (s *Server) whyUndelivered(ctx context.Context, x *explain.Explanation) error {
+	if len(x.Blockers) == 0 || x.Blockers[0].Code != explain.BlockEnded {
+		return nil
+	}
+	late, err := s.undelivered(ctx, x.Job)
+	for i := range late {
+		x.Blockers = append(x.Blockers, whyLate(&late[i]))
+	}
+	return err
+}
+
+func whyLate(m *job.Message) engine.Blocker {
+	b := engine.Blocker{Code: blockUndelivered, Since: m.Created, Holder: "the receiver"}
+	if m.Settled == job.GivenUp {
+		b.Sentence = fmt.Sprintf("the %s message %s was given up (attempts: %d): %s", m.Topic, m.Key, m.Attempts, m.Error)
+		b.Remedy = fmt.Sprintf("correct the receiver, then: stagepost outbox replay %s --note WHY", m.Key)
+		return b
+	}
+	b.Until = m.Due
+	next := m.Due.UTC().Format(time.RFC3339)
+	b.Sentence = fmt.Sprintf("the %s message %s was not delivered: %s; next attempt at %s", m.Topic, m.Key, m.Error, next)
+	b.Remedy = "correct the receiver, or wait"
+	return b
 }

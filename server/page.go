@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Pages are for depositors: they are made here, whole, and work without scripts. All that comes from strangers goes through html/template, which
@@ -42,7 +43,7 @@ func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) err
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return err
 	}
-	p := ProblemOf(err)
+	p := problem.Of(err)
 	says := "Something went wrong on our side. Please try again later."
 	switch p.Kind {
 	case job.NotFound:

@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
@@ -32,7 +33,7 @@ func TestLongRequestsGetTheirAnswer(t *testing.T) {
 		_ = slow.wait(r.Context())
 		w.WriteHeader(http.StatusNoContent)
 	})
-	h := server.HTTP(mux, servertest.Discard)
+	h := listen.HTTP(mux, servertest.Discard)
 	h.ReadTimeout, h.WriteTimeout = 20*time.Millisecond, 20*time.Millisecond
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()

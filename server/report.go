@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/lean"
 )
 
 // Bounds of one report.
@@ -55,7 +56,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 	if len(results) == 1 && results[0].Err != nil {
 		return results[0].Err
 	}
-	return s.replyLean(w, func(text []byte) []byte { return appendResults(text, b.Worker, results) })
+	return lean.Reply(w, func(text []byte) []byte { return lean.AppendResults(text, b.Worker, results) })
 }
 
 func checkReport(r *api.Report, keep bool) error {

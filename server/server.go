@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -14,7 +15,11 @@ import (
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server/hub"
+	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/server/session"
 	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/server/transfer"
 )
 
 // Options of a server. Engine is required.
@@ -74,13 +79,13 @@ type Server struct {
 	parts     []Part
 	all       []Route // of the server and its parts
 	chain     http.Handler
-	hub       *hub
+	hub       *hub.Hub
 	leases    *leases
 	watching  atomic.Int64 // open event streams
-	uploads   uploads
-	requests  *crowd
-	streams   *crowd
-	sessions  sessions // requests under way, by their tokens
+	uploads   transfer.Uploads
+	requests  *session.Quota
+	streams   *session.Quota
+	sessions  session.Sessions // requests under way, by their tokens
 	close     context.CancelFunc
 
 	description func() []byte // of all routes, as JSON
@@ -106,8 +111,8 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(), hub: newHub(), leases: newLeases(o.Leases),
-		requests: newCrowd("requests", o.Requests), streams: newCrowd("event streams", max(1, o.Watchers/4))}
+	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(), hub: hub.New(), leases: newLeases(o.Leases),
+		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams", max(1, o.Watchers/4))}
 	s.description = sync.OnceValue(func() []byte {
 		text, err := json.Marshal(Describe(s.all))
 		if err != nil {
@@ -119,7 +124,7 @@ func New(o Options) *Server {
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.close = cancel
-	s.Store.Watch(ctx, s.hub.hear)
+	s.Store.Watch(ctx, s.hub.Notify)
 	if s.Tokens != nil {
 		go s.watchTokens(ctx)
 	}
@@ -129,7 +134,7 @@ func New(o Options) *Server {
 // Close ends all event streams and long polls.
 func (s *Server) Close() {
 	s.close()
-	s.hub.close()
+	s.hub.Close()
 	for _, p := range s.parts {
 		if p.Close != nil {
 			p.Close()
@@ -152,7 +157,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	switch probe.status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", probe.header.Get("Allow"))
-		s.fail(w, r, Refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)", r.URL.Path, r.Method, probe.header.Get("Allow")))
+		s.fail(w, r, problem.Refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)", r.URL.Path, r.Method, probe.header.Get("Allow")))
 	default:
 		s.fail(w, r, job.Errorf(job.NotFound, "route", "", "there is no %s %s; GET / lists what there is", r.Method, r.URL.Path))
 	}
@@ -170,7 +175,7 @@ func (a *allowed) Write(b []byte) (int, error) { return len(b), nil }
 
 // attend carries out a request that was admitted, if its sender has not too many open.
 func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) error {
-	leave, err := s.requests.enter(r)
+	leave, err := s.requests.Enter(OwnerOf(r.Context()))
 	if err != nil {
 		return err
 	}
@@ -198,7 +203,7 @@ func (s *Server) handler(r Route) http.Handler {
 		admitted, err := s.admit(w, &r, q)
 		if who, ok := s.sender(admitted); ok {
 			var over func()
-			w, admitted, over = s.during(w, admitted, who.Token)
+			w, admitted, over = s.sessions.Open(w, admitted, who.Token)
 			defer over()
 		}
 		if err == nil {
@@ -208,4 +213,51 @@ func (s *Server) handler(r Route) http.Handler {
 			s.fail(w, q, err)
 		}
 	})
+}
+
+// Part is what an application adds to a server. Every field but Routes may be nil.
+type Part struct {
+	Routes  []Route
+	Redact  func(job.Job) job.Job                             // removes from a record what must not leave the server
+	Explain func(context.Context, *explain.Explanation) error // adds to the answer of why what the engine does not know
+	Health  func(*api.Health)                                 // adds warnings and facts to the answer of /healthz
+	Assets  fs.FS                                             // pages/*.css and pages/*.js are served below /assets/
+	Close   func()                                            // is called once, when the server is closed
+}
+
+// All lists the routes of the server and its parts.
+func (s *Server) All() []Route { return s.all }
+
+// redact gives a record as it may leave the server.
+func (s *Server) redact(j job.Job) job.Job {
+	for _, p := range s.parts {
+		if p.Redact != nil {
+			j = p.Redact(j)
+		}
+	}
+	return j
+}
+
+// explainParts adds to an explanation what the applications know.
+func (s *Server) explainParts(ctx context.Context, x *explain.Explanation) error {
+	for _, p := range s.parts {
+		if p.Explain == nil {
+			continue
+		}
+		if err := p.Explain(ctx, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Add adds the parts of applications. Call it before the first request.
+func (s *Server) Add(parts ...Part) {
+	for _, p := range parts {
+		s.parts = append(s.parts, p)
+		for _, r := range p.Routes {
+			s.all = append(s.all, r)
+			s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
+		}
+	}
 }

@@ -1,64 +1,15 @@
 package server
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"net"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // checkEvery is the time between checks whether the tokens of open requests are still valid.
 const checkEvery = time.Second
-
-// errRevoked is the cause with which a request ends whose token is no longer valid.
-var errRevoked = Refuse(http.StatusUnauthorized, job.Refused, "the token is no longer valid")
-
-// sessions are the requests under way and the connections that were taken over from one, each under the token that it came with. They end when
-// the token is revoked, expires or can no longer be read.
-type sessions struct {
-	mu   sync.Mutex // guards open
-	open map[*session]bool
-}
-
-// session is a request, or a connection that was taken over from it.
-type session struct {
-	token token.Hash
-	end   func() // called once, with the lock of sessions held; it must not block
-}
-
-func (s *sessions) begin(one *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = map[*session]bool{}
-	}
-	s.open[one] = true
-}
-
-func (s *sessions) over(one *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, one)
-}
-
-// keep ends the sessions whose tokens are not among the valid ones.
-func (s *sessions) keep(valid []token.Hash) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for one := range s.open {
-		if !slices.Contains(valid, one.token) {
-			delete(s.open, one)
-			one.end()
-		}
-	}
-}
 
 // watchTokens ends sessions until ctx does.
 func (s *Server) watchTokens(ctx context.Context) {
@@ -70,7 +21,7 @@ func (s *Server) watchTokens(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.sessions.keep(s.Tokens.Valid())
+			s.sessions.Keep(s.Tokens.Valid())
 			known = s.logFault(known)
 		}
 	}
@@ -92,26 +43,6 @@ func (s *Server) logFault(known string) string {
 	return fault
 }
 
-// during prepares a request and its answer to end with a token. The caller calls over when the handler has returned.
-func (s *Server) during(w http.ResponseWriter, r *http.Request, hash token.Hash) (http.ResponseWriter, *http.Request, func()) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	control := http.NewResponseController(w)
-	one := &session{token: hash, end: func() {
-		cancel(errRevoked)
-		_ = control.SetReadDeadline(time.Unix(1, 0)) // a recorder in a test has none
-		_ = control.SetWriteDeadline(time.Unix(1, 0))
-	}}
-	s.sessions.begin(one)
-	r = r.WithContext(ctx)
-	if r.Body != nil && r.Body != http.NoBody {
-		r.Body = &endingBody{r.Body, ctx}
-	}
-	return &endingAnswer{w, ctx, &s.sessions, hash}, r, func() {
-		s.sessions.over(one)
-		cancel(nil)
-	}
-}
-
 // UnderTokens ends the requests of a handler that checks tokens itself when their tokens are no longer valid.
 func (s *Server) UnderTokens(next http.Handler) http.Handler {
 	if s.Tokens == nil {
@@ -120,74 +51,29 @@ func (s *Server) UnderTokens(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who, err := s.Tokens.Check(r); err == nil {
 			var over func()
-			w, r, over = s.during(w, r, who.Token)
+			w, r, over = s.sessions.Open(w, r, who.Token)
 			defer over()
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// revoked reports whether a request has ended because of its token.
-func revoked(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) == errRevoked }
+// WatchJob gives a channel that a change of the job fills. The caller calls stop once.
+func (s *Server) WatchJob(id job.ID) (changed <-chan struct{}, stop func()) { return s.hub.Watch(id) }
 
-// endingBody is a request's body that ends with the token.
-type endingBody struct {
-	io.ReadCloser
-	ctx context.Context
-}
+// Closing is closed when the server closes: streams end then.
+func (s *Server) Closing() <-chan struct{} { return s.hub.Done() }
 
-func (b *endingBody) Read(p []byte) (int, error) {
-	if revoked(b.ctx) {
-		return 0, errRevoked
-	}
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && revoked(b.ctx) {
-		err = errRevoked
-	}
-	return n, err
-}
-
-// endingAnswer is an answer that ends with the token.
-type endingAnswer struct {
-	http.ResponseWriter
-	ctx      context.Context
-	sessions *sessions
-	token    token.Hash
-}
-
-// Unwrap is for http.ResponseController.
-func (a *endingAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-func (a *endingAnswer) Write(p []byte) (int, error) {
-	if revoked(a.ctx) {
-		return 0, errRevoked
-	}
-	return a.ResponseWriter.Write(p)
-}
-
-// Hijack lets the handler take the connection over; it is closed when the token is no longer valid.
-func (a *endingAnswer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if revoked(a.ctx) {
-		return nil, nil, errRevoked
-	}
-	c, buffered, err := http.NewResponseController(a.ResponseWriter).Hijack()
+// EnterStream counts one more event stream. The caller calls leave once, unless there is an error.
+func (s *Server) EnterStream(r *http.Request) (leave func(), err error) {
+	own, err := s.streams.Enter(OwnerOf(r.Context()))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	taken := &takenOver{Conn: c, sessions: a.sessions}
-	taken.session = &session{token: a.token, end: func() { _ = c.Close() }}
-	a.sessions.begin(taken.session)
-	return taken, buffered, nil
-}
-
-// takenOver is a connection that a handler took over.
-type takenOver struct {
-	net.Conn
-	sessions *sessions
-	session  *session
-}
-
-func (t *takenOver) Close() error {
-	t.sessions.over(t.session)
-	return t.Conn.Close()
+	if s.watching.Add(1) > int64(s.Watchers) {
+		s.watching.Add(-1)
+		own()
+		return nil, job.Errorf(job.Unavailable, "watch", JobID(r), "%d streams are open, which is the most", s.Watchers)
+	}
+	return func() { s.watching.Add(-1); own() }, nil
 }

@@ -5,11 +5,14 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/lean"
+	"github.com/stagepost/stagepost/server/problem"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -41,7 +44,7 @@ func inScope(ctx context.Context, op string, id job.ID, p job.KindState) error {
 	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
 		return nil
 	}
-	return Refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost token new --role worker --work %s/%s)",
+	return problem.Refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost token new --role worker --work %s/%s)",
 		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
 }
 
@@ -86,14 +89,14 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.leases.put(jobs...)
-	return s.replyLean(w, func(b []byte) []byte { return appendClaimed(b, jobs) })
+	return lean.Reply(w, func(b []byte) []byte { return lean.AppendClaimed(b, jobs) })
 }
 
 // poll waits for jobs. An answer that nobody reads any more costs their first lease, nothing else.
 func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]job.Job, error) {
 	wait := seconds(c.Wait)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
-	free, stop := s.hub.await(c.From)
+	free, stop := s.hub.Await(c.From)
 	defer stop()
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
@@ -107,7 +110,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]j
 		select {
 		case <-ctx.Done():
 			return nil, r.Context().Err()
-		case <-s.hub.done:
+		case <-s.hub.Done():
 			return nil, nil
 		case <-free:
 		case <-again.C:
@@ -216,4 +219,56 @@ func (s *Server) maySpawn(ctx context.Context, r *engine.Report) error {
 		}
 	}
 	return nil
+}
+
+// leases keeps the records of jobs that workers outside hold, so that a report needs no read from the store. It is only a shortcut: what
+// is not there, or is there under another epoch, is read; the commit compares epochs in any case.
+type leases struct {
+	mu   sync.Mutex // guards jobs
+	jobs map[job.ID]job.Job
+	most int
+}
+
+func newLeases(most int) *leases { return &leases{jobs: map[job.ID]job.Job{}, most: most} }
+
+// put keeps records; when there is no room, any other goes.
+func (l *leases) put(jobs ...job.Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range jobs {
+		if _, known := l.jobs[j.ID]; !known && len(l.jobs) >= l.most {
+			for other := range l.jobs {
+				delete(l.jobs, other)
+				break
+			}
+		}
+		l.jobs[j.ID] = j
+	}
+}
+
+// get gives the records that are known under the epochs asked for; the others are zero.
+func (l *leases) get(of []job.Lease) []job.Job {
+	found := make([]job.Job, len(of))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, lease := range of {
+		if j, ok := l.jobs[lease.Job]; ok && j.Epoch == lease.Epoch {
+			found[i] = j
+		}
+	}
+	return found
+}
+
+// settle takes over what became of reports: jobs that stay with their worker are kept, the others go.
+func (l *leases) settle(results []job.Result, worker string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range results {
+		j := &results[i].Job
+		if results[i].Err == nil && j.Worker == worker && !j.Ended {
+			l.jobs[j.ID] = *j
+		} else {
+			delete(l.jobs, j.ID)
+		}
+	}
 }

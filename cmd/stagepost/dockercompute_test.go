@@ -13,7 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/quantity"
-	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 )
 
 // TestDockerfileOfCompute: it is built as the other one is, and what it leaves is a system with bash, for nobody but an ordinary user.
@@ -88,7 +88,7 @@ func TestComposeOfCompute(t *testing.T) {
 	}
 	for _, name := range []string{"STAGEPOST_LISTEN", "STAGEPOST_COMPUTE_LISTEN"} {
 		_, port, _ := strings.Cut(s.Environment[name], ":")
-		if server.Loopback(s.Environment[name]) || !slices.Contains(s.Ports, "127.0.0.1:"+port+":"+port) || s.Environment["STAGEPOST_TOKENS"] == "" {
+		if listen.Loopback(s.Environment[name]) || !slices.Contains(s.Ports, "127.0.0.1:"+port+":"+port) || s.Environment["STAGEPOST_TOKENS"] == "" {
 			t.Errorf("%s %s: it is not published for this machine alone, or without tokens", name, s.Environment[name])
 		}
 	}

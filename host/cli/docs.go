@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // docs writes the pages that are made from the program: cli.md, config.md and api.md; or the description of the API.
@@ -161,7 +162,7 @@ func apiPage(s *host.Settings) string {
 	b.WriteString("| kind of problem | status | meaning |\n|---|---|---|\n")
 	for _, k := range []job.ErrorKind{job.Invalid, job.NotFound, job.Conflict, job.Refused, job.Stale, job.Gone,
 		job.Unavailable, job.Internal} {
-		status, title := server.Status(k)
+		status, title := problem.Status(k)
 		fmt.Fprintf(&b, "| %s | %d | %s |\n", k, status, title)
 	}
 	b.WriteString(openapi.OutlineOf(d).Markdown())

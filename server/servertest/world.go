@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -106,7 +107,7 @@ func Serve(t *testing.T, o server.Options, parts ...PartOf) *World {
 		w.Server.Add(part(w))
 	}
 	w.Web = httptest.NewUnstartedServer(w.Server)
-	w.Web.Config = server.HTTP(w.Server, Discard)
+	w.Web.Config = listen.HTTP(w.Server, Discard)
 	w.Web.Start()
 	var err error
 	if w.Client, err = client.New(w.Web.URL, client.Options{HTTP: w.http()}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Bulk is implemented by *bulk.App.
@@ -19,7 +20,7 @@ type Bulk interface {
 
 func (s *Handlers) bulkApp() (Bulk, error) {
 	if s.Bulk == nil {
-		return nil, server.Absent("bulk", "this server does no bulks", "module bulk")
+		return nil, problem.Absent("bulk", "this server does no bulks", "module bulk")
 	}
 	return s.Bulk, nil
 }

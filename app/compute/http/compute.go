@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Compute runs users' files. *compute.App does.
@@ -37,7 +38,7 @@ const computeSettings = "setting compute.local or compute.services"
 
 func (s *Handlers) compute() (Compute, error) {
 	if s.Compute == nil {
-		return nil, server.Absent("compute", "this server runs no users' files", computeSettings)
+		return nil, problem.Absent("compute", "this server runs no users' files", computeSettings)
 	}
 	return s.Compute, nil
 }
@@ -73,7 +74,7 @@ func onlyOwner(r *http.Request, asked string) (string, error) {
 		return asked, nil
 	}
 	if asked != "" {
-		return "", server.Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
+		return "", problem.Refuse(http.StatusForbidden, job.Refused, "a user sees its own jobs only")
 	}
 	return owner, nil
 }

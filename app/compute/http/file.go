@@ -21,6 +21,8 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/server/transfer"
 )
 
 // Where a file of a job is.
@@ -227,14 +229,14 @@ func (s *Handlers) serveFile(w http.ResponseWriter, r *http.Request, d download)
 		d.media = "application/octet-stream"
 	}
 	h.Set("Content-Type", d.media)
-	h.Set("Content-Disposition", server.Attachment(path.Base(d.name)))
+	h.Set("Content-Disposition", transfer.Attachment(path.Base(d.name)))
 	h["Content-Security-Policy"] = []string{filePolicy}
 	h.Set("ETag", d.etag)
-	server.IgnoreRange(r)
-	err := s.ServeContent(w, r, d.name, d.modified, d.content)
+	transfer.IgnoreRange(r)
+	err := transfer.Serve(w, r, s.Log, d.name, d.modified, d.content)
 	switch {
-	case err != nil && server.ProblemOf(err).Status == http.StatusPreconditionFailed:
-		return server.Refuse(http.StatusPreconditionFailed, job.Conflict, "the file is another one than the request is for")
+	case err != nil && problem.Of(err).Status == http.StatusPreconditionFailed:
+		return problem.Refuse(http.StatusPreconditionFailed, job.Conflict, "the file is another one than the request is for")
 	case job.KindOf(err) == job.Conflict:
 		return job.Errorf(job.Internal, "files", d.id, "%.100q cannot be read: %w", d.name, err)
 	}
@@ -335,11 +337,11 @@ func (s *Handlers) partialCompute(w http.ResponseWriter, r *http.Request) error 
 	defer body.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/zip")
-	h.Set("Content-Disposition", server.Attachment(fmt.Sprintf("%s-partial.zip", j.ID)))
+	h.Set("Content-Disposition", transfer.Attachment(fmt.Sprintf("%s-partial.zip", j.ID)))
 	h["Content-Security-Policy"] = []string{filePolicy}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
-	out := server.Paced(w)
+	out := transfer.Paced(w)
 	if _, err := io.Copy(out, body); err != nil {
 		if r.Context().Err() == nil && !errors.Is(err, context.Canceled) {
 			s.Log.Warn("a partial result broke off", "job", j.ID, "error", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // ComputeUploads keeps resumable uploads until an order takes them. A tus.Store does, behind a thin adapter in cmd.
@@ -94,7 +95,7 @@ func firstPart(form *multipart.Reader) (o api.ComputeOrder, err error) {
 		return o, server.BodyError(err)
 	}
 	if len(text) > mostOrder {
-		return o, server.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part order is larger than %d bytes", mostOrder)
+		return o, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part order is larger than %d bytes", mostOrder)
 	}
 	return o, server.Strict(text, &o)
 }

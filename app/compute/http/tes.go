@@ -10,12 +10,13 @@ import (
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 func (s *Handlers) tes() (Compute, *tes.Adapter, error) {
 	app, err := s.compute()
 	if err == nil && s.TES == nil {
-		err = server.Absent("tes", "this server takes no tasks of GA4GH TES", "setting compute.tes.images")
+		err = problem.Absent("tes", "this server takes no tasks of GA4GH TES", "setting compute.tes.images")
 	}
 	return app, s.TES, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // tunnelCompute gives the connection of an agent to the tunnel, which decides about it. Whoever calls another agent's name is refused there by [AgentOf].
@@ -16,7 +17,7 @@ func (s *Handlers) tunnelCompute(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.ComputeTunnel == nil {
-		return server.Absent("tunnel", "this server runs no users' files, so no agent can join it", computeSettings)
+		return problem.Absent("tunnel", "this server runs no users' files, so no agent can join it", computeSettings)
 	}
 	s.ComputeTunnel.ServeHTTP(w, r)
 	return nil
@@ -33,7 +34,7 @@ func FailTunnel(w http.ResponseWriter, _ *http.Request, status int, err error) {
 	if !known {
 		kind = job.Invalid
 	}
-	p := server.ProblemOf(job.Errorf(kind, "tunnel", "", "%w", err))
+	p := problem.Of(job.Errorf(kind, "tunnel", "", "%w", err))
 	p.Status = status
 	writeProblem(w, p)
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // uploadsPath is where resumable uploads are made.
 const uploadsPath = "/api/v1/compute/uploads"
 
 func noUploads() error {
-	return server.Absent("uploads", "this server takes no resumable uploads", computeSettings)
+	return problem.Absent("uploads", "this server takes no resumable uploads", computeSettings)
 }
 
 // resumable hands a request to the store of uploads, which bounds body and time by itself.
@@ -47,7 +48,7 @@ func FailUpload(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, s
 		default:
 			kind = job.Invalid
 		}
-		p := server.ProblemOf(job.Errorf(kind, "uploads", "", "%w", err))
+		p := problem.Of(job.Errorf(kind, "uploads", "", "%w", err))
 		p.Status = status
 		if kind == job.Internal {
 			log.Error("request", "method", r.Method, "path", r.URL.Path, "error", err)

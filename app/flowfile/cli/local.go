@@ -25,6 +25,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -113,7 +114,7 @@ func (l *localFlows) serve(o server.Options, app *flowserve.App) error {
 	}
 	l.server = server.New(o)
 	l.server.Add(flowhttp.Part(l.server, app))
-	l.http = server.HTTP(l.server, slog.New(slog.DiscardHandler))
+	l.http = listen.HTTP(l.server, slog.New(slog.DiscardHandler))
 	l.working.Go(func() { _ = l.http.Serve(pipe) }) // it ends with close
 	return nil
 }

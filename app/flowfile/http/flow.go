@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Flows are task graphs that run as jobs. Factory flowfile.FactoryName makes those that are written down in files.
@@ -42,7 +43,7 @@ const (
 
 func (s *Handlers) flows() (Flows, error) {
 	if s.Flows == nil {
-		return nil, server.Absent("flow", "this server runs no flows", "module flow")
+		return nil, problem.Absent("flow", "this server runs no flows", "module flow")
 	}
 	return s.Flows, nil
 }
@@ -150,7 +151,7 @@ func checkOrder(o *api.FlowOrder) error {
 	case o.File != "" && len(o.Args) > 0:
 		return wrong("args are for factories; a file has inputs")
 	case len(o.File) > mostFlowFile:
-		return server.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the file is larger than %d bytes", mostFlowFile)
+		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the file is larger than %d bytes", mostFlowFile)
 	case len(o.Inputs) > mostInputs:
 		return wrong("there are more than %d inputs", mostInputs)
 	case o.Workers < 0 || o.Workers > 1000:
@@ -215,7 +216,7 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(sig.Value) > mostSignal {
-		return server.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the value is larger than %d bytes", mostSignal)
+		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the value is larger than %d bytes", mostSignal)
 	}
 	if len(sig.Value) == 0 {
 		sig.Value = json.RawMessage("null")

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // flowPolicy is that of a page that follows a flow: it has pictures and a script, both of ours.
@@ -142,7 +143,7 @@ func (v *flowView) Class() string {
 
 // failFlowPage tells a browser in plain words what is wrong.
 func (s *Handlers) failFlowPage(w http.ResponseWriter, r *http.Request, err error) error {
-	p := server.ProblemOf(err)
+	p := problem.Of(err)
 	if p.Kind == job.NotFound && strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return server.ReplyPage(w, p.Status, flowTemplates, "error.html", struct{ Says string }{"There is no flow with this number."})
 	}

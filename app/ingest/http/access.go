@@ -9,6 +9,8 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
+	"github.com/stagepost/stagepost/server/transfer"
 )
 
 // Access makes packages of what is stored. *access.App does.
@@ -20,7 +22,7 @@ type Access interface {
 
 func (s *Handlers) access() (Access, error) {
 	if s.Access == nil {
-		return nil, server.Absent("ingest", "this server gives no stored objects back", "module ingest")
+		return nil, problem.Absent("ingest", "this server gives no stored objects back", "module ingest")
 	}
 	return s.Access, nil
 }
@@ -110,8 +112,8 @@ func (s *Handlers) accessContent(w http.ResponseWriter, r *http.Request) error {
 	}()
 	h := w.Header()
 	h.Set("Content-Type", p.Media)
-	h.Set("Content-Disposition", server.Attachment(p.File))
+	h.Set("Content-Disposition", transfer.Attachment(p.File))
 	h.Set("ETag", p.ETag)
-	server.IgnoreRange(r)
-	return s.ServeContent(w, r, p.File, p.Modified, p)
+	transfer.IgnoreRange(r)
+	return transfer.Serve(w, r, s.Log, p.File, p.Modified, p)
 }

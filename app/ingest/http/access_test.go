@@ -27,6 +27,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -410,7 +411,7 @@ func TestSlowDownload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(mux, servertest.Discard)
+	h := listen.HTTP(mux, servertest.Discard)
 	h.ReadTimeout, h.WriteTimeout = 20*time.Millisecond, 20*time.Millisecond
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()

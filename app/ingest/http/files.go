@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Sight shows what ingest has of a job beside its record, and what belongs to no job. *ingest.App has it.
@@ -31,7 +32,7 @@ type Sight interface {
 // sight gives who shows the files of ingest.
 func (s *Handlers) sight() (Sight, error) {
 	if s.Options.Sight == nil {
-		return nil, server.Absent("ingest", "this server has no ingest", "module ingest")
+		return nil, problem.Absent("ingest", "this server has no ingest", "module ingest")
 	}
 	return s.Options.Sight, nil
 }

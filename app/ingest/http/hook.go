@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Hooks are the notifications of an application; *ingest.App has them.
@@ -21,7 +22,7 @@ type Hooks interface {
 
 func (s *Handlers) hookKeeper() (Hooks, error) {
 	if s.Options.Hooks == nil {
-		return nil, server.Absent("ingest", "this server sends no notifications", "module ingest")
+		return nil, problem.Absent("ingest", "this server sends no notifications", "module ingest")
 	}
 	return s.Options.Hooks, nil
 }

@@ -1,6 +1,7 @@
 package ingesthttp_test
 
 import (
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/servertest"
 
 	"context"
@@ -22,7 +23,6 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/server"
 )
 
 // reporter is an ingest with one report.
@@ -255,7 +255,7 @@ func TestSlowReaderOfAReport(t *testing.T) {
 	mux.Handle("/", w.Server)
 	mux.HandleFunc("/hasty", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 12<<20)) })
 	web := httptest.NewUnstartedServer(nil)
-	web.Config = server.HTTP(mux, servertest.Discard)
+	web.Config = listen.HTTP(mux, servertest.Discard)
 	web.Config.WriteTimeout = 20 * time.Millisecond
 	web.Start()
 	defer web.Close()

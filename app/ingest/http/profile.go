@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Profiles are the ingest profiles; *ingest.App has them.
@@ -21,7 +22,7 @@ type Profiles interface {
 
 func (s *Handlers) profileKeeper() (Profiles, error) {
 	if s.Options.Profiles == nil {
-		return nil, server.Absent("ingest", "this server has no ingest profiles", "module ingest")
+		return nil, problem.Absent("ingest", "this server has no ingest profiles", "module ingest")
 	}
 	return s.Options.Profiles, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Ingest takes submissions and tells what became of them. Package ingest has it; cmd joins the two.
@@ -44,7 +45,7 @@ const (
 
 func (s *Handlers) ingest() (Ingest, error) {
 	if s.Ingest == nil {
-		return nil, server.Absent("ingest", "this server takes no submissions", "module ingest")
+		return nil, problem.Absent("ingest", "this server takes no submissions", "module ingest")
 	}
 	return s.Ingest, nil
 }
@@ -65,7 +66,7 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	defer end()
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {
-		return server.Refuse(http.StatusUnsupportedMediaType, job.Invalid, "a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
+		return problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid, "a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
 	}
 	form, err := r.MultipartReader()
 	if err != nil {
@@ -125,7 +126,7 @@ func readForm(form *multipart.Reader) (api.Submission, *multipart.Part, error) {
 			return sub, nil, server.BodyError(err)
 		}
 		if len(text) > maxField {
-			return sub, nil, server.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part %.100q is larger than %d bytes", name, maxField)
+			return sub, nil, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part %.100q is larger than %d bytes", name, maxField)
 		}
 		if name == "submission" {
 			err = server.Strict(text, &sub)

@@ -1,4 +1,4 @@
-package server_test
+package listen_test
 
 import (
 	"bufio"
@@ -9,26 +9,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
 func TestListenOnLoopbackOnly(t *testing.T) {
-	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:0", "7433", "", "127.0.0.1", "[::ffff:10.0.0.1]:0", "localhost.evil.example:0"} {
-		l, err := server.Listen(t.Context(), address, 0, false)
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "10.1.2.3:0", "example.com:0", "7433", "",
+		"127.0.0.1", "[::ffff:10.0.0.1]:0", "localhost.evil.example:0"} {
+		l, err := listen.Open(t.Context(), address, 0, false)
 		if err == nil {
 			_ = l.Close()
 			t.Errorf("%q was opened", address)
 		}
 	}
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0, false)
+	l, err := listen.Open(t.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatalf("the control: %v", err)
 	}
 	_ = l.Close()
-	// With tokens any address will do. 192.0.2.1 is nobody's (RFC 5737), so that nothing is opened: the refusal is the system's.
+	// With tokens any address will do. 192.0.2.1 is reserved (RFC 5737), so that nothing is opened: the refusal is the
+	// system's.
 	for _, authenticated := range []bool{false, true} {
-		l, err := server.Listen(t.Context(), "192.0.2.1:0", 0, authenticated)
+		l, err := listen.Open(t.Context(), "192.0.2.1:0", 0, authenticated)
 		if err == nil {
 			_ = l.Close()
 			t.Fatal("192.0.2.1 was opened")
@@ -39,16 +41,17 @@ func TestListenOnLoopbackOnly(t *testing.T) {
 	}
 }
 
-// TestSlowClientsHinderNobody opens connections that send a part of a request and then nothing: others are served meanwhile, and the slow
-// ones are cut off.
-func TestSlowClientsHinderNobody(t *testing.T) {
+// TestSlowClientsHinderNoOther opens connections that send a part of a request and then nothing: others are served
+// meanwhile, and the slow ones are cut off.
+func TestSlowClientsHinderNoOther(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 0, false)
+	l, err := listen.Open(t.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(w.Server, servertest.Discard)
-	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout <= 0 || h.IdleTimeout <= 0 || h.MaxHeaderBytes <= 0 {
+	h := listen.HTTP(w.Server, servertest.Discard)
+	if h.ReadHeaderTimeout <= 0 || h.ReadTimeout <= 0 || h.WriteTimeout <= 0 || h.IdleTimeout <= 0 ||
+		h.MaxHeaderBytes <= 0 {
 		t.Errorf("a limit is missing: %+v", h)
 	}
 	h.ReadHeaderTimeout = 300 * time.Millisecond
@@ -81,15 +84,15 @@ func TestSlowClientsHinderNobody(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOneAddress: one address has a quarter of the connections; others are served beside it, and it is served again once one of
-// its connections ends.
+// TestConnectionsOfOneAddress: one address has a quarter of the connections; others are served beside it, and it is
+// served again once one of its connections ends.
 func TestConnectionsOfOneAddress(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 80, false)
+	l, err := listen.Open(t.Context(), "127.0.0.1:0", 80, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(w.Server, servertest.Discard)
+	h := listen.HTTP(w.Server, servertest.Discard)
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
 	served := func(from string) (net.Conn, bool) {
@@ -127,14 +130,14 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded fills the room and finds that it is free again afterwards.
+// TestConnectionsAreBounded fills all slots and finds that they are free again afterwards.
 func TestConnectionsAreBounded(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
-	l, err := server.Listen(t.Context(), "127.0.0.1:0", 2, false)
+	l, err := listen.Open(t.Context(), "127.0.0.1:0", 2, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := server.HTTP(w.Server, servertest.Discard)
+	h := listen.HTTP(w.Server, servertest.Discard)
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
 	dial := func() net.Conn {
@@ -164,6 +167,6 @@ func TestConnectionsAreBounded(t *testing.T) {
 	_ = first.Close()
 	_ = second.Close()
 	if !served(third, 5*time.Second) {
-		t.Error("the third is not served when there is room")
+		t.Error("the third is not served when a slot is free")
 	}
 }

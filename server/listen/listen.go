@@ -1,4 +1,5 @@
-package server
+// Package listen opens the addresses of a server, with limits for connections and slow clients.
+package listen
 
 import (
 	"context"
@@ -11,15 +12,16 @@ import (
 	"time"
 )
 
-// Listen opens an address such as "127.0.0.1:7433" for so many connections at once (0: 4096). Addresses beyond the loopback are refused unless whoever comes has to say who he is
-// (authenticated): anybody who reaches the server could do anything.
-func Listen(ctx context.Context, address string, most int, authenticated bool) (net.Listener, error) {
+// Open opens an address such as "127.0.0.1:7433" for at most so many connections at once (0: 4096). Without
+// authentication it refuses addresses beyond the loopback: each client that reaches the server may do everything.
+func Open(ctx context.Context, address string, most int, authenticated bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %q: it must be HOST:PORT", address)
 	}
 	if !authenticated && !Loopback(address) {
-		return nil, fmt.Errorf("listen on %q: without tokens (--tokens) only loopback addresses (127.0.0.1, ::1, localhost) are allowed: anybody who reaches the server could do anything", address)
+		return nil, fmt.Errorf("listen on %q: without tokens (--tokens) only loopback addresses (127.0.0.1, ::1, "+
+			"localhost) are allowed: anybody who reaches the server could do anything", address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -27,35 +29,40 @@ func Listen(ctx context.Context, address string, most int, authenticated bool) (
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !authenticated && (!ok || !a.IP.IsLoopback()) {
 		_ = l.Close()
-		return nil, fmt.Errorf("listen on %q: %s resolves to %s, which is not a loopback address", address, host, l.Addr())
+		return nil, fmt.Errorf("listen on %q: %s resolves to %s, which is not a loopback address", address, host,
+			l.Addr())
 	}
 	if most <= 0 {
 		most = 4096
 	}
-	return &bounded{Listener: l, room: make(chan struct{}, most), closed: make(chan struct{}), from: map[netip.Addr]int{}, share: max(min(most, 16), most/4)}, nil
+	return &bounded{
+		Listener: l, slots: make(chan struct{}, most), closed: make(chan struct{}), from: map[netip.Addr]int{},
+		share: max(min(most, 16), most/4),
+	}, nil
 }
 
-// Loopback tells whether an address HOST:PORT names the loopback.
+// Loopback reports whether an address HOST:PORT names the loopback.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// HTTP makes the server that serves h with limits against slow clients (check S6): the header within 5 s, a request or an answer within
-// 30 s unless its route says otherwise, idle connections for 60 s, headers up to 16 KiB.
+// HTTP returns a server of h with limits against slow clients: the header within 5 s, a request or an answer within 30
+// s unless its route extends the deadline, idle connections for 60 s, headers up to 16 KiB.
 func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: 60 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		IdleTimeout: 60 * time.Second, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(),
+			slog.LevelDebug),
 	}
 }
 
-// bounded accepts no more connections than it has room for; others wait in the kernel's queue. One address has a quarter of them
-// (16 at least); its further ones are closed.
+// bounded accepts at most as many connections as it has slots; others wait in the kernel's queue. One address has a
+// quarter of the slots, 16 at least; further connections from it are closed.
 type bounded struct {
 	net.Listener
-	room   chan struct{}
+	slots  chan struct{}
 	closed chan struct{}
 	once   sync.Once
 	share  int // connections of one address
@@ -66,25 +73,25 @@ type bounded struct {
 
 func (b *bounded) Accept() (net.Conn, error) {
 	select {
-	case b.room <- struct{}{}:
+	case b.slots <- struct{}{}:
 	case <-b.closed:
 		return nil, net.ErrClosed
 	}
 	for {
 		c, err := b.Listener.Accept()
 		if err != nil {
-			<-b.room
+			<-b.slots
 			return nil, err
 		}
 		from := addressOf(c)
 		if b.enter(from) {
-			return &conn{Conn: c, free: func() { b.leave(from); <-b.room }}, nil
+			return &conn{Conn: c, free: func() { b.leave(from); <-b.slots }}, nil
 		}
 		_ = c.Close()
 	}
 }
 
-// addressOf returns the address that a connection comes from; of IPv6 the network of 64 bits, which is one site's.
+// addressOf returns the address that a connection comes from; of IPv6 the network of 64 bits.
 func addressOf(c net.Conn) netip.Addr {
 	a, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -123,7 +130,7 @@ func (b *bounded) Close() error {
 	return b.Listener.Close()
 }
 
-// conn gives its place back when it is closed.
+// conn frees its slot when it is closed.
 type conn struct {
 	net.Conn
 	once sync.Once

@@ -1,4 +1,6 @@
-package server
+// Package lean writes the answers to workers without reflection: they limit the throughput of the API. Their shapes are
+// api.Claimed and api.Results; a test compares the texts with those of encoding/json.
+package lean
 
 import (
 	"encoding/json"
@@ -8,21 +10,19 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
 )
-
-// The answers to workers are written without reflection: they are what the API's throughput hangs on. Their shapes are api.Claimed and
-// api.Results; a test compares the texts with what encoding/json makes of those.
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
 
-// replyLean answers with the JSON that write appends.
-func (s *Server) replyLean(w http.ResponseWriter, write func([]byte) []byte) error {
+// Reply answers with the JSON that write appends.
+func Reply(w http.ResponseWriter, write func([]byte) []byte) error {
 	p := buffers.Get().(*[]byte)
 	*p = write((*p)[:0])
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(*p))}
-	_, _ = w.Write(*p) // who does not read on has gone
+	_, _ = w.Write(*p) // the reader has disconnected
 	if cap(*p) <= 1<<20 {
 		buffers.Put(p)
 	}
@@ -31,7 +31,8 @@ func (s *Server) replyLean(w http.ResponseWriter, write func([]byte) []byte) err
 
 var jsonType = []string{"application/json"}
 
-func appendClaimed(b []byte, jobs []job.Job) []byte {
+// AppendClaimed appends the answer to a claim.
+func AppendClaimed(b []byte, jobs []job.Job) []byte {
 	b = append(b, `{"jobs":[`...)
 	for i := range jobs {
 		if i > 0 {
@@ -62,7 +63,8 @@ func appendLeased(b []byte, j *job.Job) []byte {
 	return append(b, '}')
 }
 
-func appendResults(b []byte, worker string, results []job.Result) []byte {
+// AppendResults appends the answer to the reports of a worker.
+func AppendResults(b []byte, worker string, results []job.Result) []byte {
 	b = append(b, `{"results":[`...)
 	for i := range results {
 		if i > 0 {
@@ -71,7 +73,7 @@ func appendResults(b []byte, worker string, results []job.Result) []byte {
 		j := &results[i].Job
 		b = appendText(append(b, `{"job":`...), string(j.ID))
 		if err := results[i].Err; err != nil {
-			text, _ := json.Marshal(ProblemOf(err)) // plain fields: cannot fail
+			text, _ := json.Marshal(problem.Of(err)) // plain fields: cannot fail
 			b = append(append(append(b, `,"problem":`...), text...), '}')
 			continue
 		}

@@ -1,18 +1,21 @@
-package server
+package transfer
 
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
-// ranged leaves in a request only a Range that counts: one of a GET, in bytes. Others are to be ignored (RFC 9110, section 14.2), which http.ServeContent
-// does not. Names of units are compared without regard to case (section 14.1).
+// IgnoreRange removes from a request a Range that is to be ignored: one of another method than GET, or not in bytes
+// (RFC 9110, section 14.2). http.ServeContent does not ignore these. Names of units are not case-sensitive (section
+// 14.1).
 func IgnoreRange(r *http.Request) {
 	unit, ranges, ok := strings.Cut(r.Header.Get("Range"), "=")
 	if r.Method != http.MethodGet || !ok || !strings.EqualFold(unit, "bytes") {
@@ -43,20 +46,23 @@ func Attachment(name string) string {
 	return `attachment; filename="` + plain.String() + `"; filename*=UTF-8''` + exact.String()
 }
 
-// ServeContent is http.ServeContent with problems in place of its texts, an end to readers who hang, and a broken connection where content turns
-// out not to be what was promised.
-func (s *Server) ServeContent(w http.ResponseWriter, r *http.Request, name string, modified time.Time, content io.ReadSeeker) error {
+// Serve is http.ServeContent with problems in place of its texts and with deadlines for slow readers. It breaks the
+// connection if content cannot be read after the answer has begun.
+func Serve(
+	w http.ResponseWriter, r *http.Request, log *slog.Logger, name string, modified time.Time, content io.ReadSeeker,
+) error {
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{}) // the request is read; a recorder in a test has none
 	defer func() { _ = control.SetWriteDeadline(time.Now().Add(30 * time.Second)) }()
 	source := &watchedSource{ReadSeeker: content}
-	answer := &answering{ResponseWriter: w, source: source, pace: pace{control: control, start: time.Now()}}
+	answer := &answering{ResponseWriter: w, pace: newPace(control.SetWriteDeadline)}
 	http.ServeContent(answer, r, name, modified, source)
 	broken := source.failure()
 	switch {
 	case broken != nil && answer.begun:
-		s.Log.Error("a package cannot be read on", "package", name, "error", broken) // the path has the token
-		panic(http.ErrAbortHandler)                                                  // the status is sent: only a broken connection says that this is not all
+		log.Error("content cannot be read", "name", name, "error", broken) // not the path: it may have a token
+		// the status is sent: only a broken connection is seen
+		panic(http.ErrAbortHandler)
 	case answer.refused == 0:
 		return nil
 	}
@@ -64,20 +70,21 @@ func (s *Server) ServeContent(w http.ResponseWriter, r *http.Request, name strin
 	for _, name := range []string{"ETag", "Last-Modified", "Content-Length", "Accept-Ranges", "Content-Disposition"} {
 		h.Del(name)
 	}
-	h["Cache-Control"] = headers["Cache-Control"]
+	h.Set("Cache-Control", "no-store")
 	switch {
 	case broken != nil:
-		return job.Errorf(job.Conflict, "access", "", "storage has changed since the package was made, ask for the object again: %w", broken)
+		return job.Errorf(job.Conflict, "access", "",
+			"storage has changed since the package was made, ask for the object again: %w", broken)
 	case answer.refused == http.StatusPreconditionFailed:
-		return Refuse(http.StatusPreconditionFailed, job.Conflict, "the package is another one than the request is for")
+		return problem.Refuse(answer.refused, job.Conflict, "the package is another one than the request is for")
 	case answer.refused == http.StatusRequestedRangeNotSatisfiable:
-		return Refuse(answer.refused, job.Invalid, "there is no such range: %.200q", r.Header.Get("Range"))
+		return problem.Refuse(answer.refused, job.Invalid, "the range does not exist: %.200q", r.Header.Get("Range"))
 	}
 	return job.Errorf(job.Internal, "access", "", "status %d", answer.refused)
 }
 
-// watchedSource remembers that it could not be read. Of several ranges http.ServeContent reads in a goroutine of its own, which may outlive it when the reader
-// goes away.
+// watchedSource keeps the error with which it could not be read. http.ServeContent reads several ranges in a goroutine
+// of its own, which may outlive the call when the reader disconnects.
 type watchedSource struct {
 	io.ReadSeeker
 	mu  sync.Mutex
@@ -112,12 +119,11 @@ func (c *watchedSource) Seek(offset int64, whence int) (int64, error) {
 	return n, err
 }
 
-// answering passes an answer on, but keeps back refusals: whoever made it answers with a problem instead.
+// answering passes an answer on, but not a refusal: the caller answers with a problem instead.
 type answering struct {
 	http.ResponseWriter
-	source  *watchedSource
-	pace    pace
-	refused int // status that was kept back
+	pace    *pace
+	refused int // status that was not passed on
 	begun   bool
 }
 
@@ -140,34 +146,7 @@ func (a *answering) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Paced gives a writer to a reader of unknown speed: 30 s for each piece, and 1 KiB/s on average after the first minute.
+// Paced gives a writer deadlines for a reader of unknown speed.
 func Paced(w http.ResponseWriter) http.ResponseWriter {
-	return &answering{ResponseWriter: w, pace: pace{control: http.NewResponseController(w), start: time.Now()}}
-}
-
-// pace gives a reader as much time as an honest one needs: 30 s for each piece, and 1 KiB/s on average after the first minute.
-type pace struct {
-	control *http.ResponseController
-	start   time.Time
-	set     time.Time
-	n       int64
-}
-
-func (p *pace) step(n int) {
-	p.n += int64(n)
-	now := time.Now()
-	if now.Sub(p.set) < time.Second {
-		return
-	}
-	p.set = now
-	_ = p.control.SetWriteDeadline(Patience(p.start, now, p.n))
-}
-
-// Patience is when a piece must be through.
-func Patience(start, now time.Time, n int64) time.Time {
-	until := now.Add(30 * time.Second)
-	if slowest := start.Add(time.Minute + time.Duration(n/1024)*time.Second); slowest.Before(until) {
-		return slowest
-	}
-	return until
+	return &answering{ResponseWriter: w, pace: newPace(http.NewResponseController(w).SetWriteDeadline)}
 }

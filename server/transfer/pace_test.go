@@ -1,16 +1,17 @@
-package ingesthttp
+package transfer_test
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/transfer"
 )
 
-// TestPatience: each piece has 30 s, and who reads less than 1 KiB/s over the first minute and after has none left.
-func TestPatience(t *testing.T) {
+// TestDeadline: each piece has 30 s. A reader slower than 1 KiB/s after the first minute has no time left.
+func TestDeadline(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, c := range []struct {
 		passed time.Duration
@@ -24,13 +25,13 @@ func TestPatience(t *testing.T) {
 		{time.Hour, 1 << 30, 30 * time.Second},
 	} {
 		now := start.Add(c.passed)
-		if got := server.Patience(start, now, c.n).Sub(now); got != c.left {
+		if got := transfer.Deadline(start, now, c.n).Sub(now); got != c.left {
 			t.Errorf("after %s and %d bytes: %s, want %s", c.passed, c.n, got, c.left)
 		}
 	}
 }
 
-// timed is a connection that remembers until when writes may take.
+// timed is a connection that keeps the deadlines of writes.
 type timed struct {
 	httptest.ResponseRecorder
 	until []time.Time
@@ -38,11 +39,13 @@ type timed struct {
 
 func (w *timed) SetWriteDeadline(t time.Time) error { w.until = append(w.until, t); return nil }
 
-// TestContentHasDeadlines: a reader who hangs cannot hang for ever, and what follows on the connection has its time again.
+// TestContentHasDeadlines: a reader that stops has a deadline, and the next answer on the connection has its full time.
 func TestContentHasDeadlines(t *testing.T) {
 	w := &timed{ResponseRecorder: *httptest.NewRecorder()}
-	s := &server.Server{}
-	if err := s.ServeContent(w, httptest.NewRequest("GET", "/", nil), "x.zip", time.Time{}, bytes.NewReader(make([]byte, 1<<20))); err != nil {
+	content := bytes.NewReader(make([]byte, 1<<20))
+	err := transfer.Serve(w, httptest.NewRequest("GET", "/", nil), slog.New(slog.DiscardHandler), "x.zip", time.Time{},
+		content)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if w.Body.Len() != 1<<20 || len(w.until) < 2 {

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/problem"
+)
+
+// fail answers with a problem.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if s.Storage != nil {
+		err = s.Storage.Full(err)
+	}
+	p := problem.Of(err)
+	if p.Kind == job.Conflict && r.Header.Get("If-Match") != "" {
+		p.Status = http.StatusPreconditionFailed
+	}
+	if p.Kind == job.Internal {
+		s.Log.Error("request", "method", r.Method, "path", s.loggedPath(r), "error", err)
+	}
+	problem.Write(w, p)
+}
+
+// loggedPath is the path of a request without the secret half of a token that stands in it.
+func (s *Server) loggedPath(r *http.Request) string {
+	const shown = 26 // the bytes of a token that name it
+	for i := range s.all {
+		before, _, found := strings.Cut(s.all[i].Pattern, "{token}")
+		if token, ok := strings.CutPrefix(r.URL.Path, before); found && ok && len(token) > shown {
+			return before + token[:shown] + "***"
+		}
+	}
+	return r.URL.Path
+}
+
+// Reply answers with JSON.
+func Reply[T any](w http.ResponseWriter, v T) error { return ReplyAs(w, http.StatusOK, v) }
+
+func ReplyAs[T any](w http.ResponseWriter, status int, v T) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return job.Errorf(job.Internal, "encode", "", "%w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n')) // who does not read on has gone
+	return nil
+}
