@@ -1,10 +1,13 @@
-// Package disk asks the file system of a directory for its space, and whether it accepts writes.
+// Package disk reports the space of a file system, whether it accepts writes, and the bytes below a directory.
 package disk
 
 import (
 	"errors"
 	"os"
 )
+
+// MaxDepth bounds the nesting of directories that Usage measures, and so the open files of the process.
+const MaxDepth = 200
 
 // probeBytes is the size of the file that Write writes: one block of the common file systems.
 const probeBytes = 4096

@@ -1,8 +1,6 @@
 package sandbox
 
-import (
-	"testing"
-)
+import "testing"
 
 // BenchmarkTrue measures what one command costs in each tier.
 func BenchmarkTrue(b *testing.B) {

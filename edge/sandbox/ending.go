@@ -3,11 +3,9 @@ package sandbox
 import (
 	"fmt"
 	"strconv"
-)
 
-// deepest bounds the nesting of directories that is measured, and so the open files of the agent. Deeper directories cannot be measured
-// and count as too many.
-const deepest = 200
+	"github.com/stagepost/stagepost/edge/disk"
+)
 
 // sentence tells an ending to the user.
 func (e *Ending) sentence(c *Command) string {
@@ -22,7 +20,7 @@ func (e *Ending) sentence(c *Command) string {
 	case Disk:
 		return "the command wrote more than its " + bytesText(l.Disk)
 	case Depth:
-		return fmt.Sprintf("the command nested directories more than %d deep, where nothing can be measured", deepest)
+		return fmt.Sprintf("the command nested directories more than %d deep, where nothing can be measured", disk.MaxDepth)
 	case Processes:
 		return fmt.Sprintf("the command had more than %d processes and threads", l.Processes)
 	case Killed:

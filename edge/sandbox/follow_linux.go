@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/edge/sandbox/proctree"
 )
 
 const (
@@ -121,22 +124,22 @@ func (r *running) watch() Cause {
 		}
 		return Itself
 	}
-	at, ok := look(r.command)
+	at, ok := proctree.Find(r.command)
 	if !ok {
 		return Itself
 	}
 	var rss int64
 	var cpu time.Duration
 	var threads int
-	tree := descendants(at.parent)
+	tree := proctree.Descendants(at.Parent)
 	for _, p := range tree {
-		rss += p.rss
-		cpu += p.cpu
-		threads += max(1, p.threads)
+		rss += p.RSS
+		cpu += p.CPU
+		threads += max(1, p.Threads)
 	}
 	rss += r.scratch()
 	if l.Memory > 0 && rss > l.Memory { // forked processes share most of what they have; only now it is worth to look closely
-		rss = proportional(tree) + r.scratch()
+		rss = proctree.Memory(tree) + r.scratch()
 	}
 	r.peak, r.seenCPU = max(r.peak, rss), max(r.seenCPU, cpu)
 	switch {
@@ -166,7 +169,7 @@ func (r *running) watchDisk(ctx context.Context, full chan<- Cause) {
 		case used > r.c.Limits.Disk:
 			full <- Disk
 			return
-		case errors.Is(err, errTooDeep):
+		case errors.Is(err, disk.ErrTooDeep):
 			full <- Depth
 			return
 		}
@@ -176,12 +179,12 @@ func (r *running) watchDisk(ctx context.Context, full chan<- Cause) {
 
 // disk gives the bytes in Dir and in the private temporary directory.
 func (r *running) disk(ctx context.Context) (int64, error) {
-	used, err := usage(ctx, r.held(), r.c.Limits.Disk)
+	used, err := disk.Usage(ctx, r.held(), r.c.Limits.Disk)
 	if err != nil {
 		return used, err
 	}
 	if r.tier == None {
-		more, err := usage(ctx, r.temp, r.c.Limits.Disk)
+		more, err := disk.Usage(ctx, r.temp, r.c.Limits.Disk)
 		return used + more, err
 	}
 	return used + r.scratch(), nil
@@ -205,7 +208,7 @@ func scratchUsed(dir string) int64 {
 	if err := unix.Statfs(dir, &st); err != nil || st.Type != unix.TMPFS_MAGIC {
 		return 0
 	}
-	return max(0, int64(st.Blocks-st.Bfree))*int64(st.Bsize) + max(0, int64(st.Files-st.Ffree)-1)*entryBytes
+	return max(0, int64(st.Blocks-st.Bfree))*int64(st.Bsize) + max(0, int64(st.Files-st.Ffree)-1)*disk.EntryBytes
 }
 
 // whyNot finds the best explanation for a command that was not started.
@@ -226,7 +229,7 @@ func (r *running) whyNot(failed error) error {
 func (r *running) settle() {
 	if r.init >= 0 { // bubblewrap's own process may have gone before its child
 		gone := []unix.PollFd{{Fd: int32(r.init), Events: unix.POLLIN}}
-		for until := time.Now().Add(lastTree); ; {
+		for until := time.Now().Add(proctree.KillTimeout); ; {
 			if _, err := unix.Poll(gone, int(max(0, time.Until(until)).Milliseconds())); !errors.Is(err, unix.EINTR) {
 				break
 			}
@@ -236,7 +239,7 @@ func (r *running) settle() {
 		_ = r.group.Kill()
 	}
 	if r.tier == None && r.told == nil { // the init was killed
-		killMarked(r.mark)
+		proctree.KillMarked(r.mark)
 	}
 	late := time.NewTimer(lastOutput)
 	defer late.Stop()
@@ -257,6 +260,6 @@ func removeTree(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return
 	}
-	_, _ = usage(context.Background(), dir, 0) // opens closed directories on its way
+	_, _ = disk.Usage(context.Background(), dir, 0) // opens closed directories on its way
 	_ = os.RemoveAll(dir)
 }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/sandbox/seccomp"
 )
 
 // launch is what a forked child does before it becomes the command: everything it needs lies ready in memory, as it may neither allocate nor grow its stack.
@@ -50,7 +52,7 @@ func (l *launch) prepare(path string, argv, envv []string, gate int, rlimits []r
 	l.path, l.argv, l.envv = p, &args[0], &vars[0]
 	l.gate, l.rlimits = uintptr(gate), rlimits
 	l.lastCap = lastCapability()
-	if f := filter(); len(f) > 0 {
+	if f := seccomp.Filter(); len(f) > 0 {
 		l.filter = unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	}
 	l.scope = scoped()

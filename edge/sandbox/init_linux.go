@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/sandbox/proctree"
 )
 
 // marker is the only argument of this program when it runs as init.
@@ -219,5 +221,5 @@ func (p *process) killAll() {
 		return
 	}
 	_ = unix.Kill(-p.command, unix.SIGKILL) // most of a tree, before anything is counted; nobody else can have the number while the init may still look
-	killTree(os.Getpid())
+	proctree.KillTree(os.Getpid())
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/disk"
 )
 
 // judge tells the ending from everything that was seen.
@@ -38,10 +40,10 @@ func (r *running) judge() Ending {
 	}
 	e.StdoutBytes, e.StderrBytes = r.stdout.bytes.Load(), r.stderr.bytes.Load()
 	e.Cut = r.stdout.cut.Load() || r.stderr.cut.Load()
-	used, err := usage(context.Background(), r.held(), 0)
+	used, err := disk.Usage(context.Background(), r.held(), 0)
 	e.DiskUsed = used
 	if e.Cause == Itself {
-		e.Cause = r.blame(&e, signal, errors.Is(err, errTooDeep))
+		e.Cause = r.blame(&e, signal, errors.Is(err, disk.ErrTooDeep))
 	}
 	e.Sentence = e.sentence(r.c)
 	if r.usage.ProcessLimitHits > 0 && r.c.Limits.Processes > 0 {
@@ -72,7 +74,7 @@ func (r *running) blame(e *Ending, signal unix.Signal, unmeasured bool) Cause {
 		return Disk
 	case l.Disk > 0 && unmeasured:
 		return Depth
-	case l.Disk > 0 && bad && (died(unix.SIGXFSZ) || e.DiskUsed+scratch >= l.Disk-entryBytes*8):
+	case l.Disk > 0 && bad && (died(unix.SIGXFSZ) || e.DiskUsed+scratch >= l.Disk-disk.EntryBytes*8):
 		return Disk
 	case e.Exit == -1:
 		return Signal

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/stagepost/stagepost/edge/disk"
 )
 
 // chownTree gives what one user owns in a directory, and the directory, to another. No process of a command may run. No link is followed, and a file with several names keeps its
@@ -26,7 +28,7 @@ func chownBelow(root *os.Root, from, to, depth int) error {
 		return err
 	}
 	defer dir.Close()
-	for depth < deepest { // what lies deeper is not run at all
+	for depth < disk.MaxDepth { // what lies deeper is not run at all
 		entries, err := dir.ReadDir(256)
 		if err == io.EOF {
 			break

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/sandbox/proctree"
 )
 
 // initThreads is how many threads of the init may count where a limit of processes is one of its user.
@@ -229,10 +231,10 @@ const bombSlack = 512
 // ofUser counts the threads of a user.
 func ofUser(uid int) int {
 	n := 0
-	for _, s := range all() {
+	for _, s := range proctree.All() {
 		var st unix.Stat_t
-		if err := unix.Stat("/proc/"+strconv.Itoa(s.pid), &st); err == nil && int(st.Uid) == uid {
-			n += max(1, s.threads)
+		if err := unix.Stat("/proc/"+strconv.Itoa(s.PID), &st); err == nil && int(st.Uid) == uid {
+			n += max(1, s.Threads)
 		}
 	}
 	return n

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stagepost/stagepost/edge/sandbox/cgroup"
+	"github.com/stagepost/stagepost/edge/sandbox/seccomp"
 )
 
 // Sandbox runs commands in the tier that was found at the start. It may be used by several goroutines at once.
@@ -165,8 +166,8 @@ func (s *Sandbox) checkParts() {
 		}
 		s.checks = append(s.checks, Check{name, ok, detail, remedy})
 	}
-	if len(filter()) > 0 {
-		yes("system call filter", true, fmt.Sprintf("%d instructions", len(filter())), "")
+	if len(seccomp.Filter()) > 0 {
+		yes("system call filter", true, fmt.Sprintf("%d instructions", len(seccomp.Filter())), "")
 	} else {
 		yes("system call filter", false, "there is none for this architecture", "use amd64 or arm64")
 	}

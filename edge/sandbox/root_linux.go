@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/disk"
 )
 
 const (
@@ -192,7 +194,7 @@ func scratchOptions(size int64) string {
 		return "mode=1777"
 	}
 	size += scratchSlack
-	return "mode=1777,size=" + strconv.FormatInt(size, 10) + ",nr_inodes=" + strconv.FormatInt(size/entryBytes, 10)
+	return "mode=1777,size=" + strconv.FormatInt(size, 10) + ",nr_inodes=" + strconv.FormatInt(size/disk.EntryBytes, 10)
 }
 
 // mountOwn mounts what is new: /proc, the rest of /dev, /tmp.

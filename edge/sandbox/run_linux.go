@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stagepost/stagepost/edge/sandbox/cgroup"
+	"github.com/stagepost/stagepost/edge/sandbox/proctree"
 )
 
 // errClosed is what Run gives after Close.
@@ -303,8 +304,8 @@ func (r *running) admit() error {
 		return fmt.Errorf("the command's process has no number: %w", err)
 	}
 	r.command = int(cred.Pid)
-	if at, ok := look(r.command); ok {
-		if r.init, err = unix.PidfdOpen(at.parent, 0); err != nil {
+	if at, ok := proctree.Find(r.command); ok {
+		if r.init, err = unix.PidfdOpen(at.Parent, 0); err != nil {
 			r.init = -1
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stagepost/stagepost/edge/sandbox/proctree"
 )
 
 func TestExit(t *testing.T) {
@@ -267,8 +269,8 @@ func TestParentIsKilled(t *testing.T) {
 			t.Errorf("only %d processes were begun", n)
 		}
 		var begun []int
-		for _, s := range descendants(parent.Process.Pid) {
-			if fd, err := unix.PidfdOpen(s.pid, 0); err == nil {
+		for _, s := range proctree.Descendants(parent.Process.Pid) {
+			if fd, err := unix.PidfdOpen(s.PID, 0); err == nil {
 				begun = append(begun, fd)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/job"
@@ -30,8 +31,8 @@ import (
 func Module() site.Module {
 	return site.Module{
 		Legacy: true, Policies: []site.Policy{
-			{Word: string(wire.PolicyWarn), Check: Check(wire.PolicyWarn)},
-			{Word: string(wire.PolicyLegacy), Check: Check(wire.PolicyLegacy)},
+			{Word: string(policy.Warn), Check: Check(policy.Warn)},
+			{Word: string(policy.Legacy), Check: Check(policy.Legacy)},
 		},
 		Environ: environ, Limitless: Limitless, Users: serveUsers, Agent: serveAgent,
 	}
@@ -80,8 +81,8 @@ func compat(strict bool) wire.Compat {
 }
 
 // Check is the original's check of run.sh. nil for the policy off.
-func Check(p wire.Policy) compute.ScriptCheck {
-	if p != wire.PolicyWarn && p != wire.PolicyLegacy {
+func Check(p policy.Policy) compute.ScriptCheck {
+	if p != policy.Warn && p != policy.Legacy {
 		return nil
 	}
 	return func(script io.Reader) (compute.Verdict, error) {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 )
 
 // trapped gives a parcel whose run.sh has the trap that an original client demands. A script that is longer than such a
@@ -21,11 +21,11 @@ func trapped(p *compute.Parcel) (*compute.Parcel, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, wire.MaxScript+1))
+	text, err := io.ReadAll(io.LimitReader(f, policy.MaxScript+1))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	text = wire.InjectTrap(text)
+	text = policy.InjectTrap(text)
 	q := *p
 	q.Files = slices.Clone(p.Files)
 	q.Files[at].Size, q.Files[at].SHA256 = int64(len(text)), ""

@@ -16,12 +16,12 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
-	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
 // Words in a script are no crime, unless the site wants the original's list; then the reason reaches the user.
-func policy(t *testing.T) {
+func blocklist(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{})
 	their := theirs(t, example(c))
 	for _, body := range []string{"# see /proc/ for more", "echo curl is a word", "echo run docker later"} {
@@ -30,7 +30,7 @@ func policy(t *testing.T) {
 		}
 	}
 	x := dial(t, employ(t, nil).url)
-	s, strict := open(t, with(x), nil), open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.compute.Check = orchestrator.Check(wire.PolicyLegacy) })
+	s, strict := open(t, with(x), nil), open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.compute.Check = orchestrator.Check(policy.Legacy) })
 	for _, body := range []string{"# see /proc/ for more", "echo curl is a word", "chmod 755 run.sh", "# transform input/output", "service= true", "echo mount stress"} {
 		s.ends(s.upload(body), compute.Completed, "")
 	}

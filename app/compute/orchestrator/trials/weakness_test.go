@@ -33,7 +33,7 @@ var weaknesses = []struct {
 	trial func(t *testing.T)
 }{
 	{"W1 polling", promptness}, {"W2 no timeouts", isolation}, {"W4 silent data loss", oddResults}, {"W5 results contain themselves", noSelfCopy},
-	{"W6 ids reused", idsNotReused}, {"W7 no auth", foreigners}, {"W8 no sandbox", confined}, {"W9 blocklist", policy}, {"W10 zombies", reaped}, {"W11 kill", wholeTree},
+	{"W6 ids reused", idsNotReused}, {"W7 no auth", foreigners}, {"W8 no sandbox", confined}, {"W9 blocklist", blocklist}, {"W10 zombies", reaped}, {"W11 kill", wholeTree},
 	{"W12 terminate", guarded}, {"W13 quota overshoot", quota}, {"W14 no retry", lostAnswer}, {"W15 no limits", limited}, {"W16 rejected uploads", nothingStays},
 	{"W17 cleaner", agedWhileRunning}, {"W18 table grows", purged}, {"W19 headers logged", noSecretsInLogs}, {"W20 panics", longNames}, {"W21 output lost", output},
 	{"W22 no list", listed}, {"W23 upload restarts", resumed}, {"W24 configuration", configured},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 )
 
 // Mode says for whom the environment is read. The original has one loader for both.
@@ -37,7 +38,7 @@ type Config struct {
 	LegacyInjectTrap bool // before run.sh goes to an original agent, which refuses scripts without it
 	LegacyRedispatch bool // send again to an original agent when it is not known whether it has the job
 	StrictUpload     bool
-	ScriptPolicy     Policy
+	ScriptPolicy     policy.Policy
 	Compat           Compat
 	Sandbox          string // auto, native, bwrap, none or require
 

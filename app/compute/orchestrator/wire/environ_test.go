@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 )
 
 func TestEnvironDefaults(t *testing.T) {
@@ -18,7 +19,7 @@ func TestEnvironDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{Port: 5000, DBPath: filepath.Join(here, "db.sqlite"), DataPath: filepath.Join(here, "data"), MaxAge: 48 * time.Hour,
-		Services: map[string]Service{}, DispatchRetries: 5, ScriptPolicy: PolicyOff, Sandbox: "require"}
+		Services: map[string]Service{}, DispatchRetries: 5, ScriptPolicy: policy.Off, Sandbox: "require"}
 	for _, mode := range []Mode{ServerMode, AgentMode} {
 		got, err := Environ([]string{"PATH=/bin", "PORT=", "=odd", "nothing"}, mode)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
@@ -40,7 +41,7 @@ func TestEnviron(t *testing.T) {
 	}, ServerMode)
 	at := func(base string) Endpoints { return Endpoints{base + "/submit", base + "/retrieve", base + "/kill"} }
 	want := Config{Port: 8080, DBPath: "/var/db", DataPath: "/srv/files", MaxAge: time.Hour, LegacyInjectTrap: true, LegacyRedispatch: true,
-		StrictUpload: true, ScriptPolicy: PolicyLegacy, Compat: Strict, Sandbox: "require",
+		StrictUpload: true, ScriptPolicy: policy.Legacy, Compat: Strict, Sandbox: "require",
 		Services: map[string]Service{
 			"foo":       {Name: "foo", Agents: []Endpoints{at("http://foo:9000")}, RunsPerUser: 3, MaxRuns: 2},
 			"my_tool":   {Name: "my_tool", Agents: []Endpoints{at("http://tool")}, RunsPerUser: 5, MaxRuns: 10},

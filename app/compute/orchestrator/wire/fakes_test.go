@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
@@ -119,7 +120,7 @@ func (u bridgeUpload) Commit(ctx context.Context, user int32, service string) (u
 	var files []File
 	for name, data := range u.j.files {
 		if name == "run.sh" {
-			data = string(InjectTrap([]byte(data)))
+			data = string(policy.InjectTrap([]byte(data)))
 		}
 		files = append(files, File{name, int64(len(data)), func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(data)), nil }})
 	}
@@ -358,3 +359,5 @@ func TestSameAsTheFakes(t *testing.T) {
 		}
 	}
 }
+
+const trapLine = "trap 'echo $? > .orchestrator.exit' EXIT\n"

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/stagepost/stagepost/app/compute/orchestrator/scan"
 )
 
 // Payload is a job as its agent knows it. The first six keys are mandatory for a server of the original, which takes a
@@ -70,21 +72,21 @@ var noPayload = Payload{Status: Unknown}.Encode(false)
 // may be. The echoed input of an original agent, four characters for each byte of the upload, is passed over as it comes and
 // never held. What follows the object must be white space.
 func DecodePayload(r io.Reader, limit int64) (Payload, error) {
-	s := newScanner(r, limit)
+	s := scan.New(r, limit)
 	fields := map[string][]byte{}
-	err := s.object(func(key string) error {
+	err := s.Object(func(key string) error {
 		if _, twice := fields[key]; twice {
 			return fmt.Errorf("duplicate field %q", key)
 		}
 		if key == "input" {
-			if first, err := s.peek(); err != nil || first != '{' {
+			if first, err := s.Peek(); err != nil || first != '{' {
 				return errors.Join(errors.New(`"input" is no object`), err)
 			}
 			fields[key] = nil
-			return s.value(nil)
+			return s.Value(nil)
 		}
 		var raw []byte
-		if err := s.value(&raw); err != nil {
+		if err := s.Value(&raw); err != nil {
 			return err
 		}
 		if len(fields) > 64 {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 )
 
 // Variable documents one name of the environment.
@@ -97,8 +99,8 @@ var plain = []plainVariable{
 		}},
 	{Variable{"SCRIPT_POLICY", "off", true, "What the original's list of forbidden words does: off (nothing), warn, or legacy (the job is Invalid)."},
 		func(c *Config, v string) error {
-			word, err := oneOf(v, string(PolicyOff), string(PolicyWarn), string(PolicyLegacy))
-			c.ScriptPolicy = Policy(word)
+			word, err := oneOf(v, string(policy.Off), string(policy.Warn), string(policy.Legacy))
+			c.ScriptPolicy = policy.Policy(word)
 			return err
 		}},
 	{Variable{"COMPAT", "full", true, "strict: answers are exactly the original's, without keys and headers of our own."}, func(c *Config, v string) error {

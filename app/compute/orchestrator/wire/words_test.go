@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/compute/orchestrator/scan"
 )
 
 func TestStatus(t *testing.T) {
@@ -63,13 +65,13 @@ func TestPayloadDecode(t *testing.T) {
 			t.Errorf("%s is taken as %v", bad, p)
 		}
 	}
-	if _, err := DecodePayload(strings.NewReader(good), int64(len(good))-1); !errors.Is(err, errTooLong) {
+	if _, err := DecodePayload(strings.NewReader(good), int64(len(good))-1); !errors.Is(err, scan.ErrTooLong) {
 		t.Errorf("over the limit: %v", err)
 	}
 	if _, err := DecodePayload(strings.NewReader(good), int64(len(good))); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	if _, err := DecodePayload(strings.NewReader(strings.Replace(good, "/d/7", strings.Repeat("x", maxField), 1)), 1<<20); err == nil {
+	if _, err := DecodePayload(strings.NewReader(strings.Replace(good, "/d/7", strings.Repeat("x", scan.MaxField), 1)), 1<<20); err == nil {
 		t.Error("a value is as long as it likes")
 	}
 }

@@ -1,4 +1,5 @@
-package wire
+// Package policy is the check of run.sh that job-orchestrator makes.
+package policy
 
 import (
 	"bytes"
@@ -16,11 +17,11 @@ import (
 // does no harm; isolation protects, not this. An original agent applies it in any case.
 type Policy string
 
-// The policies. PolicyOff looks at nothing.
+// The policies. Off inspects nothing.
 const (
-	PolicyOff    Policy = "off"
-	PolicyWarn   Policy = "warn"
-	PolicyLegacy Policy = "legacy"
+	Off    Policy = "off"
+	Warn   Policy = "warn"
+	Legacy Policy = "legacy"
 )
 
 // MaxScript is the size up to which the original reads a script.
@@ -32,12 +33,12 @@ type Verdict struct {
 	Reason  string
 }
 
-// Judge looks at run.sh; nil means that there is none, which no policy lets pass. The error is that of reading it.
+// Judge inspects run.sh; nil means that there is none, which no policy lets pass. The error is that of reading it.
 func (p Policy) Judge(script io.Reader) (Verdict, error) {
 	if script == nil {
 		return Verdict{true, "there is no run.sh"}, nil
 	}
-	if p != PolicyWarn && p != PolicyLegacy {
+	if p != Warn && p != Legacy {
 		return Verdict{}, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(script, MaxScript+1))
@@ -45,7 +46,7 @@ func (p Policy) Judge(script io.Reader) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("run.sh: %w", err)
 	}
 	reason := Inspect(text)
-	return Verdict{p == PolicyLegacy && reason != "", reason}, nil
+	return Verdict{p == Legacy && reason != "", reason}, nil
 }
 
 // Inspect gives the reason for which an original agent would refuse the script, or "". The first match in its order counts,

@@ -1,4 +1,4 @@
-package sandbox
+package disk
 
 import (
 	"context"
@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// entryBytes is the least that a file or directory counts, so that a limit of bytes bounds their number as well.
-	entryBytes = 512
+	// EntryBytes is the least that a file or directory counts, so that a limit of bytes bounds their number as well.
+	EntryBytes = 512
 )
 
-// errTooDeep is what usage gives for directories that are nested beyond deepest.
-var errTooDeep = errors.New("directories are nested too deeply to be measured")
+// ErrTooDeep is what Usage returns for directories that are nested beyond MaxDepth.
+var ErrTooDeep = errors.New("directories are nested too deeply to be measured")
 
-// usage gives the bytes that files below a directory take on disk: holes of sparse files take none. No link is followed, and nothing outside the directory is looked at, whatever
+// Usage gives the bytes that files below a directory take on disk: holes of sparse files take none. No link is followed, and nothing outside the directory is looked at, whatever
 // the command exchanges meanwhile; dir itself must be the agent's, or a name in /proc/self/fd. The walk stops once more than most is found, unless that is zero.
-func usage(ctx context.Context, dir string, most int64) (int64, error) {
+func Usage(ctx context.Context, dir string, most int64) (int64, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrPermission) { // as in entry
 		_ = os.Chmod(dir, 0o700)
@@ -43,8 +43,8 @@ func (w *walk) full() bool { return w.ctx.Err() != nil || w.most > 0 && w.bytes 
 
 // below adds what is in a directory. What vanishes meanwhile is no error.
 func (w *walk) below(root *os.Root, depth int) error {
-	if depth > deepest {
-		return errTooDeep
+	if depth > MaxDepth {
+		return ErrTooDeep
 	}
 	dir, err := root.Open(".")
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *walk) entry(root *os.Root, e fs.DirEntry, depth int) error {
 	if err != nil {
 		return nil // it has gone
 	}
-	w.bytes += max(entryBytes, allocated(info))
+	w.bytes += max(EntryBytes, allocated(info))
 	if !info.IsDir() {
 		return nil
 	}

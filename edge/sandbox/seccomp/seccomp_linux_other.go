@@ -1,6 +1,6 @@
 //go:build linux && !amd64 && !arm64
 
-package sandbox
+package seccomp
 
 // auditArch: there is no filter for this architecture; a check says so.
 const auditArch = 0

@@ -1,4 +1,5 @@
-package wire
+// Package scan reads parts of large JSON objects.
+package scan
 
 import (
 	"bufio"
@@ -9,19 +10,21 @@ import (
 	"io"
 )
 
-// maxField bounds what is kept of one value, and of one key.
-const maxField = 64 << 10
+// MaxField bounds what is kept of one value, and of one key.
+const MaxField = 64 << 10
 
-var errTooLong = errors.New("more bytes than such an answer can have")
+// ErrTooLong is the error of an object that is longer than its limit.
+var ErrTooLong = errors.New("more bytes than such an answer can have")
 
-// scanner walks over one JSON object without holding more of it than the values that are asked for. encoding/json would make
+// Scanner walks over one JSON object without holding more of it than the values that are asked for. encoding/json would make
 // a token of each of the numbers that an original agent sends, a hundred nanoseconds and an allocation for a byte of a file.
-type scanner struct {
+type Scanner struct {
 	r *bufio.Reader
 }
 
-func newScanner(r io.Reader, limit int64) *scanner {
-	return &scanner{r: bufio.NewReaderSize(&bounded{r: r, left: limit}, 64<<10)}
+// New returns a scanner of at most limit bytes.
+func New(r io.Reader, limit int64) *Scanner {
+	return &Scanner{r: bufio.NewReaderSize(&bounded{r: r, left: limit}, 64<<10)}
 }
 
 // bounded is an io.LimitedReader that tells a limit from an end.
@@ -35,15 +38,15 @@ func (b *bounded) Read(p []byte) (int, error) {
 		if n, err := b.r.Read(p[:min(len(p), 1)]); n == 0 {
 			return 0, err
 		}
-		return 0, errTooLong
+		return 0, ErrTooLong
 	}
 	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	return n, err
 }
 
-// peek gives the next byte that is no white space and leaves it there.
-func (s *scanner) peek() (byte, error) {
+// Peek gives the next byte that is no white space and leaves it there.
+func (s *Scanner) Peek() (byte, error) {
 	for {
 		c, err := s.r.ReadByte()
 		if err != nil {
@@ -64,8 +67,8 @@ func unexpected(err error) error {
 	return err
 }
 
-func (s *scanner) want(c byte) error {
-	got, err := s.peek()
+func (s *Scanner) want(c byte) error {
+	got, err := s.Peek()
 	if err != nil {
 		return err
 	}
@@ -76,13 +79,13 @@ func (s *scanner) want(c byte) error {
 	return err
 }
 
-// object calls each for every key; each must take the value.
-func (s *scanner) object(each func(key string) error) error {
+// Object calls each for every key; each must take the value.
+func (s *Scanner) Object(each func(key string) error) error {
 	if err := s.want('{'); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
-		c, err := s.peek()
+		c, err := s.Peek()
 		if err != nil {
 			return err
 		}
@@ -95,7 +98,7 @@ func (s *scanner) object(each func(key string) error) error {
 		if c != '"' {
 			return fmt.Errorf("%q where a key belongs", c)
 		}
-		if err := s.value(&raw); err != nil {
+		if err := s.Value(&raw); err != nil {
 			return err
 		}
 		if err := json.Unmarshal(raw, &key); err != nil {
@@ -107,7 +110,7 @@ func (s *scanner) object(each func(key string) error) error {
 		if err := each(key); err != nil {
 			return err
 		}
-		if c, err = s.peek(); err != nil {
+		if c, err = s.Peek(); err != nil {
 			return err
 		}
 		s.r.ReadByte()
@@ -122,8 +125,8 @@ func (s *scanner) object(each func(key string) error) error {
 }
 
 // end wants nothing but white space to follow.
-func (s *scanner) end() error {
-	if c, err := s.peek(); err == nil {
+func (s *Scanner) end() error {
+	if c, err := s.Peek(); err == nil {
 		return fmt.Errorf("%q after the object", c)
 	} else if !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
@@ -131,10 +134,10 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// value passes over one value and appends it to keep, if that is not nil and it is not too long. Brackets are counted and
+// Value passes over one value and appends it to keep, if that is not nil and it is not too long. Brackets are counted and
 // strings are closed; what is kept is judged by whoever parses it.
-func (s *scanner) value(keep *[]byte) error {
-	if _, err := s.peek(); err != nil {
+func (s *Scanner) Value(keep *[]byte) error {
+	if _, err := s.Peek(); err != nil {
 		return err
 	}
 	w := walk{}
@@ -148,8 +151,8 @@ func (s *scanner) value(keep *[]byte) error {
 			return err
 		}
 		if keep != nil {
-			if len(*keep)+n > maxField {
-				return fmt.Errorf("a value of more than %d bytes", maxField)
+			if len(*keep)+n > MaxField {
+				return fmt.Errorf("a value of more than %d bytes", MaxField)
 			}
 			*keep = append(*keep, chunk[:n]...)
 		}

@@ -1,4 +1,4 @@
-package sandbox
+package disk
 
 import (
 	"errors"
@@ -28,11 +28,11 @@ func TestUsage(t *testing.T) {
 	must(os.Mkdir(dir+"/closed", 0o700))
 	must(os.WriteFile(dir+"/closed/b", make([]byte, 64<<10), 0o600))
 	must(os.Chmod(dir+"/closed", 0))
-	got, err := usage(t.Context(), dir, 0)
+	got, err := Usage(t.Context(), dir, 0)
 	if err != nil || got < 128<<10 || got > 160<<10 {
 		t.Errorf("got %d, %v, want some 128 KiB", got, err)
 	}
-	if got, err := usage(t.Context(), dir, 1000); err != nil || got <= 1000 || got > 128<<10 {
+	if got, err := Usage(t.Context(), dir, 1000); err != nil || got <= 1000 || got > 128<<10 {
 		t.Errorf("got %d, %v, want a walk that stopped", got, err)
 	}
 }
@@ -44,18 +44,18 @@ func TestUsageCountsEmptyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := usage(t.Context(), dir, 0); err != nil || got != 200*entryBytes {
-		t.Errorf("got %d, %v, want %d", got, err, 200*entryBytes)
+	if got, err := Usage(t.Context(), dir, 0); err != nil || got != 200*EntryBytes {
+		t.Errorf("got %d, %v, want %d", got, err, 200*EntryBytes)
 	}
 }
 
 func TestUsageTooDeep(t *testing.T) {
-	for depth, want := range map[int]error{deepest: nil, deepest + 1: errTooDeep} {
+	for depth, want := range map[int]error{MaxDepth: nil, MaxDepth + 1: ErrTooDeep} {
 		dir := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", depth)), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := usage(t.Context(), dir, 0); !errors.Is(err, want) {
+		if _, err := Usage(t.Context(), dir, 0); !errors.Is(err, want) {
 			t.Errorf("%d: got %v, want %v", depth, err, want)
 		}
 	}

@@ -1,8 +1,6 @@
-package sandbox
+package seccomp
 
-import (
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // denied are the system calls that fail with EPERM. They reach parts of the kernel that no computation needs and that escapes were made of: mounts, namespaces, other
 // processes' memory, keyrings, programs in the kernel, modules, clocks, handles of files. Calls that one architecture lacks are in its own file.
@@ -94,8 +92,8 @@ func (p *program) creates(number, flags, mode uint32) {
 	})
 }
 
-// filter is the deny list for this machine's architecture; empty if there is none for it.
-func filter() []unix.SockFilter {
+// Filter is the deny list for this machine's architecture; empty if there is none for it.
+func Filter() []unix.SockFilter {
 	if auditArch == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package wire
+package policy
 
 import (
 	"bytes"
@@ -60,9 +60,9 @@ func TestInspect(t *testing.T) {
 }
 
 func TestPolicy(t *testing.T) {
-	for policy, refused := range map[Policy]bool{PolicyOff: false, "": false, PolicyWarn: false, PolicyLegacy: true} {
+	for policy, refused := range map[Policy]bool{Off: false, "": false, Warn: false, Legacy: true} {
 		v, err := policy.Judge(strings.NewReader("sudo x"))
-		if err != nil || v.Refused != refused || (v.Reason == "") != (policy == PolicyOff || policy == "") {
+		if err != nil || v.Refused != refused || (v.Reason == "") != (policy == Off || policy == "") {
 			t.Errorf("%q: %v %v", policy, v, err)
 		}
 		if v, err := policy.Judge(strings.NewReader(trapLine)); err != nil || v != (Verdict{}) {
@@ -72,10 +72,11 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%q without a script: %v %v", policy, v, err)
 		}
 	}
-	if _, err := PolicyLegacy.Judge(iotest.ErrReader(errDisk)); !errors.Is(err, errDisk) {
+	broken := errors.New("broken disk")
+	if _, err := Legacy.Judge(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if v, err := PolicyLegacy.Judge(strings.NewReader(strings.Repeat("x", MaxScript+100))); err != nil || v.Reason != "script too large" {
+	if v, err := Legacy.Judge(strings.NewReader(strings.Repeat("x", MaxScript+100))); err != nil || v.Reason != "script too large" {
 		t.Error(v, err)
 	}
 }

@@ -1,0 +1,2 @@
+// Package seccomp has the filter of system calls for commands in a sandbox, on Linux.
+package seccomp
