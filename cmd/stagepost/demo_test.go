@@ -2,18 +2,22 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/report"
@@ -22,35 +26,54 @@ import (
 	"github.com/stagepost/stagepost/examples/demo"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// runDemo runs the demo command in this process.
-func runDemo(t *testing.T, dir string) (string, error) {
+// runDemo runs the demo in an empty directory, and gives what it printed.
+func runDemo(t *testing.T, here string, out *os.File, args ...string) error {
 	t.Helper()
-	var out bytes.Buffer
-	c := newCall(nil, &out, os.Stderr)
-	root := c.Root()
-	root.SetArgs([]string{"demo", "--data", dir})
-	err := root.ExecuteContext(t.Context())
-	return out.String(), err
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, append([]string{"demo"}, args...)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = here, out, os.Stderr
+	return cmd.Run()
 }
 
-func TestDemo(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	out, err := runDemo(t, dir)
+// printed runs the demo with a file as its standard output.
+func printed(t *testing.T, here string) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatal(err)
 	}
+	defer f.Close()
+	err = runDemo(t, here, f)
+	text, readErr := os.ReadFile(f.Name())
+	if err != nil || readErr != nil {
+		t.Fatalf("%v, %v\n%s", err, readErr, text)
+	}
+	return string(text)
+}
+
+// TestDemo reads what the demo prints, and checks its data directory afterwards.
+func TestDemo(t *testing.T) {
+	here := t.TempDir()
+	out := printed(t, here)
 	for _, want := range []string{
-		":Number of completed job(s): 10", ":Number of failed job(s): 2", "not-found", "bad-digest", "$ stagepost why ing_",
-		"The depositor puts ledger/page-2.txt right.", ":Number of completed job(s): 12", "Status: COMPLETED", "To continue: stagepost serve --data " + dir,
-		"ben\texits\tFailed\texit-code\t3\t", "ben\tgreedy\tFailed\tmemory\t", "the command used more than its 64 MiB of memory", "cleo\tendless\tKilled\tkilled\t", "ann\tsum-4\tCompleted\t\t0\t",
-		"cleo\treport\tCompleted\t",
+		"All objects have ended: 10 are stored, 2 failed.", "bad digest", "$ stagepost why ing_",
+		"The depositor corrects ledger/page-2.txt and survey/sheet-2.csv.", "All 12 objects are stored.", "is a valid BagIt package",
+		"ben   exits    Failed     the command ended with exit code 3\n", "ben   greedy   Failed     the command used more than its 64 MiB of memory\n",
+		"cleo  endless  Killed     it was ended on request\n", "ann   sum-3    Completed\n", "cleo  report   Completed\n",
+		"To go on: stagepost serve --data demo-data-1\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
+	fits(t, out)
+	dir := filepath.Join(here, "demo-data-1")
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.yaml")); os.IsNotExist(err) != strings.Contains(out, noWalls) {
 		t.Errorf("whether a later server runs jobs: %v", err)
 	}
@@ -59,12 +82,101 @@ func TestDemo(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	mails, err := filepath.Glob(filepath.Join(dir, "mail", "*.eml"))
-	if err != nil || len(mails) == 0 {
+	if err != nil || len(mails) < 2 {
 		t.Errorf("got %d mails, %v", len(mails), err)
 	}
-	if _, err := runDemo(t, dir); err == nil {
-		t.Error("a used directory is no place for a demo")
+	if err := runDemo(t, here, nil, "--data", "demo-data-1"); err == nil {
+		t.Error("a demo began in a used directory")
 	}
+	killedInTheMiddle(t, dir, out)
+	sameSession(t, out)
+}
+
+// fits checks that the output of a demo has at most 60 lines of 80 columns, and that its commands exist.
+func fits(t *testing.T, out string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if len(lines) > 60 {
+		t.Errorf("the demo prints %d lines, at most 60 are wanted:\n%s", len(lines), out)
+	}
+	for _, line := range lines {
+		if utf8.RuneCountInString(line) > 80 || strings.ContainsRune(line, '\x1b') {
+			t.Errorf("the line has %d columns, or colors: %q", utf8.RuneCountInString(line), line)
+		}
+		if command, ok := strings.CutPrefix(line, "$ stagepost "); ok {
+			if err := parses(strings.Fields(command), false); err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+		}
+	}
+}
+
+// killedInTheMiddle checks by the histories that the server was killed while one object was being fetched, after others had ended. Those
+// that had ended are the control: they were claimed once in each state.
+func killedInTheMiddle(t *testing.T, dir, out string) {
+	t.Helper()
+	m := regexp.MustCompile(`(\d+) of 12 objects have ended; half`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("the server was not killed:\n%s", out)
+	}
+	v := raise(t, dir)
+	defer v.kill(t)
+	c, err := client.New(v.url, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	page, err := c.Jobs(t.Context(), job.Query{Kinds: []job.Kind{ingest.JobKind}, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	untouched := 0
+	for i := range page.Jobs {
+		j := &page.Jobs[i]
+		history, err := c.History(t.Context(), j.ID, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost := slices.ContainsFunc(history, func(e client.Event) bool { return e.Event.Event == lifecycle.Lost && e.From == ingest.Downloading })
+		if strings.Contains(string(j.Spec), "The last coach") && !lost {
+			t.Errorf("the film was not being fetched when the server was killed: %+v", history)
+		}
+		if !lost {
+			untouched++
+		}
+	}
+	if ended, err := strconv.Atoi(m[1]); err != nil || ended < 4 || ended >= 12 || untouched < ended {
+		t.Errorf("%s objects had ended, and %d were not interrupted, %v", m[1], untouched, err)
+	}
+}
+
+// changing are the parts of a session that are others each time.
+var changing = regexp.MustCompile(`[a-z]{3}_[0-9A-Z]{26}|127\.0\.0\.1:\d+|ark:/99999/\w+|(Process|kill -9) \d+|\d+ of 12 objects|` +
+	`\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?|\d+m?s ago|[\d.]+m?s\b|demo-data-\d+`)
+
+// sameSession compares the session in the README with what the demo prints; "..." stands for any lines.
+func sameSession(t *testing.T, out string) {
+	t.Helper()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range blocksOf(string(readme)) {
+		session, ok := strings.CutPrefix(b.text, "$ stagepost demo\n")
+		if !b.code || !ok {
+			continue
+		}
+		rest := changing.ReplaceAllString(out, "#")
+		for part := range strings.SplitSeq(session, "...\n") {
+			_, after, found := strings.Cut(rest, changing.ReplaceAllString(part, "#"))
+			if !found {
+				t.Errorf("README.md shows\n%s\nThe demo prints:\n%s", part, out)
+			}
+			rest = after
+		}
+		return
+	}
+	t.Error("README.md does not show the demo")
 }
 
 func TestRestoreDemo(t *testing.T) {
@@ -88,11 +200,17 @@ func TestDemoKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for nth, mark := range []string{"A server works", "bat_", "Processing 2/12", "Processing 7/12", "Reporting", "$ stagepost retry", "greedy/run.sh", "$ stagepost cancel"} {
+	for nth, mark := range []string{
+		"answers at", "bat_", "objects have ended; half", "Another one continues", "$ stagepost watch", "$ stagepost retry", "bag.zip is", "Three users",
+	} {
 		t.Run(fmt.Sprint(nth), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			cmd := exec.Command(path, "demo", "--data", dir, "--output", "plain")
+			cmd := exec.Command(path, "demo", "--data", dir)
 			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			errs, err := cmd.StderrPipe() // the demo's server has it, too
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +223,10 @@ func TestDemoKilled(t *testing.T) {
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // says that it was killed
+			if text, err := io.ReadAll(errs); err != nil || len(text) > 0 { // until both processes have ended
+				t.Errorf("%s, %v", text, err)
+			}
+			_ = cmd.Wait() // returns that it was killed
 			site, err := demo.RestoreDemo(dir)
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
@@ -174,7 +295,7 @@ func endOfDemo(t *testing.T, c *client.Client) {
 	}
 }
 
-// endOfCompute waits for the jobs of the users of a killed demo. Those that ran are told to have died with it, and none runs twice.
+// endOfCompute waits for the jobs of the users of a killed demo. Those that ran have failed with it, and none runs twice.
 func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
 	t.Helper()
 	page, err := c.ComputeJobs(ctx, client.ComputeQuery{})
@@ -193,21 +314,23 @@ func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
 	}
 }
 
-// TestDemoWithoutWalls: where nothing can confine jobs the demo says so, runs them all the same, and lets no later server do that. [TestDemo] is the control.
+// TestDemoWithoutWalls: where nothing can confine scripts the demo says so, runs them all the same, and lets no later server do that.
+// [TestDemo] is the control.
 func TestDemoWithoutWalls(t *testing.T) {
 	t.Setenv("STAGEPOST_COMPUTE_SANDBOX", sandbox.None)
-	dir := filepath.Join(t.TempDir(), "data")
-	out, err := runDemo(t, dir)
-	if err != nil || !strings.Contains(out, noWalls) {
-		t.Fatalf("%v\n%s", err, out)
+	here := t.TempDir()
+	out := printed(t, here)
+	if !strings.Contains(out, noWalls) {
+		t.Fatalf("it does not say that nothing confines scripts:\n%s", out)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "stagepost.yaml")); !os.IsNotExist(err) {
+	fits(t, out)
+	if _, err := os.Stat(filepath.Join(here, "demo-data-1", "stagepost.yaml")); !os.IsNotExist(err) {
 		t.Errorf("a later server runs jobs: %v", err)
 	}
 }
 
 // noWalls begins what the demo says where nothing confines jobs.
-const noWalls = "Nothing confines users' jobs on this machine"
+const noWalls = "Nothing confines users' scripts on this machine"
 
 // TestDemoNotices: an end that the story does not have, and a quota that does not hold, are errors.
 func TestDemoNotices(t *testing.T) {

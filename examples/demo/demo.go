@@ -1,19 +1,19 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
-	"net"
-	"net/http"
-	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,12 +23,9 @@ import (
 	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
 	example "github.com/stagepost/stagepost/examples/ingest"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/build"
-	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -36,16 +33,17 @@ import (
 func (c *commands) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Ingest twelve objects before your eyes, two of which need help, and run three users' jobs",
-		Long: `Starts a server on a fresh data directory, serves a small web site to it, and ingests a batch of twelve objects from there: files of several
-kinds, one object of 200 files, one whose file is wrong and one whose file is missing. It shows the report, asks why one of them failed, puts the right
-files in place, and retries. Then three users hand in jobs for a service that runs two at once for each: one exits with 3, one uses more memory than it may, one is
-cancelled while it runs. It takes some seconds and leaves the data directory for you to look at.
+		Short: "Ingest twelve objects through a crash of the server, correct two of them, run users' scripts",
+		Long: `Starts a server on a fresh data directory and ingests a batch of twelve objects from a small web site. When some of them are stored and one is being
+fetched, the server process is killed (SIGKILL); a new one finishes the batch. Two objects fail, because one file is wrong and one is missing: the demo shows
+why, corrects the files, and retries. Then three users run scripts: one exits with 3, one uses more memory than it may, one is cancelled. It takes about ten
+seconds and keeps the data directory.
 
-If it is interrupted or killed, stagepost serve --data DIR continues where it stopped; stagepost demo site --data DIR serves the web site to it.
+If the demo is interrupted or killed, stagepost serve --data DIR continues where it stopped; stagepost demo site --data DIR serves the web site to it.
 
-The data directory is ./demo-data-1, or the next number that is free, unless --data names one.`,
-		Args: cobra.NoArgs,
+The data directory is ./demo-data-1, or the next number that does not exist, unless --data names one.`,
+		Example: "  stagepost demo",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -53,11 +51,16 @@ The data directory is ./demo-data-1, or the next number that is free, unless --d
 			if err != nil {
 				return err
 			}
-			d := &demo{commands: c, dir: dir}
+			runtime.LockOSThread() // see endsWithParent
+			defer runtime.UnlockOSThread()
+			if c.Out.Mode == cli.ModePlain {
+				c.Out.Mode = cli.ModeTable // the demo prints the same to a pipe
+			}
+			d := &demo{commands: c, dir: dir, name: nameOf(dir), errs: c.Err}
 			err = d.run(ctx)
 			if err != nil && ctx.Err() != nil {
-				c.Out.Line("interrupted; to continue: stagepost serve --data %s", dir)
-				c.Out.Line("and in another terminal: stagepost demo site --data %s", dir)
+				d.line("interrupted; to continue: stagepost serve --data %s", d.name)
+				d.line("and in another terminal: stagepost demo site --data %s", d.name)
 				return nil
 			}
 			return err
@@ -92,7 +95,7 @@ func (c *commands) demoSite() *cobra.Command {
 	}
 }
 
-// demoDir gives the directory that --data names, or the next free ./demo-data-<n>. It must not have been used.
+// demoDir gives the directory that --data names, or the next ./demo-data-<n> that does not exist. It must not have been used.
 func (c *commands) demoDir() (string, error) {
 	if c.Settings.Origin["data"] != "default" {
 		used, err := os.ReadDir(c.Settings.Data)
@@ -100,7 +103,8 @@ func (c *commands) demoDir() (string, error) {
 			return "", err
 		}
 		if len(used) > 0 {
-			return "", cli.Usagef("%s is not empty: a demo begins with a fresh directory (stagepost serve --data %s continues an old one)", c.Settings.Data, c.Settings.Data)
+			return "", cli.Usagef("%s is not empty: a demo begins with a fresh directory (stagepost serve --data %s continues an old one)",
+				c.Settings.Data, c.Settings.Data)
 		}
 		return filepath.Abs(c.Settings.Data)
 	}
@@ -117,113 +121,131 @@ func (c *commands) demoDir() (string, error) {
 	}
 }
 
+// nameOf gives a directory as a person in the current directory writes it.
+func nameOf(dir string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return dir
+	}
+	if name, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(name) {
+		return name
+	}
+	return dir
+}
+
 // demo is one run of the demo.
 type demo struct {
 	*commands
-	dir   string
-	api   *client.Client
-	batch job.ID
+	dir     string
+	name    string // of the directory, for people
+	errs    io.Writer
+	service []string // flags of the server for the users' scripts
+	server  *process
+	gate    *gate
+	api     *client.Client
+	tier    string // of the sandbox
+	batch   job.ID
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
 	began := time.Now()
-	d.Out.Line("Building a depositor's web site in %s ...", filepath.Join(d.dir, siteName))
 	if err := makeDemo(d.dir); err != nil {
 		return err
 	}
-	site, err := RestoreDemo(d.dir)
+	site, err := openSite(d.dir)
 	if err != nil {
 		return err
 	}
+	d.gate = newGate(site.root.FS())
+	site.serve(d.gate)
 	defer func() { err = errors.Join(err, site.Close()) }()
-	s, err := d.settle()
-	if err != nil {
+	if err := d.services(); err != nil {
 		return err
 	}
-	log, err := host.NewLog(d.Err, s.Common, new(slog.LevelVar))
-	if err != nil {
+	if err := d.serve(ctx); err != nil {
 		return err
 	}
-	server, err := host.Start(ctx, s, log)
-	if err != nil {
+	defer func() { d.api.Close(); err = errors.Join(err, d.server.close()) }()
+	if err := d.confined(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	if d.api, err = client.New(server.URL, client.Options{Agent: "stagepost/" + build.Version()}); err != nil {
-		return err
-	}
-	defer d.api.Close()
-	d.Out.Line("A server works on %s at %s.", d.dir, server.URL)
-	if err := d.confined(server, s); err != nil {
-		return err
-	}
-	if err := d.play(ctx); err != nil {
-		return err
-	}
-	if err := d.compute(ctx); err != nil {
-		return err
+	for _, part := range []func(context.Context) error{d.crash, d.correct, d.fetch, d.compute} {
+		if err := part(ctx); err != nil {
+			return err
+		}
 	}
 	d.where(time.Since(began))
 	return nil
 }
 
-// play is the story: hand in, look, mend, retry.
-func (d *demo) play(ctx context.Context) error {
+// serve starts a server and shows its address.
+func (d *demo) serve(ctx context.Context) (err error) {
+	d.command("serve --data %s", d.name)
+	server, err := d.start(ctx)
+	if err != nil {
+		return err
+	}
+	if d.api != nil {
+		d.api.Close()
+	}
+	d.server = server
+	d.line("Process %d answers at %s.", d.server.Process.Pid, d.server.URL)
+	d.api, err = client.New(d.server.URL, client.Options{Agent: "stagepost/" + build.Version()})
+	return err
+}
+
+// errEnough ends the watching of a job that came as far as was waited for.
+var errEnough = errors.New("it is as far as that")
+
+// enough is how many objects have ended when the server is killed.
+const enough = 4
+
+// crash submits the batch, kills the server while the film is being fetched, and has another one finish.
+func (d *demo) crash(ctx context.Context) error {
 	if err := d.submit(ctx); err != nil {
 		return err
 	}
-	if err := d.watch(ctx, d.batch); err != nil {
-		return err
+	select {
+	case <-d.gate.half:
+	case <-d.server.left:
+		return errors.New("the server ended by itself")
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	report, err := d.report(ctx)
-	if err != nil {
-		return err
-	}
-	if report.Completed != example.Objects-example.Broken || report.Failed != example.Broken {
-		return fmt.Errorf("%d objects completed and %d failed; %d and %d were to be expected", report.Completed, report.Failed, example.Objects-example.Broken, example.Broken)
-	}
-	var failed []job.ID
-	for _, j := range report.Jobs {
-		if j.Outcome != lifecycle.OK {
-			failed = append(failed, j.Job)
+	ended := 0
+	err := d.api.Watch(ctx, d.batch, 0, func(u client.Update) error {
+		if u.Job != nil && u.Job.Children.Created()-u.Job.Children.Open >= enough {
+			ended = u.Job.Children.Created() - u.Job.Children.Open
+			return errEnough
 		}
+		return nil
+	})
+	if !errors.Is(err, errEnough) {
+		return errors.Join(errors.New("the batch ended before the server was killed"), err)
 	}
-	d.Out.Line("")
-	d.Out.Line("$ stagepost why %s", failed[0])
-	x, err := d.api.Why(ctx, failed[0], time.Time{})
-	if err != nil {
+	d.line("%d of %d objects have ended; half of %s is fetched.", ended, example.Objects, film)
+	d.line("%s", d.paint("31;1", fmt.Sprintf("$ kill -9 %d", d.server.Process.Pid)))
+	if err := d.server.kill(); err != nil {
 		return err
 	}
-	if err := d.Explain(&x); err != nil {
+	close(d.gate.opened)
+	d.line("The server is gone. Another one continues with what was not finished.")
+	if err := d.serve(ctx); err != nil {
 		return err
 	}
-	if err := d.mend(ctx, failed); err != nil {
-		return err
-	}
-	if report, err = d.report(ctx); err != nil {
-		return err
-	}
-	if report.Completed != example.Objects {
-		return fmt.Errorf("%d of %d objects are complete after the retry", report.Completed, example.Objects)
-	}
-	return d.giveBack(ctx, report.Jobs[0].ARK)
+	d.command("watch %s", d.batch)
+	return d.api.Watch(ctx, d.batch, 0, func(client.Update) error { return nil })
 }
 
-// giveBack fetches a stored object as a bag and validates it.
-func (d *demo) giveBack(ctx context.Context, ark string) error {
-	d.Out.Line("")
-	d.Out.Line("$ stagepost access %s --format bag-zip --out given-back.zip --check", ark)
-	d.Server = d.api
-	return ingestcli.GetPackage(ctx, d.Call, client.AccessRequest{Object: ark, Format: "bag-zip"}, filepath.Join(d.dir, "given-back.zip"), false, true)
-}
-
-// submit hands in the batch manifest of the site.
+// submit submits the batch manifest of the site.
 func (d *demo) submit(ctx context.Context) error {
 	f, err := os.Open(filepath.Join(d.dir, siteName, "batch.checkm"))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	d.line("")
+	d.command("submit batch.checkm --profile %s", demoProfile)
 	j, err := d.api.Submit(ctx, client.Submission{
 		Profile: demoProfile, Submitter: "demo", Filename: "batch.checkm", Notification: "you@example.org", Key: "demo", Note: "the demo's batch",
 	}, f)
@@ -231,169 +253,142 @@ func (d *demo) submit(ctx context.Context) error {
 		return err
 	}
 	d.batch = j.ID
-	d.Out.Line("$ stagepost submit batch.checkm --profile %s --wait", demoProfile)
-	d.Out.Line("%s", j.ID)
+	d.line("%s: %d objects, fetched from a depositor's web site", j.ID, example.Objects)
 	return nil
 }
 
-// watch shows how a job goes on until it has ended.
-func (d *demo) watch(ctx context.Context, id job.ID) error {
-	bar := &cli.Bar{Out: d.Out}
-	err := d.api.Watch(ctx, id, 0, func(u client.Update) error {
-		if u.Event != nil {
-			return nil
-		}
-		done, total, text := jobs.Standing(u.Job)
-		return bar.Show(done, total, text)
-	})
-	bar.End()
-	return err
-}
-
-// report prints the report as the depositor gets it by mail.
-func (d *demo) report(ctx context.Context) (report.Batch, error) {
-	var r report.Batch
-	d.Out.Line("")
-	d.Out.Line("$ stagepost report %s", d.batch)
-	text, err := d.api.BatchReport(ctx, d.batch, true)
-	if err != nil {
-		return r, err
-	}
-	if _, err := fmt.Fprintf(d.Out, "%s", ingestcli.CleanLines(text)); err != nil {
-		return r, err
-	}
+// report gives the report of the batch, which must have so many completed objects.
+func (d *demo) report(ctx context.Context, completed int) (r report.Batch, err error) {
 	data, err := d.api.BatchReport(ctx, d.batch, false)
-	if err != nil {
-		return r, err
+	if err == nil {
+		err = json.Unmarshal(data, &r)
 	}
-	return r, json.Unmarshal(data, &r)
+	if err == nil && (r.Completed != completed || r.Completed+r.Failed != example.Objects) {
+		err = fmt.Errorf("%d objects are stored and %d failed; %d were to be stored", r.Completed, r.Failed, completed)
+	}
+	return r, err
 }
 
-// mend puts the right files in place, retries what failed, and asks for a second report.
-func (d *demo) mend(ctx context.Context, failed []job.ID) error {
+// correct shows why an object failed, corrects the files, and retries.
+func (d *demo) correct(ctx context.Context) error {
+	r, err := d.report(ctx, example.Objects-example.Broken)
+	if err != nil {
+		return err
+	}
+	d.line("All objects have ended: %d are stored, %d failed.", r.Completed, r.Failed)
+	var failed []job.ID
+	for _, j := range r.Jobs {
+		if j.Outcome != lifecycle.OK {
+			failed = append(failed, j.Job)
+		}
+	}
+	if err := d.why(ctx, failed[0]); err != nil {
+		return err
+	}
 	names, err := example.Repair(filepath.Join(d.dir, siteName))
 	if err != nil {
 		return err
 	}
-	d.Out.Line("")
-	for _, name := range names {
-		d.Out.Line("The depositor puts %s right.", name)
+	d.line("")
+	d.line("The depositor corrects %s.", strings.Join(names, " and "))
+	d.command("retry %s", strings.Trim(fmt.Sprint(failed), "[]"))
+	for _, id := range failed {
+		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo", Note: "the file is correct now"}); err != nil {
+			return err
+		}
 	}
 	for _, id := range failed {
-		d.Out.Line("$ stagepost retry %s && stagepost watch %s", id, id)
-		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo", Note: "the file is right now"}); err != nil {
-			return err
-		}
-		if err := d.watch(ctx, id); err != nil {
+		if err := d.api.Watch(ctx, id, 0, func(client.Update) error { return nil }); err != nil {
 			return err
 		}
 	}
-	d.Out.Line("$ stagepost update %s && stagepost watch %s", d.batch, d.batch)
-	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo", Note: "all are mended"}); err != nil {
+	d.command("update %s", d.batch)
+	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo", Note: "all files are correct"}); err != nil {
 		return err
 	}
-	return d.watch(ctx, d.batch)
+	if err := d.api.Watch(ctx, d.batch, 0, func(client.Update) error { return nil }); err != nil {
+		return err
+	}
+	if r, err = d.report(ctx, example.Objects); err == nil {
+		d.line("%s", d.paint("32", fmt.Sprintf("All %d objects are stored. The depositor gets a second report by mail.", r.Completed)))
+	}
+	return err
 }
 
-// where tells where everything lies.
+var colored = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// why shows what the command why prints on a terminal.
+func (d *demo) why(ctx context.Context, id job.ID) error {
+	d.line("")
+	d.command("why %s", id)
+	x, err := d.api.Why(ctx, id, time.Time{})
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	terminal := *d.commands
+	call := *d.Call
+	call.Out = &cli.Printer{Writer: &text, Mode: cli.ModeTable, Terminal: true, Width: columns}
+	terminal.Call = &call
+	if err := terminal.Explain(&x); err != nil {
+		return err
+	}
+	if d.Out.Terminal {
+		return d.Out.Own(text.String())
+	}
+	_, err = d.Out.Write(colored.ReplaceAll(text.Bytes(), nil))
+	return err
+}
+
+// fetch fetches a stored object as a bag and validates it.
+func (d *demo) fetch(ctx context.Context) error {
+	r, err := d.report(ctx, example.Objects)
+	if err != nil {
+		return err
+	}
+	d.line("")
+	d.command("access %s --format bag-zip --out bag.zip --check", r.Jobs[0].ARK)
+	call := *d.Call
+	call.Out, call.Server = &cli.Printer{Writer: io.Discard, Mode: cli.ModeTable}, d.api
+	err = ingestcli.GetPackage(ctx, &call, client.AccessRequest{Object: r.Jobs[0].ARK, Format: "bag-zip"}, filepath.Join(d.dir, bagName), false, true)
+	if err == nil {
+		d.line("bag.zip is a valid BagIt package of the object.")
+	}
+	return err
+}
+
+// columns is the width of the demo's lines.
+const columns = 80
+
+// line prints a line.
+func (d *demo) line(format string, args ...any) {
+	_ = d.Out.Own(fmt.Sprintf(format, args...) + "\n") // what it prints are the demo's own words
+}
+
+// command shows a command of the program.
+func (d *demo) command(format string, args ...any) {
+	d.line("%s", d.paint("1", "$ stagepost "+fmt.Sprintf(format, args...)))
+}
+
+// paint colors a text on a terminal.
+func (d *demo) paint(color, text string) string {
+	if !d.Out.Terminal || os.Getenv("NO_COLOR") != "" {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+// where shows where the results are.
 func (d *demo) where(took time.Duration) {
-	d.Out.Line("")
-	d.Out.Line("It took %s. Look at:", took.Round(100*time.Millisecond))
+	d.line("")
+	d.line("It took %s. To look at in %s:", took.Round(100*time.Millisecond), d.name)
 	for _, one := range [][2]string{
 		{"storage", "the objects, an OCFL 1.1 storage root"},
-		{"inventory.db", "what is stored: objects, versions, files, digests (SQLite)"},
 		{"stagepost.db", "jobs and their histories (SQLite)"},
-		{filepath.Join("work", string(d.batch)), "the payload and the reports"},
-		{"mail", "the mails that would have been sent"},
-		{siteName, "the depositor's web site"},
-		{"compute", "the files and results of the users' jobs"},
+		{"mail", "the mails to the depositor"},
+		{"compute", "the files and results of the users' scripts"},
 	} {
-		d.Out.Line("  %-60s %s", filepath.Join(d.dir, one[0]), one[1])
+		d.line("  %-14s%s", one[0], one[1])
 	}
-	d.Out.Line("To continue: stagepost serve --data %s", d.dir)
-}
-
-// Names of a demo below its data directory.
-const (
-	siteName    = "site"
-	DemoFile    = "demo.json"
-	demoProfile = "demo"
-)
-
-// demoRecord is what demo.json keeps: whatever finds it can bring the site back.
-type demoRecord struct {
-	Listen string `json:"listen"` // address of the site, which is in its manifests
-}
-
-// makeDemo builds site and profile of a demo. demo.json comes last, so that a directory that has it is complete.
-func makeDemo(dir string) (err error) {
-	if err := os.MkdirAll(filepath.Join(dir, "profiles"), 0o700); err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0") // takes a free port, which the manifests then name
-	if err != nil {
-		return err
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return err
-	}
-	if _, err := example.Build(filepath.Join(dir, siteName), "http://"+address); err != nil {
-		return err
-	}
-	text := "id: " + demoProfile + "\ndescription: the demo may fetch from this machine\nowner: demo\nallow_networks: [127.0.0.0/8]\n"
-	if err := os.WriteFile(filepath.Join(dir, "profiles", demoProfile+".yaml"), []byte(text), 0o600); err != nil {
-		return err
-	}
-	record, err := json.Marshal(demoRecord{Listen: address})
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(dir, DemoFile), append(record, '\n'))
-}
-
-// RestoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else it gives nil.
-func RestoreDemo(dir string) (io.Closer, error) {
-	text, err := os.ReadFile(filepath.Join(dir, DemoFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var record demoRecord
-	if err := json.Unmarshal(text, &record); err != nil {
-		return nil, fmt.Errorf("%s: %w", DemoFile, err)
-	}
-	address, err := netip.ParseAddrPort(record.Listen)
-	if err != nil || !address.Addr().IsLoopback() {
-		return nil, fmt.Errorf("%s: %q is no address on this machine", DemoFile, record.Listen)
-	}
-	root, err := os.OpenRoot(filepath.Join(dir, siteName))
-	if err != nil {
-		return nil, fmt.Errorf("the demo's site: %w", err)
-	}
-	l, err := net.Listen("tcp", record.Listen)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the demo's site: %w", err), root.Close())
-	}
-	s := &demoSite{root: root, http: &http.Server{Handler: http.FileServerFS(root.FS()), ReadHeaderTimeout: 5 * time.Second}, done: make(chan error, 1)}
-	go func() { s.done <- s.http.Serve(l) }()
-	return s, nil
-}
-
-// demoSite is the web site of a demo.
-type demoSite struct {
-	root *os.Root
-	http *http.Server
-	done chan error
-}
-
-// Close ends the site.
-func (s *demoSite) Close() error {
-	err := s.http.Close()
-	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
-		err = errors.Join(err, served)
-	}
-	return errors.Join(err, s.root.Close())
+	d.line("To go on: stagepost serve --data %s", d.name)
 }

@@ -4,24 +4,25 @@ package demo
 import (
 	"github.com/spf13/cobra"
 
-	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/host"
 )
 
+// bagName is the package that the demo fetches.
+const bagName = "bag.zip"
+
 // commands are the commands of one call.
 type commands struct {
 	jobs.Commands
-	host     *host.Settings
-	settings *computeserve.Settings
+	host *host.Settings
 }
 
 // Part adds the demo.
-func Part(s *host.Settings, compute *computeserve.Settings) func(*cli.Call) cli.Part {
+func Part(s *host.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
-		c := &commands{jobs.Commands{Call: call}, s, compute}
+		c := &commands{jobs.Commands{Call: call}, s}
 		return cli.Part{Run: []*cobra.Command{c.demo()}}
 	}
 }
@@ -31,6 +32,6 @@ func Data() []backup.Entry {
 	return []backup.Entry{
 		{Name: siteName, How: backup.Linked, What: "the depositor's web site of `stagepost demo`"},
 		{Name: DemoFile, How: backup.Linked, What: "the address of that site"},
-		{Name: "given-back.zip", How: backup.Linked, What: "the package that `stagepost demo` fetched"},
+		{Name: bagName, How: backup.Linked, What: "the package that `stagepost demo` fetched"},
 	}
 }

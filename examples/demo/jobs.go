@@ -1,23 +1,21 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
+	"strconv"
 
 	"github.com/stagepost/stagepost/app/compute"
 	computecli "github.com/stagepost/stagepost/app/compute/cli"
-	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/sandbox"
-	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/quantity"
 )
 
 // The service of the demo.
@@ -33,16 +31,16 @@ const (
 type DemoJob struct {
 	User, Name, script string
 	memory             client.Bytes // that it may use
-	cancel             bool         // it is called off when it runs
+	cancel             bool         // it is cancelled when it runs
 	State              lifecycle.State
 	cause              string
 }
 
-// demoJobs are the jobs in the order in which they are handed in. The greedy one comes to hold 160 MB, and keeps them until it
-// is ended: where there are no control groups a watch has to see it.
+// demoJobs are the jobs in the order in which they are submitted. The greedy one comes to hold 160 MB, and keeps them until it
+// is ended: without control groups a watch of its size ends it.
 func demoJobs() []DemoJob {
 	var all []DemoJob
-	for n := range 4 {
+	for n := range 3 {
 		script := fmt.Sprintf("#!/bin/bash\nseq 1 %d0000 | awk '{ s += $1 } END { print s }' > sum.txt\nsleep 0.3\n", n+1)
 		all = append(all, DemoJob{User: "ann", Name: fmt.Sprintf("sum-%d", n+1), script: script, State: compute.Completed})
 	}
@@ -55,60 +53,66 @@ func demoJobs() []DemoJob {
 	)
 }
 
-// computes tells whether jobs can be run here at all.
+// computes reports whether jobs can be run here at all.
 func (d *demo) computes() bool { return runtime.GOOS == "linux" }
 
-// settle makes the settings of the demo's server: the service of its users, which the server runs itself.
-func (d *demo) settle() (*host.Settings, error) {
-	s := d.host
-	s.Data, s.Listen, s.Store, s.LogLevel, s.Tokens = d.dir, "127.0.0.1:0", "sqlite", "error", ""
-	d.settings.Listen, d.settings.Services, d.settings.Local = "", "", 0
+// services writes the file of the demo's service and sets the flags of the server that runs the scripts itself.
+func (d *demo) services() error {
 	if !d.computes() {
-		return s, nil
+		return nil
 	}
-	d.settings.Services, d.settings.Local = filepath.Join(d.dir, demoServices), demoSlots
-	if s.IsDefault("compute.sandbox") {
-		d.settings.Sandbox = sandbox.Auto
+	file := filepath.Join(d.dir, demoServices)
+	d.service = []string{"--compute-local", strconv.Itoa(demoSlots), "--compute-services", file}
+	if d.host.IsDefault("compute.sandbox") {
+		d.service = append(d.service, "--compute-sandbox", sandbox.Auto)
 	}
-	text := fmt.Sprintf("services:\n  %s:\n    runs_per_user: %d\n    max_runs: %d\n    limits: {wall: 1m, memory: 512MiB}\n    max: {wall: 1m, memory: 512MiB}\n", DemoService, demoPerUser, demoSlots)
-	return s, os.WriteFile(d.settings.Services, []byte(text), 0o600)
+	text := fmt.Sprintf("services:\n  %s:\n    runs_per_user: %d\n    max_runs: %d\n    limits: {wall: 1m, memory: 512MiB}\n"+
+		"    max: {wall: 1m, memory: 512MiB}\n", DemoService, demoPerUser, demoSlots)
+	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// confined tells what confines the jobs. Only with walls a server that goes on with the demo's directory runs jobs, too: it is there for longer than the demo.
-func (d *demo) confined(r *host.Server, s *host.Settings) error {
-	c, ok := r.App("compute").(*computeserve.App)
-	if !ok {
+// confined finds what confines the scripts. Only if something does, a later server on the demo's directory runs scripts as well.
+func (d *demo) confined(ctx context.Context) error {
+	if !d.computes() {
 		return nil
 	}
-	tier := c.Tier()
-	if tier == sandbox.None {
-		d.Out.Line("Nothing confines users' jobs on this machine (stagepost agent doctor tells why): the demo's run with all that you may do.")
+	agents, err := d.api.ComputeAgents(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range agents {
+		d.tier = cmp.Or(d.tier, agents[i].Sandbox)
+	}
+	if d.tier == sandbox.None || d.tier == "" {
 		return nil
 	}
-	d.Out.Line("Users' jobs run in a sandbox of the tier %s.", tier)
-	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", d.settings.Local, d.settings.Services)
+	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", demoSlots, filepath.Join(d.dir, demoServices))
 	return os.WriteFile(filepath.Join(d.dir, "stagepost.yaml"), []byte(text), 0o600)
 }
 
-// compute has three users hand in jobs, calls one off, and shows how all ended.
+// compute has three users submit scripts, cancels one, and shows how all ended.
 func (d *demo) compute(ctx context.Context) error {
-	d.Out.Line("")
-	if !d.computes() {
-		d.Out.Line("Users' jobs need Linux; that part of the demo is left out.")
+	d.line("")
+	switch {
+	case !d.computes():
+		d.line("Users' scripts need Linux; that part of the demo is left out.")
 		return nil
+	case d.tier == sandbox.None:
+		d.line("Nothing confines users' scripts on this machine (stagepost agent doctor shows")
+		d.line("the reason): those of the demo run with all rights that you have.")
 	}
-	d.Out.Line("Three users hand in jobs for the service %s, which runs %d at once for each of them:", DemoService, demoPerUser)
+	d.line("Three users run scripts, each at most %d at once (sandbox: %s).", demoPerUser, d.tier)
 	jobs := demoJobs()
 	ids := make([]job.ID, len(jobs))
 	for i := range jobs {
 		var err error
-		if ids[i], err = d.handIn(ctx, &jobs[i]); err != nil {
+		if ids[i], err = d.submitScript(ctx, &jobs[i]); err != nil {
 			return err
 		}
 	}
 	for i := range jobs {
 		if jobs[i].cancel {
-			if err := d.callOff(ctx, ids[i]); err != nil {
+			if err := d.cancel(ctx, ids[i]); err != nil {
 				return err
 			}
 		}
@@ -126,13 +130,8 @@ func (d *demo) compute(ctx context.Context) error {
 	return errors.Join(d.summary(ended), AsExpected(jobs, ended))
 }
 
-// handIn hands in one job.
-func (d *demo) handIn(ctx context.Context, j *DemoJob) (job.ID, error) {
-	limit := ""
-	if j.memory > 0 {
-		limit = fmt.Sprintf(" --limit memory=%s", quantity.FormatBytes(int64(j.memory)))
-	}
-	d.Out.Line("$ stagepost run %s/run.sh --service %s --owner %s%s --detach", j.Name, DemoService, j.User, limit)
+// submitScript submits one job.
+func (d *demo) submitScript(ctx context.Context, j *DemoJob) (job.ID, error) {
 	answer, err := d.api.SubmitCompute(ctx, client.ComputeOrder{
 		Service: DemoService, Name: j.Name, Owner: j.User, Actor: j.User, Limits: client.ComputeLimits{Memory: j.memory}, Key: "demo-" + j.Name,
 		Files: []client.ComputeInline{{Name: computecli.ScriptName, Text: j.script}},
@@ -140,21 +139,17 @@ func (d *demo) handIn(ctx context.Context, j *DemoJob) (job.ID, error) {
 	return answer.ID, err
 }
 
-// errRuns says that a job runs.
-var errRuns = errors.New("it runs")
-
-// callOff cancels a job when it runs.
-func (d *demo) callOff(ctx context.Context, id job.ID) error {
+// cancel cancels a job when it runs.
+func (d *demo) cancel(ctx context.Context, id job.ID) error {
 	err := d.api.Watch(ctx, id, 0, func(u client.Update) error {
 		if u.Job != nil && u.Job.State == compute.Running {
-			return errRuns
+			return errEnough
 		}
 		return nil
 	})
-	if !errors.Is(err, errRuns) {
+	if !errors.Is(err, errEnough) {
 		return errors.Join(errors.New("the job that was to be cancelled has never run"), err)
 	}
-	d.Out.Line("$ stagepost cancel %s", id)
 	_, err = d.api.CancelCompute(ctx, id, client.Act{Actor: "cleo", Note: "it takes too long"})
 	return err
 }
@@ -164,13 +159,12 @@ func (d *demo) summary(jobs []client.ComputeJob) error {
 	rows := make([][]string, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		rows[i] = []string{j.Owner, j.Name, string(j.State), j.Cause, computecli.ExitText(j), computecli.RuntimeOf(j, time.Now()), j.Message}
+		rows[i] = []string{j.Owner, j.Name, string(j.State), j.Message}
 	}
-	d.Out.Line("")
-	return d.Out.Table([]string{"USER", "JOB", "STATE", "CAUSE", "EXIT", "RAN", "WHY"}, rows)
+	return d.Out.Table([]string{"USER", "SCRIPT", "STATE", "MESSAGE"}, rows)
 }
 
-// AsExpected compares how the jobs ended with the story, and looks whether a user ever had more running than the quota allows.
+// AsExpected compares how the jobs ended with the story, and checks that no user had more running than the quota allows.
 func AsExpected(jobs []DemoJob, ended []client.ComputeJob) error {
 	var wrong []error
 	byUser := map[string][]client.ComputeJob{}
