@@ -13,22 +13,22 @@ RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/
 	./app/ingest/http ./app/flowfile/http ./app/bulk/http ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \
 	./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard ./edge/tunnel ./edge/tus
 
-# The tests with long counts: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
+# The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK
+./cmd/stagepost -run RestoreDrill -drill-actions 1000
+./flow -run Worlds -worlds 10000 -crashes 0
+./store/sqlite -run TestFlippedBits -flips 5000
+./cmd/stagepost -run TestKill$$ -kills 1000
+./app/ingest -run TestTwoJobsRace -tries 1000
+./app/ingest -run TestPlanManySmallObjects -jobs 10000
 ./app -run OnDisk -everywhere
 ./engine -run Simulation|Why -hours 1000 -rapid.checks 20000
 ./engine -run SlipsThrough|HoldRace -tries 10000
 ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
-./cmd/stagepost -run TestKill$$ -kills 1000
 ./cmd/stagepost -run TestExampleWorkers -workerjobs 1000
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
-./cmd/stagepost -run RestoreDrill -drill-actions 1000
-./store/sqlite -run TestFlippedBits -flips 5000
 ./store/sqlite -run TestPowerCut$$ -cuts 1
-./app/ingest -run TestTwoJobsRace -tries 1000
 ./app/ingest -run TestPowerCutAnywhere -every-cut
-./app/ingest -run TestPlanManySmallObjects -jobs 10000
-./flow -run Worlds -worlds 10000 -crashes 0
 ./flow/durable -run KilledFlows -flows 200
 ./app/ingest/access -run Memory -vast
 ./format/ocfl -run TestPowerCut$$ -every-control
@@ -92,7 +92,7 @@ cluster: tools
 	scripts/test ./app/compute/slurm -run Cluster -slurm
 
 soak: check
-	@while read -r line; do echo "== $$line"; $(GO) test $$line -v -timeout 60m </dev/null | grep -E '^(ok|FAIL|---|panic| +[a-z_]+.go)'; done <<<"$$SOAK"
+	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
 	@echo "everything passed"
 
