@@ -87,7 +87,7 @@ var unplain = []struct{ avoid, use string }{
 var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
-	`no such arrow`, `place=\w+`, `(?:into|from) room`,
+	`place=\w+`, `(?:into|from) room`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 }
 

@@ -27,14 +27,14 @@ var j8 = func() *lc.Table {
 		if i == 6 {
 			next = "Completed"
 		}
-		arrows := []lc.Arrow{
+		transitions := []lc.Transition{
 			lc.OnPass("next", next, lc.Worker, "the stage is done"),
 			lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "the stage failed"),
 		}
 		if i == 0 {
-			stages = append(stages, lc.OnQueue("Stage0", "accepted", arrows...))
+			stages = append(stages, lc.OnQueue("Stage0", "accepted", transitions...))
 		} else {
-			stages = append(stages, lc.OnWork(lc.State(fmt.Sprint("Stage", i)), "under way", arrows...))
+			stages = append(stages, lc.OnWork(lc.State(fmt.Sprint("Stage", i)), "under way", transitions...))
 		}
 	}
 	return lc.Must("bench.j8", append(stages,

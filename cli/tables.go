@@ -13,7 +13,7 @@ func (c *Call) HumanEvents() []string {
 	var all []string
 	for _, t := range c.Lives {
 		for _, s := range t.Stages() {
-			for _, a := range s.Arrows {
+			for _, a := range s.Transitions {
 				if a.By&(lifecycle.Operator|lifecycle.Owner) != 0 && !slices.Contains(all, string(a.Event)) {
 					all = append(all, string(a.Event))
 				}

@@ -30,7 +30,7 @@ func TestEveryStateEveryEvent(t *testing.T) {
 func askOne(t *testing.T, table *lifecycle.Table, p lifecycle.Position, e lifecycle.Event, by lifecycle.Actor, can bool) {
 	t.Helper()
 	next, err := table.Next(p, e, by)
-	arrow, has := table.Arrow(p.State, e)
+	arrow, has := table.Transition(p.State, e)
 	var illegal *lifecycle.Illegal
 	switch {
 	case err != nil && (!errors.As(err, &illegal) || illegal.Why == "" || next != p):
@@ -52,7 +52,7 @@ func chooseAll(t *testing.T, table *lifecycle.Table, p lifecycle.Position, by li
 	for _, class := range []lifecycle.Class{lifecycle.Pass, lifecycle.Fail, lifecycle.Move, lifecycle.Reenter} {
 		var of []lifecycle.Event
 		for _, e := range can {
-			if a, _ := table.Arrow(p.State, e); a.Class == class {
+			if a, _ := table.Transition(p.State, e); a.Class == class {
 				of = append(of, e)
 			}
 		}

@@ -20,7 +20,7 @@ type Act struct {
 	Now     bool            // what the job is doing is interrupted, where the event can let it end by itself; other events ignore it
 }
 
-// Do lets a person cause an event. It takes the job away from a worker that has it, but for arrows that ask the worker: then the claim stays, and
+// Do lets a person cause an event. It takes the job away from a worker that has it, but for transitions that ask the worker: then the claim stays, and
 // a step in this process is told ([Run.Changed]). Errors: NotFound, Refused (with the legal moves), Conflict if the version is no longer current.
 func (e *Engine) Do(ctx context.Context, a Act) (job.Job, error) {
 	for try := 1; ; try++ {
@@ -56,8 +56,8 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 		}
 	}
 	c.Version, c.Seen, c.Actor, c.Note = j.Version, a.Version, a.Actor, a.Note
-	arrow, _ := w.Life.Arrow(j.State, a.Event)
-	if arrow.Class == lifecycle.Reenter || arrow.Restart {
+	transition, _ := w.Life.Transition(j.State, a.Event)
+	if transition.Class == lifecycle.Reenter || transition.Restart {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
 		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) { // who retries after the deadline means that it no longer holds
@@ -65,7 +65,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 			c.Set.Deadline, c.Set.Expires = &never, &expires
 		}
 	}
-	if arrow.Ask { // the claim stays, if there is one; else the next worker takes it at once
+	if transition.Ask { // the claim stays, if there is one; else the next worker takes it at once
 		c.Keep, c.Set.Due = true, &time.Time{}
 	}
 	if w.Accompany != nil {

@@ -16,13 +16,13 @@ import (
 var oldLetter = func() *lc.Table {
 	stages := letter.Stages()
 	for i := range stages {
-		var arrows []lc.Arrow
-		for _, a := range stages[i].Arrows {
+		var transitions []lc.Transition
+		for _, a := range stages[i].Transitions {
 			if a.Event != "stop" {
-				arrows = append(arrows, a)
+				transitions = append(transitions, a)
 			}
 		}
-		stages[i].Arrows = arrows
+		stages[i].Transitions = transitions
 	}
 	return lc.Must("test.letter", stages...)
 }()

@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Discard makes the time of an ended job end now that it would be kept for ([Work.Keep]): the timer's arrow out of its end is taken at once, under the same
-// conditions as by retention. Who wanted it and why stand in the history entry of that arrow and in the audit list. Of the act, Event and Confirm are not read.
+// Discard makes the time of an ended job end now that it would be kept for ([Work.Keep]): the timer's transition out of its end is taken at once, under the same
+// conditions as by retention. Who wanted it and why stand in the history entry of that transition and in the audit list. Of the act, Event and Confirm are not read.
 // A tombstone stays as it is, and that is no error. Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it), Conflict if
 // the version is no longer current.
 func (e *Engine) Discard(ctx context.Context, a Act) (job.Job, error) {

@@ -23,7 +23,7 @@ func (w *world) audited() []job.Audit {
 	return list
 }
 
-// TestDiscard: what has ended is cleared away at a person's wish, once, by the timer's arrow, and history and audit list say who wanted it. The other job is kept.
+// TestDiscard: what has ended is cleared away at a person's wish, once, by the timer's transition, and history and audit list say who wanted it. The other job is kept.
 func TestDiscard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)

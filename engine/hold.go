@@ -43,7 +43,7 @@ func (e *Engine) Release(ctx context.Context, s job.Scope, who, why string) ([]j
 // begins tells whether a change is a job's way out of a queue state into work: what no hold that was set meanwhile may miss.
 func (w *Work) begins(c *job.Change) bool {
 	stage, _ := w.Life.Stage(c.From)
-	a, ok := w.Life.Arrow(c.From, c.Event)
+	a, ok := w.Life.Transition(c.From, c.Event)
 	return ok && stage.Kind == lifecycle.Queue && a.Class == lifecycle.Pass
 }
 
@@ -117,7 +117,7 @@ func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 		return false
 	}
 	stage, _ := w.Life.Stage(s)
-	a, ok := w.Life.Arrow(s, Held)
+	a, ok := w.Life.Transition(s, Held)
 	return ok && stage.Kind == lifecycle.Queue && a.By&lifecycle.Worker != 0
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) claimed(jobs []job.Job, now time.Time) {
 func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Ending, took time.Duration, next *job.Job) {
 	a := meter.Attempt{Kind: j.Kind, State: j.State, Ending: ending, Took: took}
 	if ending == meter.Passed {
-		if arrow, ok := w.Life.Arrow(j.State, c.Event); ok && arrow.Class == lifecycle.Fail {
+		if transition, ok := w.Life.Transition(j.State, c.Event); ok && transition.Class == lifecycle.Fail {
 			a.Ending = meter.FailedBy
 		}
 	}
@@ -38,7 +38,7 @@ func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Endi
 	}
 }
 
-// ending says how the attempt ended that led to change c; failures that are moves like any other are found by their arrow.
+// ending says how the attempt ended that led to change c; failures that are moves like any other are found by their transition.
 func (o *outcome) ending(c *job.Change) meter.Ending {
 	switch {
 	case o.verdict == yields:

@@ -11,11 +11,11 @@ import (
 // never is when a job is due that waits for a person.
 var never = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Move takes an arrow of the table in a commit of its own, together with everything set so far, and goes on under the same claim in the state
+// Move takes a transition of the table in a commit of its own, together with everything set so far, and goes on under the same claim in the state
 // it leads to; Job is then the new record, and the new state's time counts. If that state is an end, the claim ends with the commit and the step
 // must return: whatever it returns, nothing more is committed.
 //
-// Errors are of kind Refused when the table has no such arrow, Stale when the claim is over (stop), and Conflict when the state changed
+// Errors are of kind Refused when the table has no such transition, Stale when the claim is over (stop), and Conflict when the state changed
 // meanwhile (call Fresh and decide anew). After any error nothing of what was set is forgotten. Out of a queue state under a hold it is Refused
 // with an error that the step may return: then the job waits for the hold's end. Gates and limits are for claims and are not asked.
 func (r *Run) Move(ctx context.Context, e lifecycle.Event) error {
@@ -136,7 +136,7 @@ func refusal(c *job.Change, err error, now time.Time) error {
 	return err
 }
 
-// Changed receives when somebody else changed the record of the job: a person by an arrow that asks the worker, [Engine.Tell], whoever gave it
+// Changed receives when somebody else changed the record of the job: a person by a transition that asks the worker, [Engine.Notify], whoever gave it
 // another priority. It has room for one; the step then calls Fresh. It may receive when nothing is new. A step that asked for it and returns
 // Wait is run again at once if the record changed after the last look at it.
 func (r *Run) Changed() <-chan struct{} { return r.hands.listen() }

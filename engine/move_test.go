@@ -55,7 +55,7 @@ func treks(step engine.Step) engine.Work {
 
 var aTrek = engine.Order{Kind: "test.trek"}
 
-// mustMove takes arrows, each of which must be legal.
+// mustMove takes transitions, each of which must be legal.
 func mustMove(ctx context.Context, r *engine.Run, events ...lc.Event) error {
 	for _, e := range events {
 		if err := r.Move(ctx, e); err != nil {
@@ -138,7 +138,7 @@ func (m *counts) Attempted(a meter.Attempt) { m.attempts++ }
 func (m *counts) Lost(meter.Lost)           { m.lost++ }
 func (m *counts) Delivered(meter.Delivery)  {}
 
-// TestMoveOfUnknownFate lets each commit of a walk fail, applied or not: every arrow is in the history once, with what was set.
+// TestMoveOfUnknownFate lets each commit of a walk fail, applied or not: every transition is in the history once, with what was set.
 func TestMoveOfUnknownFate(t *testing.T) {
 	for _, f := range []fate{refused, unheard} {
 		for n := 1; n <= 5; n++ {

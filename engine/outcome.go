@@ -145,7 +145,7 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 		return job.Change{}, job.Errorf(job.Internal, "settle", j.ID, "the step for %s must name its event", j.State)
 	case chose:
 		by := lifecycle.Worker
-		if a, ok := w.Life.Arrow(j.State, o.event); ok && a.By&by == 0 {
+		if a, ok := w.Life.Transition(j.State, o.event); ok && a.By&by == 0 {
 			by = lifecycle.Engine
 		}
 		return move(w, j, o.event, by, now)
@@ -201,7 +201,7 @@ func explain(c *job.Change, o *outcome) {
 	c.Set.Cause, c.Set.Message, c.Note = &o.cause, &text, text
 }
 
-// move makes the change of one arrow.
+// move makes the change of one transition.
 func move(w *Work, j *job.Job, e lifecycle.Event, by lifecycle.Actor, now time.Time) (job.Change, error) {
 	to, err := w.Life.Next(j.Position, e, by)
 	if err != nil {

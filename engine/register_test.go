@@ -15,7 +15,7 @@ import (
 // changed is the lifecycle of letters with another transition, and so another definition.
 func changed() *lc.Table {
 	stages := letter.Stages()
-	stages[0].Arrows = append(stages[0].Arrows, lc.OnFail("burn", "Lost", lc.Operator, "it is dangerous"))
+	stages[0].Transitions = append(stages[0].Transitions, lc.OnFail("burn", "Lost", lc.Operator, "it is dangerous"))
 	return lc.Must("test.letter", stages...)
 }
 

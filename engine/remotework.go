@@ -201,7 +201,7 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale j
 
 // causes tells whether an entry of the history can be what the report did.
 func (r *Report) causes(life *lifecycle.Table, h *job.Event) bool {
-	arrow, _ := life.Arrow(h.From, h.Event)
+	transition, _ := life.Transition(h.From, h.Event)
 	switch {
 	case r.Children && h.Event == lifecycle.Waiting:
 		return true
@@ -210,9 +210,9 @@ func (r *Report) causes(life *lifecycle.Table, h *job.Event) bool {
 	case r.Wait != nil:
 		return h.Event == lifecycle.Waiting
 	case r.Retry != "" || r.Fail != "":
-		return h.Event == lifecycle.Backoff || arrow.Class == lifecycle.Fail
+		return h.Event == lifecycle.Backoff || transition.Class == lifecycle.Fail
 	}
-	return arrow.Class == lifecycle.Pass
+	return transition.Class == lifecycle.Pass
 }
 
 // NumberedLogs is what [JobLogs] may be besides: it gives the highest number of the lines that were logged under a claim.

@@ -98,7 +98,7 @@ func TestRestUntilATime(t *testing.T) {
 				if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != "tired" || !why.Blockers[0].Until.Equal(b.Until) {
 					t.Errorf("got %+v, %v", why.Blockers, err)
 				}
-				if err := w.Tell(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test", State: "Drunk"}); err != nil {
+				if err := w.Notify(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test", State: "Drunk"}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Hour)
@@ -114,7 +114,7 @@ func TestRestUntilATime(t *testing.T) {
 	}
 }
 
-// TestRestIsLeftByAReset: another person's arrow takes it away as well, and it starts from the beginning.
+// TestRestIsLeftByAReset: another person's transition takes it away as well, and it starts from the beginning.
 func TestRestIsLeftByAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, treks(rests(tired)))

@@ -88,7 +88,7 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 	}
 }
 
-// sweep takes the timer's arrow out of ends for jobs that are kept long enough, purges tombstones and removes old logs. Only run calls it.
+// sweep takes the timer's transition out of ends for jobs that are kept long enough, purges tombstones and removes old logs. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
 	if now.Before(r.next) {
@@ -210,7 +210,7 @@ func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Ti
 }
 
 func leftByTimer(w *Work, s lifecycle.Stage) bool {
-	for _, a := range s.Arrows {
+	for _, a := range s.Transitions {
 		if a.By&lifecycle.Timer != 0 {
 			return true
 		}
@@ -218,7 +218,7 @@ func leftByTimer(w *Work, s lifecycle.Stage) bool {
 	return false
 }
 
-// clean takes the timer's arrow out of an end, unless jobs of the batch were sent back meanwhile; the job's own batch must be in one of the states.
+// clean takes the timer's transition out of an end, unless jobs of the batch were sent back meanwhile; the job's own batch must be in one of the states.
 func (e *Engine) clean(ctx context.Context, w *Work, j *job.Job, batchIn []lifecycle.State) error {
 	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
 	if !ok || !w.knows(j) {

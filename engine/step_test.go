@@ -40,7 +40,7 @@ func TestOutcomeOfAStep(t *testing.T) {
 		{"nil", nil, 1, "Delivered", "", ""},
 		{"a named event", engine.Go("finish"), 1, "Delivered", "", ""},
 		{"the failure by name", engine.Go("fail"), 1, "Lost", "", ""},
-		{"an unknown event", engine.Go("explode"), 5, "Lost", engine.CauseError, "cannot explode while Riding: the lifecycle has no such arrow (can: finish, fail)"},
+		{"an unknown event", engine.Go("explode"), 5, "Lost", engine.CauseError, "cannot explode while Riding: the lifecycle has no such transition (can: finish, fail)"},
 		{"an event of another state", engine.Go("begin"), 5, "Lost", engine.CauseError, "cannot begin while Riding"},
 		{"a person's event", engine.Go("retry"), 5, "Lost", engine.CauseError, "cannot retry while Riding"},
 		{"retry", engine.Retry(errBroken), 5, "Lost", engine.CauseError, "the axle broke"},

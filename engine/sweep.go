@@ -237,7 +237,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 			explain(c, o)
 		}
 	}
-	if _, ok := w.Life.Arrow(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
+	if _, ok := w.Life.Transition(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
 		c := job.Change{Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now}
 		fill(&c)
 		c.Note = "" // there is no entry in the history to have it
@@ -277,7 +277,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	}
 	o := w.late(j, why)
 	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
-		if a, _ := w.Life.Arrow(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout || o.cause != CauseTimeout {
+		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout || o.cause != CauseTimeout {
 			explain(c, o)
 		}
 	})
@@ -287,7 +287,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	return err
 }
 
-// untold commits an arrow that no worker reported, for the record as it was read.
+// untold commits a transition that no worker reported, for the record as it was read.
 func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time, more func(*job.Change)) error {
 	c, err := move(w, j, ev, by, now)
 	if err != nil {

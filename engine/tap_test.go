@@ -149,7 +149,7 @@ func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
 	return j
 }
 
-// events gives the arrows that a job took.
+// events gives the transitions that a job took.
 func (w *world) events(id job.ID) []lc.Event {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
@@ -163,7 +163,7 @@ func (w *world) events(id job.ID) []lc.Event {
 	return events
 }
 
-// times counts an arrow in a job's history.
+// times counts a transition in a job's history.
 func (w *world) times(id job.ID, e lc.Event) int {
 	n := 0
 	for _, taken := range w.events(id) {

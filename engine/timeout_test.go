@@ -175,7 +175,7 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 	}
 }
 
-// TestDeadlineLeavesAloneWhatNoTimerMoves: a state without an arrow by a timer has no end of its own; the deadline counts again in the next.
+// TestDeadlineLeavesAloneWhatNoTimerMoves: a state without a transition by a timer has no end of its own; the deadline counts again in the next.
 func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -201,7 +201,7 @@ func runs(step engine.Step, p engine.Policy) engine.Work {
 	return engine.Work{Life: race, Prefix: "rac", Policy: p, Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}
 }
 
-// TestTimeoutByItsOwnEvent: where a table has the event timeout, time takes that arrow and not the failure's.
+// TestTimeoutByItsOwnEvent: where a table has the event timeout, time takes that transition and not the failure's.
 func TestTimeoutByItsOwnEvent(t *testing.T) {
 	for _, c := range []struct {
 		name string

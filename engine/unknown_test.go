@@ -16,7 +16,7 @@ import (
 )
 
 // TestUnknownFateOfACommit (rule R5) lets the n-th commit of a job's life fail, for each n, with and without having been applied: the job
-// ends well, every arrow is in its history once, and the step's message goes out once.
+// ends well, every transition is in its history once, and the step's message goes out once.
 func TestUnknownFateOfACommit(t *testing.T) {
 	steps := map[lc.State]engine.Step{
 		"Sorting": func(ctx context.Context, r *engine.Run) error { // saves, waits, fails once, passes

@@ -88,7 +88,7 @@ type Work struct {
 	// how. Nil: a timer ends it, or a move.
 	Explain func(j *job.Job, b *Blocker)
 
-	// Keep is how long an ended job stays before the timer's arrow out of its end is taken (delete, clean). Defaults to job.Unlimited.
+	// Keep is how long an ended job stays before the timer's transition out of its end is taken (delete, clean). Defaults to job.Unlimited.
 	Keep time.Duration
 
 	// Adopts lists hashes of older definitions whose states all mean the same in Life (reliability rule R13).
@@ -159,7 +159,7 @@ func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
 	if w.Owes == nil || c.Event == "" || c.To.State == c.From {
 		return nil
 	}
-	if a, ok := w.Life.Arrow(c.From, c.Event); !ok || a.Class != lifecycle.Pass {
+	if a, ok := w.Life.Transition(c.From, c.Event); !ok || a.Class != lifecycle.Pass {
 		return nil
 	}
 	return w.Owes(ctx, j, c)
@@ -211,7 +211,7 @@ func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
 	if !ok || stage.Kind == lifecycle.End {
 		return "", false
 	}
-	if a, ok := w.Life.Arrow(p.State, Timeout); ok && a.By&lifecycle.Timer != 0 {
+	if a, ok := w.Life.Transition(p.State, Timeout); ok && a.By&lifecycle.Timer != 0 {
 		return Timeout, true
 	}
 	for _, c := range []lifecycle.Class{lifecycle.Fail, lifecycle.Reenter, lifecycle.Move, lifecycle.Pass} {
@@ -227,7 +227,7 @@ func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
 func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor, bool) {
 	stage, _ := w.Life.Stage(p.State)
 	for _, by := range []lifecycle.Actor{lifecycle.Timer, lifecycle.Worker} {
-		for _, a := range stage.Arrows {
+		for _, a := range stage.Transitions {
 			if a.Class == lifecycle.Fail && a.By&by != 0 && a.Event != Timeout {
 				return a.Event, by, true
 			}

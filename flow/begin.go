@@ -207,7 +207,7 @@ func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State
 	if change.Ignored() {
 		return nil
 	}
-	if a, legal := Life.Arrow(from, e); !legal || a.To != to {
+	if a, legal := Life.Transition(from, e); !legal || a.To != to {
 		return &StateError{Kind: "Flow", Name: r.plan.name, From: from, To: to}
 	}
 	if err := r.commit(ctx, &Transition{Event: e, From: from, To: to}, why); err != nil {

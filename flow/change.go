@@ -43,7 +43,7 @@ var moves = map[*lifecycle.Table]map[Change]bool{TaskLife: movesOf(TaskLife), Re
 func movesOf(t *lifecycle.Table) map[Change]bool {
 	all := map[Change]bool{}
 	for _, s := range t.Stages() {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class != lifecycle.Loop {
 				all[Change{s.State, a.To}] = true
 			}

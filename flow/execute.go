@@ -27,10 +27,10 @@ type queued struct {
 	call *Call
 }
 
-// Keeper is a Storage that has a say in what can be stored. It is asked in the goroutine of the task, before the result is anybody's: it gives the form in which the
+// Encoder is a Storage that decides what can be stored. It is called in the goroutine of the task, before the result is anybody's: it gives the form in which the
 // value is stored, or an error, which fails the task.
-type Keeper interface {
-	Keep(v Value) (Value, error)
+type Encoder interface {
+	Encode(v Value) (Value, error)
 }
 
 // submit begins an execution or revert.
@@ -100,8 +100,8 @@ func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
 	if after != nil {
 		_, o.fault = guard(ctx, hook(after), c)
 	}
-	if k, ok := r.o.Storage.(Keeper); ok && o.err == nil {
-		keep := func(context.Context, *Call) (any, error) { return k.Keep(o.value) } // encoding calls methods of the value
+	if k, ok := r.o.Storage.(Encoder); ok && o.err == nil {
+		keep := func(context.Context, *Call) (any, error) { return k.Encode(o.value) } // encoding calls methods of the value
 		var v any
 		v, o.err = guard(ctx, keep, c)
 		o.value = ValueOf(v)

@@ -153,8 +153,8 @@ func (d *onDisk) Save(ctx context.Context, c *Commit) error {
 	return d.Memory.Save(ctx, c)
 }
 
-// Keep is part of Keeper.
-func (d *onDisk) Keep(v Value) (Value, error) {
+// Encode is part of Encoder.
+func (d *onDisk) Encode(v Value) (Value, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return Value{}, &Error{Kind: ErrUnstored, Text: "the result is no JSON", Err: err}

@@ -129,7 +129,7 @@ var ignored = []Change{
 	{Reverted, Suspending}, {Reverted, Suspended}, {Reverted, Resuming},
 }
 
-func onDelete() lifecycle.Arrow {
+func onDelete() lifecycle.Transition {
 	return on(Delete, Deleted, byPerson|byTimer, "A person deletes it, or its retention ends.")
 }
 
@@ -146,7 +146,7 @@ func (c Change) Allowed() bool {
 		return false
 	}
 	stage, _ := Life.Stage(c.From)
-	return slices.ContainsFunc(stage.Arrows, func(a lifecycle.Arrow) bool { return a.Class != lifecycle.Loop && a.To == c.To })
+	return slices.ContainsFunc(stage.Transitions, func(a lifecycle.Transition) bool { return a.Class != lifecycle.Loop && a.To == c.To })
 }
 
 // Ignored tells whether a flow asked to change so quietly stays as it is: no error, nothing saved, nobody notified. A
@@ -180,7 +180,7 @@ const ofFlow = "the step that starts it is its flow's, whose attempts are bounde
 
 // atom makes the stages of a task, or of a retry when it is given the stage that only retries have.
 func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
-	succeeded := []lifecycle.Arrow{
+	succeeded := []lifecycle.Transition{
 		on(Revert, Reverting, byEngine, "Something in the flow failed, and this is to be taken back.").Restarts(),
 	}
 	if len(retrying) > 0 {
@@ -211,6 +211,6 @@ func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
 	}, retrying...)
 }
 
-func onReset() lifecycle.Arrow {
+func onReset() lifecycle.Transition {
 	return on(Reset, Pending, byPerson|byEngine, "The flow, or its part of it, is to run again.").Restarts().Within(controllerAttempts)
 }

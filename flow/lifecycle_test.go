@@ -23,11 +23,11 @@ SUSPENDED  err     ok      err     err     err      ign        ign       ign
 RESUMING   err     err     err     err     err      err        ok        ign
 `
 
-// ways tells which states the arrows of each state lead to, and counts the arrows; loops are left out.
+// ways tells which states the transitions of each state lead to, and counts the transitions; loops are left out.
 func ways(t *lifecycle.Table) (to map[string]bool, n int) {
 	to = map[string]bool{}
 	for _, s := range t.Stages() {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class != lifecycle.Loop {
 				to[string(s.State)+">"+string(a.To)] = true
 				n++
@@ -66,7 +66,7 @@ func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 		t.Errorf("%d changes may be asked for, want 17", asked)
 	}
 	for _, from := range []lifecycle.State{FailureState, Suspended} {
-		a, ok := Life.Arrow(from, Reset)
+		a, ok := Life.Transition(from, Reset)
 		if p, err := Life.Next(lifecycle.Position{State: from}, Reset, lifecycle.Owner); !ok || err != nil || p.State != Pending || a.By&^byPerson != 0 {
 			t.Errorf("a reset of %s gives %+v, %v", from, p, err)
 		}
@@ -95,7 +95,7 @@ func TestTaskAndRetryHoldExactlyTheirChanges(t *testing.T) {
 			want[way] = true
 		}
 		if diff := cmp.Diff(want, got); diff != "" || n != c.n {
-			t.Errorf("%s has %d arrows, want %d (-want +got):\n%s", c.table.Name(), n, c.n, diff)
+			t.Errorf("%s has %d transitions, want %d (-want +got):\n%s", c.table.Name(), n, c.n, diff)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestEventsOfTheFlow(t *testing.T) {
 	want := "run cancel stop finish fail revert suspend resume reset delete park"
 	var got []string
 	for _, e := range Life.Events() {
-		if a, _ := Life.Arrow(Running, e); a.Class != lifecycle.Loop || a.Ask {
+		if a, _ := Life.Transition(Running, e); a.Class != lifecycle.Loop || a.Ask {
 			got = append(got, string(e))
 		}
 	}
@@ -136,7 +136,7 @@ func TestEndsRunAgain(t *testing.T) {
 		}
 	}
 	for _, table := range []*lifecycle.Table{TaskLife, RetryLife} {
-		if s, _ := table.Stage(RevertFailure); s.Restartable || len(s.Arrows) > 0 || s.Outcome != lifecycle.Failed {
+		if s, _ := table.Stage(RevertFailure); s.Restartable || len(s.Transitions) > 0 || s.Outcome != lifecycle.Failed {
 			t.Errorf("%s: REVERT_FAILURE is %+v", table.Name(), s)
 		}
 	}

@@ -326,8 +326,8 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 			r.o.Log.Warn("progress is a number from 0 to 1", "flow", r.o.ID, "atom", name, "progress", fmt.Sprint(part))
 			part = p
 		}
-		if k, ok := r.o.Storage.(Keeper); ok && details != nil {
-			kept, err := guard(context.Background(), func(context.Context, *Call) (any, error) { return k.Keep(ValueOf(details)) }, &Call{Atom: name})
+		if k, ok := r.o.Storage.(Encoder); ok && details != nil {
+			kept, err := guard(context.Background(), func(context.Context, *Call) (any, error) { return k.Encode(ValueOf(details)) }, &Call{Atom: name})
 			if err != nil {
 				r.o.Log.Warn("what a task says of its progress cannot be stored", "flow", r.o.ID, "atom", name, "err", err)
 				kept = nil

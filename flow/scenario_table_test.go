@@ -33,7 +33,7 @@ func TestFlowTableScenarios(t *testing.T) {
 	}
 	leading := map[lifecycle.State][]lifecycle.Event{}
 	for _, s := range flow.Life.Stages() {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class != lifecycle.Loop {
 				leading[a.To] = append(leading[a.To], a.Event)
 			}
@@ -54,7 +54,7 @@ func TestFlowTableScenarios(t *testing.T) {
 		}
 	}
 	each("allowed", table.Allowed, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
-		a, legal := flow.Life.Arrow(from, e)
+		a, legal := flow.Life.Transition(from, e)
 		after, stored, told, err := moved(t, from, e, to)
 		if legal && a.To == to && (err != nil || after != to || stored != to || told != 1) {
 			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
@@ -66,7 +66,7 @@ func TestFlowTableScenarios(t *testing.T) {
 		}
 	})
 	each("forbidden", table.Forbidden, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
-		if a, ours := flow.Life.Arrow(from, e); ours && a.To == to {
+		if a, ours := flow.Life.Transition(from, e); ours && a.To == to {
 			return // a reset of a flow that failed or pauses, and the end of one that never began
 		}
 		after, stored, told, err := moved(t, from, e, to)
@@ -93,7 +93,7 @@ func TestAtomTableScenarios(t *testing.T) {
 			if !known {
 				t.Errorf("%s: there is no state %s", name, from)
 			}
-			for _, a := range stage.Arrows {
+			for _, a := range stage.Transitions {
 				if a.Class != lifecycle.Loop && string(a.To) == to {
 					return true
 				}

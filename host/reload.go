@@ -26,13 +26,13 @@ func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os
 		if usec, ok := Monotonic(); ok {
 			note = append(note, fmt.Sprintf("MONOTONIC_USEC=%d", usec))
 		}
-		err := m.Tell(note...)
+		err := m.Notify(note...)
 		if mistake := r.reload(level, read); mistake != nil {
 			r.Log.Error("reload", "error", mistake)
 		} else {
 			r.Log.Info("reloaded", "log.level", level.Level())
 		}
-		if err = errors.Join(err, m.Tell("READY=1", "STATUS="+r.Status())); err != nil {
+		if err = errors.Join(err, m.Notify("READY=1", "STATUS="+r.Status())); err != nil {
 			r.Log.Warn("service manager", "error", err)
 		}
 	}

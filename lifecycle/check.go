@@ -13,10 +13,10 @@ type Rule string
 const (
 	NoStages        Rule = "no-stages"         // a table has at least one state
 	Duplicate       Rule = "duplicate-state"   // a state is described once
-	MissingSentence Rule = "missing-sentence"  // every state and arrow has a sentence
-	TwoArrows       Rule = "two-arrows"        // an event has one arrow in a state
-	NoActor         Rule = "no-actor"          // somebody may cause each arrow
-	Unlisted        Rule = "unlisted-state"    // arrows lead to states of the table
+	MissingSentence Rule = "missing-sentence"  // every state and transition has a sentence
+	TwoTransitions  Rule = "two-transitions"   // an event has one transition in a state
+	NoActor         Rule = "no-actor"          // somebody may cause each transition
+	Unlisted        Rule = "unlisted-state"    // transitions lead to states of the table
 	Unreachable     Rule = "unreachable-state" // every state can be reached from the start
 	DeadEnd         Rule = "dead-end"          // a state that nothing leaves, whatever the outcome, is an end
 	NoFailure       Rule = "no-failure-exit"   // work can fail, and so can the step of a queue, whose attempts must end
@@ -26,8 +26,8 @@ const (
 	EndLeft         Rule = "end-left"          // an end is left only by an operator, by retention or by a restart
 	WrongOutcome    Rule = "wrong-outcome"     // a success end is reached with outcome ok only
 	NoBudget        Rule = "no-budget"         // a loop that runs by itself has a limit
-	NobodyWaits     Rule = "nobody-waits"      // a waiting state has an owner or a timer
-	AsksNobody      Rule = "asks-nobody"       // only people ask a worker, from and to states in which there may be one
+	NoWakeup        Rule = "no-wakeup"         // a waiting state has an owner or a timer
+	NoWorker        Rule = "no-worker"         // only people ask a worker, from and to states in which there may be one
 )
 
 // Fault is one breach of a rule.
@@ -81,9 +81,9 @@ func check(t *Table) Faults {
 			c.add(MissingSentence, s, "", "the state has no sentence")
 		}
 		if !reached[s.State] {
-			c.add(Unreachable, s, "", "no arrow leads here from %", string(t.stages[0].State))
+			c.add(Unreachable, s, "", "no transition leads here from %", string(t.stages[0].State))
 		}
-		c.arrows(s)
+		c.transitions(s)
 		c.exits(s)
 	}
 	c.outcomes()
@@ -106,51 +106,51 @@ func (c *checker) add(r Rule, s Stage, e Event, format string, args ...string) {
 	c.faults = append(c.faults, Fault{Rule: r, State: s.State, Event: e, Detail: detail})
 }
 
-// arrows checks what can be said of one arrow alone.
-func (c *checker) arrows(s Stage) {
+// transitions checks what can be said of one transition alone.
+func (c *checker) transitions(s Stage) {
 	seen := map[Event]bool{}
-	for _, a := range s.Arrows {
+	for _, a := range s.Transitions {
 		if seen[a.Event] {
-			c.add(TwoArrows, s, a.Event, "the event has two arrows here; a choice is an event of its own")
+			c.add(TwoTransitions, s, a.Event, "the event has two transitions here; a choice is an event of its own")
 		}
 		seen[a.Event] = true
 		if strings.TrimSpace(a.Doc) == "" {
-			c.add(MissingSentence, s, a.Event, "the arrow has no sentence")
+			c.add(MissingSentence, s, a.Event, "the transition has no sentence")
 		}
 		if a.By == 0 {
-			c.add(NoActor, s, a.Event, "nobody may cause the arrow")
+			c.add(NoActor, s, a.Event, "nobody may cause the transition")
 		}
 		c.asks(s, a)
 		targets := a.Targets()
 		if len(targets) == 0 {
-			c.add(Unlisted, s, a.Event, "the arrow goes back to no state")
+			c.add(Unlisted, s, a.Event, "the transition goes back to no state")
 		}
 		for _, to := range targets {
 			if _, ok := c.t.index[to]; !ok {
-				c.add(Unlisted, s, a.Event, "the arrow leads to %, which is not a state of the table", string(to))
+				c.add(Unlisted, s, a.Event, "the transition leads to %, which is not a state of the table", string(to))
 			}
 		}
 	}
 }
 
-// asks checks that an arrow which asks a worker can find one.
-func (c *checker) asks(s Stage, a Arrow) {
+// asks checks that a transition which asks a worker can find one.
+func (c *checker) asks(s Stage, a Transition) {
 	if !a.Ask {
 		return
 	}
 	if a.By&^(Operator|Owner) != 0 {
-		c.add(AsksNobody, s, a.Event, "only people ask the worker, not %", (a.By &^ (Operator | Owner)).String())
+		c.add(NoWorker, s, a.Event, "only people ask the worker, not %", (a.By &^ (Operator | Owner)).String())
 	}
 	for _, st := range append([]State{s.State}, a.Targets()...) {
 		if c.t.Ended(st) {
-			c.add(AsksNobody, s, a.Event, "% is an end: there is no worker to ask", string(st))
+			c.add(NoWorker, s, a.Event, "% is an end: there is no worker to ask", string(st))
 		}
 	}
 }
 
 // exits checks that a stage can be left by those who must be able to, and only by them.
 func (c *checker) exits(s Stage) {
-	out := slices.DeleteFunc(slices.Clone(s.Arrows), func(a Arrow) bool { return a.Class == Loop })
+	out := slices.DeleteFunc(slices.Clone(s.Transitions), func(a Transition) bool { return a.Class == Loop })
 	switch {
 	case s.Kind == End:
 		c.end(s, out)
@@ -159,8 +159,8 @@ func (c *checker) exits(s Stage) {
 		c.add(DeadEnd, s, "", "nothing leaves the state and it is not an end")
 		return
 	}
-	has := func(match func(Arrow) bool) bool { return slices.ContainsFunc(s.Arrows, match) }
-	fails := has(func(a Arrow) bool { return a.Class == Fail && a.By&Worker != 0 })
+	has := func(match func(Transition) bool) bool { return slices.ContainsFunc(s.Transitions, match) }
+	fails := has(func(a Transition) bool { return a.Class == Fail && a.By&Worker != 0 })
 	if s.Limit != "" && (s.Kind != Queue || fails) {
 		c.add(NotBounded, s, "", "it says what bounds its attempts, which only a queue without a failure exit does")
 	}
@@ -168,35 +168,35 @@ func (c *checker) exits(s Stage) {
 	case Work:
 		if s.Endures == "" {
 			if !fails {
-				c.add(NoFailure, s, "", "a step here can fail, and no arrow says what then")
+				c.add(NoFailure, s, "", "a step here can fail, and no transition says what then")
 			}
-			if !has(func(a Arrow) bool { return a.Class != Loop && a.By&Timer != 0 }) {
+			if !has(func(a Transition) bool { return a.Class != Loop && a.By&Timer != 0 }) {
 				c.add(NoTimeout, s, "", "a step here can take too long, and no timer takes the job away")
 			}
 		}
 		c.lost(s, has)
 	case Queue:
-		if !has(func(a Arrow) bool { return a.Class != Loop && a.By&Worker != 0 }) {
-			c.add(NobodyWaits, s, "", "it waits for a worker, and no arrow lets a worker take it")
+		if !has(func(a Transition) bool { return a.Class != Loop && a.By&Worker != 0 }) {
+			c.add(NoWakeup, s, "", "it waits for a worker, and no transition lets a worker take it")
 		}
 		if !fails && strings.TrimSpace(s.Limit) == "" {
-			c.add(NoFailure, s, "", "a step here can fail, and no arrow says what then; add one, or say what bounds its attempts (Bounded, in YAML bounded)")
+			c.add(NoFailure, s, "", "a step here can fail, and no transition says what then; add one, or say what bounds its attempts (Bounded, in YAML bounded)")
 		}
 		c.lost(s, has)
 	case Wait:
-		if !has(func(a Arrow) bool { return a.Class != Loop && a.By&(Operator|Owner|Timer|Engine) != 0 }) {
-			c.add(NobodyWaits, s, "", "it waits, and neither a person nor a timer nor the engine can end that")
+		if !has(func(a Transition) bool { return a.Class != Loop && a.By&(Operator|Owner|Timer|Engine) != 0 }) {
+			c.add(NoWakeup, s, "", "it waits, and neither a person nor a timer nor the engine can end that")
 		}
 	}
 }
 
-func (c *checker) lost(s Stage, has func(func(Arrow) bool) bool) {
-	if !has(func(a Arrow) bool { return a.Event == Lost && a.By&Timer != 0 }) {
-		c.add(NoLost, s, "", "a worker can die here, and no arrow says what then")
+func (c *checker) lost(s Stage, has func(func(Transition) bool) bool) {
+	if !has(func(a Transition) bool { return a.Event == Lost && a.By&Timer != 0 }) {
+		c.add(NoLost, s, "", "a worker can die here, and no transition says what then")
 	}
 }
 
-func (c *checker) end(s Stage, out []Arrow) {
+func (c *checker) end(s Stage, out []Transition) {
 	for _, a := range out {
 		people := a.By&^(Operator|Owner) == 0
 		retention := a.By&^(Operator|Owner|Timer) == 0 && c.tombstones(a)
@@ -209,7 +209,7 @@ func (c *checker) end(s Stage, out []Arrow) {
 	}
 }
 
-func (c *checker) tombstones(a Arrow) bool {
+func (c *checker) tombstones(a Transition) bool {
 	for _, to := range a.Targets() {
 		if !c.t.Tombstone(to) {
 			return false
@@ -218,12 +218,12 @@ func (c *checker) tombstones(a Arrow) bool {
 	return true
 }
 
-// reach gives the states that arrows lead to from the start.
+// reach gives the states that transitions lead to from the start.
 func (c *checker) reach() map[State]bool {
 	reached := map[State]bool{c.t.stages[0].State: true}
 	for todo := []State{c.t.stages[0].State}; len(todo) > 0; todo = todo[1:] {
 		s, _ := c.t.stage(todo[0])
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			for _, to := range a.Targets() {
 				if !reached[to] {
 					reached[to] = true
@@ -257,7 +257,7 @@ func (c *checker) outcomes() {
 			c.add(WrongOutcome, s, "", "the end means success and can be reached with outcome %", string(at.o))
 		}
 		exits := 0
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class == Loop || (a.Need != None && a.Need != at.o) {
 				continue
 			}
@@ -270,7 +270,7 @@ func (c *checker) outcomes() {
 				todo = append(todo, pair{to, c.t.follow(from, a).Outcome})
 			}
 		}
-		if exits == 0 && s.Kind != End && slices.ContainsFunc(s.Arrows, func(a Arrow) bool { return a.Need != None }) {
+		if exits == 0 && s.Kind != End && slices.ContainsFunc(s.Transitions, func(a Transition) bool { return a.Need != None }) {
 			c.add(DeadEnd, s, "", "nothing leaves the state with outcome %, with which it can be reached", quoted(at.o))
 		}
 	}
@@ -280,11 +280,11 @@ func quoted(o Outcome) string { return fmt.Sprintf("%q", string(o)) }
 
 // loops finds circles that run without people and without a budget: those would go on for ever.
 func (c *checker) loops() {
-	free := func(a Arrow) bool {
+	free := func(a Transition) bool {
 		return a.Class != Loop && a.Budget == "" && a.By&(Worker|Timer|Engine) != 0
 	}
 	for _, s := range c.t.stages {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class == Loop && a.Event == Backoff && a.Budget == "" {
 				c.add(NoBudget, s, a.Event, "retries here have no limit")
 			}
@@ -299,12 +299,12 @@ func (c *checker) loops() {
 	}
 }
 
-// circle gives a shortest way from s back to s along the arrows that match, or nil.
-func (c *checker) circle(start State, match func(Arrow) bool) []State {
+// circle gives a shortest way from s back to s along the transitions that match, or nil.
+func (c *checker) circle(start State, match func(Transition) bool) []State {
 	from := map[State]State{}
 	for todo := []State{start}; len(todo) > 0; todo = todo[1:] {
 		s, _ := c.t.stage(todo[0])
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if !match(a) {
 				continue
 			}

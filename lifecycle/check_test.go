@@ -41,21 +41,21 @@ func at(stages []Stage, s State) *Stage {
 	return &stages[i]
 }
 
-// arrow gives the arrow of a state for changing.
-func arrow(stages []Stage, s State, e Event) *Arrow {
+// transition gives the transition of a state for changing.
+func transition(stages []Stage, s State, e Event) *Transition {
 	stage := at(stages, s)
-	i := slices.IndexFunc(stage.Arrows, func(a Arrow) bool { return a.Event == e })
-	return &stage.Arrows[i]
+	i := slices.IndexFunc(stage.Transitions, func(a Transition) bool { return a.Event == e })
+	return &stage.Transitions[i]
 }
 
 func drop(stages []Stage, s State, e Event) {
 	stage := at(stages, s)
-	stage.Arrows = slices.DeleteFunc(stage.Arrows, func(a Arrow) bool { return a.Event == e })
+	stage.Transitions = slices.DeleteFunc(stage.Transitions, func(a Transition) bool { return a.Event == e })
 }
 
-func add(stages []Stage, s State, a Arrow) {
+func add(stages []Stage, s State, a Transition) {
 	stage := at(stages, s)
-	stage.Arrows = append(stage.Arrows, a)
+	stage.Transitions = append(stage.Transitions, a)
 }
 
 // plants puts one fault into a sound table each; want is the fault without its sentence.
@@ -68,25 +68,28 @@ var plants = []struct {
 	{"described twice", Fault{Rule: Duplicate, State: "Sent"}, func(s []Stage) []Stage { return append(s, *at(s, "Sent")) }},
 	{"state without a sentence", Fault{Rule: MissingSentence, State: "Held"},
 		func(s []Stage) []Stage { at(s, "Held").Doc = " \t"; return s }},
-	{"arrow without a sentence", Fault{Rule: MissingSentence, State: "Packing", Event: "finish"},
-		func(s []Stage) []Stage { arrow(s, "Packing", "finish").Doc = ""; return s }},
-	{"two arrows", Fault{Rule: TwoArrows, State: "Held", Event: "release"},
+	{"transition without a sentence", Fault{Rule: MissingSentence, State: "Packing", Event: "finish"},
+		func(s []Stage) []Stage { transition(s, "Packing", "finish").Doc = ""; return s }},
+	{"two transitions", Fault{Rule: TwoTransitions, State: "Held", Event: "release"},
 		func(s []Stage) []Stage { add(s, "Held", On("release", "Gone", Operator, "Or not.")); return s }},
 	{"nobody may", Fault{Rule: NoActor, State: "Open", Event: "hold"},
-		func(s []Stage) []Stage { arrow(s, "Open", "hold").By = 0; return s }},
+		func(s []Stage) []Stage { transition(s, "Open", "hold").By = 0; return s }},
 	{"leads out of the table", Fault{Rule: Unlisted, State: "Held", Event: "lose"},
 		func(s []Stage) []Stage { add(s, "Held", On("lose", "Nowhere", Operator, "Lost.")); return s }},
 	{"goes back out of the table", Fault{Rule: Unlisted, State: "Broken", Event: "retry"},
-		func(s []Stage) []Stage { arrow(s, "Broken", "retry").States = []State{"Packing", "Nowhere"}; return s }},
+		func(s []Stage) []Stage {
+			transition(s, "Broken", "retry").States = []State{"Packing", "Nowhere"}
+			return s
+		}},
 	{"goes back nowhere", Fault{Rule: Unlisted, State: "Broken", Event: "retry"},
-		func(s []Stage) []Stage { arrow(s, "Broken", "retry").States = nil; return s }},
+		func(s []Stage) []Stage { transition(s, "Broken", "retry").States = nil; return s }},
 	{"unreachable", Fault{Rule: Unreachable, State: "Island"},
 		func(s []Stage) []Stage { return append(s, OnEnd("Island", None, "Nobody comes here.")) }},
 	{"dead end", Fault{Rule: DeadEnd, State: "Held"},
 		func(s []Stage) []Stage { drop(s, "Held", "release"); return s }},
 	{"dead end for an outcome", Fault{Rule: DeadEnd, State: "Held"},
 		func(s []Stage) []Stage {
-			*arrow(s, "Held", "release") = arrow(s, "Held", "release").When(Cancelled)
+			*transition(s, "Held", "release") = transition(s, "Held", "release").When(Cancelled)
 			return s
 		}},
 	{"a queue cannot fail and is not bounded", Fault{Rule: NoFailure, State: "Open"},
@@ -105,9 +108,9 @@ var plants = []struct {
 	{"bounded work", Fault{Rule: NotBounded, State: "Packing"},
 		func(s []Stage) []Stage { at(s, "Packing").Limit = "packers are patient"; return s }},
 	{"work cannot fail", Fault{Rule: NoFailure, State: "Packing"},
-		func(s []Stage) []Stage { arrow(s, "Packing", "fail").By = Timer; return s }},
+		func(s []Stage) []Stage { transition(s, "Packing", "fail").By = Timer; return s }},
 	{"work cannot time out", Fault{Rule: NoTimeout, State: "Packing"},
-		func(s []Stage) []Stage { arrow(s, "Packing", "fail").By = Worker; return s }},
+		func(s []Stage) []Stage { transition(s, "Packing", "fail").By = Worker; return s }},
 	{"worker of work dies", Fault{Rule: NoLost, State: "Packing"},
 		func(s []Stage) []Stage { drop(s, "Packing", Lost); return s }},
 	{"worker of a queue dies", Fault{Rule: NoLost, State: "Open"},
@@ -126,32 +129,32 @@ var plants = []struct {
 		func(s []Stage) []Stage { add(s, "Broken", On("pass", "Sent", Operator, "Good enough.")); return s }},
 	{"success after cancellation", Fault{Rule: WrongOutcome, State: "Sent"},
 		func(s []Stage) []Stage {
-			*arrow(s, "Open", "hold") = arrow(s, "Open", "hold").Sets(Cancelled)
+			*transition(s, "Open", "hold") = transition(s, "Open", "hold").Sets(Cancelled)
 			return s
 		}},
 	{"circle without a limit", Fault{Rule: NoBudget, State: "Open"},
-		func(s []Stage) []Stage { arrow(s, "Packing", "again").Budget = ""; return s }},
+		func(s []Stage) []Stage { transition(s, "Packing", "again").Budget = ""; return s }},
 	{"backoff without a limit", Fault{Rule: NoBudget, State: "Packing", Event: Backoff},
-		func(s []Stage) []Stage { arrow(s, "Packing", Backoff).Budget = ""; return s }},
-	{"nobody ends the waiting", Fault{Rule: NobodyWaits, State: "Held"},
-		func(s []Stage) []Stage { arrow(s, "Held", "release").By = Worker; return s }},
-	{"no worker takes from the queue", Fault{Rule: NobodyWaits, State: "Open"},
-		func(s []Stage) []Stage { arrow(s, "Open", "begin").By = Operator; return s }},
-	{"the engine asks", Fault{Rule: AsksNobody, State: "Open", Event: "hold"},
+		func(s []Stage) []Stage { transition(s, "Packing", Backoff).Budget = ""; return s }},
+	{"nobody ends the waiting", Fault{Rule: NoWakeup, State: "Held"},
+		func(s []Stage) []Stage { transition(s, "Held", "release").By = Worker; return s }},
+	{"no worker takes from the queue", Fault{Rule: NoWakeup, State: "Open"},
+		func(s []Stage) []Stage { transition(s, "Open", "begin").By = Operator; return s }},
+	{"the engine asks", Fault{Rule: NoWorker, State: "Open", Event: "hold"},
 		func(s []Stage) []Stage {
-			hold := arrow(s, "Open", "hold")
+			hold := transition(s, "Open", "hold")
 			*hold = hold.Asks()
 			hold.By |= Engine
 			return s
 		}},
-	{"asked to end", Fault{Rule: AsksNobody, State: "Packing", Event: "stop"},
+	{"asked to end", Fault{Rule: NoWorker, State: "Packing", Event: "stop"},
 		func(s []Stage) []Stage {
 			add(s, "Packing", On("stop", "Broken", Operator, "Not wanted.").Asks())
 			return s
 		}},
-	{"asked after the end", Fault{Rule: AsksNobody, State: "Broken", Event: "retry"},
+	{"asked after the end", Fault{Rule: NoWorker, State: "Broken", Event: "retry"},
 		func(s []Stage) []Stage {
-			*arrow(s, "Broken", "retry") = arrow(s, "Broken", "retry").Asks()
+			*transition(s, "Broken", "retry") = transition(s, "Broken", "retry").Asks()
 			return s
 		}},
 }
@@ -159,7 +162,7 @@ var plants = []struct {
 // TestAsks: the attribute is part of the hash of a table that uses it, of its JSON and of its document, and of no other's.
 func TestAsks(t *testing.T) {
 	asks := order()
-	*arrow(asks, "Open", "hold") = arrow(asks, "Open", "hold").Asks()
+	*transition(asks, "Open", "hold") = transition(asks, "Open", "hold").Asks()
 	plain, with := Must("shop.order", order()...), Must("shop.order", asks...)
 	if plain.Hash() == with.Hash() {
 		t.Error("the hash does not tell them apart")
@@ -202,8 +205,8 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 		})
 		rules[p.want.Rule] = true
 	}
-	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoArrows, NoActor, Unlisted, Unreachable, DeadEnd,
-		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NobodyWaits, AsksNobody} {
+	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable, DeadEnd,
+		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NoWakeup, NoWorker} {
 		if !rules[r] {
 			t.Errorf("no test plants %s", r)
 		}
@@ -216,7 +219,7 @@ func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 	want := map[Rule]bool{}
 	for _, p := range plants {
 		switch p.name {
-		case "state without a sentence", "two arrows", "nobody may", "unreachable", "work cannot fail", "worker of a queue dies",
+		case "state without a sentence", "two transitions", "nobody may", "unreachable", "work cannot fail", "worker of a queue dies",
 			"success after failure", "circle without a limit", "leads out of the table", "end left by a timer, not to a tombstone":
 			all = p.plant(all)
 			want[p.want.Rule] = true
@@ -260,7 +263,7 @@ func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 // TestEnduringWorkNeedsNoFailure shows the two exceptions that a table may state.
 func TestEnduringWorkNeedsNoFailure(t *testing.T) {
 	s := order()
-	arrow(s, "Packing", "fail").By = Operator
+	transition(s, "Packing", "fail").By = Operator
 	if got := Check("shop.order", s...); len(got) != 2 {
 		t.Fatalf("without a reason: %v, want two faults", got)
 	}
@@ -283,11 +286,11 @@ func TestRestartableEndMayRunAgain(t *testing.T) {
 	}
 }
 
-// TestOwnArrowTakesTheLoopsPlace: a stage may give one of the events of every stage an arrow of its own.
-func TestOwnArrowTakesTheLoopsPlace(t *testing.T) {
+// TestOwnArrowTakesTheLoopsPlace: a stage may give one of the events of every stage a transition of its own.
+func TestOwnTransitionTakesTheLoopsPlace(t *testing.T) {
 	s := OnWork("Running", "It runs.", On(Waiting, "Awaiting", Worker, "Elsewhere.").Within("its deadline"))
 	var events []Event
-	for _, a := range s.Arrows {
+	for _, a := range s.Transitions {
 		events = append(events, a.Event)
 	}
 	if diff := cmp.Diff([]Event{Waiting, Backoff, Yield, Lost, Reprioritize}, events); diff != "" {

@@ -32,7 +32,7 @@ func ExampleTable_Next() {
 	fmt.Println(err)
 	// Output:
 	// Packing Open <nil>
-	// cannot finish while Open: the lifecycle has no such arrow (can: hold)
+	// cannot finish while Open: the lifecycle has no such transition (can: hold)
 }
 
 // A history is judged by the same table as a live move.
@@ -79,17 +79,17 @@ func ExampleNew() {
 		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look."))
 	fmt.Println(err)
 	// Output:
-	// Packing -finish->: the arrow has no sentence [missing-sentence]
-	// Packing: a step here can fail, and no arrow says what then [no-failure-exit]
+	// Packing -finish->: the transition has no sentence [missing-sentence]
+	// Packing: a step here can fail, and no transition says what then [no-failure-exit]
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
-	// Broken: no arrow leads here from Packing [unreachable-state]
+	// Broken: no transition leads here from Packing [unreachable-state]
 }
 
 // Stages are a table's states in order, with the transitions that leave them.
 func ExampleTable_Stages() {
 	for _, s := range parcel().Stages() {
 		fmt.Print(s.State, " (", s.Kind, "):")
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if !a.Stays() {
 				fmt.Print(" ", a.Event)
 			}
@@ -115,5 +115,5 @@ func ExampleCheck() {
 		fmt.Println(f)
 	}
 	// Output:
-	// Lost: no arrow leads here from Open [unreachable-state]
+	// Lost: no transition leads here from Open [unreachable-state]
 }

@@ -40,9 +40,9 @@ func (t *Table) Start() Position { return Position{State: t.stages[0].State} }
 
 // Next gives the position after event e caused by one actor. The error is an *[Illegal].
 func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
-	a, ok := t.Arrow(p.State, e)
+	a, ok := t.Transition(p.State, e)
 	if !ok {
-		return p, t.illegal(p, e, by, "the lifecycle has no such arrow")
+		return p, t.illegal(p, e, by, "the lifecycle has no such transition")
 	}
 	if why := t.refuse(p, a, by); why != "" {
 		return p, t.illegal(p, e, by, why)
@@ -50,8 +50,8 @@ func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
 	return t.follow(p, a), nil
 }
 
-// refuse says why arrow a is not legal at p for the actor, or nothing.
-func (t *Table) refuse(p Position, a Arrow, by Actor) string {
+// refuse says why transition a is not legal at p for the actor, or nothing.
+func (t *Table) refuse(p Position, a Transition, by Actor) string {
 	if a.By&by == 0 {
 		return "only " + strings.ReplaceAll(a.By.String(), ",", " or ") + " may"
 	}
@@ -69,8 +69,8 @@ func (t *Table) refuse(p Position, a Arrow, by Actor) string {
 	return ""
 }
 
-// follow computes the position after a legal arrow.
-func (t *Table) follow(p Position, a Arrow) Position {
+// follow computes the position after a legal transition.
+func (t *Table) follow(p Position, a Transition) Position {
 	from := &t.stages[t.index[p.State]]
 	next := p
 	switch a.Class {
@@ -111,7 +111,7 @@ func (t *Table) Can(p Position, by Actor) []Event {
 		return nil
 	}
 	var events []Event
-	for _, a := range stage.Arrows {
+	for _, a := range stage.Transitions {
 		if !a.Stays() && t.refuse(p, a, by) == "" {
 			events = append(events, a.Event)
 		}
@@ -119,7 +119,7 @@ func (t *Table) Can(p Position, by Actor) []Event {
 	return events
 }
 
-// Choose gives the one arrow of class c that actor by may take at p: the success event of a step that said nothing more,
+// Choose gives the one transition of class c that actor by may take at p: the success event of a step that said nothing more,
 // the failure event of one that failed. ok is false when there is none or more than one.
 func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 	stage, found := t.stage(p.State)
@@ -127,7 +127,7 @@ func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 		return "", false
 	}
 	n := 0
-	for _, a := range stage.Arrows {
+	for _, a := range stage.Transitions {
 		if a.Class == c && t.refuse(p, a, by) == "" {
 			e, n = a.Event, n+1
 		}
@@ -135,7 +135,7 @@ func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 	return e, n == 1
 }
 
-// Taken is one arrow that a history says was taken.
+// Taken is one transition that a history says was taken.
 type Taken struct {
 	Event Event
 	By    Actor

@@ -21,7 +21,7 @@ func shop(t *testing.T) *Table {
 }
 
 // TestPositionFollowsTheArrow walks an order through failure, retry and success and looks at all four parts.
-func TestPositionFollowsTheArrow(t *testing.T) {
+func TestPositionFollowsTheTransition(t *testing.T) {
 	table := shop(t)
 	p := table.Start()
 	for _, step := range []struct {
@@ -62,8 +62,8 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 		by    Actor
 		want  string
 	}{
-		{"no such arrow", Position{State: "Packing"}, "hold", Operator, "cannot hold while Packing: the lifecycle has no such arrow (can: nothing)"},
-		{"no such state", Position{State: "Lost"}, "hold", Operator, "cannot hold while Lost: the lifecycle has no such arrow (can: nothing)"},
+		{"no such transition", Position{State: "Packing"}, "hold", Operator, "cannot hold while Packing: the lifecycle has no such transition (can: nothing)"},
+		{"no such state", Position{State: "Lost"}, "hold", Operator, "cannot hold while Lost: the lifecycle has no such transition (can: nothing)"},
 		{"not you", Position{State: "Packing"}, "fail", Owner, "cannot fail while Packing: only worker or timer may (can: nothing)"},
 		{"what else", Position{State: "Packing"}, "retry", Worker, "(can: finish, fail, again)"},
 		{"failed elsewhere", Position{State: "Broken", Origin: "Open"}, "retry", Operator, `it failed in "Open", which is not one to go back to (can: delete)`},
@@ -79,7 +79,7 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 	}
 }
 
-// TestOutcomeGuards shows that an arrow with a needed outcome is legal with that outcome only, and that a decided outcome
+// TestOutcomeGuards shows that a transition with a needed outcome is legal with that outcome only, and that a decided outcome
 // stays.
 func TestOutcomeGuards(t *testing.T) {
 	table, err := New("shop.return",
@@ -114,17 +114,17 @@ func TestOutcomeGuards(t *testing.T) {
 	}
 }
 
-// TestHashCoversMovesOnly: another wording is the same lifecycle, another arrow is not.
+// TestHashCoversMovesOnly: another wording is the same lifecycle, another transition is not.
 func TestHashCoversMovesOnly(t *testing.T) {
 	base := shop(t).Hash()
 	worded := order()
 	worded[0].Doc = "Told in other words."
-	worded[2].Arrows[0].Doc = "Also here."
+	worded[2].Transitions[0].Doc = "Also here."
 	if got := mustNew(t, worded).Hash(); got != base {
 		t.Errorf("other words: hash %s, want %s", got, base)
 	}
 	moved := order()
-	arrow(moved, "Broken", "retry").By = Operator | Owner
+	transition(moved, "Broken", "retry").By = Operator | Owner
 	if got := mustNew(t, moved).Hash(); got == base {
 		t.Errorf("another actor: hash is still %s", got)
 	}
@@ -143,12 +143,12 @@ func mustNew(t *testing.T, stages []Stage) *Table {
 func TestTableIsNotChangedFromOutside(t *testing.T) {
 	stages := order()
 	table := mustNew(t, stages)
-	arrow(stages, "Open", "begin").To = "Gone"
-	table.Stages()[0].Arrows[0].To = "Gone"
+	transition(stages, "Open", "begin").To = "Gone"
+	table.Stages()[0].Transitions[0].To = "Gone"
 	if open, ok := table.Stage("Open"); ok {
-		open.Arrows[0].To = "Gone"
+		open.Transitions[0].To = "Gone"
 	}
-	if a, ok := table.Arrow("Open", "begin"); !ok || a.To != "Packing" {
+	if a, ok := table.Transition("Open", "begin"); !ok || a.To != "Packing" {
 		t.Errorf("begin leads to %q, want Packing", a.To)
 	}
 }

@@ -25,7 +25,7 @@ const (
 	Reprioritize Event = "priority" // an operator gives it another place in its queue; in every state but the ends
 )
 
-// Actor is a set of those who may cause an arrow.
+// Actor is a set of those who may cause a transition.
 type Actor uint8
 
 // The five who act on jobs.
@@ -90,10 +90,10 @@ const (
 	End   Kind = "end"
 )
 
-// Class says what an arrow means for the job's position.
+// Class says what a transition means for the job's position.
 type Class string
 
-// The classes of arrow.
+// The classes of transition.
 const (
 	Pass    Class = "pass"    // success: the state left becomes LastOK
 	Fail    Class = "fail"    // failure or timeout: the state left becomes Origin, where a retry re-enters
@@ -102,14 +102,14 @@ const (
 	Reenter Class = "reenter" // goes to the position's Origin, if it is listed
 )
 
-// Arrow is one way out of a stage.
-type Arrow struct {
+// Transition is one way out of a stage.
+type Transition struct {
 	Event   Event   `json:"event"`
 	To      State   `json:"to,omitempty"`      // target; empty for Reenter
 	States  []State `json:"states,omitempty"`  // Reenter only: the states that may be re-entered
 	By      Actor   `json:"by"`                // who may cause it
 	Class   Class   `json:"class"`             //
-	Set     Outcome `json:"sets,omitempty"`    // outcome decided by this arrow, unless one is decided already
+	Set     Outcome `json:"sets,omitempty"`    // outcome decided by this transition, unless one is decided already
 	Need    Outcome `json:"when,omitempty"`    // legal only with this outcome
 	Restart bool    `json:"restart,omitempty"` // empties the outcome: the job runs again
 	Ask     bool    `json:"asks,omitempty"`    // a person's: the worker that has the job keeps it and is told
@@ -117,89 +117,89 @@ type Arrow struct {
 	Doc     string  `json:"doc"`               // one sentence
 }
 
-// Sets returns the arrow with the outcome it decides.
-func (a Arrow) Sets(o Outcome) Arrow { a.Set = o; return a }
+// Sets returns the transition with the outcome it decides.
+func (a Transition) Sets(o Outcome) Transition { a.Set = o; return a }
 
-// When returns the arrow, legal only for jobs with outcome o.
-func (a Arrow) When(o Outcome) Arrow { a.Need = o; return a }
+// When returns the transition, legal only for jobs with outcome o.
+func (a Transition) When(o Outcome) Transition { a.Need = o; return a }
 
-// Restarts returns the arrow as one that empties the outcome, so that an ended job runs again.
-func (a Arrow) Restarts() Arrow { a.Restart = true; return a }
+// Restarts returns the transition as one that empties the outcome, so that an ended job runs again.
+func (a Transition) Restarts() Transition { a.Restart = true; return a }
 
-// Asks returns the arrow as one by which a person asks something of a job at work: the worker that has the job keeps it and is told. By any
-// other arrow a person takes the job away from its worker.
-func (a Arrow) Asks() Arrow { a.Ask = true; return a }
+// Asks returns the transition as one by which a person asks something of a job at work: the worker that has the job keeps it and is told. By any
+// other transition a person takes the job away from its worker.
+func (a Transition) Asks() Transition { a.Ask = true; return a }
 
-// Stays tells whether the arrow is a loop that is only bookkeeping: one by which a person asks something of the worker is not.
-func (a Arrow) Stays() bool { return a.Class == Loop && !a.Ask }
+// Stays tells whether the transition is a loop that is only bookkeeping: one by which a person asks something of the worker is not.
+func (a Transition) Stays() bool { return a.Class == Loop && !a.Ask }
 
-// Within returns the arrow with the name of the limit that ends the loop it closes.
-func (a Arrow) Within(budget string) Arrow { a.Budget = budget; return a }
+// Within returns the transition with the name of the limit that ends the loop it closes.
+func (a Transition) Within(budget string) Transition { a.Budget = budget; return a }
 
-// Targets lists the states the arrow can lead to from stage s.
-func (a Arrow) Targets() []State {
+// Targets lists the states the transition can lead to from stage s.
+func (a Transition) Targets() []State {
 	if a.Class == Reenter {
 		return a.States
 	}
 	return []State{a.To}
 }
 
-// OnPass is an arrow of success.
-func OnPass(e Event, to State, by Actor, doc string) Arrow {
-	return Arrow{Event: e, To: to, By: by, Class: Pass, Doc: doc}
+// OnPass is a transition of success.
+func OnPass(e Event, to State, by Actor, doc string) Transition {
+	return Transition{Event: e, To: to, By: by, Class: Pass, Doc: doc}
 }
 
-// OnFail is an arrow of failure or timeout.
-func OnFail(e Event, to State, by Actor, doc string) Arrow {
-	return Arrow{Event: e, To: to, By: by, Class: Fail, Doc: doc}
+// OnFail is a transition of failure or timeout.
+func OnFail(e Event, to State, by Actor, doc string) Transition {
+	return Transition{Event: e, To: to, By: by, Class: Fail, Doc: doc}
 }
 
-// On is an arrow that is neither success nor failure.
-func On(e Event, to State, by Actor, doc string) Arrow {
-	return Arrow{Event: e, To: to, By: by, Class: Move, Doc: doc}
+// On is a transition that is neither success nor failure.
+func On(e Event, to State, by Actor, doc string) Transition {
+	return Transition{Event: e, To: to, By: by, Class: Move, Doc: doc}
 }
 
-// OnReenter is an arrow back to the state the last failure left, if it is one of states.
-func OnReenter(e Event, by Actor, doc string, states ...State) Arrow {
-	return Arrow{Event: e, By: by, Class: Reenter, States: states, Doc: doc}
+// OnReenter is a transition back to the state the last failure left, if it is one of states.
+func OnReenter(e Event, by Actor, doc string, states ...State) Transition {
+	return Transition{Event: e, By: by, Class: Reenter, States: states, Doc: doc}
 }
 
-// OnLoop is an arrow that stays in the state.
-func OnLoop(e Event, by Actor, doc string) Arrow {
-	return Arrow{Event: e, By: by, Class: Loop, Doc: doc}
+// OnLoop is a transition that stays in the state.
+func OnLoop(e Event, by Actor, doc string) Transition {
+	return Transition{Event: e, By: by, Class: Loop, Doc: doc}
 }
 
-// Stage is one state of a table with the arrows that leave it.
+// Stage is one state of a table with the transitions that leave it.
 type Stage struct {
-	State       State   `json:"state"`
-	Kind        Kind    `json:"kind"`
-	Outcome     Outcome `json:"outcome,omitempty"`     // End: the outcome of a job that ends here; empty keeps what was decided
-	Restartable bool    `json:"restartable,omitempty"` // End: may be run again by whoever its arrows name
-	Endures     string  `json:"endures,omitempty"`     // Work: why it has no failure exit but tries for ever
-	Limit       string  `json:"bounded,omitempty"`     // Queue: what ends its attempts, as it has no failure exit
-	Doc         string  `json:"doc"`                   // who brings a job here and who takes it away
-	Arrows      []Arrow `json:"arrows,omitempty"`
+	State       State        `json:"state"`
+	Kind        Kind         `json:"kind"`
+	Outcome     Outcome      `json:"outcome,omitempty"`     // End: the outcome of a job that ends here; empty keeps what was decided
+	Restartable bool         `json:"restartable,omitempty"` // End: may be run again by whoever its transitions name
+	Endures     string       `json:"endures,omitempty"`     // Work: why it has no failure exit but tries for ever
+	Limit       string       `json:"bounded,omitempty"`     // Queue: what ends its attempts, as it has no failure exit
+	Doc         string       `json:"doc"`                   // who brings a job here and who takes it away
+	Transitions []Transition `json:"arrows,omitempty"`
 }
 
-// OnQueue is a stage that waits for a worker; it carries the four loops, but for those whose event has an arrow among
+// OnQueue is a stage that waits for a worker; it carries the four loops, but for those whose event has a transition among
 // arrows: that one takes the loop's place.
-func OnQueue(s State, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: Queue, Doc: doc, Arrows: withLoops(s, arrows)}
+func OnQueue(s State, doc string, transitions ...Transition) Stage {
+	return Stage{State: s, Kind: Queue, Doc: doc, Transitions: withLoops(s, transitions)}
 }
 
 // OnWork is a stage that a worker works on; it carries the loops as [OnQueue] does.
-func OnWork(s State, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: Work, Doc: doc, Arrows: withLoops(s, arrows)}
+func OnWork(s State, doc string, transitions ...Transition) Stage {
+	return Stage{State: s, Kind: Work, Doc: doc, Transitions: withLoops(s, transitions)}
 }
 
 // OnWait is a stage that waits for a person, a timer, the engine or something outside.
-func OnWait(s State, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: Wait, Doc: doc, Arrows: append(slices.Clone(arrows), reprioritize(s))}
+func OnWait(s State, doc string, transitions ...Transition) Stage {
+	return Stage{State: s, Kind: Wait, Doc: doc, Transitions: append(slices.Clone(transitions), reprioritize(s))}
 }
 
 // OnEnd is a stage in which jobs end with outcome o (None: with the outcome they have).
-func OnEnd(s State, o Outcome, doc string, arrows ...Arrow) Stage {
-	return Stage{State: s, Kind: End, Outcome: o, Doc: doc, Arrows: arrows}
+func OnEnd(s State, o Outcome, doc string, transitions ...Transition) Stage {
+	return Stage{State: s, Kind: End, Outcome: o, Doc: doc, Transitions: transitions}
 }
 
 // Again returns the stage as an end that can be run again.
@@ -211,22 +211,22 @@ func (s Stage) Enduring(why string) Stage { s.Endures = why; return s }
 // Bounded returns the stage as a queue that has no failure exit, with what ends the attempts of its step instead.
 func (s Stage) Bounded(why string) Stage { s.Limit = why; return s }
 
-// withLoops adds the loops whose event none of the arrows has.
-func withLoops(s State, arrows []Arrow) []Arrow {
-	all := slices.Clone(arrows)
+// withLoops adds the loops whose event none of the transitions has.
+func withLoops(s State, transitions []Transition) []Transition {
+	all := slices.Clone(transitions)
 	for _, loop := range loops(s) {
-		if !slices.ContainsFunc(arrows, func(a Arrow) bool { return a.Event == loop.Event }) {
+		if !slices.ContainsFunc(transitions, func(a Transition) bool { return a.Event == loop.Event }) {
 			all = append(all, loop)
 		}
 	}
 	return all
 }
 
-func loops(s State) []Arrow {
-	loop := func(e Event, by Actor, budget, doc string) Arrow {
-		return Arrow{Event: e, To: s, By: by, Class: Loop, Budget: budget, Doc: doc}
+func loops(s State) []Transition {
+	loop := func(e Event, by Actor, budget, doc string) Transition {
+		return Transition{Event: e, To: s, By: by, Class: Loop, Budget: budget, Doc: doc}
 	}
-	return []Arrow{
+	return []Transition{
 		loop(Waiting, Worker, "the state's timeout", "the step says what it waits for; no attempt is counted"),
 		loop(Backoff, Worker, "max_attempts", "an error that may pass; tried again after a pause"),
 		loop(Yield, Worker, "the worker's stop", "its worker stops and gives it back; no attempt is counted"),
@@ -236,8 +236,8 @@ func loops(s State) []Arrow {
 }
 
 // reprioritize is the loop of every state in which a job has not ended.
-func reprioritize(s State) Arrow {
-	return Arrow{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator gives it another place in its queue; its worker goes on"}
+func reprioritize(s State) Transition {
+	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator gives it another place in its queue; its worker goes on"}
 }
 
 // Table is a checked lifecycle. It is immutable and safe for concurrent use.
@@ -245,7 +245,7 @@ type Table struct {
 	name   string
 	stages []Stage
 	index  map[State]int
-	phases map[State]bool // those that a re-entering arrow can go back to: a failure in one is remembered even if it waits
+	phases map[State]bool // those that a re-entering transition can go back to: a failure in one is remembered even if it waits
 	hash   string
 }
 
@@ -271,11 +271,11 @@ func build(name string, stages []Stage) *Table {
 	t := &Table{name: name, index: make(map[State]int, len(stages)), phases: map[State]bool{}}
 	for _, s := range stages {
 		s = s.clone()
-		for i := range s.Arrows {
-			if s.Arrows[i].Class == Loop {
-				s.Arrows[i].To = s.State
+		for i := range s.Transitions {
+			if s.Transitions[i].Class == Loop {
+				s.Transitions[i].To = s.State
 			}
-			for _, back := range s.Arrows[i].States {
+			for _, back := range s.Transitions[i].States {
 				t.phases[back] = true
 			}
 		}
@@ -293,9 +293,9 @@ func digest(t *Table) string {
 	stages := make([]Stage, len(t.stages))
 	for i, s := range t.stages {
 		s.Doc, s.Endures, s.Limit = "", "", ""
-		s.Arrows = slices.Clone(s.Arrows)
-		for j := range s.Arrows {
-			s.Arrows[j].Doc, s.Arrows[j].Budget = "", ""
+		s.Transitions = slices.Clone(s.Transitions)
+		for j := range s.Transitions {
+			s.Transitions[j].Doc, s.Transitions[j].Budget = "", ""
 		}
 		stages[i] = s
 	}
@@ -326,9 +326,9 @@ func (t *Table) Stage(s State) (Stage, bool) {
 }
 
 func (s Stage) clone() Stage {
-	s.Arrows = slices.Clone(s.Arrows)
-	for i := range s.Arrows {
-		s.Arrows[i].States = slices.Clone(s.Arrows[i].States)
+	s.Transitions = slices.Clone(s.Transitions)
+	for i := range s.Transitions {
+		s.Transitions[i].States = slices.Clone(s.Transitions[i].States)
 	}
 	return s
 }
@@ -342,18 +342,18 @@ func (t *Table) stage(s State) (Stage, bool) {
 	return t.stages[i], true
 }
 
-// Arrow gives the arrow that event e takes from state s, and whether there is one.
-func (t *Table) Arrow(s State, e Event) (Arrow, bool) {
+// Transition gives the transition that event e takes from state s, and whether there is one.
+func (t *Table) Transition(s State, e Event) (Transition, bool) {
 	i, ok := t.index[s]
 	if !ok {
-		return Arrow{}, false
+		return Transition{}, false
 	}
-	for _, a := range t.stages[i].Arrows {
+	for _, a := range t.stages[i].Transitions {
 		if a.Event == e {
 			return a, true
 		}
 	}
-	return Arrow{}, false
+	return Transition{}, false
 }
 
 // Ended tells whether s is an end.
@@ -365,14 +365,14 @@ func (t *Table) Ended(s State) bool {
 // Tombstone tells whether s is an end that nothing leaves and that says nothing of the work: Deleted, Cleaned.
 func (t *Table) Tombstone(s State) bool {
 	i, ok := t.index[s]
-	return ok && t.stages[i].Kind == End && t.stages[i].Outcome == None && len(t.stages[i].Arrows) == 0
+	return ok && t.stages[i].Kind == End && t.stages[i].Outcome == None && len(t.stages[i].Transitions) == 0
 }
 
 // Events lists all events of the table, each once, in order of appearance.
 func (t *Table) Events() []Event {
 	var events []Event
 	for _, s := range t.stages {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if !slices.Contains(events, a.Event) {
 				events = append(events, a.Event)
 			}

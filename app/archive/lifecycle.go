@@ -137,20 +137,22 @@ var JobLife = lifecycle.Must("archive.job",
 )
 
 // onError is the way out of a phase that may be tried again.
-func onError(doc string) lifecycle.Arrow { return onFail(ErrorEvent, Error, byWorker|byTimer, doc) }
+func onError(doc string) lifecycle.Transition {
+	return onFail(ErrorEvent, Error, byWorker|byTimer, doc)
+}
 
 // onOverdue ends a job at its deadline, in whatever state it still has work before it.
-func onOverdue() lifecycle.Arrow {
+func onOverdue() lifecycle.Transition {
 	return onFail(TimeoutEvent, ErrorHandling, byTimer, "The deadline of the job passed.").Sets(lifecycle.TimedOut)
 }
 
 // onCancel ends a job because a person wants it ended.
-func onCancel() lifecycle.Arrow {
+func onCancel() lifecycle.Transition {
 	return on(Cancel, ErrorHandling, byOperator|byOwner, "A person calls it off; running tasks are told.").Sets(lifecycle.Cancelled)
 }
 
 // onDelete takes the artifacts of an ended job away.
-func onDelete() lifecycle.Arrow {
+func onDelete() lifecycle.Transition {
 	return on(Delete, Deleted, byOperator|byTimer, "Its artifacts are removed, by retention or by hand; the record stays.")
 }
 
@@ -177,11 +179,11 @@ var TaskLife = lifecycle.Must("archive.task",
 	lifecycle.OnEnd(Cancelled, lifecycle.Cancelled, "Called off with its job."),
 )
 
-func onTaskCancel() lifecycle.Arrow {
+func onTaskCancel() lifecycle.Transition {
 	return on(Cancel, Cancelled, byOperator|byOwner|byEngine, "Its job was cancelled, timed out or failed.").Sets(lifecycle.Cancelled)
 }
 
-func onTaskRetry() lifecycle.Arrow {
+func onTaskRetry() lifecycle.Transition {
 	return on(Retry, Created, byEngine, "Its phase is tried again, and with it a new attempt of the task.").
 		Restarts().Within(phaseAttempts)
 }

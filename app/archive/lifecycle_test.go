@@ -14,7 +14,7 @@ import (
 func arrowLines(t *lifecycle.Table) []string {
 	var lines []string
 	for _, s := range t.Stages() {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			to := string(a.To)
 			if a.Class == lifecycle.Reenter {
 				to = fmt.Sprint(a.States)

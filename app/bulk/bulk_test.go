@@ -135,9 +135,9 @@ func TestRefusals(t *testing.T) {
 		all := Request{Kinds: []job.Kind{"test.parcel"}, Event: "retry", Note: "n", Actor: "ann", Expect: ptr(6)}
 		j, got := w.run(all)
 		want := Result{Matches: 6, Done: 3, Refused: 3, Refusals: []Refusal{
-			{Reason: "cannot retry while Done: the lifecycle has no such arrow (can: delete)", Jobs: 2,
+			{Reason: "cannot retry while Done: the lifecycle has no such transition (can: delete)", Jobs: 2,
 				Sample: ids[3:5]},
-			{Reason: "cannot retry while Waiting: the lifecycle has no such arrow (can: hold)", Jobs: 1,
+			{Reason: "cannot retry while Waiting: the lifecycle has no such transition (can: hold)", Jobs: 1,
 				Sample: ids[5:]},
 		}}
 		if diff := cmp.Diff(want, got); diff != "" ||

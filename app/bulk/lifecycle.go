@@ -60,11 +60,11 @@ var Life = lifecycle.Must(string(Kind),
 	lifecycle.OnEnd(Deleted, lifecycle.None, "Only the tombstone is left, until it is purged."),
 )
 
-func onCancel(doc string) lifecycle.Arrow {
+func onCancel(doc string) lifecycle.Transition {
 	return lifecycle.On(Cancel, Cancelled, byOperator, doc).Sets(lifecycle.Cancelled)
 }
 
-func onDelete() lifecycle.Arrow {
+func onDelete() lifecycle.Transition {
 	return lifecycle.On(Delete,
 		Deleted, byOperator|byTimer,
 		"Its record is not needed any more; the histories of the jobs keep what was done to them.")

@@ -75,7 +75,7 @@ func (a *App) checkEvent(r *Request) error {
 	legal := []string{}
 	for _, t := range lives {
 		for _, s := range t.Stages() {
-			for _, a := range s.Arrows {
+			for _, a := range s.Transitions {
 				if a.By&lifecycle.Operator != 0 && !slices.Contains(legal, string(a.Event)) {
 					legal = append(legal, string(a.Event))
 				}

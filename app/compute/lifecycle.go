@@ -110,22 +110,22 @@ var JobLife = lifecycle.Must("compute.job",
 )
 
 // onLose leaves it open what became of a job: an answer that did not come is no failure.
-func onLose() lifecycle.Arrow {
+func onLose() lifecycle.Transition {
 	return onFail(Lose, Unknown, byWorker|byTimer, "The agent does not answer, or not with this job.")
 }
 
 // onFetch takes over what an agent made, however it ended there.
-func onFetch() lifecycle.Arrow {
+func onFetch() lifecycle.Transition {
 	return onPass(Fetch, Retrieving, byWorker, "The agent says that it has ended, whatever its exit code.")
 }
 
 // onCancel has the agent end a job. It decides no outcome: the job may have ended well before the word arrives.
-func onCancel() lifecycle.Arrow {
+func onCancel() lifecycle.Transition {
 	return on(Cancel, Killing, byPerson, "A person calls it off; the agent is told to end it.")
 }
 
 // onClean removes the files of an ended job or payload.
-func onClean() lifecycle.Arrow {
+func onClean() lifecycle.Transition {
 	return on(Clean, Cleaned, byTimer, "MAX_AGE has passed since it ended; its files are removed.")
 }
 
@@ -148,7 +148,7 @@ var PayloadLife = lifecycle.Must("compute.payload",
 	lifecycle.OnEnd(Cleaned, lifecycle.None, "Its files are gone."),
 )
 
-func onKill() lifecycle.Arrow {
+func onKill() lifecycle.Transition {
 	return on(Kill, Killed, byPerson|byEngine, "The server wants it ended.").Sets(lifecycle.Cancelled)
 }
 

@@ -89,7 +89,7 @@ func (r *roster) call(ctx context.Context) {
 		if m == nil {
 			return
 		}
-		switch err := r.app.engine.Tell(ctx, w.id, w.code); job.KindOf(err) { // a worker that just puts it to rest looks again
+		switch err := r.app.engine.Notify(ctx, w.id, w.code); job.KindOf(err) { // a worker that just puts it to rest looks again
 		case "":
 			called[m]++
 		case job.Refused, job.NotFound: // it has ended: the next one

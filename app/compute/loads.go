@@ -152,7 +152,7 @@ func (s *loads) wake(id job.ID) {
 	if id == "" || s.ctx.Err() != nil {
 		return
 	}
-	switch err := s.app.engine.Tell(s.ctx, id, blockInputs); job.KindOf(err) {
+	switch err := s.app.engine.Notify(s.ctx, id, blockInputs); job.KindOf(err) {
 	case "", job.Refused, job.NotFound, job.Gone: // it ended meanwhile
 	default:
 		s.app.log.Info("compute: a job that waits for its inputs could not be woken, and looks by itself", "job", id, "error", err)

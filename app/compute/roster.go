@@ -220,7 +220,7 @@ func (r *roster) listen(ctx context.Context, m *member, t Teller) {
 
 // stir lets a job be looked at: its executor has news of it, or answers again.
 func (a *App) stir(ctx context.Context, id job.ID) {
-	err := a.engine.Tell(ctx, id, blockAgent)
+	err := a.engine.Notify(ctx, id, blockAgent)
 	if err == nil { // after that, so that no look that went before is missed
 		err = a.engine.Nudge(ctx, id, blockSilent)
 	}

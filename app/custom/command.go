@@ -104,7 +104,7 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table
 	case !listed:
 		return engine.Retry(failure)
 	}
-	if arrow, ok := life.Arrow(r.Job().State, lifecycle.Event(to)); ok {
+	if arrow, ok := life.Transition(r.Job().State, lifecycle.Event(to)); ok {
 		if arrow.Class == lifecycle.Fail {
 			r.SetCause(failure.cause)
 			r.SetMessage(failure.text)

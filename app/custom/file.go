@@ -309,7 +309,7 @@ func (c *checker) checkWork(state lifecycle.State, w *work) {
 		if code < 0 || code > 255 {
 			c.problem(append(keys, "exits"), "%d is not an exit code", code)
 		}
-		if a, ok := c.Table.Arrow(state, lifecycle.Event(e)); (!ok || a.By&lifecycle.Worker == 0) &&
+		if a, ok := c.Table.Transition(state, lifecycle.Event(e)); (!ok || a.By&lifecycle.Worker == 0) &&
 			!slices.Contains(words, e) {
 			c.problem(append(keys, "exits"), "%s has no event %s of a worker, and it is not success, retry or fail",
 				state, e)

@@ -206,7 +206,7 @@ func TestEventsAreKnown(t *testing.T) {
 	told := map[string]bool{}
 	for kind, life := range map[job.Kind]*lifecycle.Table{BatchKind: BatchLife, JobKind: JobLife} {
 		for _, stage := range life.Stages() {
-			for _, a := range stage.Arrows {
+			for _, a := range stage.Transitions {
 				for _, to := range append([]lifecycle.State{a.To}, a.States...) {
 					j := job.Job{Kind: kind, Position: lifecycle.Position{State: stage.State}}
 					for _, typ := range happened(&j, &job.Change{Event: a.Event, To: lifecycle.Position{State: to}}) {

@@ -151,7 +151,7 @@ var JobLife = lifecycle.Must("ingest.job",
 )
 
 // onStop is the operator's way out of every phase of a job.
-func onStop() lifecycle.Arrow {
+func onStop() lifecycle.Transition {
 	return onFail(Stop, Failed, byOperator, "An operator makes it fail; the locks of its object are released.")
 }
 

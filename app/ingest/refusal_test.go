@@ -32,7 +32,7 @@ func TestWhyEndedByARefusal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, ok := w.e.Life(JobKind).Arrow(j.FailedIn, Fail)
+		a, ok := w.e.Life(JobKind).Transition(j.FailedIn, Fail)
 		if !ok {
 			t.Fatalf("%s: no transition from %s", c.about, j.FailedIn)
 		}

@@ -58,7 +58,7 @@ func (c *Commands) lifecycleShow() *cobra.Command {
 			var rows [][]string
 			for _, s := range t.Stages() {
 				rows = append(rows, []string{string(s.State), string(s.Kind), "", "", "", s.Doc})
-				for _, a := range s.Arrows {
+				for _, a := range s.Transitions {
 					if a.Class != lifecycle.Loop {
 						rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a), a.By.String(), a.Doc})
 					}
@@ -69,7 +69,7 @@ func (c *Commands) lifecycleShow() *cobra.Command {
 	}
 }
 
-func targets(a lifecycle.Arrow) string {
+func targets(a lifecycle.Transition) string {
 	words := []string{}
 	for _, s := range a.Targets() {
 		words = append(words, string(s))

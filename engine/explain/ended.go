@@ -18,7 +18,7 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	x.Chain = causes(w.Life, history)
 	if len(history) > 0 {
 		last := history[len(history)-1]
-		if a, ok := w.Life.Arrow(last.From, last.Event); ok {
+		if a, ok := w.Life.Transition(last.From, last.Event); ok {
 			x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, reasonOf(j, &last, a.Doc))
 		}
 	}
@@ -53,7 +53,7 @@ func reasonOf(j *job.Job, last *job.Event, doc string) string {
 func causes(life *lifecycle.Table, history []job.Event) []job.Event {
 	from := 0
 	for i, h := range history {
-		if a, ok := life.Arrow(h.From, h.Event); ok && a.Class == lifecycle.Pass && !life.Ended(h.To) {
+		if a, ok := life.Transition(h.From, h.Event); ok && a.Class == lifecycle.Pass && !life.Ended(h.To) {
 			from = i
 		}
 	}

@@ -168,7 +168,7 @@ func (e *Explainer) refuse(ctx context.Context, w *engine.Work, j *job.Job, move
 func exitsOf(life *lifecycle.Table, p lifecycle.Position) []Exit {
 	var exits []Exit
 	stage, _ := life.Stage(p.State)
-	for _, a := range stage.Arrows {
+	for _, a := range stage.Transitions {
 		if a.Stays() {
 			continue
 		}

@@ -186,7 +186,7 @@ func (s *stroke) shift(dx, dy float64) {
 	s.y1, s.bend1, s.bend2, s.y2 = s.y1+dy, s.bend1+dy, s.bend2+dy, s.y2+dy
 }
 
-// column puts the items of a linear flow one below another, with an arrow between neighbours.
+// column puts the items of a linear flow one below another, with a line between neighbours.
 func (b *block) column() *block {
 	inner := &block{}
 	for _, item := range b.items {

@@ -75,11 +75,11 @@ func (m *mermaid) part(p *part, indent string) {
 
 func (m *mermaid) links(p *part) {
 	p.edges(func(from, to *part, depth flow.Depth) {
-		arrow := "-->"
+		line := "-->"
 		if depth != "" {
-			arrow = `-. "if: ` + mermaidText(cut(clean(string(depth)), 12)) + `" .->`
+			line = `-. "if: ` + mermaidText(cut(clean(string(depth)), 12)) + `" .->`
 		}
-		fmt.Fprintf(&m.b, "    %s %s %s\n", m.ids.of(from), arrow, m.ids.of(to))
+		fmt.Fprintf(&m.b, "    %s %s %s\n", m.ids.of(from), line, m.ids.of(to))
 	})
 	for _, item := range p.items {
 		if item.kind == flow.KindFlow {

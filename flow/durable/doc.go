@@ -15,7 +15,7 @@
 //
 // How a flow moves:
 //
-//	PENDING --run--> RUNNING ... SUCCESS, FAILURE, REVERTED    under one claim, each arrow with the atoms that it concerns
+//	PENDING --run--> RUNNING ... SUCCESS, FAILURE, REVERTED    under one claim, each transition with the atoms that it concerns
 //	RUNNING, nothing to do but to wait                         the claim ends (flow-signal, flow-time); a signal or the time makes it due
 //	RUNNING --suspend--> SUSPENDING --park--> SUSPENDED        by a person; the worker keeps its claim until what is active has ended, then nobody has one
 //	RUNNING, found after a crash --resume--> RESUMING --park--> SUSPENDED --run--> RUNNING   by one worker; a flow that a person was suspending stays SUSPENDED

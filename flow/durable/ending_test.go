@@ -126,7 +126,7 @@ func (p *plot) endAt(t *testing.T, at int, after bool) (whole bool) {
 func TestCancelFromEveryState(t *testing.T) {
 	for _, s := range flow.Life.Stages() {
 		for _, e := range []lc.Event{flow.Cancel, flow.Halt} {
-			if a, ok := flow.Life.Arrow(s.State, e); s.Kind != lc.End && (!ok || a.By&lc.Owner == 0 || a.By&lc.Operator == 0) {
+			if a, ok := flow.Life.Transition(s.State, e); s.Kind != lc.End && (!ok || a.By&lc.Owner == 0 || a.By&lc.Operator == 0) {
 				t.Errorf("%s from %s: %+v", e, s.State, a)
 			}
 		}

@@ -68,7 +68,7 @@ func (f *Flows) Signal(ctx context.Context, e *engine.Engine, id job.ID, s Signa
 		return err
 	}
 	name := fmt.Sprintf("%s%020d-%08d-%08x", signalPrefix, now.UnixNano(), f.sent.Add(1), rand.Uint32())
-	return e.Tell(ctx, id, BlockSignal, job.Task{Name: name, Kind: kindSignal, State: sent, Data: data})
+	return e.Notify(ctx, id, BlockSignal, job.Task{Name: name, Kind: kindSignal, State: sent, Data: data})
 }
 
 // mostInlets is how many flows are remembered with what they take.

@@ -346,7 +346,7 @@ func (s *session) conclude(ctx context.Context, p pause) error {
 
 // yield gives the claim back because the worker stops.
 func (s *session) yield() error {
-	if _, ok := flow.Life.Arrow(s.run.Job().State, lifecycle.Yield); ok {
+	if _, ok := flow.Life.Transition(s.run.Job().State, lifecycle.Yield); ok {
 		return engine.Go(lifecycle.Yield)
 	}
 	return engine.Wait(engine.Blocker{Code: engine.BlockStopped, Sentence: "its worker stopped", Until: s.run.Now().Add(time.Millisecond)})

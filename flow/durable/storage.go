@@ -178,8 +178,8 @@ func (m *storage) save(ctx context.Context, c *flow.Commit) error {
 	return r.err
 }
 
-// Keep is part of [flow.Keeper]: what the tasks of a flow give becomes JSON at once, so that those that follow see the same whether there was a crash in between or not.
-func (m *storage) Keep(v flow.Value) (flow.Value, error) {
+// Encode is part of [flow.Encoder]: what the tasks of a flow give becomes JSON at once, so that those that follow see the same whether there was a crash in between or not.
+func (m *storage) Encode(v flow.Value) (flow.Value, error) {
 	text, err := encode(v)
 	if err != nil {
 		return v, err
@@ -266,7 +266,7 @@ func (s *session) prepare(q request) error {
 	return s.run.SetData(json.RawMessage(text))
 }
 
-// write makes the commit: an arrow of the record if the flow takes one that the record has not taken.
+// write makes the commit: a transition of the record if the flow takes one that the record has not taken.
 func (s *session) write(ctx context.Context, c *flow.Commit) error {
 	at := s.run.Job().State
 	switch {

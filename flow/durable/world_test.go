@@ -172,7 +172,7 @@ func (w *world) states(id job.ID) string {
 	return strings.Join(all, ", ")
 }
 
-// events gives the arrows that a flow took.
+// events gives the transitions that a flow took.
 func (w *world) events(id job.ID) string {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)

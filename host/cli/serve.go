@@ -92,7 +92,7 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 func (c *commands) keepTelling(cmd *cobra.Command, m systemd.Manager, r *host.Server, again <-chan os.Signal, level *slog.LevelVar) (stopping func()) {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	tell := func(assignments ...string) {
-		if err := m.Tell(assignments...); err != nil {
+		if err := m.Notify(assignments...); err != nil {
 			r.Log.Warn("service manager", "error", err)
 		}
 	}

@@ -52,8 +52,8 @@ func Find() (Manager, error) {
 	return m, err
 }
 
-// Tell sends assignments such as READY=1 in one datagram. It does not wait for a manager that does not read.
-func (m Manager) Tell(assignments ...string) error {
+// Notify sends assignments such as READY=1 in one datagram. It does not wait for a manager that does not read.
+func (m Manager) Notify(assignments ...string) error {
 	if m.socket == "" {
 		return nil
 	}
@@ -98,7 +98,7 @@ func (m Manager) ping(ctx context.Context, probe func(context.Context) error, st
 	limited, cancel := context.WithTimeout(ctx, m.watchdog/4)
 	defer cancel()
 	if err := probe(limited); err != nil {
-		return errors.Join(err, m.Tell("STATUS=ailing: "+err.Error()))
+		return errors.Join(err, m.Notify("STATUS=ailing: "+err.Error()))
 	}
-	return m.Tell("WATCHDOG=1", "STATUS="+status())
+	return m.Notify("WATCHDOG=1", "STATUS="+status())
 }

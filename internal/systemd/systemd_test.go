@@ -35,20 +35,20 @@ func TestFindManager(t *testing.T) {
 	}
 }
 
-func TestTell(t *testing.T) {
+func TestNotify(t *testing.T) {
 	for _, abstract := range []bool{false, true} {
 		s := systemdtest.New(t, abstract)
-		if err := (Manager{socket: s.Socket}).Tell("READY=1", "STATUS=two\nlines"); err != nil {
+		if err := (Manager{socket: s.Socket}).Notify("READY=1", "STATUS=two\nlines"); err != nil {
 			t.Error(err)
 		}
 		if got := s.Next(30 * time.Second); got != "READY=1\nSTATUS=two lines" {
 			t.Errorf("abstract=%v: got %q", abstract, got)
 		}
 	}
-	if err := (Manager{}).Tell("READY=1"); err != nil {
+	if err := (Manager{}).Notify("READY=1"); err != nil {
 		t.Errorf("nobody to tell: %v", err)
 	}
-	if err := (Manager{socket: "/there/is/none"}).Tell("READY=1"); err == nil {
+	if err := (Manager{socket: "/there/is/none"}).Notify("READY=1"); err == nil {
 		t.Error("a socket that is not there")
 	}
 }

@@ -9,12 +9,12 @@ import (
 // View says what of a table a drawing shows and marks. The zero View draws the plain table without its loops.
 type View struct {
 	Current lifecycle.Position // the state that is lit; none when its State is empty
-	Path    []lifecycle.Taken  // the arrows taken so far, from the start; marked up to the first that the table does not allow
+	Path    []lifecycle.Taken  // the transitions taken so far, from the start; marked up to the first that the table does not allow
 	By      lifecycle.Actor    // whose legal exits from Current are strong; everybody's when 0
-	Loops   bool               // show the arrows that stay in their state
+	Loops   bool               // show the transitions that stay in their state
 }
 
-// step is one arrow as drawn: a re-entering arrow has as many as it has targets.
+// step is one transition as drawn: a re-entering transition has as many as it has targets.
 type step struct {
 	from  lifecycle.State
 	event lifecycle.Event
@@ -94,7 +94,7 @@ func (t *chart) marks(v View) marks {
 	if !ok {
 		return m
 	}
-	for _, a := range t.stages[i].Arrows {
+	for _, a := range t.stages[i].Transitions {
 		if next, err := t.next(v.Current, a.Event, by); err == nil {
 			m.legal[step{v.Current.State, a.Event, next.State}] = true
 		}
@@ -102,12 +102,12 @@ func (t *chart) marks(v View) marks {
 	return m
 }
 
-// arrow returns the transition of an event from a state.
-func (t *chart) arrow(s lifecycle.State, e lifecycle.Event) lifecycle.Arrow {
-	for _, a := range t.stages[t.index[s]].Arrows {
+// transition returns the transition of an event from a state.
+func (t *chart) transition(s lifecycle.State, e lifecycle.Event) lifecycle.Transition {
+	for _, a := range t.stages[t.index[s]].Transitions {
 		if a.Event == e {
 			return a
 		}
 	}
-	return lifecycle.Arrow{}
+	return lifecycle.Transition{}
 }

@@ -28,7 +28,7 @@ func (t *chart) dot(v View) string {
 	}
 	b.WriteString("    start -> n0\n")
 	for i, s := range t.stages {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class == lifecycle.Loop && !v.Loops {
 				continue
 			}
@@ -42,7 +42,7 @@ func (t *chart) dot(v View) string {
 	return b.String()
 }
 
-func dotLook(a lifecycle.Arrow, m marks, s step) string {
+func dotLook(a lifecycle.Transition, m marks, s step) string {
 	look := ""
 	switch a.Class {
 	case lifecycle.Fail:

@@ -96,7 +96,7 @@ func TestHostileWordsStayText(t *testing.T) {
 	}
 	mermaid := draw.Mermaid(table, draw.View{})
 	if got := regexp.MustCompile(`(?m)^    \S+ --> \S+( : [^;#:{}<>\n]*)?$`).FindAllString(mermaid, -1); len(got) != 5 {
-		t.Errorf("%d arrow lines in Mermaid, want 5:\n%s", len(got), mermaid)
+		t.Errorf("%d transition lines in Mermaid, want 5:\n%s", len(got), mermaid)
 	}
 	for line := range strings.Lines(draw.Markdown(table)) {
 		if strings.HasPrefix(line, "# heading") {
@@ -105,8 +105,8 @@ func TestHostileWordsStayText(t *testing.T) {
 	}
 }
 
-// TestMermaidHasALineForEachArrow counts the arrows of the plain diagram.
-func TestMermaidHasALineForEachArrow(t *testing.T) {
+// TestMermaidHasALineForEachArrow counts the transitions of the plain diagram.
+func TestMermaidHasALineForEachTransition(t *testing.T) {
 	table := shop(t)
 	got := draw.Mermaid(table, draw.View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator, Path: []Taken{{Event: "begin", By: Worker}}})
 	for _, want := range []string{"stateDiagram-v2\n", "    [*] --> Open\n", "    Broken --> Packing : retry\n", "    Sent --> [*]\n",
@@ -116,7 +116,7 @@ func TestMermaidHasALineForEachArrow(t *testing.T) {
 		}
 	}
 	if n := strings.Count(got, "-->"); n != 1+8+3 {
-		t.Errorf("%d arrows, want 12", n)
+		t.Errorf("%d transitions, want 12", n)
 	}
 	if loops := draw.Mermaid(table, draw.View{Loops: true}); strings.Count(loops, "-->") != 12+2*5+1 {
 		t.Errorf("with loops:\n%s", loops)

@@ -33,8 +33,8 @@ type place struct {
 type line struct {
 	steps    []step
 	dashed   bool
-	headUp   bool // an arrow head at the top
-	headDown bool // an arrow head at the bottom
+	headUp   bool // a transition head at the top
+	headDown bool // a transition head at the bottom
 }
 
 type (
@@ -76,7 +76,7 @@ func layOut(t *chart, loops bool) *layout {
 		b.boxes = append(b.boxes, b.Add(&node{Rank: 2 * r, Data: place{stage: i}}))
 	}
 	for i, s := range t.stages {
-		b.arrows(i, s, loops)
+		b.transitions(i, s, loops)
 	}
 	for _, rank := range b.Ranks {
 		for _, n := range rank {
@@ -88,12 +88,12 @@ func layOut(t *chart, loops bool) *layout {
 	return b.layout
 }
 
-// ranks gives each stage the length of the longest way to it, arrows against the table's order counted backwards.
+// ranks gives each stage the length of the longest way to it, transitions against the table's order counted backwards.
 func ranks(t *chart) []int {
 	rank := make([]int, len(t.stages))
 	above := make([][]int, len(t.stages)) // by stage: those that stand above it
 	for i, s := range t.stages {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			for _, to := range a.Targets() {
 				if j := t.index[to]; j > i {
 					above[j] = append(above[j], i)
@@ -123,8 +123,8 @@ func ranks(t *chart) []int {
 	return rank
 }
 
-func (b *builder) arrows(i int, s lifecycle.Stage, loops bool) {
-	for _, a := range s.Arrows {
+func (b *builder) transitions(i int, s lifecycle.Stage, loops bool) {
+	for _, a := range s.Transitions {
 		for _, to := range a.Targets() {
 			switch {
 			case a.Class == lifecycle.Loop && !loops:
@@ -138,7 +138,7 @@ func (b *builder) arrows(i int, s lifecycle.Stage, loops bool) {
 }
 
 // route leads a transition from its box through its label and along its lanes to the target.
-func (b *builder) route(i int, a lifecycle.Arrow, to lifecycle.State) {
+func (b *builder) route(i int, a lifecycle.Transition, to lifecycle.State) {
 	from, target := b.boxes[i], b.boxes[b.t.index[to]]
 	st := step{b.t.stages[i].State, a.Event, to}
 	up, by := target.Rank < from.Rank, 1

@@ -84,7 +84,7 @@ func (l *layout) collisions() []string {
 	return found
 }
 
-// anyTable draws tables that need not be sound: drawings must stand whatever the arrows are.
+// anyTable draws tables that need not be sound: drawings must stand whatever the transitions are.
 func anyTable(t *rapid.T) *chart {
 	n := rapid.IntRange(1, 11).Draw(t, "states")
 	name := func(i int) State { return State(fmt.Sprintf("%s%d", strings.Repeat("State", 1+i%4), i)) }
@@ -93,12 +93,12 @@ func anyTable(t *rapid.T) *chart {
 		kind := rapid.SampledFrom([]Kind{Queue, Work, Wait, End}).Draw(t, "kind")
 		stages[i] = Stage{State: name(i), Kind: kind, Doc: "A state."}
 		if kind == Work {
-			stages[i].Arrows = OnWork(name(i), "").Arrows
+			stages[i].Transitions = OnWork(name(i), "").Transitions
 		}
 		for j := range rapid.IntRange(0, 5).Draw(t, "arrows") {
 			event := Event(strings.Repeat("e", 1+j*3))
 			to := name(rapid.IntRange(0, n-1).Draw(t, "to"))
-			a := Arrow{Event: event, To: to, By: Worker | Timer, Doc: "An arrow.",
+			a := Transition{Event: event, To: to, By: Worker | Timer, Doc: "A transition.",
 				Class: rapid.SampledFrom([]Class{Pass, Fail, Move, Reenter}).Draw(t, "class")}
 			if a.Class == Reenter {
 				a.To = ""
@@ -106,12 +106,12 @@ func anyTable(t *rapid.T) *chart {
 					a.States = append(a.States, name(rapid.IntRange(0, n-1).Draw(t, "back")))
 				}
 			}
-			stages[i].Arrows = append(stages[i].Arrows, a)
+			stages[i].Transitions = append(stages[i].Transitions, a)
 		}
 	}
 	table := newChart("any", stages)
 	table.next = func(p Position, e Event, by Actor) (Position, error) {
-		a := table.arrow(p.State, e)
+		a := table.transition(p.State, e)
 		if a.By&by == 0 {
 			return p, errors.New("it may not")
 		}
@@ -134,8 +134,8 @@ func TestNoDrawingCollides(t *testing.T) {
 // TestCollisionsAreSeen is the control of the test above: a layout that is pushed together collides.
 func TestCollisionsAreSeen(t *testing.T) {
 	table := newChart("two", []Stage{
-		{State: "A", Kind: Work, Arrows: []Arrow{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""), OnPass("d", "D", Worker, "")}},
-		{State: "B", Kind: End}, {State: "C", Kind: End, Arrows: []Arrow{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
+		{State: "A", Kind: Work, Transitions: []Transition{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""), OnPass("d", "D", Worker, "")}},
+		{State: "B", Kind: End}, {State: "C", Kind: End, Transitions: []Transition{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
 	})
 	l := layOut(table, false)
 	if found := l.collisions(); len(found) > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Markdown writes the document of the tables: for each a diagram, then its states with their sentences and arrows. The
-// arrows that stay in their state are the same everywhere and are described once.
+// Markdown writes the document of the tables: for each a diagram, then its states with their sentences and transitions. The
+// transitions that stay in their state are the same everywhere and are described once.
 func Markdown(tables ...*lifecycle.Table) string {
 	var b strings.Builder
 	b.WriteString("# Lifecycles\n\nGenerated from the tables in the code (`go test ./docs -update`); change the tables, not this page.\n\n")
@@ -16,7 +16,7 @@ func Markdown(tables ...*lifecycle.Table) string {
 		fmt.Fprintf(&b, "- [%s](#%s)\n", t.Name(), strings.NewReplacer(".", "", "/", "").Replace(strings.ToLower(t.Name())))
 	}
 	b.WriteString("\n" + legend)
-	for _, a := range lifecycle.OnQueue("", "").Arrows {
+	for _, a := range lifecycle.OnQueue("", "").Transitions {
 		fmt.Fprintf(&b, "- **%s** (%s, within %s): %s.\n", a.Event, a.By, a.Budget, a.Doc)
 	}
 	for _, t := range tables {
@@ -28,10 +28,10 @@ func Markdown(tables ...*lifecycle.Table) string {
 const legend = "## How to read them\n\n" +
 	"The first state is the start. A *queue* state waits for a worker, a *work* state is worked on under a claim, a *wait* state waits\n" +
 	"for a person, a timer, the engine or something outside, and an *end* is left only by an operator, by retention or to run again.\n" +
-	"*by* tells who may cause an arrow. *sets* is the outcome that an arrow decides, *when* the outcome that it needs, *restarts* that it\n" +
-	"empties the outcome, *asks its worker* that the worker at it keeps the job and is told, and *within* the limit that ends a circle nobody\n" +
-	"watches. An arrow back to *where it failed* goes to the state that the last failure left, if that is one of the states named.\n\n" +
-	"Queue and work states have four arrows more, which stay in the state:\n\n"
+	"*by* names who may cause a transition. *sets* is the outcome that a transition decides, *when* the outcome that it needs, *restarts* that it\n" +
+	"empties the outcome, *asks its worker* that the worker at it keeps the job and is notified, and *within* the limit that ends a circle\n" +
+	"without people. A transition back to *where it failed* goes to the state that the last failure left, if that is one of the states named.\n\n" +
+	"Queue and work states have four transitions more, which stay in the state:\n\n"
 
 func section(b *strings.Builder, t *lifecycle.Table) {
 	fmt.Fprintf(b, "\n## %s\n\n```mermaid\n%s```\n", t.Name(), Mermaid(t, View{}))
@@ -56,7 +56,7 @@ func section(b *strings.Builder, t *lifecycle.Table) {
 
 func rows(b *strings.Builder, s lifecycle.Stage) {
 	wrote := false
-	for _, a := range s.Arrows {
+	for _, a := range s.Transitions {
 		if a.Stays() {
 			continue
 		}
@@ -68,7 +68,7 @@ func rows(b *strings.Builder, s lifecycle.Stage) {
 	}
 }
 
-func destination(a lifecycle.Arrow) string {
+func destination(a lifecycle.Transition) string {
 	if a.Class != lifecycle.Reenter {
 		return string(a.To)
 	}
@@ -79,8 +79,8 @@ func destination(a lifecycle.Arrow) string {
 	return "where it failed: " + strings.Join(words, ", ")
 }
 
-// notes adds what an arrow does to the outcome, and its limit.
-func notes(a lifecycle.Arrow) string {
+// notes adds what a transition does to the outcome, and its limit.
+func notes(a lifecycle.Transition) string {
 	var all []string
 	if a.Need != lifecycle.None {
 		all = append(all, "when *"+string(a.Need)+"*")

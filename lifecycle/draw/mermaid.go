@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Mermaid draws the table as a stateDiagram-v2: one line for each arrow, ends lead to [*]. Re-entering arrows have a line
+// Mermaid draws the table as a stateDiagram-v2: one line for each transition, ends lead to [*]. Re-entering transitions have a line
 // for each state they may go back to.
 func Mermaid(table *lifecycle.Table, v View) string { return chartOf(table).mermaid(v) }
 
@@ -24,7 +24,7 @@ func (t *chart) mermaid(v View) string {
 	}
 	fmt.Fprintf(&b, "    [*] --> %s\n", t.mermaidID(0))
 	for i, s := range t.stages {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			if a.Class == lifecycle.Loop && !v.Loops {
 				continue
 			}

@@ -41,7 +41,7 @@ const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;
 .lifecycle .word.legal{font-weight:700}
 `
 
-// SVG draws the table as a complete svg element: states from the start at the top downwards, one word at each arrow, a
+// SVG draws the table as a complete svg element: states from the start at the top downwards, one word at each transition, a
 // sentence behind each state and word as its title. It has no scripts, follows light and dark, and can stand inside an
 // HTML page. Queue states have round ends, waiting ones a dashed edge, ends a double one; dashed lines go back to where a
 // job failed.
@@ -81,7 +81,7 @@ func (t *chart) describe(v View) string {
 	text += " Now: " + string(v.Current.State) + "."
 	words := []string{}
 	m := t.marks(v)
-	for _, a := range t.stages[t.index[v.Current.State]].Arrows {
+	for _, a := range t.stages[t.index[v.Current.State]].Transitions {
 		for _, to := range a.Targets() {
 			if a.Class != lifecycle.Loop && m.legal[step{v.Current.State, a.Event, to}] {
 				words = append(words, fmt.Sprintf("%s to %s", a.Event, to))
@@ -106,7 +106,7 @@ type drawing struct {
 func (d *drawing) class(steps []step) string {
 	words, fails := "", true
 	for _, s := range steps {
-		a := d.t.arrow(s.from, s.event)
+		a := d.t.transition(s.from, s.event)
 		fails = fails && a.Class == lifecycle.Fail
 	}
 	if fails {
@@ -219,7 +219,7 @@ func (d *drawing) label(n *node) {
 				steps = append(steps, s)
 			}
 		}
-		a := d.t.arrow(steps[0].from, word)
+		a := d.t.transition(steps[0].from, word)
 		fmt.Fprintf(&d.b, `<text class="word%s" x="%.1f" y="%.1f"><title>%s</title>%s</text>`, d.class(steps), n.X,
 			top+float64(i+1)*lineHeight-2.5, html.EscapeString(fmt.Sprintf("%s (%s): %s", word, a.By, a.Doc)),
 			html.EscapeString(string(word)))

@@ -37,8 +37,8 @@ func lacking(a, b []lifecycle.Stage, first bool) []Difference {
 	states, ways := map[string]bool{}, map[way]bool{}
 	for _, s := range b {
 		states[bare(string(s.State))] = true
-		for _, arrow := range s.Arrows {
-			for _, to := range arrow.Targets() {
+		for _, transition := range s.Transitions {
+			for _, to := range transition.Targets() {
 				ways[way{bare(string(s.State)), bare(string(to))}] = true
 			}
 		}
@@ -47,10 +47,10 @@ func lacking(a, b []lifecycle.Stage, first bool) []Difference {
 		if !states[bare(string(s.State))] {
 			lack = append(lack, Difference{State: s.State, First: first})
 		}
-		for _, arrow := range s.Arrows {
-			for _, to := range arrow.Targets() {
+		for _, transition := range s.Transitions {
+			for _, to := range transition.Targets() {
 				w := way{bare(string(s.State)), bare(string(to))}
-				if arrow.Class != lifecycle.Loop && !ways[w] {
+				if transition.Class != lifecycle.Loop && !ways[w] {
 					ways[w] = true
 					lack = append(lack, Difference{State: s.State, To: to, First: first})
 				}

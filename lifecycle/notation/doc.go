@@ -4,7 +4,7 @@
 //
 // # YAML
 //
-// A table in full; queue and work states carry the loops lost, wait, backoff and yield unless loops is false or an arrow of
+// A table in full; queue and work states carry the loops lost, wait, backoff and yield unless loops is false or a transition of
 // theirs has the same event:
 //
 //	name: shop.order
@@ -12,7 +12,7 @@
 //	  - state: Open
 //	    kind: queue               # queue, work, wait or end; the first state is the start
 //	    doc: A customer's order brings it here; a packer takes it.
-//	    bounded: ...              # what bounds the attempts of a queue state that has no failure exit (arrow of class fail by worker)
+//	    bounded: ...              # what bounds the attempts of a queue state that has no failure exit (transition of class fail by worker)
 //	    arrows:
 //	      - event: begin
 //	        to: Packing
@@ -33,7 +33,7 @@
 //	  - state: Broken
 //	    kind: end
 //	    outcome: failed
-//	    restartable: true         # an end that may be run again by whoever its arrows name
+//	    restartable: true         # an end that may be run again by whoever its transitions name
 //	    doc: Somebody has to look.
 //	    arrows:
 //	      - event: retry
@@ -41,24 +41,24 @@
 //	        by: [operator, owner]
 //	        doc: Tried again.
 //
-// An arrow may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the outcome),
+// A transition may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the outcome),
 // asks: true (a person's: the worker that has the job keeps it and is told) and budget (the limit that ends a circle that runs
 // by itself).
 //
 // # Mermaid
 //
-// A diagram shows states and arrows and nothing else, so the rest is inferred, and only the rules of shape are held
+// A diagram shows states and transitions and nothing else, so the rest is inferred, and only the rules of shape are held
 // against it:
 //
 //   - The start is where [*] or a node START leads, else the state named first.
 //   - A state that leads to the outermost [*], or whose description or note calls it final, is an end. So is one that has
 //     the name of an end (Completed, FAILED, Deleted, Timeout, Killed and the like) and no exits but dashed ones. Its
 //     outcome follows from the name. A state without exits that is no end is a dead end.
-//   - Every arrow may happen by itself, but a dashed one (-.->) is an operator's. A guard at the end of a label says more:
+//   - Every transition may happen by itself, but a dashed one (-.->) is an operator's. A guard at the end of a label says more:
 //     the limit of a circle, as in "retry [3 attempts]", or who acts, as in "delete [operator]".
-//   - An arrow's event is its label; without one it is "to" and the target's name.
-//   - A <<choice>>, <<fork>>, <<join>> or rhombus is no state: its arrows are joined through it.
-//   - A composite state with one region stands for what is inside: arrows to it lead to its inner start, arrows from it
+//   - A transition's event is its label; without one it is "to" and the target's name.
+//   - A <<choice>>, <<fork>>, <<join>> or rhombus is no state: its transitions are joined through it.
+//   - A composite state with one region stands for what is inside: transitions to it lead to its inner start, transitions from it
 //     leave the states that lead to its inner [*], or all inner states if none does. One with parallel regions stays a single state, and each region is a
 //     lifecycle of its own.
 //   - If any state is described (X : text), all should be: one that is not is probably a misspelt name.

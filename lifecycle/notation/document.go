@@ -12,11 +12,11 @@ import (
 
 // What a document may hold at most; larger ones are refused before they cost time.
 const (
-	maxBytes    = 1 << 18
-	maxLine     = 4096
-	maxStates   = 400
-	maxArrows   = 4000
-	maxProblems = 100 // reported of one document
+	maxBytes       = 1 << 18
+	maxLine        = 4096
+	maxStates      = 400
+	maxTransitions = 4000
+	maxProblems    = 100 // reported of one document
 )
 
 // Syntax is the rule of problems that stand in the way of reading a document at all.
@@ -65,17 +65,17 @@ type Document struct {
 	Stages []lifecycle.Stage
 	Parts  []*Document // Mermaid: the lifecycles inside states that have parallel regions
 
-	start     Place
-	states    []Place   // of the stages
-	arrows    [][]Place // of their arrows; those that the kind of a state adds have none
-	described bool      // whether any state of a Mermaid document has a description
+	start       Place
+	states      []Place   // of the stages
+	transitions [][]Place // of their transitions; those that the kind of a state adds have none
+	described   bool      // whether any state of a Mermaid document has a description
 }
 
 // Table makes a table of the stages. The error is a [lifecycle.Faults].
 func (d *Document) Table() (*lifecycle.Table, error) { return lifecycle.New(d.Name, d.Stages...) }
 
-// Place gives where the state is described or, if the event is not empty, where its arrow is; the start of the document
-// when it has neither. Of several arrows for one event it gives the last.
+// Place gives where the state is described or, if the event is not empty, where its transition is; the start of the document
+// when it has neither. Of several transitions for one event it gives the last.
 func (d *Document) Place(s lifecycle.State, e lifecycle.Event) Place {
 	at := d.start
 	for i, stage := range d.Stages {
@@ -83,24 +83,24 @@ func (d *Document) Place(s lifecycle.State, e lifecycle.Event) Place {
 			continue
 		}
 		at = d.states[i]
-		for j, a := range stage.Arrows {
-			if a.Event == e && j < len(d.arrows[i]) {
-				at = d.arrows[i][j]
+		for j, a := range stage.Transitions {
+			if a.Event == e && j < len(d.transitions[i]) {
+				at = d.transitions[i][j]
 			}
 		}
 	}
 	return at
 }
 
-// nth gives the place of arrow n for the event, counted from 0.
+// nth gives the place of transition n for the event, counted from 0.
 func (d *Document) nth(s lifecycle.State, e lifecycle.Event, n int) Place {
 	for i, stage := range d.Stages {
-		for j, a := range stage.Arrows {
-			if stage.State != s || a.Event != e || j >= len(d.arrows[i]) {
+		for j, a := range stage.Transitions {
+			if stage.State != s || a.Event != e || j >= len(d.transitions[i]) {
 				continue
 			}
 			if n == 0 {
-				return d.arrows[i][j]
+				return d.transitions[i][j]
 			}
 			n--
 		}
@@ -148,20 +148,20 @@ func Lint(file string, text []byte) []Problem {
 
 // shape are the rules that a diagram can be held against.
 var shape = []lifecycle.Rule{
-	lifecycle.NoStages, lifecycle.TwoArrows, lifecycle.Unreachable, lifecycle.DeadEnd, lifecycle.EndLeft,
+	lifecycle.NoStages, lifecycle.TwoTransitions, lifecycle.Unreachable, lifecycle.DeadEnd, lifecycle.EndLeft,
 	lifecycle.WrongOutcome, lifecycle.NoBudget,
 }
 
 // Lint gives every breach of the rules in a document, its parts included, by place.
 func (d *Document) Lint() []Problem {
 	var problems []Problem
-	again := map[lifecycle.Fault]int{} // equal faults belong to one arrow after the other
+	again := map[lifecycle.Fault]int{} // equal faults belong to one transition after the other
 	for _, f := range lifecycle.Check(d.Name, d.Stages...) {
 		if d.Format == Mermaid && !slices.Contains(shape, f.Rule) && !(f.Rule == lifecycle.MissingSentence && f.Event == "" && d.described) {
 			continue
 		}
 		at := d.Place(f.State, f.Event)
-		if f.Rule == lifecycle.TwoArrows {
+		if f.Rule == lifecycle.TwoTransitions {
 			again[f]++
 			at = d.nth(f.State, f.Event, again[f])
 		}
@@ -187,14 +187,14 @@ func (d *Document) Lint() []Problem {
 func (d *Document) tooLarge() error {
 	n := 0
 	for _, s := range d.Stages {
-		n += len(s.Arrows)
-		for _, a := range s.Arrows {
+		n += len(s.Transitions)
+		for _, a := range s.Transitions {
 			n += len(a.States)
 		}
 	}
-	if len(d.Stages) > maxStates || n > maxArrows {
-		return Problems{{1, 1, Syntax, fmt.Sprintf("%d states and %d arrows are more than can be checked (%d and %d)",
-			len(d.Stages), n, maxStates, maxArrows)}}
+	if len(d.Stages) > maxStates || n > maxTransitions {
+		return Problems{{1, 1, Syntax, fmt.Sprintf("%d states and %d transitions are more than can be checked (%d and %d)",
+			len(d.Stages), n, maxStates, maxTransitions)}}
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func (r *chartReader) read(lines []line) {
 	if r.depth > 0 {
 		r.problem(lines[len(lines)-1].at, "a subgraph is not closed")
 	}
-	for i, e := range r.root.edges { // the node START is where the arrows come from, not a state
+	for i, e := range r.root.edges { // the node START is where the transitions come from, not a state
 		if isStart(e.from) {
 			r.root.edges[i].from = ""
 		}
@@ -87,7 +87,7 @@ func (r *chartReader) chain(l line) (rest line, more bool) {
 		}
 		m := chartLink.FindStringSubmatch(l.text[at:])
 		if m == nil {
-			r.problem(l.in(at), "an arrow is expected, not %.40q", l.text[at:])
+			r.problem(l.in(at), "a transition is expected, not %.40q", l.text[at:])
 			return l, false
 		}
 		label, dashed = strings.Trim(m[1]+m[4], `" `), strings.Contains(m[0], "-.")

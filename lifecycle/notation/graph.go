@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// edge is an arrow of a diagram before composite states and choices are resolved. The name of [*] is empty.
+// edge is a transition of a diagram before composite states and choices are resolved. The name of [*] is empty.
 type edge struct {
 	from, to string
 	label    string
@@ -18,7 +18,7 @@ type vertex struct {
 	name   string
 	doc    string
 	at     Place
-	pseudo bool // choice, fork, join: joins arrows and is no state
+	pseudo bool // choice, fork, join: joins transitions and is no state
 	final  bool // the text says so
 	inner  []*region
 }
@@ -41,15 +41,15 @@ func (r *region) mention(name string) {
 
 // graph is a diagram while it is read.
 type graph struct {
-	file     string
-	root     *region
-	vertices map[string]*vertex
-	names    map[string]string // by identifier: the name that the diagram gives it
-	order    []string
-	arrows   int
-	problems Problems
-	within   []string // composite states that are being resolved, the outermost first
-	resolved int      // composite states that were, counted anew for each place they are mentioned in
+	file        string
+	root        *region
+	vertices    map[string]*vertex
+	names       map[string]string // by identifier: the name that the diagram gives it
+	order       []string
+	transitions int
+	problems    Problems
+	within      []string // composite states that are being resolved, the outermost first
+	resolved    int      // composite states that were, counted anew for each place they are mentioned in
 }
 
 func newGraph(file string) *graph {
@@ -65,16 +65,16 @@ func (g *graph) problem(at Place, format string, args ...any) {
 
 // tooLarge refuses a diagram that would cost too much to resolve.
 func (g *graph) tooLarge() bool {
-	if len(g.order) <= maxStates && g.arrows <= maxArrows {
+	if len(g.order) <= maxStates && g.transitions <= maxTransitions {
 		return false
 	}
-	g.problem(Place{1, 1}, "%d states and %d arrows are more than can be checked (%d and %d)", len(g.order), g.arrows, maxStates, maxArrows)
+	g.problem(Place{1, 1}, "%d states and %d transitions are more than can be checked (%d and %d)", len(g.order), g.transitions, maxStates, maxTransitions)
 	return true
 }
 
-// add notes an arrow of a region.
+// add notes a transition of a region.
 func (g *graph) add(r *region, e edge) {
-	if g.arrows++; g.arrows <= maxArrows {
+	if g.transitions++; g.transitions <= maxTransitions {
 		r.edges = append(r.edges, e)
 	}
 }
@@ -125,8 +125,8 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 	}
 	for _, e := range r.edges {
 		led := through(e, inside)
-		if len(f.edges)+len(led) > maxArrows {
-			g.problem(e.at, "more than %d arrows once composite states are resolved", maxArrows)
+		if len(f.edges)+len(led) > maxTransitions {
+			g.problem(e.at, "more than %d transitions once composite states are resolved", maxTransitions)
 			break
 		}
 		f = f.with(led)
@@ -134,7 +134,7 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 	return f
 }
 
-// open gives the regions of a composite state that have arrows, and notes that it is being resolved. It gives none of a state that is mentioned
+// open gives the regions of a composite state that have transitions, and notes that it is being resolved. It gives none of a state that is mentioned
 // inside itself, or when a diagram mentions composite states inside each other so often that resolving them would not end.
 func (g *graph) open(name string) []*region {
 	v := g.vertices[name]
@@ -178,7 +178,7 @@ func (f flat) with(edges []edge) flat {
 	return f
 }
 
-// through leads an arrow to and from a composite state to what is inside it: to its starts, and from its last states or,
+// through leads a transition to and from a composite state to what is inside it: to its starts, and from its last states or,
 // if it has none, from all.
 func through(e edge, inside map[string]flat) []edge {
 	out := []edge{e}
@@ -206,7 +206,7 @@ func through(e edge, inside map[string]flat) []edge {
 	var led []edge
 	for _, one := range out {
 		for _, first := range in.starts {
-			if len(led) > maxArrows {
+			if len(led) > maxTransitions {
 				return led
 			}
 			one.to = first.to
@@ -216,7 +216,7 @@ func through(e edge, inside map[string]flat) []edge {
 	return led
 }
 
-// join replaces the pseudo states of a flat region by the arrows that lead through them.
+// join replaces the pseudo states of a flat region by the transitions that lead through them.
 func (g *graph) join(f flat) flat {
 	for _, name := range slices.Clone(f.names) {
 		if !g.vertices[name].pseudo {
@@ -234,8 +234,8 @@ func (g *graph) join(f flat) flat {
 				rest = append(rest, e)
 			}
 		}
-		if len(rest)+len(in)*len(out) > maxArrows {
-			g.problem(g.vertices[name].at, "too many arrows lead through %s", name)
+		if len(rest)+len(in)*len(out) > maxTransitions {
+			g.problem(g.vertices[name].at, "too many transitions lead through %s", name)
 			return f
 		}
 		for _, a := range in {

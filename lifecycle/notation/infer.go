@@ -52,24 +52,24 @@ func (g *graph) document(name string, f flat) *Document {
 		s := lifecycle.Stage{State: lifecycle.State(n), Doc: v.doc}
 		var places []Place
 		for _, e := range f.edges {
-			a := arrowOf(e)
-			if e.from != n || slices.ContainsFunc(s.Arrows, func(b lifecycle.Arrow) bool { return b.Event == a.Event && b.To == a.To }) {
+			a := transitionOf(e)
+			if e.from != n || slices.ContainsFunc(s.Transitions, func(b lifecycle.Transition) bool { return b.Event == a.Event && b.To == a.To }) {
 				continue
 			}
-			s.Arrows = append(s.Arrows, a)
+			s.Transitions = append(s.Transitions, a)
 			places = append(places, e.at)
 		}
 		s.Kind = kindOf(v, s, slices.ContainsFunc(f.finals, func(e edge) bool { return e.from == n }))
 		if s.Kind == lifecycle.End {
 			s.Outcome = endings[bare(n)]
-			for i, a := range s.Arrows { // what a person takes out of an end runs again
-				s.Arrows[i].Restart = a.By&^(lifecycle.Operator|lifecycle.Owner) == 0
+			for i, a := range s.Transitions { // what a person takes out of an end runs again
+				s.Transitions[i].Restart = a.By&^(lifecycle.Operator|lifecycle.Owner) == 0
 			}
 		}
 		d.described = d.described || v.doc != ""
 		d.Stages = append(d.Stages, s)
 		d.states = append(d.states, v.at)
-		d.arrows = append(d.arrows, places)
+		d.transitions = append(d.transitions, places)
 	}
 	return d
 }
@@ -80,7 +80,7 @@ func (g *graph) sort(f flat) []string {
 	for _, n := range f.names {
 		in[n] = true
 	}
-	for _, e := range f.edges { // an arrow of an inner diagram may name a state of an outer one
+	for _, e := range f.edges { // a transition of an inner diagram may name a state of an outer one
 		in[e.from], in[e.to] = true, true
 	}
 	var names []string
@@ -101,8 +101,8 @@ func (g *graph) sort(f flat) []string {
 	return names
 }
 
-// arrowOf reads what the label and the line of an arrow say.
-func arrowOf(e edge) lifecycle.Arrow {
+// arrowOf reads what the label and the line of a transition say.
+func transitionOf(e edge) lifecycle.Transition {
 	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to), lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
 	if e.dashed {
 		a.By = lifecycle.Operator
@@ -125,7 +125,7 @@ func arrowOf(e edge) lifecycle.Arrow {
 func kindOf(v *vertex, s lifecycle.Stage, final bool) lifecycle.Kind {
 	name := bare(v.name)
 	_, ending := endings[name]
-	for _, a := range s.Arrows {
+	for _, a := range s.Transitions {
 		ending = ending && a.By&^(lifecycle.Operator|lifecycle.Owner) == 0
 	}
 	switch {

@@ -118,13 +118,13 @@ type stateReader struct {
 const stateName = `[\p{L}\p{N}_.-]+?`
 
 var (
-	stateArrow = regexp.MustCompile(`^(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*-->\s*(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*(?::\s*(.*))?$`)
-	stateDoc   = regexp.MustCompile(`^(` + stateName + `)\s*:\s*(.+)$`)
-	stateBare  = regexp.MustCompile(`^(` + stateName + `)(?::::[\w-]+)?$`)
-	stateWord  = regexp.MustCompile(`^state\s+(?:"([^"]*)"\s+as\s+)?(` + stateName + `)\s*(<<\w+>>|\[\[\w+\]\])?\s*(\{)?$`)
-	stateQuote = regexp.MustCompile(`^state\s+"([^"]*)"\s*(\{)?$`)
-	noteLine   = regexp.MustCompile(`^note\s+(?:left|right)\s+of\s+(` + stateName + `)\s*(?::\s*(.*))?$`)
-	styleLine  = regexp.MustCompile(`^(?:direction\s+(?:TB|TD|BT|LR|RL)|classDef\s.*|class\s.*|style\s.*|click\s.*|linkStyle\s.*|accTitle\s*:.*|accDescr\s*:.*|hide empty description|scale\s.*)$`)
+	stateTransition = regexp.MustCompile(`^(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*-->\s*(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*(?::\s*(.*))?$`)
+	stateDoc        = regexp.MustCompile(`^(` + stateName + `)\s*:\s*(.+)$`)
+	stateBare       = regexp.MustCompile(`^(` + stateName + `)(?::::[\w-]+)?$`)
+	stateWord       = regexp.MustCompile(`^state\s+(?:"([^"]*)"\s+as\s+)?(` + stateName + `)\s*(<<\w+>>|\[\[\w+\]\])?\s*(\{)?$`)
+	stateQuote      = regexp.MustCompile(`^state\s+"([^"]*)"\s*(\{)?$`)
+	noteLine        = regexp.MustCompile(`^note\s+(?:left|right)\s+of\s+(` + stateName + `)\s*(?::\s*(.*))?$`)
+	styleLine       = regexp.MustCompile(`^(?:direction\s+(?:TB|TD|BT|LR|RL)|classDef\s.*|class\s.*|style\s.*|click\s.*|linkStyle\s.*|accTitle\s*:.*|accDescr\s*:.*|hide empty description|scale\s.*)$`)
 )
 
 func (r *stateReader) read(lines []line) {
@@ -164,7 +164,7 @@ func (r *stateReader) line(l line) {
 	case strings.HasPrefix(l.text, "state "):
 		r.state(l)
 	default:
-		r.arrowOrDoc(l)
+		r.transitionOrDoc(l)
 	}
 }
 
@@ -247,14 +247,14 @@ func (r *stateReader) enter(v *vertex, brace string, l line) {
 	r.open = append(r.open, &level{v.name, inner, l.at})
 }
 
-func (r *stateReader) arrowOrDoc(l line) {
-	if m := stateArrow.FindStringSubmatchIndex(l.text); m != nil {
+func (r *stateReader) transitionOrDoc(l line) {
+	if m := stateTransition.FindStringSubmatchIndex(l.text); m != nil {
 		e := edge{at: l.at, from: r.end(l, m[2], m[3]), to: r.end(l, m[4], m[5])}
 		if m[6] >= 0 {
 			e.label = strings.TrimSpace(l.text[m[6]:m[7]])
 		}
 		if e.from == "" && e.to == "" {
-			r.problem(l.at, "an arrow from [*] to [*] says nothing")
+			r.problem(l.at, "a transition from [*] to [*] says nothing")
 			return
 		}
 		r.add(r.region(), e)
@@ -273,7 +273,7 @@ func (r *stateReader) arrowOrDoc(l line) {
 	r.problem(l.at, "not understood: %.60q", l.text)
 }
 
-// end gives the name of one end of an arrow, empty for [*].
+// end gives the name of one end of a transition, empty for [*].
 func (r *stateReader) end(l line, from, to int) string {
 	id := l.text[from:to]
 	if id == "[*]" {

@@ -50,15 +50,15 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 	}{
 		{"archive-success.mmd", nil},
 		{"archive-error.mmd", []string{
-			"12:19: Sign [missing-sentence]",               // elsewhere it is called Signing
-			"15:9: Processing [missing-sentence]",          // means PreProcessing
-			"15:9: Processing [unreachable-state]",         //
-			"26:9: RecoverableError -retry-> [two-arrows]", // back to which phase?
-			"27:9: RecoverableError -retry-> [two-arrows]", //
-			"28:9: RecoverableError -retry-> [two-arrows]", //
-			"29:9: RecoverableError -retry-> [two-arrows]", //
-			"32:17: Completed [wrong-outcome]",             // a failed job completes
-			"34:5: Failure -to ErrorHandling-> [end-left]", // and final means nothing
+			"12:19: Sign [missing-sentence]",                    // elsewhere it is called Signing
+			"15:9: Processing [missing-sentence]",               // means PreProcessing
+			"15:9: Processing [unreachable-state]",              //
+			"26:9: RecoverableError -retry-> [two-transitions]", // back to which phase?
+			"27:9: RecoverableError -retry-> [two-transitions]", //
+			"28:9: RecoverableError -retry-> [two-transitions]", //
+			"29:9: RecoverableError -retry-> [two-transitions]", //
+			"32:17: Completed [wrong-outcome]",                  // a failed job completes
+			"34:5: Failure -to ErrorHandling-> [end-left]",      // and final means nothing
 			"43:5: Signing [unreachable-state]", "43:5: Signing [dead-end]",
 			"50:5: Timeout [unreachable-state]", // described, and nothing leads there
 		}},
@@ -68,7 +68,7 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 		{"orchestrator.mmd", []string{"8:19: Unknown [no-budget]"}},
 		{"taskflow-flow.yaml", []string{
 			"4:5: PENDING [no-failure-exit]", "9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]", "18:5: SUSPENDING [no-timeout-exit]",
-			"26:5: SUSPENDED [nobody-waits]", "31:5: RESUMING [no-failure-exit]", "31:5: RESUMING [no-timeout-exit]",
+			"26:5: SUSPENDED [no-wakeup]", "31:5: RESUMING [no-failure-exit]", "31:5: RESUMING [no-timeout-exit]",
 			"36:5: SUCCESS [wrong-outcome]", "41:9: SUCCESS -run-> [end-left]", "47:9: REVERTED -run-> [end-left]",
 			"53:9: FAILURE -run-> [end-left]",
 		}},
@@ -115,7 +115,7 @@ func TestCompositeStates(t *testing.T) {
 	d := parse(t, "archive-success.mmd")
 	var ways, parts []string
 	for _, s := range d.Stages {
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			ways = append(ways, string(s.State)+">"+string(a.To))
 		}
 	}
@@ -143,7 +143,7 @@ func TestCompositeStates(t *testing.T) {
 		t.Errorf("start %s of %d states, want B of 3", got, len(open.Stages))
 	}
 	for _, s := range open.Stages[:2] {
-		if a := s.Arrows[len(s.Arrows)-1]; a.Event != "stop" || a.To != "D" {
+		if a := s.Transitions[len(s.Transitions)-1]; a.Event != "stop" || a.To != "D" {
 			t.Errorf("%s leaves by %s to %s, want stop to D: nothing inside ends", s.State, a.Event, a.To)
 		}
 	}
@@ -178,12 +178,12 @@ func TestMermaidForms(t *testing.T) {
 	}
 }
 
-// outline writes the states of a document with their kinds and arrows.
+// outline writes the states of a document with their kinds and transitions.
 func outline(d *Document) string {
 	var words []string
 	for _, s := range d.Stages {
 		word := string(s.State) + "[" + string(s.Kind) + "]"
-		for _, a := range s.Arrows {
+		for _, a := range s.Transitions {
 			word += "-" + string(a.Event) + ">" + string(a.To)
 			switch {
 			case a.Budget != "":
@@ -209,10 +209,10 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"no name of a state", "name: a\nstates:\n  - kind: end", "3:5: a state needs a name"},
 		{"no name", "states: []", "1:1: a lifecycle needs a name"},
 		{"unknown actor", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    to: A\n    by: ghost", `8:9: unknown actor "ghost"`},
-		{"no target", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    by: owner", "6:5: an arrow needs a state it leads to"},
-		{"two targets", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, reenter: [A], by: owner}", "6:5: an arrow has either to or reenter"},
+		{"no target", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    by: owner", "6:5: a transition needs a state it leads to"},
+		{"two targets", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, reenter: [A], by: owner}", "6:5: a transition has either to or reenter"},
 		{"class without its list", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, class: reenter, by: owner}", "6:5: class reenter and the list"},
-		{"no event", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {to: A, by: owner}", "6:5: an arrow needs an event"},
+		{"no event", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {to: A, by: owner}", "6:5: a transition needs an event"},
 		{"no truth", "name: a\nstates:\n- {state: A, kind: end, restartable: maybe}", "3:38: true or false is expected"},
 		{"a list for a text", "name: a\nstates:\n- {state: [A], kind: end}", "3:11: a text is expected"},
 		{"alias", "name: &x a\nstates: *x", "1:7: a text is expected"},
@@ -227,17 +227,17 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"note without end", "stateDiagram-v2\nA --> B\nnote left of A\nx", "2:1: the note of A has no end"},
 		{"note of nothing", "stateDiagram-v2\nA --> B\nnote A", "3:1: a note is"},
 		{"state of nothing", "stateDiagram-v2\nstate <<choice>>", "2:1: a state is"},
-		{"from start to end", "stateDiagram-v2\n[*] --> [*]", "2:1: an arrow from [*] to [*]"},
+		{"from start to end", "stateDiagram-v2\n[*] --> [*]", "2:1: a transition from [*] to [*]"},
 		{"two starts", "stateDiagram-v2\n[*] --> A\n[*] --> B\nA --> B", "3:1: the lifecycle starts in A already"},
 		{"open shape", "graph LR\nA --> B[text", "2:8: the shape of B is not closed"},
-		{"no arrow", "graph LR\nA B", `2:3: an arrow is expected, not "B"`},
+		{"no transition", "graph LR\nA B", `2:3: a transition is expected, not "B"`},
 		{"no node", "graph LR\nA --> ", "2:6: a node is expected"},
 		{"subgraph left open", "graph LR\nsubgraph x\nA --> B", "3:1: a subgraph is not closed"},
 		{"end of nothing", "graph LR\nA --> B\nend", "3:1: an end that closes nothing"},
 		{"bytes", "graph LR\nA --> \xff", "1:1: the text is not UTF-8"},
 		{"long line", "graph LR\nA --> " + strings.Repeat("b", maxLine), "2:1: a line of"},
 		{"too long", "graph LR\n" + strings.Repeat("A --> B\n", maxBytes/8), "1:1: the document has"},
-		{"too many arrows", "graph LR\n" + strings.Repeat("A --> B\n", maxArrows+1), "1:1: 2 states and 4001 arrows"},
+		{"too many transitions", "graph LR\n" + strings.Repeat("A --> B\n", maxTransitions+1), "1:1: 2 states and 4001 transitions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Parse("bad", []byte(c.text))

@@ -45,33 +45,33 @@ func writeStage(b *strings.Builder, s lifecycle.Stage) {
 	if s.Limit != "" {
 		field("bounded", scalar(s.Limit))
 	}
-	arrows, standard := ownArrows(s)
+	transitions, standard := ownTransitions(s)
 	if !standard {
 		field("loops", "false")
 	}
-	if len(arrows) > 0 {
+	if len(transitions) > 0 {
 		b.WriteString("    arrows:\n")
 	}
-	for _, a := range arrows {
-		writeArrow(b, a)
+	for _, a := range transitions {
+		writeTransition(b, a)
 	}
 }
 
-// ownArrows gives the arrows that the kind of the state does not add by itself; standard is false when it must not add
+// ownArrows gives the transitions that the kind of the state does not add by itself; standard is false when it must not add
 // any.
-func ownArrows(s lifecycle.Stage) (arrows []lifecycle.Arrow, standard bool) {
+func ownTransitions(s lifecycle.Stage) (transitions []lifecycle.Transition, standard bool) {
 	if s.Kind != lifecycle.Queue && s.Kind != lifecycle.Work {
-		return s.Arrows, true
+		return s.Transitions, true
 	}
-	own := slices.DeleteFunc(slices.Clone(s.Arrows), func(a lifecycle.Arrow) bool { return a.Stays() })
-	full := lifecycle.OnWork(s.State, s.Doc, own...).Arrows
-	if len(full) == len(s.Arrows) && (len(full) == 0 || reflect.DeepEqual(full, s.Arrows)) {
+	own := slices.DeleteFunc(slices.Clone(s.Transitions), func(a lifecycle.Transition) bool { return a.Stays() })
+	full := lifecycle.OnWork(s.State, s.Doc, own...).Transitions
+	if len(full) == len(s.Transitions) && (len(full) == 0 || reflect.DeepEqual(full, s.Transitions)) {
 		return own, true
 	}
-	return s.Arrows, false
+	return s.Transitions, false
 }
 
-func writeArrow(b *strings.Builder, a lifecycle.Arrow) {
+func writeTransition(b *strings.Builder, a lifecycle.Transition) {
 	field := func(key, value string) { b.WriteString("        " + key + ": " + value + "\n") }
 	b.WriteString("      - event: " + scalar(string(a.Event)) + "\n")
 	switch a.Class {

@@ -93,9 +93,9 @@ func anyStages(t *rapid.T) []lifecycle.Stage {
 	for i := range stages {
 		s := lifecycle.State(fmt.Sprint(word.Draw(t, "state"), i))
 		doc := strings.ToValidUTF8(text.Draw(t, "doc"), "")
-		var arrows []lifecycle.Arrow
+		var transitions []lifecycle.Transition
 		for range rapid.IntRange(0, 4).Draw(t, "arrows") {
-			a := lifecycle.Arrow{Event: lifecycle.Event(word.Draw(t, "event")), By: lifecycle.Actor(rapid.IntRange(0, 31).Draw(t, "by")), Doc: doc,
+			a := lifecycle.Transition{Event: lifecycle.Event(word.Draw(t, "event")), By: lifecycle.Actor(rapid.IntRange(0, 31).Draw(t, "by")), Doc: doc,
 				Class:   rapid.SampledFrom([]lifecycle.Class{lifecycle.Pass, lifecycle.Fail, lifecycle.Move, lifecycle.Loop, lifecycle.Reenter}).Draw(t, "class"),
 				Set:     rapid.SampledFrom([]lifecycle.Outcome{"", "ok", "timed-out"}).Draw(t, "sets"),
 				Need:    rapid.SampledFrom([]lifecycle.Outcome{"", "failed", "cancelled"}).Draw(t, "when"),
@@ -108,19 +108,19 @@ func anyStages(t *rapid.T) []lifecycle.Stage {
 			default:
 				a.To = name(i)
 			}
-			arrows = append(arrows, a)
+			transitions = append(transitions, a)
 		}
 		switch rapid.SampledFrom([]string{"queue", "work", "bare", "wait", "end"}).Draw(t, "kind") {
 		case "queue":
-			stages[i] = lifecycle.OnQueue(s, doc, arrows...).Bounded("because")
+			stages[i] = lifecycle.OnQueue(s, doc, transitions...).Bounded("because")
 		case "work":
-			stages[i] = lifecycle.OnWork(s, doc, arrows...).Enduring("because")
+			stages[i] = lifecycle.OnWork(s, doc, transitions...).Enduring("because")
 		case "bare":
-			stages[i] = lifecycle.Stage{State: s, Kind: lifecycle.Work, Doc: doc, Arrows: arrows}
+			stages[i] = lifecycle.Stage{State: s, Kind: lifecycle.Work, Doc: doc, Transitions: transitions}
 		case "wait":
-			stages[i] = lifecycle.OnWait(s, doc, arrows...)
+			stages[i] = lifecycle.OnWait(s, doc, transitions...)
 		default:
-			stages[i] = lifecycle.OnEnd(s, lifecycle.TimedOut, doc, arrows...).Again()
+			stages[i] = lifecycle.OnEnd(s, lifecycle.TimedOut, doc, transitions...).Again()
 		}
 	}
 	return stages
@@ -137,9 +137,9 @@ func TestWriteYAMLRoundTrips(t *testing.T) {
 		}
 		got := append([]lifecycle.Stage(nil), d.Stages...)
 		for i := range got { // a loop names no state in YAML; a table adds it
-			for j, a := range got[i].Arrows {
+			for j, a := range got[i].Transitions {
 				if a.Class == lifecycle.Loop {
-					got[i].Arrows[j].To = got[i].State
+					got[i].Transitions[j].To = got[i].State
 				}
 			}
 		}

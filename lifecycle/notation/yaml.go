@@ -146,35 +146,35 @@ func (r *reader) stage(n ast.Node) {
 	if name == "" {
 		r.problem(n, "a state needs a name (state: ...)")
 	}
-	var arrows []lifecycle.Arrow
+	var transitions []lifecycle.Transition
 	var places []Place
 	for _, item := range r.list(f["arrows"], "arrows") {
-		arrows = append(arrows, r.arrow(item))
+		transitions = append(transitions, r.transition(item))
 		places = append(places, nodePlace(item))
 	}
 	loops := r.flag(f["loops"], true)
-	s := lifecycle.Stage{State: name, Kind: lifecycle.Kind(r.word(f["kind"], "kind", "queue", "work", "wait", "end")), Doc: doc, Arrows: arrows}
+	s := lifecycle.Stage{State: name, Kind: lifecycle.Kind(r.word(f["kind"], "kind", "queue", "work", "wait", "end")), Doc: doc, Transitions: transitions}
 	switch {
 	case s.Kind == "":
 		if f["kind"] == nil {
 			r.problem(n, "a state needs a kind: queue, work, wait or end")
 		}
 	case loops && s.Kind == lifecycle.Queue:
-		s = lifecycle.OnQueue(name, doc, arrows...)
+		s = lifecycle.OnQueue(name, doc, transitions...)
 	case loops && s.Kind == lifecycle.Work:
-		s = lifecycle.OnWork(name, doc, arrows...)
+		s = lifecycle.OnWork(name, doc, transitions...)
 	}
 	s.Outcome = r.outcome(f["outcome"], "outcome")
 	s.Restartable = r.flag(f["restartable"], false)
 	s.Endures, s.Limit = r.text(f["endures"]), r.text(f["bounded"])
 	r.d.Stages = append(r.d.Stages, s)
 	r.d.states = append(r.d.states, nodePlace(n))
-	r.d.arrows = append(r.d.arrows, places)
+	r.d.transitions = append(r.d.transitions, places)
 }
 
-func (r *reader) arrow(n ast.Node) lifecycle.Arrow {
-	f := r.fields(n, "an arrow", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks", "budget", "doc")
-	a := lifecycle.Arrow{
+func (r *reader) transition(n ast.Node) lifecycle.Transition {
+	f := r.fields(n, "a transition", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks", "budget", "doc")
+	a := lifecycle.Transition{
 		Event: lifecycle.Event(r.text(f["event"])), To: lifecycle.State(r.text(f["to"])), By: r.actors(f["by"]),
 		Class: lifecycle.Class(r.word(f["class"], "class", "pass", "fail", "move", "loop", "reenter")),
 		Set:   r.outcome(f["sets"], "sets"), Need: r.outcome(f["when"], "when"),
@@ -187,7 +187,7 @@ func (r *reader) arrow(n ast.Node) lifecycle.Arrow {
 		return a
 	}
 	if a.Event == "" {
-		r.problem(n, "an arrow needs an event")
+		r.problem(n, "a transition needs an event")
 	}
 	if a.Class == "" {
 		a.Class = lifecycle.Move
@@ -199,9 +199,9 @@ func (r *reader) arrow(n ast.Node) lifecycle.Arrow {
 	case (a.Class == lifecycle.Reenter) != (f["reenter"] != nil):
 		r.problem(n, "class reenter and the list reenter belong together")
 	case a.Class == lifecycle.Reenter && a.To != "":
-		r.problem(n, "an arrow has either to or reenter, not both")
+		r.problem(n, "a transition has either to or reenter, not both")
 	case a.To == "" && a.Class != lifecycle.Reenter && a.Class != lifecycle.Loop:
-		r.problem(n, "an arrow needs a state it leads to")
+		r.problem(n, "a transition needs a state it leads to")
 	}
 	return a
 }

@@ -63,6 +63,6 @@ var Batch = lifecycle.Must("storetest.batch",
 	lifecycle.OnEnd(deleted, lifecycle.None, "A tombstone."),
 )
 
-func purge() lifecycle.Arrow {
+func purge() lifecycle.Transition {
 	return lifecycle.On("delete", deleted, lifecycle.Operator|lifecycle.Timer, "Retention is over.")
 }

@@ -213,7 +213,7 @@ func other(life *lifecycle.Table, s lifecycle.State, e lifecycle.Event) (from, t
 			continue
 		}
 		from, to = stage.State, s
-		if a, ok := life.Arrow(stage.State, e); ok {
+		if a, ok := life.Transition(stage.State, e); ok {
 			return from, a.Targets()[0]
 		}
 	}

@@ -308,7 +308,7 @@ func (a *App) callNext(ctx context.Context) {
 		case <-a.freed:
 		}
 		if id, ok := a.room.first(); ok {
-			if err := a.engine.Tell(ctx, id, codeRoom); err != nil && job.KindOf(err) == job.Refused {
+			if err := a.engine.Notify(ctx, id, codeRoom); err != nil && job.KindOf(err) == job.Refused {
 				a.room.ended(id)
 				signal(a.freed)
 			}

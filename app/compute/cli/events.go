@@ -125,6 +125,6 @@ func eventWords(e *client.Event) string {
 	if e.From == "" {
 		return "It was handed in."
 	}
-	a, _ := compute.JobLife.Arrow(e.From, e.Event.Event)
+	a, _ := compute.JobLife.Transition(e.From, e.Event.Event)
 	return a.Doc
 }

@@ -49,14 +49,14 @@ func TestTellEndsAWait(t *testing.T) {
 			id := w.post(aTrek).ID
 			time.Sleep(10 * time.Minute)
 			began := time.Now()
-			if err := w.Tell(t.Context(), id, code, theFerry); err != nil {
+			if err := w.Notify(t.Context(), id, code, theFerry); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Hour)
 			if j := w.get(id); j.State != "Home" || j.Entered.Sub(began) != want {
 				t.Errorf("%s: %s after %s, want %s", code, j.State, j.Entered.Sub(began), want)
 			}
-			if err := w.Tell(t.Context(), id, code, theFerry); job.KindOf(err) != job.Refused {
+			if err := w.Notify(t.Context(), id, code, theFerry); job.KindOf(err) != job.Refused {
 				t.Errorf("told after its end: %v", err)
 			}
 			w.verify(id)
@@ -65,7 +65,7 @@ func TestTellEndsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, treks(paused))
 		defer w.stop()
-		if err := w.Tell(t.Context(), "tre_none", "ferry", theFerry); job.KindOf(err) != job.NotFound {
+		if err := w.Notify(t.Context(), "tre_none", "ferry", theFerry); job.KindOf(err) != job.NotFound {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -78,7 +78,7 @@ func TestNoWordIsLostBeforeAWait(t *testing.T) {
 			var w *world
 			w = start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour}, treks(awaits(func(n int, r *engine.Run) {
 				if n == 1 {
-					if err := w.Tell(t.Context(), r.Job().ID, "ferry", theFerry); err != nil {
+					if err := w.Notify(t.Context(), r.Job().ID, "ferry", theFerry); err != nil {
 						t.Error(err)
 					}
 				}
@@ -138,7 +138,7 @@ func TestTellDisturbsNobody(t *testing.T) {
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
 		synctest.Wait()
 		for i := range words {
-			if err := w.Tell(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test", State: "Said"}); err != nil {
+			if err := w.Notify(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test", State: "Said"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,33 +6,33 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Tell gives a job tasks that somebody other than its worker recorded, replaced by name. A worker that has the claim keeps it and is told
-// ([Run.Changed]); a job that waits unclaimed by [Wait] or [Run.Rest] with the code is due at once, by the same commit. May be called again.
+// Notify gives a job tasks that were recorded by others than its worker, replaced by name. A worker with the claim keeps
+// it and is notified ([Run.Changed]); a job that waits unclaimed by [Wait] or [Run.Rest] with the code is due at once, by the same commit. May be called again.
 // Errors: NotFound, Refused for a job that has ended, Conflict if it changed again and again meanwhile, Unavailable when the fate is unknown.
-func (e *Engine) Tell(ctx context.Context, id job.ID, code string, tasks ...job.Task) error {
+func (e *Engine) Notify(ctx context.Context, id job.ID, code string, tasks ...job.Task) error {
 	for try := 1; ; try++ {
-		due, err := e.tell(ctx, id, code, tasks)
+		due, err := e.notify(ctx, id, code, tasks)
 		switch kind := job.KindOf(err); {
 		case err == nil && due:
 			e.stir()
 			return nil
 		case (kind == job.Conflict || kind == job.Stale) && try < 20:
 		case kind == job.Stale:
-			return job.Errorf(job.Conflict, "tell", id, "%s", job.Reason(err))
+			return job.Errorf(job.Conflict, "notify", id, "%s", job.Reason(err))
 		default:
 			return err
 		}
 	}
 }
 
-// tell is one try. due tells whether the job was made due.
-func (e *Engine) tell(ctx context.Context, id job.ID, code string, tasks []job.Task) (due bool, err error) {
+// notify is one try. due tells whether the job was made due.
+func (e *Engine) notify(ctx context.Context, id job.ID, code string, tasks []job.Task) (due bool, err error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return false, err
 	}
 	if j.Ended {
-		return false, job.Errorf(job.Refused, "tell", id, "it has ended (%s)", j.State)
+		return false, job.Errorf(job.Refused, "notify", id, "it has ended (%s)", j.State)
 	}
 	now := e.clock.Now()
 	c := job.Change{Job: id, Keep: true, At: now, Actor: e.name, Tasks: append([]job.Task{}, tasks...)}
