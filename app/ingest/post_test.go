@@ -78,7 +78,7 @@ func openSafePost(t *testing.T, mode mail.TLSMode, users map[string]string) *pos
 // sender gives a way to the post office under the name of a client.
 func (p *postOffice) sender(t *testing.T, hello string) mail.Sender {
 	t.Helper()
-	s, err := mail.SMTP(mail.Options{Addr: p.addr, TLS: mail.NoTLS, Hello: hello, Timeout: 5 * time.Second})
+	s, err := mail.SMTP(mail.Options{Addr: p.addr, TLS: mail.NoTLS, Hello: hello, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

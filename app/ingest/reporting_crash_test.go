@@ -23,37 +23,65 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// reaper kills a process at a point: a point is the moment before or after a call of the store, before, in the middle of or after the
+// reaper kills a process at a point: the moment before or after a call of the store, before, in the middle of or after the
 // writing of a file, and each step of the dialogue with the mail server. From then on every goroutine of the process ends at its next point.
 // Points count from the commit that brings the batch to Reporting, and again from the one that brings it to UpdateReporting.
+//
+// What changes the store, a file or the dialogue comes in the same order and number in every run: such points are numbered. When and how often
+// the engine reads depends on the scheduler: the point of a read is the first read of its kind since a change of the store.
 type reaper struct {
-	mu     sync.Mutex // guards the rest
-	at     string     // empty: never
-	armed  bool
-	points []string       // as they were passed: what happens, and for which time
-	times  map[string]int // by what happens
-	do     func()         // what happens at the point instead of death
-	died   bool
-	dead   chan struct{} // closed at death
+	mu      sync.Mutex // guards the rest
+	at      string     // empty: never
+	armed   bool
+	points  []string       // as they were passed
+	times   map[string]int // of changes, by what happens
+	changed []string       // changes of the store, as they were passed
+	do      func()         // what happens at the point instead of death
+	died    bool
+	dead    chan struct{} // closed at death
 }
 
 func newReaper(at string) *reaper {
 	return &reaper{at: at, times: map[string]int{}, dead: make(chan struct{})}
 }
 
-// pass counts a point and tells whether the process is dead.
+// pass passes the numbered point of a change, and reports whether the process is dead.
 func (r *reaper) pass(name string) bool {
+	return r.passes(func() (string, bool) {
+		r.times[name]++
+		name = fmt.Sprintf("%s %d", name, r.times[name])
+		if change, ok := strings.CutPrefix(name, "after "); ok && !strings.HasPrefix(change, "write ") {
+			r.changed = append(r.changed, change)
+		}
+		return name, name == r.at
+	})
+}
+
+// passRead passes the point of a read, and reports whether the process is dead.
+func (r *reaper) passRead(name string) bool {
+	return r.passes(func() (string, bool) {
+		since, ok := strings.CutPrefix(r.at, name+" since ")
+		if len(r.changed) == 0 {
+			return "", false
+		}
+		return name + " since " + r.changed[len(r.changed)-1], ok && slices.Contains(r.changed, since)
+	})
+}
+
+// passes records a point and dies at it, or does what is to happen there.
+func (r *reaper) passes(point func() (name string, here bool)) bool {
 	r.mu.Lock()
 	do := func() {}
 	defer func() { r.mu.Unlock(); do() }()
 	if r.died || !r.armed {
 		return r.died
 	}
-	r.times[name]++
-	name = fmt.Sprintf("%s %d", name, r.times[name])
-	r.points = append(r.points, name)
+	name, here := point()
+	if name != "" && !slices.Contains(r.points, name) {
+		r.points = append(r.points, name)
+	}
 	switch {
-	case name != r.at:
+	case !here:
 	case r.do != nil:
 		do = r.do
 	default:
@@ -66,6 +94,17 @@ func (r *reaper) pass(name string) bool {
 // point ends the goroutine if the process is dead.
 func (r *reaper) point(name string) {
 	if r.pass(name) {
+		runtime.Goexit()
+	}
+}
+
+// read makes a call of the store that changes nothing but leases.
+func (r *reaper) read(name string, do func()) {
+	if r.passRead("before " + name) {
+		runtime.Goexit()
+	}
+	do()
+	if r.passRead("after " + name) {
 		runtime.Goexit()
 	}
 }
@@ -105,17 +144,17 @@ func (s reaped) Create(ctx context.Context, jobs ...job.Created) (made []job.Job
 }
 
 func (s reaped) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
-	s.call("get", func() { j, err = s.Store.Get(ctx, id) })
+	s.read("get", func() { j, err = s.Store.Get(ctx, id) })
 	return j, err
 }
 
 func (s reaped) List(ctx context.Context, q job.Query) (p job.Page, err error) {
-	s.call("list", func() { p, err = s.Store.List(ctx, q) })
+	s.read("list", func() { p, err = s.Store.List(ctx, q) })
 	return p, err
 }
 
 func (s reaped) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
-	s.call("claim", func() { jobs, err = s.Store.Claim(ctx, c) })
+	s.read("claim", func() { jobs, err = s.Store.Claim(ctx, c) })
 	return jobs, err
 }
 
@@ -135,11 +174,16 @@ func (s reaped) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message
 	if c.Job != "" {
 		return s.Store.Outbox(ctx, c) // the test looks
 	}
-	name := "take"
+	do := func() { all, err = s.Store.Outbox(ctx, c) }
 	if len(c.Settle) > 0 {
-		name = "settle"
+		s.call("settle", do)
+	} else {
+		name := strings.Join(c.Topics, " ")
+		if c.Others {
+			name = "others"
+		}
+		s.read("take "+name, do)
 	}
-	s.call(name, func() { all, err = s.Store.Outbox(ctx, c) })
 	return all, err
 }
 
@@ -217,6 +261,12 @@ func (w *mortalWorld) live(name string, r *reaper, clock engine.Clock) {
 	select {
 	case <-r.dead:
 	case <-done:
+		if r.at != "" { // a read after the last change may still come
+			select {
+			case <-r.dead:
+			case <-time.After(5 * time.Second):
+			}
+		}
 	case <-time.After(2 * time.Minute):
 		w.t.Errorf("neither done nor dead at %q, after %v", r.at, r.points)
 	}
@@ -396,6 +446,7 @@ func TestReportIsSentOncePerGeneration(t *testing.T) {
 	for _, want := range append([]string{
 		"before commit report 1", "before commit fail 1", "after commit fail 1", "before commit update 1", "before commit finish 1", "after commit finish 1",
 		"within write reports/0.json 1", "within write reports/1.json 1", "mail server: data 1", "mail server: read 2", "after settle 2",
+		"after take mail since commit fail 1", "before get since commit report 1",
 	}, unknowable...) {
 		if !slices.Contains(r.points, want) {
 			t.Errorf("%q is no point: the points are %v", want, r.points)
@@ -415,6 +466,8 @@ func TestReportIsSentOncePerGeneration(t *testing.T) {
 				defer mu.Unlock()
 				if r.died {
 					died++
+				} else if !strings.Contains(at, " since ") {
+					t.Errorf("%q did not come about", at)
 				}
 				if twice > 0 {
 					windows[at] = true

@@ -207,7 +207,7 @@ func disturb(t *testing.T, act engine.Act) *disturbed {
 func commits(points []string) []string {
 	return slices.DeleteFunc(slices.Clone(points), func(p string) bool {
 		reporting := slices.ContainsFunc([]string{"commit report", "commit fail", "commit finish", "commit update", ".json"}, func(s string) bool { return strings.Contains(p, s) })
-		return !reporting || strings.Contains(p, "report.json")
+		return !reporting || strings.Contains(p, "report.json") || strings.Contains(p, " since ")
 	})
 }
 
