@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// other stands for the values of a label that are not told apart.
-const other = "other"
+// Other stands for the values of a label that have no series of their own.
+const Other = "other"
 
-// valid makes a label value of a text that a stranger chose: valid UTF-8, which Prometheus asks for, and of bounded length.
-func valid(s string) string {
+// Valid makes a label value of any text: valid UTF-8, which Prometheus requires, and at most 100 bytes.
+func Valid(s string) string {
 	const most = 100
 	if s = strings.ToValidUTF8(s, "\uFFFD"); len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "")
@@ -21,10 +21,10 @@ func valid(s string) string {
 	return s
 }
 
-// table finds what was made for a key before. Reading takes no lock: keys are few and come early.
+// table keeps what was made for a key. Reading takes no lock: keys are few and come early.
 type table[K comparable, V any] struct {
 	all atomic.Pointer[map[K]V]
-	mu  sync.Mutex // of those who add
+	mu  sync.Mutex // guards additions
 }
 
 // of gives the value of a key, made by the function when it is new.
@@ -49,39 +49,40 @@ func (t *table[K, V]) of(k K, create func(K) V) V {
 	return v
 }
 
-// words lets the first so many values of a label through; later ones are "other".
-type words struct {
+// Values limits the values of a label: the first ones keep their names; later ones are [Other].
+type Values struct {
 	mu    sync.Mutex // guards known
 	known map[string]bool
 	most  int
 }
 
-func newWords(most int) *words { return &words{known: map[string]bool{}, most: most} }
+func newValues(most int) *Values { return &Values{known: map[string]bool{}, most: most} }
 
-func (w *words) bound(s string) string {
-	s = valid(s)
+// Bound gives a value as it is, or Other.
+func (w *Values) Bound(s string) string {
+	s = Valid(s)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.known[s]:
 		return s
 	case len(w.known) >= w.most:
-		return other
+		return Other
 	}
 	w.known[s] = true
 	return s
 }
 
-// chosen says which groups are told apart: those with the most open jobs. A group that was chosen stays as long as it has open jobs, so that its
-// series do not come and go.
-type chosen struct {
+// Largest chooses which values of a label have series of their own: those with the largest numbers. A value that was
+// chosen stays while its number is positive, so that its series do not come and go.
+type Largest struct {
 	mu    sync.Mutex // guards names
 	names map[string]bool
 	most  int
 }
 
-// choose gives the groups that are told apart, of groups with their numbers of open jobs.
-func (c *chosen) choose(open map[string]int64) map[string]bool {
+// Choose gives the chosen values, of values with their numbers.
+func (c *Largest) Choose(open map[string]int64) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	order := slices.Collect(maps.Keys(open))

@@ -23,7 +23,7 @@ type meters struct {
 	sent     *prometheus.CounterVec
 	lag      *prometheus.HistogramVec
 	sending  *prometheus.HistogramVec
-	causes   *words
+	causes   *Values
 
 	ends    table[end, ended]
 	granted table[place, grants]
@@ -53,7 +53,7 @@ type grants struct {
 
 func newMeters(r *prometheus.Registry, causes int) meters {
 	return meters{
-		causes: newWords(causes),
+		causes: newValues(causes),
 		attempts: counter(r, "attempts_total", "Attempts at states by how they ended: passed, waited, backed-up, failed, timed-out, yielded, poisoned.",
 			"kind", "state", "ending"),
 		took: histogram(r, "stage_duration_seconds", "Time that one attempt at a state took in this process, by how it ended.",
@@ -90,7 +90,7 @@ func (m *meters) begin(s *Sources) {
 	}
 	for _, topic := range s.Topics {
 		for _, result := range []string{string(job.Delivered), sentAgain, string(job.GivenUp)} {
-			m.sent.WithLabelValues(valid(topic), result)
+			m.sent.WithLabelValues(Valid(topic), result)
 		}
 	}
 }
@@ -129,9 +129,9 @@ func (m *Metrics) Attempted(a meter.Attempt) {
 	}
 	switch a.Ending {
 	case meter.BackedUp:
-		m.attempts.backoffs.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.bound(a.Cause)).Inc()
+		m.attempts.backoffs.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.Bound(a.Cause)).Inc()
 	case meter.FailedBy, meter.TimedOut, meter.Poisoned:
-		m.attempts.failures.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.bound(a.Cause)).Inc()
+		m.attempts.failures.WithLabelValues(string(a.Kind), string(a.State), m.attempts.causes.Bound(a.Cause)).Inc()
 	}
 }
 
@@ -151,7 +151,7 @@ func (m *Metrics) Lost(l meter.Lost) {
 
 // Delivered is part of meter.Meter.
 func (m *Metrics) Delivered(d meter.Delivery) {
-	topic, result := valid(d.Topic), string(d.Settled)
+	topic, result := Valid(d.Topic), string(d.Settled)
 	switch d.Settled {
 	case job.Pending:
 		result = sentAgain

@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
+	flowserve "github.com/stagepost/stagepost/app/flowfile/serve"
+	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/flow"
@@ -25,7 +28,7 @@ func TestCounts(t *testing.T) {
 	w := newWorld(t)
 	w.lives(t)
 	w.Committed(3, 2*time.Millisecond)
-	w.Moved("fetched", 1000)
+	ingestserve.MeterBytes(w.Metrics)("fetched", 1000)
 	w.Answered("GET", "/api/v1/jobs", 200, time.Millisecond)
 	w.Answered("BREW", "", 405, time.Millisecond)
 	want := map[string]string{
@@ -104,10 +107,11 @@ func everything(t *testing.T) *world {
 		w.Delivered(meter.Delivery{Topic: "mail", Settled: s, Took: time.Second, Lag: time.Minute})
 	}
 	w.Committed(3, time.Millisecond)
-	w.Moved("stored", 1)
-	w.ComputeEnded("python", "Failed", "timeout", time.Minute)
-	w.ComputeMoved("to-agent", "python", 1)
-	flows(t, w.Flows())
+	ingestserve.MeterBytes(w.Metrics)("stored", 1)
+	compute := computeserve.NewMeters(w.Metrics)
+	compute.Ended("python", "Failed", "timeout", time.Minute)
+	compute.Moved("to-agent", "python", 1)
+	flows(t, flowserve.NewMeter(w.Metrics))
 	w.Answered("GET", "/api/v1/jobs", 200, time.Millisecond)
 	hold(t, w, "")
 	if _, err := w.engine.Submit(t.Context(), engine.Order{Kind: "test.letter"}); err != nil {
@@ -140,7 +144,7 @@ func flows(t *testing.T, m flow.Meter) {
 // TestFlows counts what one flow did.
 func TestFlows(t *testing.T) {
 	w := newWorld(t)
-	flows(t, w.Flows())
+	flows(t, flowserve.NewMeter(w.Metrics))
 	families, err := w.Gatherer().Gather()
 	if err != nil {
 		t.Fatal(err)

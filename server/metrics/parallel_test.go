@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/stagepost/stagepost/engine"
@@ -48,8 +49,8 @@ func readAtOnce(t *testing.T, h http.Handler, gate chan struct{}) (complete int)
 	}
 	for range readers {
 		text := <-answers
-		if strings.HasSuffix(text, "\n") && strings.Contains(text, "\nstagepost_fixity_faults 2\n") && strings.Contains(text, "\nstagepost_jobs{") &&
-			strings.Contains(text, "\nstagepost_scrape_errors_total{source=\"fixity\"} 0\n") {
+		if strings.HasSuffix(text, "\n") && strings.Contains(text, "\nstagepost_things 2\n") && strings.Contains(text, "\nstagepost_jobs{") &&
+			strings.Contains(text, "\nstagepost_scrape_errors_total{source=\"things\"} 0\n") {
 			complete++
 		}
 	}
@@ -76,18 +77,20 @@ func TestTwentyReaders(t *testing.T) {
 
 	var now, most, asked atomic.Int32
 	var gate atomic.Pointer[chan struct{}]
-	w.Bind(metrics.Sources{Engine: w.engine, Fixity: func(context.Context) (metrics.Fixity, error) {
+	m, gauge := metrics.New(metrics.Options{}), metrics.NewGauge("things", "Things.")
+	m.Bind(metrics.Sources{Engine: w.engine, More: []metrics.Source{{Name: "things", Gauges: []*prometheus.Desc{gauge}, Collect: func(_ context.Context, put metrics.Putter) error {
 		asked.Add(1)
 		if n := now.Add(1); n > most.Load() {
 			most.Store(n)
 		}
 		defer now.Add(-1)
 		<-*gate.Load()
-		return metrics.Fixity{Faults: 2}, nil
-	}})
+		put(gauge, 2)
+		return nil
+	}}}})
 	open := make(chan struct{})
 	gate.Store(&open)
-	if n := readAtOnce(t, w, open); n != readers || most.Load() != 1 {
+	if n := readAtOnce(t, m, open); n != readers || most.Load() != 1 {
 		t.Errorf("%d of %d answers are complete, and %d readings were under way at once", n, readers, most.Load())
 	}
 	if asked.Load() > readers {
@@ -96,7 +99,7 @@ func TestTwentyReaders(t *testing.T) {
 
 	open = make(chan struct{})
 	gate.Store(&open)
-	old := promhttp.HandlerFor(w.Gatherer(), promhttp.HandlerOpts{MaxRequestsInFlight: 3})
+	old := promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{MaxRequestsInFlight: 3})
 	if n := readAtOnce(t, old, open); n >= readers {
 		t.Error("the control: all answers are complete")
 	}

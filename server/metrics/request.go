@@ -21,7 +21,7 @@ var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.Me
 // Answered counts one answer of the API. route is the pattern that fitted, empty for none; status 0 is an answer that was broken off.
 func (m *Metrics) Answered(method, route string, status int, took time.Duration) {
 	if !slices.Contains(methods, method) {
-		method = other
+		method = Other
 	}
 	if route == "" {
 		route = "none"

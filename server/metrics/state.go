@@ -21,16 +21,29 @@ import (
 type Sources struct {
 	Engine   *engine.Engine
 	Topics   []string                                        // of messages that are delivered
-	Waiting  func() int                                      // operations that wait for the store's commit loop; nil leaves them out
+	// operations that wait for the store's commit loop; nil leaves them out
+	Waiting  func() int
 	Watching func() int                                      // open event streams; nil leaves them out
-	Backups  func() (last time.Time, every time.Duration)    // the newest backup's moment, and the time between scheduled ones; nil leaves them out
-	Fixity   func(context.Context) (Fixity, error)           // what is known of stored files; nil leaves it out
-	Agents   func() []Agent                                  // who runs compute jobs; nil leaves them out
+	// the newest backup's moment, and the time between scheduled ones; nil leaves them out
+	Backups  func() (last time.Time, every time.Duration)
+	More     []Source                                        // of applications
 	Disks    func() map[string]string                        // directories by the name of what lies there
 	Space    func(dir string) (free, total int64, err error) // defaults to asking the file system
 }
 
-// Bind joins the metrics to what they ask. It is called once, before anybody reads them.
+// Source gives gauges of an application whenever the metrics are read.
+type Source struct {
+	Name    string // the label of scrape_errors_total
+	Gauges  []*prometheus.Desc
+	Collect func(ctx context.Context, put Putter) error
+}
+
+// NewGauge describes the gauge stagepost_NAME.
+func NewGauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
+}
+
+// Bind connects the metrics to their sources. It is called once, before they are read.
 func (m *Metrics) Bind(s Sources) {
 	if s.Disks == nil {
 		s.Disks = func() map[string]string { return nil }
@@ -40,6 +53,7 @@ func (m *Metrics) Bind(s Sources) {
 	}
 	m.attempts.begin(&s)
 	m.state.sources.Store(&s)
+	m.registry.MustRegister(m.state)
 }
 
 // patience is how long the sources may take for one reading.
@@ -48,46 +62,41 @@ const patience = 10 * time.Second
 // state collects how things stand.
 type state struct {
 	sources atomic.Pointer[Sources]
-	groups  chosen
+	groups  Largest
 	log     *slog.Logger
 
 	jobs, claimed, bytes, oldest *prometheus.Desc
 	holds, slots, used           *prometheus.Desc
 	stalled, frozen              *prometheus.Desc
 	backup, interval             *prometheus.Desc
-	fixity                       fixity
 	waiting, watching            *prometheus.Desc
 	pending, due, age            *prometheus.Desc
 	free, size                   *prometheus.Desc
-	agents                       agents
 	errors                       *prometheus.CounterVec
 }
 
 func newState(o Options) *state {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(namespace+"_"+name, help, labels, nil)
-	}
 	return &state{
-		groups: chosen{most: o.Groups}, log: o.Log, agents: newAgents(o, desc), fixity: newFixity(desc),
-		jobs: desc("jobs", "Jobs by kind, state, the kind of stage that the state is (queue, work, wait, end) and group; groups beyond a number are \"other\".",
+		groups: Largest{most: o.Groups}, log: o.Log,
+		jobs: NewGauge("jobs", "Jobs by kind, state, the kind of stage that the state is (queue, work, wait, end) and group; groups beyond a number are \"Other\".",
 			"kind", "state", "stage", "group"),
-		claimed:  desc("jobs_claimed", "Of the jobs, those that a worker holds.", "kind", "state", "stage", "group"),
-		bytes:    desc("work_bytes", "Size of the work of the jobs, as far as it is known.", "kind", "state", "stage", "group"),
-		oldest:   desc("oldest_job_seconds", "How long the job that was created first of those in the state has been in it; ends are left out.", "kind", "state"),
-		holds:    desc("holds", "Holds in force."),
-		slots:    desc("slots", "Steps that may run at once."),
-		used:     desc("slots_used", "Steps that run."),
-		stalled:  desc("sweep_stalled_seconds", "How long the engine's sweep has got nothing done."),
-		frozen:   desc("retention_frozen", "1 while nothing is removed by its age because the clock is in doubt."),
-		backup:   desc("backup_last_timestamp_seconds", "Moment whose state the newest backup has, as a Unix time; 0: there is none."),
-		interval: desc("backup_interval_seconds", "Time between scheduled backups; 0: none are made."),
-		waiting:  desc("commit_queue", "Operations that wait for the store's commit loop."),
-		watching: desc("event_streams", "Open event streams."),
-		pending:  desc("outbox_pending", "Messages that were neither delivered nor given up, counted up to 10000."),
-		due:      desc("outbox_due", "Of the pending messages, those that are due."),
-		age:      desc("outbox_oldest_seconds", "Age of the oldest pending message among those counted."),
-		free:     desc("disk_free_bytes", "Free room on the file system of a place.", "place"),
-		size:     desc("disk_size_bytes", "Size of the file system of a place.", "place"),
+		claimed:  NewGauge("jobs_claimed", "Of the jobs, those that a worker holds.", "kind", "state", "stage", "group"),
+		bytes:    NewGauge("work_bytes", "Size of the work of the jobs, as far as it is known.", "kind", "state", "stage", "group"),
+		oldest:   NewGauge("oldest_job_seconds", "How long the job that was created first of those in the state has been in it; ends are left out.", "kind", "state"),
+		holds:    NewGauge("holds", "Holds in force."),
+		slots:    NewGauge("slots", "Steps that may run at once."),
+		used:     NewGauge("slots_used", "Steps that run."),
+		stalled:  NewGauge("sweep_stalled_seconds", "How long the engine's sweep has got nothing done."),
+		frozen:   NewGauge("retention_frozen", "1 while nothing is removed by its age because the clock is in doubt."),
+		backup:   NewGauge("backup_last_timestamp_seconds", "Moment whose state the newest backup has, as a Unix time; 0: there is none."),
+		interval: NewGauge("backup_interval_seconds", "Time between scheduled backups; 0: none are made."),
+		waiting:  NewGauge("commit_queue", "Operations that wait for the store's commit loop."),
+		watching: NewGauge("event_streams", "Open event streams."),
+		pending:  NewGauge("outbox_pending", "Messages that were neither delivered nor given up, counted up to 10000."),
+		due:      NewGauge("outbox_due", "Of the pending messages, those that are due."),
+		age:      NewGauge("outbox_oldest_seconds", "Age of the oldest pending message among those counted."),
+		free:     NewGauge("disk_free_bytes", "Free room on the file system of a place.", "place"),
+		size:     NewGauge("disk_size_bytes", "Size of the file system of a place.", "place"),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Name: "scrape_errors_total", Help: "Readings of these metrics in which a source did not answer, by source.",
 		}, []string{"source"}),
@@ -96,32 +105,38 @@ func newState(o Options) *state {
 
 // Describe is part of prometheus.Collector.
 func (s *state) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range append([]*prometheus.Desc{
+	all := []*prometheus.Desc{
 		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
-	}, append(s.agents.all(), s.fixity.all()...)...) {
+	}
+	for _, source := range s.sources.Load().More {
+		all = append(all, source.Gauges...)
+	}
+	for _, d := range all {
 		c <- d
 	}
 	s.errors.Describe(c)
 }
 
-// Collect is part of prometheus.Collector. What a source does not tell in time is left out and counted as an error; the rest is there.
+// Collect is part of prometheus.Collector. Values of a source that does not answer in time are left out and counted as
+// an error.
 func (s *state) Collect(c chan<- prometheus.Metric) {
 	from := s.sources.Load()
-	if from == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	put := func(d *prometheus.Desc, v float64, labels ...string) {
 		c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for name, collect := range map[string]func(context.Context, *Sources, putter) error{
-		"jobs": s.collectJobs, "holds": s.collectHolds, "outbox": s.collectOutbox, "disks": s.collectDisks, "agents": s.collectAgents, "fixity": s.collectFixity,
-	} {
-		s.errors.WithLabelValues(name) // a counter that is there before anything is wrong
-		if err := collect(ctx, from, put); err != nil {
-			s.errors.WithLabelValues(name).Inc()
-			s.log.Warn("metrics", "source", name, "error", err)
+	own := func(collect func(context.Context, *Sources, Putter) error) func(context.Context, Putter) error {
+		return func(ctx context.Context, put Putter) error { return collect(ctx, from, put) }
+	}
+	for _, source := range append([]Source{
+		{Name: "jobs", Collect: own(s.collectJobs)}, {Name: "holds", Collect: own(s.collectHolds)},
+		{Name: "outbox", Collect: own(s.collectOutbox)}, {Name: "disks", Collect: own(s.collectDisks)},
+	}, from.More...) {
+		s.errors.WithLabelValues(source.Name) // a counter exists before the first error
+		if err := source.Collect(ctx, put); err != nil {
+			s.errors.WithLabelValues(source.Name).Inc()
+			s.log.Warn("metrics", "source", source.Name, "error", err)
 		}
 	}
 	used, slots := from.Engine.Slots()
@@ -143,13 +158,13 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 	s.errors.Collect(c)
 }
 
-// putter gives one value to the reader.
-type putter func(d *prometheus.Desc, v float64, labels ...string)
+// Putter gives one value to the reader.
+type Putter func(d *prometheus.Desc, v float64, labels ...string)
 
 // standing is what jobs are told apart by.
 type standing struct{ kind, state, stage, group string }
 
-func (s *state) collectJobs(ctx context.Context, from *Sources, put putter) error {
+func (s *state) collectJobs(ctx context.Context, from *Sources, put Putter) error {
 	tallies, err := from.Engine.Store().Count(ctx)
 	if err != nil {
 		return err
@@ -167,16 +182,16 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put putter) erro
 		if stage(&tallies[i]) == lifecycle.End {
 			n = 0
 		}
-		open[valid(tallies[i].Group)] += n
+		open[Valid(tallies[i].Group)] += n
 	}
-	groups := s.groups.choose(open)
+	groups := s.groups.Choose(open)
 	sums := map[standing]job.Tally{}
 	places := map[job.KindState]bool{}
 	for i := range tallies {
 		t := &tallies[i]
-		at := standing{string(t.Kind), string(t.State), string(stage(t)), valid(t.Group)}
+		at := standing{string(t.Kind), string(t.State), string(stage(t)), Valid(t.Group)}
 		if !groups[at.group] {
-			at.group = other
+			at.group = Other
 		}
 		sum := sums[at]
 		sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
@@ -194,7 +209,7 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put putter) erro
 }
 
 // collectOldest asks for the job that was created first in each state.
-func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.KindState, put putter) error {
+func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.KindState, put Putter) error {
 	now := from.Engine.Clock().Now()
 	for _, p := range places {
 		page, err := from.Engine.Store().List(ctx, job.Query{Kinds: []job.Kind{p.Kind}, States: []lifecycle.State{p.State}, Oldest: true, Limit: 1})
@@ -208,7 +223,7 @@ func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.K
 	return nil
 }
 
-func (s *state) collectHolds(ctx context.Context, from *Sources, put putter) error {
+func (s *state) collectHolds(ctx context.Context, from *Sources, put Putter) error {
 	holds, err := from.Engine.Store().Hold(ctx, nil)
 	if err != nil {
 		return err
@@ -239,7 +254,7 @@ func unsettled(ctx context.Context, store job.Store) (all []job.Message, err err
 	return all, nil
 }
 
-func (s *state) collectOutbox(ctx context.Context, from *Sources, put putter) error {
+func (s *state) collectOutbox(ctx context.Context, from *Sources, put Putter) error {
 	messages, err := unsettled(ctx, from.Engine.Store())
 	if err != nil {
 		return err
@@ -258,7 +273,7 @@ func (s *state) collectOutbox(ctx context.Context, from *Sources, put putter) er
 	return nil
 }
 
-func (s *state) collectDisks(_ context.Context, from *Sources, put putter) error {
+func (s *state) collectDisks(_ context.Context, from *Sources, put Putter) error {
 	for place, dir := range from.Disks() {
 		free, size, err := from.Space(dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -267,8 +282,8 @@ func (s *state) collectDisks(_ context.Context, from *Sources, put putter) error
 		if err != nil {
 			return err
 		}
-		put(s.free, float64(free), valid(place))
-		put(s.size, float64(size), valid(place))
+		put(s.free, float64(free), Valid(place))
+		put(s.size, float64(size), Valid(place))
 	}
 	return nil
 }

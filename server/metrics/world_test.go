@@ -6,10 +6,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/compute"
+	computeserve "github.com/stagepost/stagepost/app/compute/serve"
+	"github.com/stagepost/stagepost/app/ingest/fixity"
+	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -31,14 +34,12 @@ type world struct {
 	*metrics.Metrics
 	engine *engine.Engine
 	store  job.Store
-	agents atomic.Pointer[[]metrics.Agent]
 }
 
 // start runs an engine whose step for Sorting is given, until the test ends.
 func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *world {
 	t.Helper()
 	w := &world{Metrics: metrics.New(o), store: store}
-	w.agents.Store(&[]metrics.Agent{{Name: "node1", Up: true, Slots: 4, Free: 1, Waiting: 2, Load: 75}, {Name: "node2"}})
 	pass := func(context.Context, *engine.Run) error { return nil }
 	e, err := engine.New(store, []engine.Work{{
 		Life: life, Prefix: "let", Steps: map[lc.State]engine.Step{"Posted": pass, "Sorting": sort},
@@ -55,13 +56,17 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 	w.engine = e
 	w.Bind(metrics.Sources{
 		Engine: e, Topics: []string{"mail", "fax"}, Waiting: func() int { return 4 }, Watching: func() int { return 5 }, Backups: func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
-		Fixity: func(context.Context) (metrics.Fixity, error) {
-			return metrics.Fixity{Faults: 2, Oldest: time.Unix(9, 0)}, nil
+		More: []metrics.Source{
+			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
+				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil
+			}, 0),
+			computeserve.AgentGauges(w.Metrics, func() []compute.Agent {
+				return []compute.Agent{{Name: "node1", Up: true, Room: compute.Room{Slots: 4, Free: 1, Waiting: 2, Load: 75}}, {Name: "node2"}}
+			}),
 		},
 		Disks: func() map[string]string {
 			return map[string]string{"data": t.TempDir(), "new": "/there/is/no/such/place"}
 		},
-		Agents: func() []metrics.Agent { return *w.agents.Load() },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

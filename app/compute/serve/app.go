@@ -90,10 +90,11 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		}
 		return nil, nil
 	}
+	meters := NewMeters(h.Metrics)
 	o := compute.Options{
 		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: config.Word(s.Keep), UserBytes: s.UserBytes,
 		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
-		Ended: h.Metrics.ComputeEnded, Moved: h.Metrics.ComputeMoved,
+		Ended: meters.Ended, Moved: meters.Moved,
 	}
 	if env.Strict && h.Config.IsDefault("compute.strict") {
 		s.Strict = true
@@ -369,7 +370,9 @@ func Part(s *server.Server, app module.App) server.Part {
 }
 
 // Measure is part of module.Measurer.
-func (c *App) Measure(from *metrics.Sources) { from.Agents = c.standing }
+func (c *App) Measure(from *metrics.Sources) {
+	from.More = append(from.More, AgentGauges(c.h.Metrics, c.Agents))
+}
 
 // Tier tells what confines the jobs that the server runs itself.
 func (c *App) Tier() string { return c.Sandbox.Tier() }
@@ -378,13 +381,4 @@ func (c *App) Tier() string { return c.Sandbox.Tier() }
 func CheckDir(ctx context.Context, d module.Directory) (module.Findings, error) {
 	found, err := compute.Compare(ctx, d.Store, d.Dir)
 	return module.Findings{Faults: found.Faults, More: found.More, About: "results of compute jobs"}, err
-}
-
-// standing gives the metrics how the agents stand.
-func (c *App) standing() []metrics.Agent {
-	var all []metrics.Agent
-	for _, a := range c.Agents() {
-		all = append(all, metrics.Agent{Name: a.Name, Up: a.Up, Draining: a.Draining, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting, Load: a.Load})
-	}
-	return all
 }

@@ -43,7 +43,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	a := &App{every: s.FixityEvery}
 	a.App, err = ingest.New(ingest.Options{
 		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost,
-		Site: s.MailLink, Log: h.Log, Moved: h.Metrics.Moved, Keep: s.Keep, Reserve: config.Word(s.Reserve), FixityEvery: s.FixityEvery,
+		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: config.Word(s.Reserve), FixityEvery: s.FixityEvery,
 		FixityRate: s.FixityRate, TrashKeep: config.Word(s.Trash), WorkKeep: config.Word(s.Work), Logs: h.Logs,
 	})
 	if err != nil {
@@ -95,10 +95,7 @@ func (a *App) Locker() server.Locks { return lockList{a.App} }
 
 // Measure is part of module.Measurer.
 func (a *App) Measure(from *metrics.Sources) {
-	from.Fixity = func(ctx context.Context) (metrics.Fixity, error) {
-		s, err := a.FixitySummary(ctx)
-		return metrics.Fixity{Faults: s.Faults, Unreadable: len(s.Unreadable), Oldest: s.Oldest, Every: a.every}, err
-	}
+	from.More = append(from.More, FixityGauges(a.FixitySummary, a.every))
 }
 
 // Warn is part of module.Warner: it names faults of stored files.
