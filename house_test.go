@@ -49,6 +49,7 @@ var rules = []rule{
 	{"edge", []string{"edge"}, "the hostile outside knows no job"},
 	{"app/ingest/http", append(handlers, "app/ingest"), handlersWhy},
 	{"app/compute/http", append(handlers, "app/compute"), handlersWhy},
+	{"app/compute/orchestrator/module", append(joined, "app/compute"), "a module that completes another one"},
 	{"app/compute/orchestrator/cli", append(commands, "app/compute"), commandsWhy},
 	{"app/compute/orchestrator", []string{"job", "lifecycle", "engine", "edge", "quantity", "internal/conn", "app/compute"}, "it completes compute, and reads another system's database"},
 	{"app/flowfile/http", append(handlers, "app/flowfile"), handlersWhy},

@@ -31,10 +31,9 @@ import (
 
 // Server is a server in this process.
 type Server struct {
-	URL        string            // where it answers
-	Addresses  map[string]string // URLs of the addresses of applications, by their names
-	MetricsURL string            // where the metrics are, if they have an address of their own
-	Data       string            // absolute path of the data directory
+	URL        string // where it answers
+	MetricsURL string // where the metrics are, if they have an address of their own
+	Data       string // absolute path of the data directory
 	Engine     *engine.Engine
 
 	Log      *slog.Logger
@@ -75,7 +74,8 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &Server{URL: URLOf(listener.Addr()), Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep), failed: make(chan struct{}), Addresses: map[string]string{}, named: map[string]module.App{}}
+	r := &Server{URL: module.URLOf(listener.Addr()), Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
+		failed: make(chan struct{}), named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
 	aside, err := r.listenMetrics(ctx, s)
 	if err != nil {
@@ -101,8 +101,8 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 // leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
 func (r *Server) leaveAddresses(s *Settings) error {
 	addresses := map[string]string{s.AddressFile(): r.URL}
-	for name, url := range r.Addresses {
-		addresses[filepath.Join(r.Data, name+"-address")] = url
+	for _, door := range r.doors {
+		addresses[filepath.Join(r.Data, door.Name+"-address")] = door.URL()
 	}
 	for name, url := range addresses {
 		switch err := WriteAddress(name, url); {
@@ -136,14 +136,6 @@ func openAddress(ctx context.Context, s *Settings, address string, log *slog.Log
 			"or use a private network", "address", l.Addr().String())
 	}
 	return l, nil
-}
-
-// URLOf gives the URL under which this machine reaches an address that is listened on.
-func URLOf(address net.Addr) string {
-	if a, ok := address.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
-		return fmt.Sprintf("http://127.0.0.1:%d", a.Port)
-	}
-	return "http://" + address.String()
 }
 
 // assemble opens the parts and joins them. What is open when it fails is in closers.
@@ -275,7 +267,6 @@ func (r *Server) openDoors(ctx context.Context) error {
 			continue
 		}
 		r.doors = append(r.doors, door)
-		r.Addresses[door.Name] = URLOf(door.Listener.Addr())
 		r.stopped.Go(func() {
 			if err := door.Server.Serve(door.Listener); !errors.Is(err, http.ErrServerClosed) {
 				r.fail(err)
@@ -287,6 +278,16 @@ func (r *Server) openDoors(ctx context.Context) error {
 
 // Doors are the addresses of applications.
 func (r *Server) Doors() []*module.Door { return r.doors }
+
+// Address gives the URL of the application's address with a name, or "".
+func (r *Server) Address(name string) string {
+	for _, door := range r.doors {
+		if door.Name == name {
+			return door.URL()
+		}
+	}
+	return ""
+}
 
 // App gives the application of a module, or nil if the settings leave it out.
 func (r *Server) App(name string) module.App { return r.named[name] }
@@ -402,8 +403,8 @@ func (r *Server) Stop() error {
 	r.stopped.Wait()
 	err = errors.Join(r.alive(), err, r.close())
 	names := []string{"address"}
-	for name := range r.Addresses {
-		names = append(names, name+"-address")
+	for _, door := range r.doors {
+		names = append(names, door.Name+"-address")
 	}
 	for _, name := range names {
 		if gone := os.Remove(filepath.Join(r.Data, name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {

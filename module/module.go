@@ -4,6 +4,7 @@ package module
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -112,6 +113,17 @@ type Door struct {
 	Title    string // for people: whose address it is
 	Listener net.Listener
 	Server   *http.Server
+}
+
+// URL gives the URL under which this machine reaches the address.
+func (d *Door) URL() string { return URLOf(d.Listener.Addr()) }
+
+// URLOf gives the URL under which this machine reaches an address that is listened on.
+func URLOf(address net.Addr) string {
+	if a, ok := address.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d", a.Port)
+	}
+	return "http://" + address.String()
 }
 
 // Directory is a data directory that no server works on.

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	bulkmodule "github.com/stagepost/stagepost/app/bulk/module"
 	computemodule "github.com/stagepost/stagepost/app/compute/module"
-	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
+	orchestratormodule "github.com/stagepost/stagepost/app/compute/orchestrator/module"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	custommodule "github.com/stagepost/stagepost/app/custom/module"
 	flowmodule "github.com/stagepost/stagepost/app/flowfile/module"
@@ -35,12 +35,12 @@ func main() {
 
 // newSettings makes the settings of a server with all modules.
 func newSettings() *host.Settings {
-	jobs := &computeserve.Settings{Module: orchestrator.Module()}
+	jobs := &computeserve.Settings{}
 	s := host.NewSettings(
 		ingestmodule.New(),
 		flowmodule.New(),
 		computemodule.New(jobs),
-		module.Module{Name: "job-orchestrator", Commands: []func(*cli.Call) cli.Part{orchestratorcli.Part(jobs)}},
+		orchestratormodule.New(jobs),
 		module.Module{Name: "archive", Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife}},
 		bulkmodule.New(),
 		custommodule.New(),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"syscall"
@@ -66,13 +65,15 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 	}
 	if c.Out.Mode == cli.ModeJSON {
 		ready := map[string]string{"address": r.URL, "data": r.Data}
-		maps.Copy(ready, r.Addresses)
+		for _, door := range r.Doors() {
+			ready[door.Name] = door.URL()
+		}
 		err = c.Out.JSON(ready)
 	} else {
 		_, err = fmt.Fprintf(c.Out, "stagepost %s: %s, data in %s\n", build.Version(), r.URL, r.Data)
 		for _, door := range r.Doors() {
 			if err == nil {
-				_, err = fmt.Fprintf(c.Out, "%s: %s\n", door.Title, r.Addresses[door.Name])
+				_, err = fmt.Fprintf(c.Out, "%s: %s\n", door.Title, door.URL())
 			}
 		}
 	}

@@ -19,16 +19,16 @@ import (
 
 // Sources are asked how things stand whenever somebody reads the metrics. Engine is required.
 type Sources struct {
-	Engine   *engine.Engine
-	Topics   []string                                        // of messages that are delivered
+	Engine *engine.Engine
+	Topics []string // of messages that are delivered
 	// operations that wait for the store's commit loop; nil leaves them out
 	Waiting  func() int
-	Watching func() int                                      // open event streams; nil leaves them out
+	Watching func() int // open event streams; nil leaves them out
 	// the newest backup's moment, and the time between scheduled ones; nil leaves them out
-	Backups  func() (last time.Time, every time.Duration)
-	More     []Source                                        // of applications
-	Disks    func() map[string]string                        // directories by the name of what lies there
-	Space    func(dir string) (free, total int64, err error) // defaults to asking the file system
+	Backups func() (last time.Time, every time.Duration)
+	More    []Source                                        // of applications
+	Disks   func() map[string]string                        // directories by the name of what lies there
+	Space   func(dir string) (free, total int64, err error) // defaults to asking the file system
 }
 
 // Source gives gauges of an application whenever the metrics are read.

@@ -30,7 +30,7 @@ func TestEnvironment(t *testing.T) {
 		variable string
 		wrong    bool
 	}{{"SERVICE_TWO_UPLOAD_URL=http://c1:9000/submit", false}, {"SERVICE_ONE_UPLOAD_URL=http://c1:9000/submit", true}} {
-		s, err := Module().Read(name)
+		s, err := Module(&Settings{}).Read(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 
 // TestVariablesMistakes: all mistakes of variables are told, each in a line of its own that names the service.
 func TestVariablesMistakes(t *testing.T) {
-	s, err := Module().Parse([]byte("services:\n  one: {}\n  two: {}\n"))
+	s, err := Module(&Settings{}).Parse([]byte("services:\n  one: {}\n  two: {}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

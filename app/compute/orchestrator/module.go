@@ -5,8 +5,10 @@
 //	client/      serves an agent of ours to servers of job-orchestrator
 //	executor.go  original clients, and addresses at which one may be, as executors (packages legacy and detect)
 //	environ.go   services from job-orchestrator's variables
+//	settings.go  the address of users
 //	takeover/    the jobs in the database of an original server
 //	cli/         commands: import, and the program under the name job-orchestrator
+//	module/      the module of a program
 //	wire/        the HTTP wire and the variables
 //	trials/      tests of all of it against the original's programs
 package orchestrator
@@ -24,17 +26,16 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/site"
-	"github.com/stagepost/stagepost/job"
 )
 
 // Module is what a program with compute adds to be compatible.
-func Module() site.Module {
+func Module(s *Settings) site.Module {
 	return site.Module{
 		Legacy: true, Policies: []site.Policy{
 			{Word: string(policy.Warn), Check: Check(policy.Warn)},
 			{Word: string(policy.Legacy), Check: Check(policy.Legacy)},
 		},
-		Environ: environ, Limitless: Limitless, Users: serveUsers, Agent: serveAgent,
+		Environ: environ, Limitless: Limitless, Users: s, Agent: serveAgent,
 	}
 }
 
@@ -53,19 +54,6 @@ func environ(all []string, r site.Reader) (site.Environment, error) {
 		return site.Environment{}, err
 	}
 	return environment(&c, all, mode), nil
-}
-
-// serveUsers serves the user's API.
-func serveUsers(app *compute.App, store job.Store, o site.UsersOptions) http.Handler {
-	to := wire.Options{Log: o.Log, Limits: wire.Limits{Body: o.Body}, Compat: compat(o.Strict)}
-	if o.Who != nil {
-		to.Who = func(r *http.Request) (c wire.Caller, err error) {
-			c.Owner, c.All, err = o.Who(r)
-			return c, err
-		}
-	}
-	guard := wire.GuardOptions{Compat: to.Compat, Token: o.Who != nil, Hosts: o.Hosts}
-	return wire.Guard(wire.Users(Users(app, store), to), guard)
 }
 
 // serveAgent serves an agent to original servers.

@@ -3,7 +3,6 @@ package computeserve
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,6 +39,7 @@ type App struct {
 	uploads *uploadStore
 	h       *module.Host
 	s       *Settings
+	env     site.Environment
 	tunnels *tunnels // of agents that come by themselves
 	engine  *engine.Engine
 	tes     *tes.Adapter // nil: no tasks of GA4GH TES are taken
@@ -59,15 +59,12 @@ func ReadSite(s *Settings, file func(name string) (*site.Site, error)) (*site.Si
 		}
 	}
 	reader := site.ForServer
-	if s.Listen != "" {
+	if s.address("") != "" {
 		reader = site.ForListening
 	}
 	env, err := s.Module.Environment(os.Environ(), reader)
 	if err == nil && len(env.Services) > 0 {
 		err = all.Add(env.Services)
-	}
-	if s.Listen == "" && env.Port != "" {
-		s.Listen = net.JoinHostPort("127.0.0.1", env.Port)
 	}
 	if wrong = errors.Join(wrong, err, serverBinds(s, all, &env)); wrong != nil {
 		return nil, env, cli.Usage(wrong)
@@ -85,8 +82,9 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		return nil, err
 	}
 	if len(all.Services) == 0 {
-		if s.Listen != "" {
-			return nil, cli.Usagef("compute.listen %s: there is nothing to run jobs with; give --compute-local N, --compute-services FILE or variables SERVICE_...", s.Listen)
+		if address := s.address(env.Port); address != "" {
+			return nil, cli.Usagef("%s at %s: there is nothing to run jobs with; give --compute-local N, "+
+				"--compute-services FILE or variables SERVICE_...", s.Module.Users.Title(), address)
 		}
 		return nil, nil
 	}
@@ -95,9 +93,6 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: config.Word(s.Keep), UserBytes: s.UserBytes,
 		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
 		Ended: meters.Ended, Moved: meters.Moved,
-	}
-	if env.Strict && h.Config.IsDefault("compute.strict") {
-		s.Strict = true
 	}
 	if env.Sandbox != "" && h.Config.IsDefault("compute.sandbox") {
 		s.Sandbox = env.Sandbox
@@ -108,7 +103,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	if env.Retries > 0 && h.Config.IsDefault("compute.retries") {
 		o.Retries = env.Retries
 	}
-	c := &App{site: all, agents: map[string]compute.Executor{}, h: h, s: s}
+	c := &App{site: all, agents: map[string]compute.Executor{}, h: h, s: s, env: env}
 	for i := range o.Services {
 		s := &o.Services[i]
 		s.Unlimited = func() string { return c.unlimited(s.Name, s.Agents) }
@@ -306,21 +301,20 @@ func (c *App) Bind(e *engine.Engine) {
 
 // Listen is part of module.Listener: the address of the module's users.
 func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Door, error) {
-	if c.s.Listen == "" {
+	address := c.s.address(c.env.Port)
+	if address == "" {
 		return nil, nil
 	}
-	if c.s.Module.Users == nil {
-		return nil, cli.Usagef("compute.listen %s: this program was built without a module whose users could be served there", c.s.Listen)
-	}
-	l, err := c.h.Listen(ctx, c.s.Listen)
+	l, err := c.h.Listen(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	users := c.s.Module.Users(c.App, c.engine.Store(), site.UsersOptions{
-		Who: c.caller(), Body: c.s.Upload, Strict: c.s.Strict, Hosts: c.h.Hosts, Log: c.h.Log,
+	users := c.s.Module.Users
+	handler := users.Handler(c.App, c.engine.Store(), site.UsersOptions{
+		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
 	})
-	return &module.Door{Name: "compute", Title: "users of job-orchestrator", Listener: l, Server: &http.Server{
-		Handler: sv.UnderTokens(users), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+	return &module.Door{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
+		Handler: sv.UnderTokens(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 	}}, nil
 }
 

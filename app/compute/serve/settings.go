@@ -14,9 +14,6 @@ type Settings struct {
 	Local     int           `name:"compute.local" for:"serve" zero:"0" default:"0" doc:"jobs (users' scripts) that this server runs itself at once, in its sandbox; 0: it runs none, and has agents for them or does not compute"`
 	Sandbox   string        `name:"compute.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the jobs that this server runs itself: auto takes the best that works, require the same but never none"`
 	Services  string        `name:"compute.services" for:"serve" doc:"file of the services and the agents that serve them (YAML); defaults to one service, default, with compute.local"`
-	Listen    string        `name:"compute.listen" for:"serve" doc:"an address for users of job-orchestrator, such as 127.0.0.1:5000; defaults to none, or to PORT if its variables SERVICE_... are set"`
-	Upload    int64         `name:"compute.upload.bytes" for:"serve" unit:"bytes" default:"400MiB" doc:"size of one upload by users of job-orchestrator; uploads of the own API are bounded by upload.bytes"`
-	Strict    bool          `name:"compute.strict" for:"serve" default:"false" doc:"answers to users of job-orchestrator have exactly the fields and statuses of the original"`
 	Keep      time.Duration `name:"compute.keep" for:"serve" zero:"unlimited" default:"48h" doc:"how long the files of a job are kept after its end (MAX_AGE); unlimited: until somebody cleans the job"`
 	UserBytes int64         `name:"compute.user.bytes" for:"serve" zero:"unlimited" unit:"bytes" default:"unlimited" doc:"files that one user may have here; unlimited: any number of bytes"`
 	Retries   int           `name:"compute.retries" for:"serve" default:"5" doc:"attempts to hand a job over to an agent; 1: the job fails after the first, as with job-orchestrator"`
@@ -25,4 +22,12 @@ type Settings struct {
 	TESImages string        `name:"compute.tes.images" for:"serve" doc:"images of GA4GH TES tasks and the services that run them, such as ubuntu:24.04=small,*=default; defaults to none: no such tasks are taken"`
 	TESOutput string        `name:"compute.tes.outputs" for:"serve" doc:"directories, with commas between them, to which any TES task may have outputs copied by file://, over what is there; defaults to none"`
 	TESRoots  string        `name:"compute.tes.roots" for:"serve" doc:"directories, with commas between them, from which any TES task may take inputs by file://; defaults to none"`
+}
+
+// address gives the address for users of another system; "": none. port is that of the environment.
+func (s *Settings) address(port string) string {
+	if s.Module.Users == nil {
+		return ""
+	}
+	return s.Module.Users.Address(port)
 }

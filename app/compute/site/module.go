@@ -27,8 +27,7 @@ type Module struct {
 	// Limitless names the executors of a kind if they enforce no limits ([compute.Service.Unlimited]); empty: they do.
 	Limitless func(kind string) string
 
-	// Users serves users of another system. The store is that of the application's engine.
-	Users func(app *compute.App, store job.Store, o UsersOptions) http.Handler
+	Users Users // of another system; nil: none
 
 	// Agent serves servers of another system, for [agent.HandlerOptions]. The agent is bound.
 	Agent func(ctx context.Context, app *agent.App, o AgentOptions) (http.Handler, error)
@@ -77,13 +76,26 @@ type Server struct {
 	Service func(name string) compute.Service
 }
 
+// Users serves users of another system at an address of their own.
+type Users interface {
+	// Title names the users of the address.
+	Title() string
+
+	// Address gives the address, HOST:PORT; "" is none. port is [Environment.Port].
+	Address(port string) string
+
+	// Handler serves users. The store is that of the application's engine.
+	Handler(app *compute.App, store job.Store, o UsersOptions) http.Handler
+}
+
 // UsersOptions of what users of another system reach.
 type UsersOptions struct {
 	Who    func(*http.Request) (owner string, all bool, err error) // whose a request's token is. nil: there are no tokens
-	Body   int64                                                   // bytes of an upload
 	Strict bool                                                    // [Environment.Strict]
 	Hosts  []string                                                // names by which requests may come to the loopback
 	Log    *slog.Logger
+
+	IsDefault func(setting string) bool // reports that a setting was not set
 }
 
 // AgentOptions of what servers of another system reach.

@@ -17,8 +17,10 @@ func New() module.Module {
 	return module.Module{
 		Name: "flow", Settings: s, Lives: []*lifecycle.Table{flow.Life, flow.TaskLife, flow.RetryLife},
 		Commands: []func(*cli.Call) cli.Part{flowcli.Part(s)},
-		Open:     func(h *module.Host) (module.App, error) { return flowserve.Open(s, h.Dir, flowserve.NewMeter(h.Metrics), h.Log) },
-		Part:     flowserve.Part,
+		Open: func(h *module.Host) (module.App, error) {
+			return flowserve.Open(s, h.Dir, flowserve.NewMeter(h.Metrics), h.Log)
+		},
+		Part: flowserve.Part,
 		Data: []backup.Entry{
 			{Name: "flows", How: backup.Linked, What: "large values of flows"},
 			{Name: "commands", How: backup.Left, What: "working directories of flows' commands", Reason: "emptied at each start"},

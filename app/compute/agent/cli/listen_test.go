@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/module"
 )
 
 // TestAgentPort: many platforms set PORT for whatever they start. It opens an agent to other machines only if that was asked for.
@@ -35,8 +35,8 @@ func TestAgentPort(t *testing.T) {
 func TestURLOfAllAddresses(t *testing.T) {
 	for text, want := range map[string]string{"0.0.0.0:80": "http://127.0.0.1:80", "[::]:80": "http://127.0.0.1:80", "[::1]:80": "http://[::1]:80", "127.0.0.2:80": "http://127.0.0.2:80"} {
 		a, err := net.ResolveTCPAddr("tcp", text)
-		if err != nil || host.URLOf(a) != want {
-			t.Errorf("%s: got %s, %v", text, host.URLOf(a), err)
+		if err != nil || module.URLOf(a) != want {
+			t.Errorf("%s: got %s, %v", text, module.URLOf(a), err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestAgentThatIsAwayCounts(t *testing.T) {
 	}))
 	t.Cleanup(original.Close)
 	for far, refused := range map[string]bool{"  far: {tunnel: true}\n": false, "": true} {
-		s, jobs := newSettings()
+		s, jobs, _ := newSettings()
 		s.Data, s.Listen = t.TempDir(), "127.0.0.1:0"
 		jobs.Services = filepath.Join(t.TempDir(), "services.yaml")
 		if err := os.WriteFile(jobs.Services, []byte("services:\n  example: {}\nagents:\n  old: {legacy: "+original.URL+"}\n"+far), 0o600); err != nil {

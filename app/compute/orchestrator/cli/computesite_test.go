@@ -40,7 +40,7 @@ func TestOrchestratorTellsZerosAtOnce(t *testing.T) {
 // TestFileAndVariablesAtOnce: a server tells what is wrong with its file, its secrets and its variables in one pass; what only counts the services needs no secrets.
 func TestFileAndVariablesAtOnce(t *testing.T) {
 	t.Chdir(t.TempDir())
-	_, jobs := newSettings()
+	_, jobs, _ := newSettings()
 	jobs.Services = "services.yaml"
 	secret := "services:\n  a:\n    callbacks: {hosts: [a.example.org], secret_file: /dev/null/none}\n"
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestFileAndVariablesAtOnce(t *testing.T) {
 // TestBindsOfVariables: directories that variables show are those of a client's machine. They need not be here; what no
 // sandbox shows is refused in any case.
 func TestBindsOfVariables(t *testing.T) {
-	_, jobs := newSettings()
+	_, jobs, _ := newSettings()
 	jobs.Local = 1
 	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9")
 	for dirs, want := range map[string]string{

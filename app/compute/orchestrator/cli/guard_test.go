@@ -12,10 +12,10 @@ import (
 
 // TestWireKeepsPagesOut has what browsers send to the listener of job-orchestrator for a stranger's page, and beside it the same from a program.
 func TestWireKeepsPagesOut(t *testing.T) {
-	s, jobs := newSettings()
+	s, jobs, users := newSettings()
 	s.Data, s.Listen, s.Store = t.TempDir(), "127.0.0.1:0", "mem"
 	s.Hosts = "Jobs.Example.org., other.example.org"
-	jobs.Listen, jobs.Local, jobs.Sandbox = "127.0.0.1:0", 1, "none"
+	users.Listen, jobs.Local, jobs.Sandbox = "127.0.0.1:0", 1, "none"
 	r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestWireKeepsPagesOut(t *testing.T) {
 		"through a proxy":          {"jobs.example.org", "", http.StatusBadRequest},
 		"with a port":              {"other.example.org:8443", "https://other.example.org:8443", http.StatusBadRequest},
 	} {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.Addresses["compute"]+"/upload", strings.NewReader("--x--\r\n"))
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.Address("compute")+"/upload", strings.NewReader("--x--\r\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

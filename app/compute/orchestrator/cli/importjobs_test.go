@@ -96,7 +96,7 @@ func newImporting(t *testing.T, database string) *importing {
 
 func (i *importing) command(args ...string) (code int, out string) {
 	var b bytes.Buffer
-	s, jobs := newSettings()
+	s, jobs, _ := newSettings()
 	code = cli.New(nil, cli.NewPrinter(&b), cli.NewPrinter(&b), s.Common, docs.All(), Part(jobs)).Run(append([]string{"import", "--data", i.dir, "--database", i.database}, args...))
 	return code, b.String()
 }
@@ -114,9 +114,9 @@ func (i *importing) counts(args ...string) (done takeover.Report) {
 // serve runs a server until all jobs have ended, and gives them by number.
 func (i *importing) serve(look func(r *host.Server)) map[int64]job.Job {
 	i.t.Helper()
-	s, jobs := newSettings()
+	s, jobs, users := newSettings()
 	s.Data, s.Listen = i.dir, "127.0.0.1:0"
-	jobs.Services, jobs.Local, jobs.Sandbox, jobs.Listen = i.services, 2, "none", "127.0.0.1:0"
+	jobs.Services, jobs.Local, jobs.Sandbox, users.Listen = i.services, 2, "none", "127.0.0.1:0"
 	r, err := host.Start(i.t.Context(), s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		i.t.Fatal(err)
@@ -153,14 +153,14 @@ func TestImport(t *testing.T) {
 	}
 	jobs := i.serve(func(r *host.Server) {
 		for id, want := range map[int]string{10: "application/zip", 20: `"status":"Failed"`, 30: `"status":"Killed"`, 40: `"status":"Invalid"`, 50: "not found", 60: `"status":"Failed"`, 70: "application/zip"} {
-			if got := oldAnswer(t, r.Addresses["compute"], id); !strings.Contains(got, want) {
+			if got := oldAnswer(t, r.Address("compute"), id); !strings.Contains(got, want) {
 				t.Errorf("job %d: %.300q, want %s", id, got, want)
 			}
 		}
-		if got := oldAnswer(t, r.Addresses["compute"], 10); !strings.Contains(got, string(oldResults(t))) {
+		if got := oldAnswer(t, r.Address("compute"), 10); !strings.Contains(got, string(oldResults(t))) {
 			t.Error("the results of job 10 are not those that it had")
 		}
-		if got := oldAnswer(t, r.Addresses["compute"], 20); !strings.Contains(got, `"created_at":"2025-03-02T04:05:06Z"`) || strings.Contains(got, "finished_at") {
+		if got := oldAnswer(t, r.Address("compute"), 20); !strings.Contains(got, `"created_at":"2025-03-02T04:05:06Z"`) || strings.Contains(got, "finished_at") {
 			t.Errorf("the times of job 20: %s", got)
 		}
 	})

@@ -5,10 +5,12 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/module"
 )
 
 // newSettings makes the settings of a server that computes, with the module.
-func newSettings() (*host.Settings, *computeserve.Settings) {
-	jobs := &computeserve.Settings{Module: orchestrator.Module()}
-	return host.NewSettings(computemodule.New(jobs)), jobs
+func newSettings() (*host.Settings, *computeserve.Settings, *orchestrator.Settings) {
+	jobs, users := &computeserve.Settings{}, &orchestrator.Settings{}
+	jobs.Module = orchestrator.Module(users)
+	return host.NewSettings(computemodule.New(jobs), module.Module{Name: "job-orchestrator", Settings: users}), jobs, users
 }
