@@ -61,7 +61,7 @@ func BenchmarkComputeMemory(b *testing.B) {
 // memory measures one way to send bytes up and get them back, by a new server and a new agent.
 func memory(b *testing.B, name string, bytes int64, thereAndBack func(c *computing, url string, bytes int64) int64) {
 	dir := b.TempDir()
-	a := started(b, name, "agent", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "agent"), "--name", "near", "--sandbox", "native")
+	a := started(b, name, "compute", "agent", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "agent"), "--name", "near", "--sandbox", "native")
 	file := filepath.Join(dir, "services.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, services, a.read("address")), 0o600); err != nil {
 		b.Fatal(err)

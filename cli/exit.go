@@ -268,13 +268,21 @@ func (c *Call) Hint(err error, n int) string {
 
 // group names the group of commands that the command is in, with a blank, or nothing.
 func (c *Call) group() string {
-	if path := strings.Fields(c.CalledPath()); len(path) > 2 {
-		return path[1] + " "
+	if path := c.CalledWords(); len(path) > 1 && LongForm(c.Called) == "" {
+		return path[0] + " "
 	}
 	return ""
 }
 
-// CalledPath names the command that was called.
+// CalledWords are the words of the command that was called, without the name of the program and with the group.
+func (c *Call) CalledWords() []string {
+	if c.Called == nil {
+		return nil
+	}
+	return fullPath(c.Called)
+}
+
+// CalledPath names the command as it was called.
 func (c *Call) CalledPath() string {
 	if c.Called == nil {
 		return "stagepost"
@@ -289,12 +297,12 @@ func (c *Call) FlagGiven(name string) bool {
 
 // shows names the command that lists what was looked for.
 func (c *Call) shows(e *job.Error) string {
-	path := strings.Fields(c.CalledPath())
-	if len(path) < 2 {
+	path := c.CalledWords()
+	if len(path) == 0 {
 		return "stagepost list shows what there is"
 	}
 	if e.Op == NoStore {
-		return "name the data directory of an existing installation with --data DIR; stagepost restore makes one from a backup"
+		return "name the data directory of an existing installation with --data DIR; stagepost admin restore makes one from a backup"
 	}
 	if text := c.missing(path, e); text != "" {
 		return text
@@ -304,8 +312,8 @@ func (c *Call) shows(e *job.Error) string {
 
 // goesOn says what becomes of what was waited for.
 func (c *Call) goesOn() string {
-	if c.CalledPath() == "stagepost drain" {
-		return "the hold on everything stays: stagepost drain waits again, stagepost resume ends it"
+	if c.CalledPath() == "stagepost admin drain" {
+		return "the hold on everything stays: stagepost admin drain waits again, stagepost admin resume ends it"
 	}
 	return "it goes on without you: stagepost watch ID follows it again"
 }

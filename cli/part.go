@@ -11,9 +11,15 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/notation"
 )
 
-// Part is what a package adds to the command line: commands, and what the commands of others need to know of its jobs. Every function may be nil.
+// Part is what a package adds to the command line: commands, and what the commands of others need to know of its jobs.
+// Every function may be nil.
 type Part struct {
-	Look, Act, Run []*cobra.Command // commands by the group in which the help lists them
+	// Groups are groups of commands, made by [Group]. Groups of one name are merged: the first one gives the texts.
+	Groups []*cobra.Command
+
+	// Daily, More and Server are commands without a group. The help of the program has a line for each daily command, names
+	// the others for jobs (More), and has a line for each about servers and the program itself.
+	Daily, More, Server []*cobra.Command
 
 	// Hidden are commands that no list shows.
 	Hidden []*cobra.Command
@@ -37,7 +43,8 @@ type Part struct {
 	// Lint gives what is wrong with a file; known is false if it is only a lifecycle.
 	Lint func(file string, text []byte) (faults []notation.Problem, known bool)
 
-	// Missing names the command that lists what was not found; path are the words of the command that was called.
+	// Missing names the command that lists what was not found; path are the words of the command that was called, without
+	// the name of the program and with the group.
 	Missing func(path []string, e *job.Error) string
 
 	// Ready is called when all parts are there.

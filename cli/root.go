@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +62,7 @@ func (c *Call) Run(args []string) int {
 func (c *Call) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stagepost",
-		Short: "Runs jobs through their lifecycles, and tells why they stand where they stand",
+		Short: "Stagepost runs jobs through their lifecycles and explains what they wait for.",
 		Long: `Stagepost keeps jobs in a durable store and moves them through lifecycles that are tables.
 
   stagepost serve --data DIR        starts a server on this machine
@@ -89,28 +86,30 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args: cobra.NoArgs,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	root.SetFlagErrorFunc(flagError)
 	root.SetHelpFunc(c.help)
+	root.SetUsageTemplate(usageTemplate)
 	root.SetVersionTemplate("stagepost {{.Version}}\n")
 	flags := root.PersistentFlags()
 	c.Settings.Bind(flags, config.Shared)
 	flags.StringVar(&c.Settings.Named, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
 	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited", "give up after this time, with exit code 6; unlimited: never")
 	c.Complete(root, "output", "table", "plain", "json")
-	root.AddGroup(&cobra.Group{ID: "look", Title: "Look:"}, &cobra.Group{ID: "act", Title: "Act:"}, &cobra.Group{ID: "run", Title: "Run:"})
-	root.SetHelpCommandGroupID("run")
-	root.SetCompletionCommandGroupID("run")
 	c.Parts = nil
 	for _, part := range c.makers {
 		p := part(c)
 		c.Parts = append(c.Parts, p)
-		for group, commands := range map[string][]*cobra.Command{"look": p.Look, "act": p.Act, "run": p.Run, "": p.Hidden} {
+		addGroups(root, p.Groups)
+		for section, commands := range map[string][]*cobra.Command{daily: p.Daily, more: p.More, server: p.Server, "": p.Hidden} {
 			for _, cmd := range commands {
-				cmd.GroupID = group
+				mark(cmd, sectionKey, section)
 				root.AddCommand(cmd)
 			}
 		}
 	}
+	linkShort(root)
+	root.InitDefaultCompletionCmd()
+	completion(root)
 	for _, p := range c.Parts {
 		if p.Ready != nil {
 			p.Ready()
@@ -119,37 +118,6 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	c.completeParts(root)
 	wrapArgs(root)
 	return root
-}
-
-// help prints the help of a command, broken for a terminal.
-func (c *Call) help(cmd *cobra.Command, _ []string) {
-	text := strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n\n" + cmd.UsageString()
-	if c.Out.Terminal {
-		text = wrapHelp(text, c.Out.Width)
-	}
-	fmt.Fprint(c.Out, text)
-}
-
-// wrapArgs makes wrong numbers of arguments and unknown commands usage errors, everywhere.
-func wrapArgs(cmd *cobra.Command) {
-	if check := cmd.Args; check != nil {
-		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			err := check(cmd, args)
-			cmd.SuggestionsMinimumDistance = 2
-			switch {
-			case err == nil:
-				return nil
-			case !cmd.HasSubCommands():
-				return Usagef("it takes other arguments: %s", cmd.UseLine())
-			case len(cmd.SuggestionsFor(args[0])) > 0:
-				return Usagef("%w; did you mean %s?", err, strings.Join(cmd.SuggestionsFor(args[0]), " or "))
-			}
-			return Usage(err)
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		wrapArgs(sub)
-	}
 }
 
 // API gives the client of the server that the settings name or the data directory knows.

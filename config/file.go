@@ -113,7 +113,7 @@ func (s *Set) Unknown(file string, e entry) error {
 	}); best == "" && i >= 0 {
 		best = names[i]
 	}
-	hint := "stagepost config lists all"
+	hint := "stagepost admin config lists all"
 	if best != "" {
 		hint = "did you mean " + best + "?"
 	}

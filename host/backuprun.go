@@ -155,7 +155,7 @@ func (k *Keeper) scheduled(ctx context.Context) error {
 		if _, gone := os.Stat(filepath.Join(dir, l.Name)); gone != nil {
 			if all, err := backup.List(dir, k.Store.Installation()); err == nil && len(all) == 0 {
 				return job.Errorf(job.Unavailable, "backup", "",
-					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file system, or make one by hand (stagepost backup)", dir, l.Name)
+					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file system, or make one by hand (stagepost admin backup)", dir, l.Name)
 			}
 		}
 	}

@@ -75,7 +75,7 @@ func (s *schedule) warnings(now time.Time) []string {
 		all = append(all, fmt.Sprintf("the last scheduled backup failed: %v", s.failure))
 	}
 	if last := s.last(); !last.IsZero() && now.Sub(last) > 2*s.every {
-		all = append(all, fmt.Sprintf("the last backup is of %s, and backup.every is %s: look at the log, or run stagepost backup",
+		all = append(all, fmt.Sprintf("the last backup is of %s, and backup.every is %s: look at the log, or run stagepost admin backup",
 			last.UTC().Format(time.RFC3339), quantity.FormatDuration(s.every)))
 	}
 	return all

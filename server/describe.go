@@ -65,7 +65,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
-		h.Warnings = append(h.Warnings, "the file of tokens cannot be read or has mistakes: no token is accepted (stagepost token list FILE shows the reason)")
+		h.Warnings = append(h.Warnings, "the file of tokens cannot be read or has mistakes: no token is accepted (stagepost admin token list FILE shows the reason)")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

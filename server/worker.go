@@ -44,7 +44,7 @@ func inScope(ctx context.Context, op string, id job.ID, p job.KindState) error {
 	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
 		return nil
 	}
-	return problem.Refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost token new --role worker --work %s/%s)",
+	return problem.Refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost admin token new --role worker --work %s/%s)",
 		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
 }
 

@@ -142,11 +142,11 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 	case blockFull:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "wait for a slot; an operator can start another agent or raise its slots"
 	case blockDrain:
-		b.Holder, b.Remedy = "the operator who drains them", "stagepost agent resume NAME, or start another agent that serves "+j.Group
+		b.Holder, b.Remedy = "the operator who drains them", "stagepost compute agent resume NAME, or start another agent that serves "+j.Group
 	case blockStart:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "wait a moment: nothing is lost by it"
 	case blockSmall:
-		b.Holder, b.Remedy = "whoever made it, or an operator", "cancel it and make it again with less (stagepost clone --limit memory=...), or an operator starts an agent that has so much"
+		b.Holder, b.Remedy = "whoever made it, or an operator", "cancel it and make it again with less (stagepost compute clone --limit memory=...), or an operator starts an agent that has so much"
 	case blockSpace:
 		b.Holder, b.Remedy = "the disks of the agents of the service "+j.Group, "free space there, or start another agent; the job is tried again by itself"
 	case blockBackup, blockAbsent:

@@ -168,7 +168,7 @@ func TestFullSaysWhat(t *testing.T) {
 		if err := sized(400); err != nil {
 			t.Fatal(err)
 		}
-		says("larger than the rest", sized(700), "ada has 400 bytes", "may have 1000", "this upload brings 700 bytes more", "stagepost clean ID")
+		says("larger than the rest", sized(700), "ada has 400 bytes", "may have 1000", "this upload brings 700 bytes more", "stagepost compute clean ID")
 		u := begin(t, w.app)
 		defer u.Discard()
 		u.For("ada")

@@ -150,7 +150,7 @@ func (l *loan) full(has, size int64) error {
 		return job.Errorf(job.Refused, "upload", "", "%s may have %d bytes of files here, and %s %d bytes alone: make it smaller, or ask an operator for more room (compute.user.bytes)",
 			l.owner, l.usage.most, alone, size)
 	}
-	return job.Errorf(job.Refused, "upload", "", "%s has %d bytes of files here and may have %d, and this upload brings %s%d bytes more: remove ended jobs' files that are not needed any more (stagepost clean ID, or POST /api/v1/compute/jobs/ID/clean), or wait until they are cleaned",
+	return job.Errorf(job.Refused, "upload", "", "%s has %d bytes of files here and may have %d, and this upload brings %s%d bytes more: remove ended jobs' files that are not needed any more (stagepost compute clean ID, or POST /api/v1/compute/jobs/ID/clean), or wait until they are cleaned",
 		l.owner, has, l.usage.most, least, size)
 }
 

@@ -48,7 +48,7 @@ func everywhere(t *testing.T, test func(t *testing.T, p site)) {
 		test(t, site{Local{Temp: temp}, temp, t.TempDir(), false})
 	})
 	if len(boxes) == 0 {
-		t.Error("no tier of the sandbox works here; stagepost agent doctor tells why")
+		t.Error("no tier of the sandbox works here; stagepost compute agent doctor tells why")
 	}
 	for tier, box := range boxes {
 		t.Run(tier, func(t *testing.T) {

@@ -27,12 +27,12 @@ func (t *task) places(ctx context.Context, dirs []string) (all []*kept, lead *ke
 	lead = slices.MaxFunc(all, func(a, b *kept) int { return len(a.older(id)) - len(b.older(id)) })
 	for _, k := range all {
 		if n := len(k.older(id)); n < len(lead.older(id)) && k.has(id) {
-			return nil, nil, fail(CauseStorage, "the storage locations disagree about %s: %s lacks %s of %s, and has a later version; run: stagepost fsck",
+			return nil, nil, fail(CauseStorage, "the storage locations disagree about %s: %s lacks %s of %s, and has a later version; run: stagepost admin fsck",
 				t.data.Identity.ARK, k.dir, lead.older(id)[n], lead.dir)
 		}
 		for i, name := range k.older(id) {
 			if first := lead.older(id)[i]; mark(k.object, name) != mark(lead.object, first) {
-				return nil, nil, fail(CauseStorage, "the storage locations disagree about %s: %s of %s is not %s of %s; run: stagepost fsck",
+				return nil, nil, fail(CauseStorage, "the storage locations disagree about %s: %s of %s is not %s of %s; run: stagepost admin fsck",
 					t.data.Identity.ARK, name, k.dir, first, lead.dir)
 			}
 		}
@@ -66,7 +66,7 @@ func (t *task) recognize(ctx context.Context, all []*kept, lead *kept) error {
 		stored = max(stored, n)
 	}
 	if stored < newest {
-		return fail(CauseStorage, "version %d of %s is recorded, and no storage location has more than %d; run: stagepost fsck", newest, ark, stored)
+		return fail(CauseStorage, "version %d of %s is recorded, and no storage location has more than %d; run: stagepost admin fsck", newest, ark, stored)
 	}
 	jobs, err := t.app.inventory.JobsOf(ctx, ark)
 	if err != nil {
@@ -80,7 +80,7 @@ func (t *task) recognize(ctx context.Context, all []*kept, lead *kept) error {
 		key := lead.object.Inventory().Versions[name].Key()
 		if !ours[key] && !recorded[inventory.Place{Dir: lead.dir, Name: name}] {
 			return fail(CauseIdentifiers, "%s has the object %s already, and the inventory does not know its version %s (%s): "+
-				"submit under another identifier, or if the inventory lost it, stop the server and run: stagepost inventory rebuild",
+				"submit under another identifier, or if the inventory lost it, stop the server and run: stagepost ingest inventory rebuild",
 				lead.dir, ark, name, maker(key))
 		}
 	}

@@ -152,7 +152,7 @@ func TestCompare(t *testing.T) {
 		"a version of another job":        {func(x *planted) { x.sql("UPDATE versions SET job = 'ing_other' WHERE version = 2") }, "the inventory has it from ing_other"},
 		"a record of another version":     {func(x *planted) { x.edit(x.jobs[1], func(d *jobData) { d.Version = 5 }) }, "its record does not say so"},
 		"a record of another object":      {func(x *planted) { x.edit(x.jobs[0], func(d *jobData) { d.Identity.ARK = "ark:/1/x" }) }, "its record does not say so"},
-		"the inventory is missing":        {func(x *planted) { x.remove(x.o.inventoryPath()) }, "stagepost inventory rebuild"},
+		"the inventory is missing":        {func(x *planted) { x.remove(x.o.inventoryPath()) }, "stagepost ingest inventory rebuild"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			x := sound.copied(t)

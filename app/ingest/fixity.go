@@ -37,7 +37,7 @@ func (a *App) CheckFixity(ctx context.Context, dir, actor, note string) error {
 	}
 	if dir != "" {
 		if !slices.Contains(dirs, dir) {
-			return job.Errorf(job.NotFound, "fixity", "", "nothing is stored in a location %.200q: stagepost storage lists them", dir)
+			return job.Errorf(job.NotFound, "fixity", "", "nothing is stored in a location %.200q: stagepost ingest storage lists them", dir)
 		}
 		dirs = []string{dir}
 	}

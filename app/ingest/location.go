@@ -99,7 +99,7 @@ func judgeLocation(dir, known string, id location.Identity, installation string)
 
 // adoptCommand is the command by which an operator gives a directory to the installation.
 func adoptCommand(dir string) string {
-	return fmt.Sprintf("stagepost storage adopt %q --note REASON", dir)
+	return fmt.Sprintf("stagepost ingest storage adopt %q --note REASON", dir)
 }
 
 // makeLocation makes a directory a storage location of this installation. One that has objects already, or versions in the inventory, is none: it

@@ -131,7 +131,7 @@ func TestTwoInstallationsOneLocation(t *testing.T) {
 	w.one(Submission{PrimaryID: ark, Filename: "first.txt"}, "first")
 	b := w2.submit(Submission{PrimaryID: ark, Filename: "second.txt"}, "second")
 	id := w2.children(b.ID, 1)[0].ID
-	w2.waitsForLocation(id, "belongs to another installation ("+w.inventory.Installation(), "stagepost storage adopt")
+	w2.waitsForLocation(id, "belongs to another installation ("+w.inventory.Installation(), "stagepost ingest storage adopt")
 	if _, err := w2.Adopt(t.Context(), Adoption{Dir: dir, Actor: "op", Note: "the first server is gone"}); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestLocationsDisagree(t *testing.T) {
 	refused := func(ark, sentence string) {
 		t.Helper()
 		r := w.ingest(Submission{PrimaryID: ark, Update: true, Filename: "d.txt"}, "delta")
-		if j := r.Jobs[0]; j.Cause != CauseStorage || !strings.Contains(j.Message, sentence) || !strings.Contains(j.Message, "stagepost fsck") {
+		if j := r.Jobs[0]; j.Cause != CauseStorage || !strings.Contains(j.Message, sentence) || !strings.Contains(j.Message, "stagepost admin fsck") {
 			t.Errorf("got %s", r.Text())
 		}
 	}

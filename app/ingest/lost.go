@@ -32,7 +32,7 @@ func openInventory(ctx context.Context, o *Options) (*inventory.Inventory, error
 	for _, lost := range []error{inventory.ErrMissing, inventory.ErrEmpty, inventory.ErrOlder, inventory.ErrForeign, inventory.ErrDamaged} {
 		if errors.Is(err, lost) {
 			return nil, job.Errorf(job.Internal, "open", "", "%w; put the inventory back from the backup that stagepost.db is from, or make it anew of what is stored: "+
-				"stagepost inventory rebuild --data %q", err, o.Dir)
+				"stagepost ingest inventory rebuild --data %q", err, o.Dir)
 		}
 	}
 	return inv, err

@@ -65,7 +65,7 @@ func TestStartWithoutTheInventory(t *testing.T) {
 			if err := a.Close(); err != nil {
 				t.Error(err)
 			}
-		case !strings.Contains(err.Error(), "stagepost inventory rebuild --data"):
+		case !strings.Contains(err.Error(), "stagepost ingest inventory rebuild --data"):
 			t.Errorf("%s: no remedy in %v", what, err)
 		}
 	}

@@ -62,7 +62,7 @@ type OrphanRule struct {
 	look func(*orphans, context.Context) error
 }
 
-const derived = "state, counts and queue are derived from the record in the commit that changes it; stagepost fsck compares them"
+const derived = "state, counts and queue are derived from the record in the commit that changes it; stagepost admin fsck compares them"
 
 // orphanRules are Merritt's nine rules in our terms, and those that its report lacks. There, indexes are nodes of their own and can disagree with
 // what they point to; here they are derived from the record. What lies outside the store can disagree still.

@@ -22,7 +22,7 @@ func (c *Commands) audit() *cobra.Command {
 		Short: "Show what people did: when, who, what, to what, why",
 		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. SAW is the version of the record
 that the person saw. Entries outlive the jobs they tell of. In a pipe and with -o json all entries are listed unless --last is given.`,
-		Example: "  stagepost audit --last 20\n  stagepost audit --actor ann --event delete\n  stagepost audit --job ing_01J9...",
+		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n  stagepost admin audit --job ing_01J9...",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {

@@ -19,8 +19,8 @@ func (c *Commands) drain() *cobra.Command {
 		Use:   "drain",
 		Short: "Let what runs finish its stage, and take nothing new",
 		Long: `Puts a hold on everything and waits until no stage runs any more: then the server, its storage or its network can be taken away.
-Submissions are still accepted, and mails still go out. Restarts change nothing; stagepost resume ends it.`,
-		Example: "  stagepost drain --note 'storage moves to the new array'\n  stagepost resume",
+Submissions are still accepted, and mails still go out. Restarts change nothing; stagepost admin resume ends it.`,
+		Example: "  stagepost admin drain --note 'storage moves to the new array'\n  stagepost admin resume",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -33,7 +33,7 @@ Submissions are still accepted, and mails still go out. Restarts change nothing;
 				return err
 			}
 			if noWait {
-				return c.Out.None("nothing new is begun; end this with: stagepost resume")
+				return c.Out.None("nothing new is begun; end this with: stagepost admin resume")
 			}
 			return c.drained(ctx, api)
 		},
@@ -62,7 +62,7 @@ func (c *Commands) drained(ctx context.Context, api *client.Client) error {
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(map[string]int{"running": 0})
 			}
-			_, err := fmt.Fprintln(c.Out, "nothing runs any more; end this with: stagepost resume")
+			_, err := fmt.Fprintln(c.Out, "nothing runs any more; end this with: stagepost admin resume")
 			return err
 		}
 		if running != told && c.Out.Mode != cli.ModeJSON {
@@ -82,8 +82,8 @@ func (c *Commands) resume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume",
 		Short:   "End a drain: work goes on",
-		Long:    `Ends the hold on everything that stagepost drain put on, and prints the holds that are left.`,
-		Example: "  stagepost resume --note 'the disks are in'",
+		Long:    `Ends the hold on everything that stagepost admin drain put on, and prints the holds that are left.`,
+		Example: "  stagepost admin resume --note 'the disks are in'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)

@@ -16,15 +16,10 @@ import (
 )
 
 func (c *Commands) lifecycle() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "lifecycle",
-		Short: "Look at lifecycles and add them: list, show, draw, lint, add",
-		Long:  "Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(c.lifecycleAdd(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
-	return cmd
+	return cli.Group("lifecycle", "List, show, draw, check and add lifecycles",
+		"Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server.",
+		"  stagepost lifecycle list\n  stagepost lifecycle show ingest.job",
+		c.lifecycleAdd(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
 }
 
 func (c *Commands) lifecycleList() *cobra.Command {

@@ -18,7 +18,7 @@ func (c *Commands) logs() (cmd *cobra.Command, ready func()) {
 	var read []func(context.Context, *client.Client, job.ID, bool) (bool, error)
 	cmd = &cobra.Command{
 		Use:   "logs ID",
-		Short: "Show what the steps of a job logged, or what a compute job's script wrote",
+		Short: "Show the log of a job, or the output of its script",
 		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
 --events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.
 On a terminal control characters are escaped; a pipe or a file gets the bytes as the script wrote them.`,

@@ -19,7 +19,7 @@ func (c *Commands) outbox() *cobra.Command {
 		Short: "List mails and notifications that leave or have left, newest first",
 		Long: `Whatever leaves the system is written with the commit that it tells of, and delivered until it is taken: at least once, always under the same key. What
 is refused for good, or too often, is given up.`,
-		Example: "  stagepost outbox --status given-up\n  stagepost outbox --topic mail --job bat_01J9...\n  stagepost outbox replay bat_01J9.../report/0 --note 'mail server is back'",
+		Example: "  stagepost admin outbox --status given-up\n  stagepost admin outbox --topic mail --job bat_01J9...\n  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
@@ -88,7 +88,7 @@ func (c *Commands) outboxReplay() *cobra.Command {
 		Use:     "replay KEY...",
 		Short:   "Deliver messages again, under the keys they had",
 		Long:    "Delivers messages again that were delivered or given up, all of those named or none. They get all their tries anew.",
-		Example: "  stagepost outbox replay bat_01J9.../report/0 --note 'mail server is back'",
+		Example: "  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if b.Note == "" {

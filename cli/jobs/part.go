@@ -2,6 +2,8 @@
 package jobs
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/cli"
@@ -19,21 +21,22 @@ func Part(call *cli.Call) cli.Part {
 	logs, ready := c.logs()
 	return cli.Part{
 		Ready: ready,
-		Look:  []*cobra.Command{c.list(), c.show(), c.why(), c.history(), logs, c.watch(), c.stuck(), c.audit(), c.outbox(), c.lifecycle()},
-		Act: []*cobra.Command{
-			c.create(), c.retry(), c.hold(), c.release(), c.cancel(), c.stop(), c.delete(), c.update(), c.priority(), c.event(), c.drain(), c.resume(),
+		Groups: []*cobra.Command{
+			c.lifecycle(), cli.InGroup("admin", c.audit(), c.outbox(), c.drain(), c.resume()),
+		},
+		Daily: []*cobra.Command{c.list(), c.show(), c.why(), logs, c.watch(), c.retry()},
+		More: []*cobra.Command{
+			c.history(), c.stuck(), c.create(), c.cancel(), c.stop(), c.hold(), c.release(), c.delete(), c.priority(), c.event(),
 		},
 		Missing: func(path []string, _ *job.Error) string {
 			scoped := c.Called.Flags().NArg() == 0
-			switch path[1] {
-			case "release":
-				if scoped {
-					return "stagepost hold shows what is held"
-				}
-			case "resume":
+			switch words := strings.Join(path, " "); {
+			case words == "release" && scoped, words == "admin resume":
 				return "stagepost hold shows what is held"
-			case "outbox", "lifecycle":
-				return "stagepost " + path[1] + map[bool]string{true: " list"}[path[1] == "lifecycle"] + " shows what there is"
+			case strings.HasPrefix(words, "admin outbox"):
+				return "stagepost admin outbox shows what there is"
+			case path[0] == "lifecycle":
+				return "stagepost lifecycle list shows what there is"
 			}
 			return ""
 		},

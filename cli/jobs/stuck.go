@@ -95,9 +95,9 @@ func (c *Commands) printStuck(s *client.Stuck) error {
 // remedyOf says what to do about a message that was given up.
 func remedyOf(m *job.Message) string {
 	if m.Topic == "webhook" {
-		return "mend the reason, then: stagepost hooks replay " + m.Key + " --note WHY"
+		return "mend the reason, then: stagepost ingest hooks replay " + m.Key + " --note WHY"
 	}
-	return "mend the reason; stagepost report " + string(m.Job) + " shows what the receiver did not get"
+	return "mend the reason; stagepost ingest report " + string(m.Job) + " shows what the receiver did not get"
 }
 
 func (c *Commands) stuckRow(j *client.StuckJob) []string {

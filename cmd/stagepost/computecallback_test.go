@@ -110,7 +110,7 @@ func TestCallback(t *testing.T) {
 		select {
 		case <-taken:
 		case <-time.After(60 * time.Second):
-			_, out, _ := says(r, "outbox", "--topic", "compute-callback")
+			_, out, _ := says(r, "admin", "outbox", "--topic", "compute-callback")
 			t.Fatalf("nobody calls:\n%s", out)
 		}
 	}
@@ -132,7 +132,7 @@ func delivered(t *testing.T, r *host.Server, key string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for limit := time.Now().Add(30 * time.Second); ; <-tick.C {
-		code, out, errs := says(r, "-o", "json", "outbox", "--topic", "compute-callback")
+		code, out, errs := says(r, "-o", "json", "admin", "outbox", "--topic", "compute-callback")
 		var all []job.Message
 		if err := json.Unmarshal([]byte(out), &all); code != 0 || err != nil || len(all) != 1 || all[0].Key != key {
 			t.Fatalf("%d, %v: %s%s", code, err, out, errs)

@@ -30,7 +30,7 @@ func TestBackupOfDemo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"backup", "--data", dir, "one"}, {"restore", filepath.Join(dir, "backups", "one"), "--data", restored}} {
+	for _, args := range [][]string{{"admin", "backup", "--data", dir, "one"}, {"admin", "restore", filepath.Join(dir, "backups", "one"), "--data", restored}} {
 		if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}

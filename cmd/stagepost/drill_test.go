@@ -52,7 +52,7 @@ func TestRestoreDrill(t *testing.T) {
 		d.check(b)
 	}
 	d.v.kill(t)
-	d.cli("backup", "--data", d.dir, "final")
+	d.cli("admin", "backup", "--data", d.dir, "final")
 	d.compare(filepath.Join(d.dir, "backups", "final"))
 	d.killRestores(filepath.Join(d.dir, "backups", "final"))
 	t.Logf("%d actions, %d kills, %d acknowledged batches, %d backups made while the server worked, %d ended by a kill", *drillActions, d.kills, len(d.acked), d.whole, d.broken)
@@ -89,7 +89,7 @@ func newDrill(t *testing.T) *drill {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	d := &drill{t: t, chance: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), tokens: filepath.Join(t.TempDir(), "tokens")}
-	d.token = client.NewSecret(strings.TrimSpace(d.cli("token", "new", "--owner", "ann", "--role", "admin", d.tokens)))
+	d.token = client.NewSecret(strings.TrimSpace(d.cli("admin", "token", "new", "--owner", "ann", "--role", "admin", d.tokens)))
 	write(t, filepath.Join(d.dir, "profiles-of-drill.yaml"), "") // somebody's file: it is left out, and named
 	return d
 }
@@ -281,7 +281,7 @@ func (d *drill) children(ctx context.Context, c *client.Client, batch job.ID) {
 func (d *drill) restored(set string) string {
 	d.t.Helper()
 	dir := filepath.Join(d.t.TempDir(), "new")
-	d.cli("restore", set, "--data", dir)
+	d.cli("admin", "restore", set, "--data", dir)
 	return dir
 }
 
@@ -311,8 +311,8 @@ func (d *drill) check(b drilled) {
 // sound checks a data directory without a server.
 func (d *drill) sound(dir string) {
 	d.t.Helper()
-	d.cli("verify", "--data", dir)
-	d.cli("fsck", "--data", dir)
+	d.cli("admin", "verify", "--data", dir)
+	d.cli("admin", "fsck", "--data", dir)
 	if report, err := ocfl.Validate(d.t.Context(), filepath.Join(dir, "storage")); err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !report.Valid() {
 		d.t.Errorf("the storage of %s: %+v, %v", dir, report, err)
 	}
@@ -426,7 +426,7 @@ func (d *drill) killRestores(set string) {
 	}
 	for range 3 {
 		dir := filepath.Join(d.t.TempDir(), "new")
-		cmd := exec.Command(path, "restore", set, "--data", dir)
+		cmd := exec.Command(path, "admin", "restore", set, "--data", dir)
 		if err := cmd.Start(); err != nil {
 			d.t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestDurationFlags(t *testing.T) {
 	if seen < 10 {
 		t.Errorf("only %d flags of a time were found", seen)
 	}
-	agent, _, err := root.Find([]string{"agent"})
+	agent, _, err := root.Find([]string{"compute", "agent"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func TestKill(t *testing.T) {
 		t.Errorf("the server did not stop well: %v", err)
 	}
 	for _, command := range []string{"verify", "fsck"} {
-		if out, err := exec.Command(v.Path, command, "--data", dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command(v.Path, "admin", command, "--data", dir).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}

@@ -52,8 +52,8 @@ func TestMerrittPage(t *testing.T) {
 func TestMerrittPageSees(t *testing.T) {
 	p := newPage(t)
 	for span, ok := range map[string]bool{
-		"stagepost retry": true, "stagepost conjure": false, "stagepost locks break": true, "stagepost list --group --state": true, "stagepost retry --group": false,
-		"stagepost locks mend": false, "GET /api/v1/jobs": true, "GET /api/v1/conjure": false, "PUT /api/v1/jobs": false, "TestMerrittPage": true, "TestConjure": false,
+		"stagepost retry": true, "stagepost conjure": false, "stagepost ingest locks break": true, "stagepost list --group --state": true, "stagepost retry --group": false,
+		"stagepost ingest locks mend": false, "GET /api/v1/jobs": true, "GET /api/v1/conjure": false, "PUT /api/v1/jobs": false, "TestMerrittPage": true, "TestConjure": false,
 		"TestScript/hold": true, "TestScript/conjure": false, "bid0000000042": true,
 	} {
 		if fault := p.wrong(span); (fault == "") != ok {

@@ -188,7 +188,7 @@ func (w *restarted) run(stops, objects int) {
 		t.Error(err)
 	}
 	for _, command := range []string{"verify", "fsck"} {
-		if out, err := exec.Command(v.Path, command, "--data", w.dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command(v.Path, "admin", command, "--data", w.dir).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}

@@ -97,22 +97,22 @@ func TestHostileOutput(t *testing.T) {
 		{"logs cmp_1", bytesAttack + bytesAttack},
 		{"logs cmp_1 --stream stdout", bytesAttack},
 		{"logs cmp_1 --stream stdout -o plain", bytesAttack},
-		{"results cmp_1 stdout --out -", bytesAttack},
-		{"manifest ing_1", bytesAttack},
-		{"report bat_1 --format csv-failed", bytesAttack},
-		{"report bat_1 --format html", bytesAttack},
-		{"report bat_1", ""},
+		{"compute results cmp_1 stdout --out -", bytesAttack},
+		{"ingest manifest ing_1", bytesAttack},
+		{"ingest report bat_1 --format csv-failed", bytesAttack},
+		{"ingest report bat_1 --format html", bytesAttack},
+		{"ingest report bat_1", ""},
 		{"logs ing_1", ""},
 		{"logs ing_1 -o plain", ""},
 		{"show ing_1", ""},
 		{"history ing_1", ""},
-		{"files ing_1", ""},
+		{"ingest files ing_1", ""},
 		{"flow show flo_1", ""},
 		{"flow show flo_1 -o plain", ""},
 		{"flow draw flo_1 --format text", ""},
 		{"flow draw flo_1 --format mermaid", ""},
 		{"flow draw flo_1 --format svg", ""},
-		{"jobs", ""},
+		{"compute jobs", ""},
 		{"list", ""},
 		{"retry ing_1 --note x", ""},
 	} {
@@ -148,8 +148,8 @@ func TestHostileJSON(t *testing.T) {
 		args string
 		bare bool // in a pipe it has control characters as they are
 	}{
-		{"logs cmp_1 --stream stdout", false}, {"logs ing_1", true}, {"show ing_1", true}, {"history ing_1", true}, {"files ing_1", true}, {"flow show flo_1", true},
-		{"jobs", true}, {"retry ing_1 --note x", true}, {"list", true},
+		{"logs cmp_1 --stream stdout", false}, {"logs ing_1", true}, {"show ing_1", true}, {"history ing_1", true}, {"ingest files ing_1", true}, {"flow show flo_1", true},
+		{"compute jobs", true}, {"retry ing_1 --note x", true}, {"list", true},
 	} {
 		args := append(strings.Fields(test.args), "-o", "json", "--server", url)
 		out, errs := called(t, true, args...)

@@ -56,7 +56,7 @@ func TestTokensFileIsMissing(t *testing.T) {
 	v := prepare(t, t.TempDir(), "--tokens", file)
 	var said bytes.Buffer
 	v.Stderr = &said
-	if err := v.Run(); err == nil || !strings.Contains(said.String(), "stagepost token new --owner NAME --role admin "+file) {
+	if err := v.Run(); err == nil || !strings.Contains(said.String(), "stagepost admin token new --owner NAME --role admin "+file) {
 		t.Errorf("%v, %s", err, &said)
 	}
 }
@@ -146,7 +146,7 @@ func (s *service) documented(begin string) string {
 // token makes a token by the command of the documentation.
 func (s *service) token() string {
 	s.t.Helper()
-	return s.documented("stagepost token new ")
+	return s.documented("stagepost admin token new ")
 }
 
 // command gives the command of the unit, with its environment and nothing else.

@@ -69,13 +69,13 @@ func auditOf(w http.ResponseWriter, r *http.Request) {
 var listing = map[string]struct {
 	args, route, name string
 }{
-	"stagepost list":      {"list", "/api/v1/jobs", "jobs"},
-	"stagepost flow list": {"flow list", "/api/v1/jobs", "jobs"},
-	"stagepost jobs":      {"jobs", "/api/v1/compute/jobs", "jobs"},
-	"stagepost hooks":     {"hooks", "/api/v1/hooks", "hooks"},
-	"stagepost outbox":    {"outbox", "/api/v1/outbox", "messages"},
-	"stagepost files":     {"files ing_1", "/api/v1/ingest/jobs/ing_1/files", "files"},
-	"stagepost audit":     {"audit", "/api/v1/audit", ""},
+	"stagepost list":         {"list", "/api/v1/jobs", "jobs"},
+	"stagepost flow list":    {"flow list", "/api/v1/jobs", "jobs"},
+	"stagepost compute jobs": {"compute jobs", "/api/v1/compute/jobs", "jobs"},
+	"stagepost ingest hooks": {"ingest hooks", "/api/v1/hooks", "hooks"},
+	"stagepost admin outbox": {"admin outbox", "/api/v1/outbox", "messages"},
+	"stagepost ingest files": {"ingest files ing_1", "/api/v1/ingest/jobs/ing_1/files", "files"},
+	"stagepost admin audit":  {"admin audit", "/api/v1/audit", ""},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a
@@ -99,7 +99,7 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			mux := http.NewServeMux()
 			serve, flag := rowsOf(l.name), "--limit"
-			if path == "stagepost audit" {
+			if path == "stagepost admin audit" {
 				serve, flag = auditOf, "--last"
 			}
 			mux.HandleFunc("GET "+l.route, serve)

@@ -216,7 +216,7 @@ func (e *Explainer) whyImpaired(x *Explanation) {
 	case in != nil:
 		x.Blockers = append(x.Blockers, engine.Blocker{
 			Code: BlockStorage, Since: in.Since, Holder: "the storage of the server", Sentence: in.Err.Error(),
-			Remedy: "stagepost health shows the state of the server; free or repair its storage",
+			Remedy: "stagepost admin health shows the state of the server; free or repair its storage",
 		})
 	case checked:
 		x.Not = append(x.Not, "the server's storage accepts writes")

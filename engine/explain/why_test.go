@@ -174,7 +174,7 @@ func TestWhyImpaired(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free", "stagepost health")
+		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free", "stagepost admin health")
 	})
 }
 

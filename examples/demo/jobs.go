@@ -98,7 +98,7 @@ func (d *demo) compute(ctx context.Context) error {
 		d.line("Users' scripts need Linux; that part of the demo is left out.")
 		return nil
 	case d.tier == sandbox.None:
-		d.line("Nothing confines users' scripts on this machine (stagepost agent doctor shows")
+		d.line("Nothing confines users' scripts on this machine (stagepost compute agent doctor shows")
 		d.line("the reason): those of the demo run with all rights that you have.")
 	}
 	d.line("Three users run scripts, each at most %d at once (sandbox: %s).", demoPerUser, d.tier)

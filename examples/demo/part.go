@@ -23,7 +23,7 @@ type commands struct {
 func Part(s *host.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{jobs.Commands{Call: call}, s}
-		return cli.Part{Run: []*cobra.Command{c.demo()}}
+		return cli.Part{Server: []*cobra.Command{c.demo()}}
 	}
 }
 

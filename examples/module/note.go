@@ -138,8 +138,8 @@ func part(s *server.Server, opened module.App) server.Part {
 
 // commands adds the command.
 func commands(c *cli.Call) cli.Part {
-	return cli.Part{Act: []*cobra.Command{{
-		Use: "note TEXT", Short: "Write a note", Example: "  stagepost note 'the disks are in'", Args: cobra.ExactArgs(1),
+	return cli.Part{Groups: []*cobra.Command{cli.Group("note", "Write notes", "", "  stagepost note write 'the disks are in'", &cobra.Command{
+		Use: "write TEXT", Short: "Write a note", Example: "  stagepost note write 'the disks are in'", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			server, err := c.API()
 			if err != nil {
@@ -151,5 +151,5 @@ func commands(c *cli.Call) cli.Part {
 			}
 			return err
 		},
-	}}}
+	})}}
 }

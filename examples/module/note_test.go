@@ -54,7 +54,7 @@ func TestModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := strings.TrimSpace(call(t, "note", "the disks are in", "--data", dir))
+	id := strings.TrimSpace(call(t, "note", "write", "the disks are in", "--data", dir))
 	c, err := client.New(r.URL, client.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,18 +76,18 @@ func TestModule(t *testing.T) {
 			t.Errorf("%s lacks %s", path, want)
 		}
 	}
-	for command, want := range map[string]string{"why " + id: "Written", "list": id, "lifecycle show note": "Waiting", "config": "note.greeting"} {
+	for command, want := range map[string]string{"why " + id: "Written", "list": id, "lifecycle show note": "Waiting", "admin config": "note.greeting"} {
 		if got := call(t, append(strings.Fields(command), "--data", dir)...); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", command, got)
 		}
 	}
 	set := filepath.Join(dir, "backups", "one")
-	call(t, "backup", "--data", dir, "one")
+	call(t, "admin", "backup", "--data", dir, "one")
 	if err := r.Stop(); err != nil {
 		t.Error(err)
 	}
 	restored := filepath.Join(t.TempDir(), "restored")
-	call(t, "restore", set, "--data", restored)
+	call(t, "admin", "restore", set, "--data", restored)
 	if again, err := os.ReadFile(filepath.Join(restored, "notes", id+".txt")); err != nil || !bytes.Equal(again, text) {
 		t.Errorf("restored: %q, %v", again, err)
 	}

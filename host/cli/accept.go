@@ -21,7 +21,7 @@ of the audit list were deleted, or the file head is missing. The store goes on w
 With IDs it takes the records of these jobs as they are, with their tasks and messages, although they do not match their checksums (see verify).
 
 First try to put back what is missing, or restore a backup into an empty directory. No server may run on the data directory.`,
-		Example: `  stagepost accept --data /srv/stagepost --note "the log was lost with the disk"`,
+		Example: `  stagepost admin accept --data /srv/stagepost --note "the log was lost with the disk"`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if note == "" {

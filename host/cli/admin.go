@@ -10,18 +10,7 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-func (c *commands) admin() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "admin",
-		Short: "Look after a server: its clock",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(c.adminClock())
-	return cmd
-}
-
-func (c *commands) adminClock() *cobra.Command {
+func (c *commands) clock() *cobra.Command {
 	var confirm bool
 	var actor, note string
 	cmd := &cobra.Command{

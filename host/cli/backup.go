@@ -27,9 +27,9 @@ profiles, keys, and the files that the configuration names. A manifest has the d
 elsewhere, such as storage locations outside the data directory.
 
 DIR must not exist. A plain name is one in the backup directory (setting backup.dir); without DIR the time is the name. A server makes the backup in its
-backup directory; DIR elsewhere must be on the same machine. stagepost restore makes a data directory of a backup. The backup contains secrets: it is
+backup directory; DIR elsewhere must be on the same machine. stagepost admin restore makes a data directory of a backup. The backup contains secrets: it is
 readable by its owner alone.`,
-		Example: "  stagepost backup\n  stagepost backup /mnt/backup/stagepost-2026-05-04\n  stagepost backup --without compute,storage records-only",
+		Example: "  stagepost admin backup\n  stagepost admin backup /mnt/backup/stagepost-2026-05-04\n  stagepost admin backup --without compute,storage records-only",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to := ""

@@ -57,7 +57,7 @@ func (c *commands) checkConfig() *cobra.Command {
 		Short: "Check a configuration file without using it",
 		Long: `Reads a configuration file as a server would and names every mistake with its line: names that are no settings, values that are not what their setting
 takes. The exit code is 2 if there is one.`,
-		Example: "  stagepost config check /etc/stagepost/stagepost.yaml",
+		Example: "  stagepost admin config check /etc/stagepost/stagepost.yaml",
 		Args:    cobra.ExactArgs(1),
 		// The settings of this call are not read: a file that is in force must not keep another from being checked.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.Out.Use(cmd.Flag("output").Value.String()) },

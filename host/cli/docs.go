@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -74,7 +75,12 @@ func walk(b *strings.Builder, cmd *cobra.Command) {
 		if sub.Hidden || sub.Name() == "help" || sub.Name() == "completion" {
 			continue
 		}
-		fmt.Fprintf(b, "\n## %s\n\n%s.\n\n```\n%s\n```\n", sub.CommandPath(), sub.Short, sub.UseLine())
+		fmt.Fprintf(b, "\n## %s\n\n%s.\n", sub.CommandPath(), sub.Short)
+		if long := cli.LongForm(sub); long != "" {
+			fmt.Fprintf(b, "It is short for `%s`.\n", long)
+			continue
+		}
+		fmt.Fprintf(b, "\n```\n%s\n```\n", cli.UseLine(sub))
 		if sub.Long != "" {
 			fmt.Fprintf(b, "\n%s\n", prose(sub.Long))
 		}
@@ -130,7 +136,7 @@ func prose(text string) string {
 // configPage describes every setting.
 func configPage(s *host.Settings) string {
 	var b strings.Builder
-	b.WriteString("# Configuration\n\n" + made + `A value comes from the flag, else the environment, else the configuration file, else the default. ` + "`stagepost config --origin`" + `
+	b.WriteString("# Configuration\n\n" + made + `A value comes from the flag, else the environment, else the configuration file, else the default. ` + "`stagepost admin config --origin`" + `
 shows the value that counts and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" + ` names, else ` + "`stagepost.yaml`" + ` in
 the current directory, else in the data directory; a name with a dot may be written as a branch. A name that is not in this table is an error.
 

@@ -15,7 +15,7 @@ func (c *commands) health() *cobra.Command {
 		Short: "Ask whether the server works",
 		Long: `Asks the server whether it works: its store answers, its engine gets on. The exit code is 0 if so and 1 if not, or if there is no server; 6 if the
 time of --timeout is up. It is what a container's health check calls.`,
-		Example: "  stagepost health --data /srv/stagepost --timeout 5s",
+		Example: "  stagepost admin health --data /srv/stagepost --timeout 5s",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)

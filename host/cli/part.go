@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,17 +36,19 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{call, s}
 		return cli.Part{
-			Run: []*cobra.Command{
-				c.serve(), c.token(), c.health(), c.admin(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(), c.config(), c.version(),
-			},
+			Groups: []*cobra.Command{cli.Group("admin", "Administer a server and its data directory",
+				"Administers a server and its data directory.",
+				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n  stagepost admin drain --note 'storage moves'",
+				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(), c.config())},
+			Server: []*cobra.Command{c.serve(), c.version()},
 			Hidden: []*cobra.Command{c.docs()},
 			Missing: func(path []string, e *job.Error) string {
-				switch {
-				case path[1] == "token" && errors.Is(e, fs.ErrNotExist):
-					return "name the file of tokens; stagepost token new makes one"
-				case path[1] == "token": // digits of a hash are no number of a job
-					return fmt.Sprintf("stagepost token list %s shows what there is", c.Called.Flags().Arg(0))
-				case path[1] == "restore":
+				switch words := strings.Join(path, " ") + " "; {
+				case strings.HasPrefix(words, "admin token ") && errors.Is(e, fs.ErrNotExist):
+					return "name the file of tokens; stagepost admin token new makes one"
+				case strings.HasPrefix(words, "admin token "): // digits of a hash are no number of a job
+					return fmt.Sprintf("stagepost admin token list %s shows what there is", c.Called.Flags().Arg(0))
+				case words == "admin restore ":
 					return knownBackups(c.Called.Flags().Arg(0))
 				}
 				return ""

@@ -19,13 +19,13 @@ func (c *commands) restore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore BACKUP --data NEW",
 		Short: "Make a data directory of a backup",
-		Long: `Checks a backup made by stagepost backup, every file against its digest, and then makes the data directory NEW of it, which must not exist or be empty. A
+		Long: `Checks a backup made by stagepost admin backup, every file against its digest, and then makes the data directory NEW of it, which must not exist or be empty. A
 backup with a missing, changed or added file, a database of another moment or installation, or from a newer version is refused, and nothing is written. With
 --check nothing is written either way. If the restore is interrupted, no server starts on NEW: remove it and restore again.
 
 The restored directory is the same installation: never run it beside the one that it was made of. What the backup refers to and does not contain is printed:
 storage locations must be there before a server starts; files of the configuration are in NEW/outside.`,
-		Example: "  stagepost restore /mnt/backup/stagepost-2026-05-04 --data /srv/stagepost-new\n  stagepost restore --check /mnt/backup/stagepost-2026-05-04",
+		Example: "  stagepost admin restore /mnt/backup/stagepost-2026-05-04 --data /srv/stagepost-new\n  stagepost admin restore --check /mnt/backup/stagepost-2026-05-04",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !check && !cmd.Flags().Changed("data") {
@@ -68,7 +68,7 @@ func (c *commands) afterRestore(m *backup.Manifest) {
 	if outside := filepath.Join(c.Settings.Data, backup.OutsideName); Exists(outside) {
 		c.Note("configuration that lay elsewhere is in %s: put it back if it is lost there", outside)
 	}
-	c.Note("next: stagepost verify --data %s", c.Settings.Data)
+	c.Note("next: stagepost admin verify --data %s", c.Settings.Data)
 }
 
 // knownBackups says where backups are, for a call that names none: those beside the name that was given, as far as there are any.

@@ -19,10 +19,8 @@ import (
 )
 
 func (c *commands) token() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "token",
-		Short: "Make, list and revoke the tokens that may use a server",
-		Long: `A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
+	return cli.Group("token", "Make, list and revoke the tokens that may use a server",
+		`A server that is started with --tokens FILE answers only to those who send a token of that file. The file has a line for each token, with its SHA-256
 and never the token itself: hash, role, owner, expiry or -, comment. A server reads it again within a second after it was changed.
 
 Roles: a user sees and makes its own jobs; an operator sees and moves all; a worker claims jobs of the kinds and states that its
@@ -30,11 +28,8 @@ token names (--work) and reports on them, or is an agent; an admin may do everyt
 
 Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token_file. Programs send it as a header:
 Authorization: Bearer stp_...`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(c.newToken(), c.listTokens(), c.revokeToken())
-	return cmd
+		"  stagepost admin token new --owner ann --role operator /srv/stagepost/tokens > ann.token\n  stagepost admin token list /srv/stagepost/tokens",
+		c.newToken(), c.listTokens(), c.revokeToken())
 }
 
 // shownToken is a line of the file as it is printed.
@@ -63,7 +58,7 @@ func (c *commands) newToken() *cobra.Command {
 		Short: "Make a token and add it to a file",
 		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
 alone, if it is missing.`,
-		Example: "  stagepost token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n  stagepost token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
+		Example: "  stagepost admin token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n  stagepost admin token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment, Work: token.Scope(strings.Join(work, ","))}
@@ -154,7 +149,7 @@ func (c *commands) revokeToken() *cobra.Command {
 		Use:     "revoke FILE HASHPREFIX",
 		Short:   "Take a token out of a file",
 		Long:    `Takes the token out of the file whose hash begins with the digits, of which there must be at least 8; token list shows them. Servers refuse it after a second.`,
-		Example: "  stagepost token revoke /srv/stagepost/tokens 3f2a91c07b6e4d12",
+		Example: "  stagepost admin token revoke /srv/stagepost/tokens 3f2a91c07b6e4d12",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := c.Reasoned(note); err != nil {

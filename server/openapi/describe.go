@@ -30,7 +30,7 @@ func Describe(operations []Operation) *huma.OpenAPI {
 		OpenAPI: "3.1.0", Info: &huma.Info{Title: "Stagepost", Version: "1", Description: about},
 		Components: &huma.Components{Schemas: registry, SecuritySchemes: map[string]*huma.SecurityScheme{
 			"token": {Type: "http", Scheme: "bearer",
-				Description: "A token of stagepost token new. Servers without tokens need none."},
+				Description: "A token of stagepost admin token new. Servers without tokens need none."},
 		}},
 	}
 	for i := range operations {

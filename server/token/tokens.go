@@ -52,7 +52,7 @@ func Open(path string) (*Tokens, error) {
 	t := &Tokens{path: path, now: time.Now, same: subtle.ConstantTimeCompare}
 	all, stat, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w; make it: stagepost token new --owner NAME --role admin %s", err, path)
+		err = fmt.Errorf("%w; make it: stagepost admin token new --owner NAME --role admin %s", err, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)

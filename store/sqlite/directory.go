@@ -26,7 +26,7 @@ func prepareDir(dir string) error {
 		return job.Errorf(job.Internal,
 			"open", "", "%s is incomplete: a restore into it has not ended; if no restore is running, remove the "+
 				"directory and"+
-				" restore again (stagepost restore BACKUP --data DIR)", dir)
+				" restore again (stagepost admin restore BACKUP --data DIR)", dir)
 	}
 	file := filepath.Join(dir, database)
 	info, err := os.Stat(file)

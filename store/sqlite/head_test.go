@@ -60,7 +60,7 @@ func refused(t *testing.T, dir string, says ...string) {
 		t.Fatalf("it was opened, want it refused with %q", says)
 	}
 	wantKind(t, "open", err, job.Internal)
-	for _, text := range append(says, "stagepost accept --data "+dir) {
+	for _, text := range append(says, "stagepost admin accept --data "+dir) {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("the error lacks %q: %v", text, err)
 		}

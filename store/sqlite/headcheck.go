@@ -31,7 +31,7 @@ func (s *Store) settleHead() error {
 	case missing != "" && s.options.accept == nil:
 		return job.Errorf(job.Internal, "open", "",
 			"%s: %s. Put back what is missing, or restore a backup into an empty directory."+
-				" To go on without it: stagepost accept --data %s --note REASON", filepath.Join(s.dir, database),
+				" To go on without it: stagepost admin accept --data %s --note REASON", filepath.Join(s.dir, database),
 			missing,
 			s.dir)
 	case missing != "":

@@ -153,7 +153,7 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 		events, err = s.history(r, e)
 		if n := len(events); err == nil && (n == 0 || events[n-1].Hash != e.job.Head) {
 			err = damaged(id, "the history does not match the record: entries were changed or damaged outside "+
-				"Stagepost; stagepost verify %s names the first", id)
+				"Stagepost; stagepost admin verify %s names the first", id)
 		}
 		return err
 	})

@@ -27,7 +27,7 @@ func damaged(id job.ID, format string, args ...any) error {
 // mismatch is the error for a row that does not match its checksum.
 func mismatch(id job.ID, what string) error {
 	return damaged(id, "%s does not match the checksum: changed or damaged outside Stagepost."+
-		" Restore a backup; or stop the server and accept it as it is: stagepost accept --note REASON %s", what, id)
+		" Restore a backup; or stop the server and accept it: stagepost admin accept --note REASON %s", what, id)
 }
 
 // isDamage reports whether a read found damage, as opposed to a failing disk.

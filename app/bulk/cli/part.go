@@ -19,7 +19,7 @@ type commands struct {
 func Part(call *cli.Call) cli.Part {
 	c := &commands{jobs.Commands{Call: call}}
 	return cli.Part{
-		Act: []*cobra.Command{c.bulk()},
+		More: []*cobra.Command{c.bulk()},
 		Hint: func(err error, code int) string {
 			var f cli.FailedJob
 			if code == cli.ExitFailed && errors.As(err, &f) && f.Job.Kind == "bulk" {

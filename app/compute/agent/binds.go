@@ -20,14 +20,14 @@ func (a *App) lacks(p *compute.Parcel, s *Service) string {
 		if open && (!renamed || from == to) || shows(s.Binds, from, to) {
 			continue
 		}
-		setting := fmt.Sprintf("binds: [%q] for the service in the file of stagepost agent --services", bind)
+		setting := fmt.Sprintf("binds: [%q] for the service in the file of stagepost compute agent --services", bind)
 		if from == to && a.options.Setting != nil {
 			setting += ", or " + a.options.Setting(p.Service, from) + " in its environment"
 		}
 		return fmt.Sprintf("the server's settings show %s to jobs of %s, and this agent's do not; its owner can allow it: %s", bind, p.Service, setting)
 	}
 	if p.Network == "host" && s.Network != "host" && !open {
-		return fmt.Sprintf("the server's settings give jobs of %s the machine's network, and this agent's do not; its owner can allow it: network: host for the service in the file of stagepost agent --services",
+		return fmt.Sprintf("the server's settings give jobs of %s the machine's network, and this agent's do not; its owner can allow it: network: host for the service in the file of stagepost compute agent --services",
 			p.Service)
 	}
 	return ""

@@ -24,7 +24,7 @@ func TestBinds(t *testing.T) {
 		{service: "example", bind: "/data/models:/models"},
 		{service: "example", bind: "/data/models/a:/models/a"},
 		{service: "example", bind: "/opt/tools", want: `binds: ["/opt/tools"]`},
-		{service: "example", bind: "/opt", want: `binds: ["/opt"] for the service in the file of stagepost agent --services, or example=/opt in its environment`},
+		{service: "example", bind: "/opt", want: `binds: ["/opt"] for the service in the file of stagepost compute agent --services, or example=/opt in its environment`},
 		{service: "example", bind: "/opt/tool/../../etc", want: "show /opt/tool/../../etc"},
 		{service: "example", bind: "/data/models", want: "show /data/models to jobs of example"},
 		{service: "example", bind: "/data/models:/elsewhere", want: `binds: ["/data/models:/elsewhere"]`},

@@ -131,7 +131,7 @@ func computeCode(err error) (n int, known bool) {
 
 // changesHelp says what to do about a job that was refused: as it is it would be refused again.
 func changesHelp(id job.ID) string {
-	return fmt.Sprintf("a retry would be refused again: stagepost clone %s with another --service, --limit or --env, or stagepost run with other files", id)
+	return fmt.Sprintf("a retry would be refused again: stagepost compute clone %s with another --service, --limit or --env, or stagepost run with other files", id)
 }
 
 // exitRun prints how a run ended, with where to look.
@@ -160,7 +160,7 @@ func (c *commands) exitRun(err error, n int) {
 	hint := ""
 	switch {
 	case errors.As(err, &e):
-		hint = fmt.Sprintf("stagepost results %s fetches what it left; stagepost retry %s runs it again", e.job.ID, e.job.ID)
+		hint = fmt.Sprintf("stagepost compute results %s fetches what it left; stagepost retry %s runs it again", e.job.ID, e.job.ID)
 		var lost resultsLost
 		if e.job.Results == nil || c.FlagGiven("out") && !errors.As(err, &lost) { // there is nothing to fetch, or it was fetched
 			hint = fmt.Sprintf("stagepost why %s; stagepost retry %s runs it again", e.job.ID, e.job.ID)

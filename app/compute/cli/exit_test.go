@@ -22,7 +22,7 @@ func newTestCall(errs io.Writer) *commands {
 
 // TestRejectedHint sends nobody to retry with a job that would be refused again. The control failed in another way.
 func TestRejectedHint(t *testing.T) {
-	for cause, want := range map[string]string{compute.CauseRejected: "stagepost clone cmp_1 with", compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
+	for cause, want := range map[string]string{compute.CauseRejected: "stagepost compute clone cmp_1 with", compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
 		var out bytes.Buffer
 		c := newTestCall(&out)
 		c.Root()

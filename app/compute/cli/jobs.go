@@ -41,7 +41,7 @@ func (c *commands) jobs() *cobra.Command {
 		Long: `Lists compute jobs, newest first: all that match every filter given. A filter may be repeated, or take a list with commas.
 The columns are number, id, service, user, state, why (in short; stagepost why ID tells more), age, time that it ran or runs, exit code or signal. A queued job shows its
 place in the queue of its service. With --watch the list is drawn again every two seconds until Ctrl-C.`,
-		Example: "  stagepost jobs --open\n  stagepost jobs --service python --outcome failed --all\n  stagepost jobs --label project=x --watch",
+		Example: "  stagepost compute jobs --open\n  stagepost compute jobs --service python --outcome failed --all\n  stagepost compute jobs --label project=x --watch",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)

@@ -28,9 +28,12 @@ type commands struct {
 func Part(call *cli.Call) cli.Part {
 	c := &commands{jobs.Commands{Call: call}}
 	return cli.Part{
-		Look: []*cobra.Command{c.jobs(), c.results()},
-		Act:  []*cobra.Command{c.run(), c.clone(), c.clean()},
-		ID:   c.numbered,
+		Groups: []*cobra.Command{cli.Group("compute", "Run files on services, fetch results, administer agents",
+			"Runs users' files on services, fetches results and administers the agents that run jobs.",
+			"  stagepost compute run run.sh --service python\n  stagepost compute jobs --open",
+			c.run(), c.jobs(), c.results(), c.clone(), c.clean())},
+		Daily: []*cobra.Command{cli.Short("compute", c.run())},
+		ID:    c.numbered,
 		Cause: func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error) {
 			do := computeEvents[e]
 			if do == nil || !isCompute(string(id)) {
@@ -51,7 +54,7 @@ func Part(call *cli.Call) cli.Part {
 		Hint:   c.computeHint,
 		Missing: func(_ []string, _ *job.Error) string {
 			if c.ofCompute() {
-				return "stagepost jobs shows what there is"
+				return "stagepost compute jobs shows what there is"
 			}
 			return ""
 		},
@@ -94,9 +97,8 @@ func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *cli
 
 // ofCompute tells whether the command was about compute jobs: it is for nothing else, or was given an id or a number of one.
 func (c *commands) ofCompute() bool {
-	switch c.CalledPath() {
-	case "stagepost run", "stagepost jobs", "stagepost results", "stagepost clone", "stagepost clean":
-		return true
+	if words := c.CalledWords(); len(words) > 1 && words[0] == "compute" {
+		return words[1] != "agent" && words[1] != "import"
 	}
 	return c.Called != nil && slices.ContainsFunc(c.Called.Flags().Args(), func(arg string) bool { return isCompute(arg) || isNumber(arg) })
 }

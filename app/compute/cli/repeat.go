@@ -26,7 +26,7 @@ func (c *commands) clone() *cobra.Command {
 		Short: "Make a new compute job of the files of another, with changes",
 		Long: `Makes a new compute job of the files of another one, whatever became of that. What is given replaces what the other one had; variables are laid over its own, and
 NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
-		Example:           "  stagepost clone cmp_01J9... --limit memory=8GiB\n  stagepost clone cmp_01J9... --service large --env SEED=2 --name again",
+		Example:           "  stagepost compute clone cmp_01J9... --limit memory=8GiB\n  stagepost compute clone cmp_01J9... --service large --env SEED=2 --name again",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeComputeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -37,10 +37,10 @@ digest is checked. With FILEs only these are fetched, into the directory of --ou
 fetched in the same way.
 
 With --partial it fetches what a job that runs has made so far; --list shows the files there are. Symbolic links are not unpacked, but the ZIP has them.`,
-		Example: `  stagepost results cmp_01J9...
-  stagepost results cmp_01J9... --out run7.zip
-  stagepost results cmp_01J9... stdout --out - | tail
-  stagepost results cmp_01J9... --partial --out sofar`,
+		Example: `  stagepost compute results cmp_01J9...
+  stagepost compute results cmp_01J9... --out run7.zip
+  stagepost compute results cmp_01J9... stdout --out - | tail
+  stagepost compute results cmp_01J9... --partial --out sofar`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeComputeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -138,7 +138,7 @@ func (r *computeRun) complete(cmd *cobra.Command, files, words []string) error {
 	case !script:
 		return cli.Usagef("it needs %s among the files, or a command behind --", ScriptName)
 	case r.detach && r.out != "":
-		return cli.Usagef("--detach does not wait for results: stagepost results ID --out %s fetches them later", r.out)
+		return cli.Usagef("--detach does not wait for results: stagepost compute results ID --out %s fetches them later", r.out)
 	}
 	return cli.Free(r.out)
 }

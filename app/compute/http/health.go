@@ -11,7 +11,7 @@ func (s *Handlers) computeHealth(h *api.Health) {
 	}
 	h.Sandbox = s.sandboxed()
 	if h.Sandbox == "none" {
-		h.Warnings = append(h.Warnings, "users' scripts run here without a sandbox: they may do what this server may (stagepost agent doctor tells what is missing)")
+		h.Warnings = append(h.Warnings, "users' scripts run here without a sandbox: they may do what this server may (stagepost compute agent doctor tells what is missing)")
 	}
 }
 

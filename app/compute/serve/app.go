@@ -135,7 +135,7 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 	}
 	c.Sandbox = box
 	if box.Tier() == sandbox.None {
-		h.Log.Warn("jobs run without a sandbox", "remedy", "stagepost agent doctor")
+		h.Log.Warn("jobs run without a sandbox", "remedy", "stagepost compute agent doctor")
 	}
 	if err := box.Hide(); err != nil {
 		return err

@@ -44,7 +44,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		}
 		if box.Tier() == sandbox.None {
 			h.Log.Warn("commands of lifecycles run without a sandbox: they may do what this process may",
-				"remedy", "stagepost agent doctor")
+				"remedy", "stagepost compute agent doctor")
 		}
 		a.box, o.Sandbox = box, box
 	}

@@ -48,22 +48,21 @@ func (c *commands) bindSandbox(cmd *cobra.Command, o *flowFlags) {
 
 func (c *commands) flow() *cobra.Command {
 	var o flowFlags
-	cmd := &cobra.Command{
-		Use:   "flow",
-		Short: "Run task graphs that are taken back when they fail, and look at them",
-		Long: `A flow is a graph of tasks that hand on values. When a task fails, what was done is taken back, or tried again by a retry controller. A flow can be suspended
+	cmd := cli.Group("flow", "Run task graphs with rollback, suspend and resume", `A flow is a graph of tasks that hand on values. When a task fails, what was done is taken back, or tried again by a retry controller. A flow can be suspended
 and resumed, and goes on after a crash with what was not done.
 
 Flows are jobs: list, show, why, history, logs, watch, priority and hold work on them as on all others. In the API and in histories resuming a flow is the event run,
 because that is also what makes one that failed go on.
 
 With --local a command works on the flows in the data directory by itself, without a server; then no server may be at work there.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.PersistentFlags().BoolVar(&o.local, "local", false, "do it in this process, on the data directory, without a server")
-	cmd.AddCommand(c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowCancel(&o), c.flowReset(&o),
+		"  stagepost flow run backup.yaml\n  stagepost flow list --open",
+		c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowCancel(&o), c.flowReset(&o),
 		c.flowDelete(&o), c.flowMark(&o), c.flowSignal(&o))
+	for _, sub := range cmd.Commands() {
+		if sub.Name() != "lint" {
+			sub.Flags().BoolVar(&o.local, "local", false, "do it in this process, on the data directory, without a server")
+		}
+	}
 	return cmd
 }
 

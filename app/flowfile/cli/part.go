@@ -25,7 +25,7 @@ func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{jobs.Commands{Call: call}, s}
 		return cli.Part{
-			Act: []*cobra.Command{c.flow()},
+			Groups: []*cobra.Command{c.flow()},
 			Hint: func(err error, code int) string {
 				var f cli.FailedJob
 				var e *job.Error
@@ -39,7 +39,7 @@ func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 				return ""
 			},
 			Missing: func(path []string, _ *job.Error) string {
-				if path[1] == "flow" {
+				if path[0] == "flow" {
 					return "stagepost flow list shows what there is"
 				}
 				return ""

@@ -43,7 +43,7 @@ func openCommands(s *Settings, dir string, log *slog.Logger) (flowfile.Commander
 	case err != nil:
 		return nil, nil, cli.Usage(fmt.Errorf("flow.sandbox: %w", err))
 	case box.Tier() == sandbox.None:
-		log.Warn("commands of flows run without a sandbox: they may do what this process may", "remedy", "stagepost agent doctor")
+		log.Warn("commands of flows run without a sandbox: they may do what this process may", "remedy", "stagepost compute agent doctor")
 	}
 	return &flowfile.Confined{Sandbox: box, Temp: temp, Dirs: dirs}, box, nil
 }

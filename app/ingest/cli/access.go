@@ -27,9 +27,9 @@ With --wait it follows the preparation; the exit code then is 5 if it failed. Wi
 off is taken up where it was, by this command or by the next one that asks for the same. With --check the bag is validated once it is here.
 
 The name of the package and the directory in it follow from ARK and version unless --name says otherwise.`,
-		Example: `  stagepost access ark:/99999/fk4abc --out map.zip
-  stagepost access ark:/99999/fk4abc --version 2 --file map.tif --file notes.txt --format bag-tar
-  stagepost access --local-id map-17 --owner library --format bag-zip --out map.zip --check`,
+		Example: `  stagepost ingest access ark:/99999/fk4abc --out map.zip
+  stagepost ingest access ark:/99999/fk4abc --version 2 --file map.tif --file notes.txt --format bag-tar
+  stagepost ingest access --local-id map-17 --owner library --format bag-zip --out map.zip --check`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -20,7 +20,7 @@ func (c *commands) bag() *cobra.Command {
 its payload, and valid if every checksum is right as well. It needs no server.
 
 Prints each fault on a line: error or warning, code, path, sentence. The exit code is 1 if there is an error.`,
-		Example: "  stagepost bag map.zip\n  stagepost bag ./unpacked -o json",
+		Example: "  stagepost ingest bag map.zip\n  stagepost ingest bag ./unpacked -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)

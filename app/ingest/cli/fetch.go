@@ -24,9 +24,9 @@ func (c *commands) fetch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch TOKEN",
 		Short: "Fetch the package of a token",
-		Long: `Fetches the package that stagepost access asked for, once it is ready; until then it waits. A download that breaks off is taken up where it was.
+		Long: `Fetches the package that stagepost ingest access asked for, once it is ready; until then it waits. A download that breaks off is taken up where it was.
 With --status it only tells how far the package is.`,
-		Example: "  stagepost fetch 01jb3...q7 --out map.zip\n  stagepost fetch 01jb3...q7 --status",
+		Example: "  stagepost ingest fetch 01jb3...q7 --out map.zip\n  stagepost ingest fetch 01jb3...q7 --status",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)

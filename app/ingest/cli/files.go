@@ -21,7 +21,7 @@ func (c *commands) files() *cobra.Command {
 		Short: "Show the files of an ingest job",
 		Long: `Shows the files of an ingest job with size, digests, type and where they come from, whatever the job's state: wanted (named by the manifest), fetched
 (in its working directory) or stored. Of a job that was deleted it shows what it stored, and says what is gone.`,
-		Example:           "  stagepost files ing_01J9...\n  stagepost files ing_01J9... --all -o json",
+		Example:           "  stagepost ingest files ing_01J9...\n  stagepost ingest files ing_01J9... --all -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,17 +16,12 @@ import (
 )
 
 func (c *commands) fixity() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "fixity",
-		Short: "Read stored files again and compare them with their digests",
-		Long: `The server reads every stored file again, in each storage location, and compares it with its digest. It does so by itself when the last check of a version is older
+	return cli.Group("fixity", "Read stored files again and compare them with their digests",
+		`The server reads every stored file again, in each storage location, and compares it with its digest. It does so by itself when the last check of a version is older
 than fixity.every, the oldest first, at fixity.rate. Files that are changed, missing, too many or unreadable are faults; each is entered in the audit list with object, version,
 file and digests. A fault stays until a later check finds the version sound.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(c.fixityRun(), c.fixityStatus())
-	return cmd
+		"  stagepost ingest fixity status\n  stagepost ingest fixity run --note 'the disk array was rebuilt'",
+		c.fixityRun(), c.fixityStatus())
 }
 
 func (c *commands) fixityRun() *cobra.Command {
@@ -38,7 +33,7 @@ func (c *commands) fixityRun() *cobra.Command {
 restart of the server, and when this command is interrupted.
 
 The exit code is 5 if stored files have faults, and 1 if a location could not be read: that says nothing about its files.`,
-		Example: "  stagepost fixity run --note 'the disk array was rebuilt'\n  stagepost fixity run /mnt/archive",
+		Example: "  stagepost ingest fixity run --note 'the disk array was rebuilt'\n  stagepost ingest fixity run /mnt/archive",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -98,7 +93,7 @@ func (c *commands) fixityStatus() *cobra.Command {
 read. Nothing is read for it.
 
 The exit code is 5 if stored files have faults, and 1 if a location cannot be read.`,
-		Example: "  stagepost fixity status\n  stagepost fixity status -o json",
+		Example: "  stagepost ingest fixity status\n  stagepost ingest fixity status -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)

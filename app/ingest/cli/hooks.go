@@ -22,7 +22,7 @@ func (c *commands) hooks() *cobra.Command {
 		Long: `Profiles name webhooks, which are told of what happens to batches and jobs. Each notification is sent until it is taken, with longer and longer pauses,
 at most setting attempts times; an answer 410 ends it at once. Every try has the same id, and so has a replay. Receivers must take the same id twice, and
 notifications in any order.`,
-		Example: "  stagepost hooks --status given-up\n  stagepost hooks --job bat_01J9...\n  stagepost hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Example: "  stagepost ingest hooks --status given-up\n  stagepost ingest hooks --job bat_01J9...\n  stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
@@ -87,7 +87,7 @@ func (c *commands) hooksShow() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show KEY",
 		Short:   "Show a notification: its tries and what is sent",
-		Example: "  stagepost hooks show bat_01J9.../5/batch-completed/library",
+		Example: "  stagepost ingest hooks show bat_01J9.../5/batch-completed/library",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -128,8 +128,8 @@ func (c *commands) hooksReplay() *cobra.Command {
 		Short: "Send notifications again, under the ids they had",
 		Long: `Sends notifications again that were delivered or given up: those of the keys, or with --failed all that were given up. They get all their tries anew.
 It prints their keys. The reason stands in the audit list.`,
-		Example: "  stagepost hooks replay bat_01J9.../5/batch-completed/library --note 'their database was lost'\n" +
-			"  stagepost hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Example: "  stagepost ingest hooks replay bat_01J9.../5/batch-completed/library --note 'their database was lost'\n" +
+			"  stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.Keys, b.Actor = args, cli.Whoami(b.Actor)
@@ -186,7 +186,7 @@ func (c *commands) hooksPing() *cobra.Command {
 		Long: `Each webhook of the profile is called once, now, signed as always. The exit code is 1 if one of them did not take it. Pings are not in the list of
 notifications.`,
 		ValidArgsFunction: c.completeProfiles,
-		Example:           "  stagepost hooks ping maps\n  stagepost hooks ping maps --hook library",
+		Example:           "  stagepost ingest hooks ping maps\n  stagepost ingest hooks ping maps --hook library",
 		Args:              cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)

@@ -19,16 +19,11 @@ import (
 )
 
 func (c *commands) inventory() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "inventory",
-		Short: "Make the inventory of stored objects anew",
-		Long: `The inventory (inventory.db) says which objects are stored, with versions, files, digests and identifiers. The server refuses to start when it is missing,
+	return cli.Group("inventory", "Rebuild the inventory of stored objects",
+		`The inventory (inventory.db) says which objects are stored, with versions, files, digests and identifiers. The server refuses to start when it is missing,
 empty, damaged, older than what was recorded, or that of another installation.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(c.rebuildInventory())
-	return cmd
+		"  stagepost ingest inventory rebuild --data /srv/stagepost",
+		c.rebuildInventory())
 }
 
 func (c *commands) rebuildInventory() *cobra.Command {
@@ -45,8 +40,8 @@ version. Media types are guessed by the names of files. Versions that a record t
 
 All storage locations that profiles, records or the old inventory name must be there. --skip leaves a lost one out; --adopt gives one to this installation that has
 no stagepost-location.json or belonged to another installation. The exit code is 1 if something was damaged or missing.`,
-		Example: "  stagepost inventory rebuild --data /srv/stagepost\n  stagepost inventory rebuild --skip /mnt/lost\n" +
-			"  stagepost inventory rebuild --adopt /mnt/archive --note 'its identity file was lost'",
+		Example: "  stagepost ingest inventory rebuild --data /srv/stagepost\n  stagepost ingest inventory rebuild --skip /mnt/lost\n" +
+			"  stagepost ingest inventory rebuild --adopt /mnt/archive --note 'its identity file was lost'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(in.Adopt) > 0 && in.Note == "" {

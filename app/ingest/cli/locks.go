@@ -18,7 +18,7 @@ func (c *commands) locks() *cobra.Command {
 
 STATE is held, with the state of the job that has it, or "left by an ended job": such a lock is taken over by whoever asks next, and the
 sweep removes it. TOKEN rises with every acquisition. WAITING tells how many jobs wait for it; -o json names them, the next one first.`,
-		Example: "  stagepost locks\n  stagepost locks break object ark:/99999/fk4abc --note 'its worker hangs'",
+		Example: "  stagepost ingest locks\n  stagepost ingest locks break object ark:/99999/fk4abc --note 'its worker hangs'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -70,7 +70,7 @@ func (c *commands) breakLock() *cobra.Command {
 		Long: `The job that had the lock goes on, asks for it again and waits for its turn. The reason stands in the audit list.
 
 Break a lock only if its holder will never release it. A job that has ended holds nothing up: its locks are taken over.`,
-		Example: "  stagepost locks break object ark:/99999/fk4abc --note 'its worker hangs'",
+		Example: "  stagepost ingest locks break object ark:/99999/fk4abc --note 'its worker hangs'",
 		Args:    cobra.ExactArgs(2),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {

@@ -24,8 +24,8 @@ func (c *commands) manifest() *cobra.Command {
 		Use:   "manifest ID",
 		Short: "Print the manifest of an ingest job or batch as it was received",
 		Long: `Prints the manifest of an ingest job or batch as it was received, wherever it is by now. In a pipe it comes byte for byte; on a terminal without
-control characters. The manifest of a file that was not handed in yet is looked at by "stagepost manifest check".`,
-		Example:           "  stagepost manifest ing_01J9... > object.checkm",
+control characters. The manifest of a file that was not handed in yet is looked at by "stagepost ingest manifest check".`,
+		Example:           "  stagepost ingest manifest ing_01J9... > object.checkm",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -73,7 +73,7 @@ func (c *commands) manifestCheck() *cobra.Command {
 uses the same code as the server, and fetches nothing: whether the files are there and match their digests is found out after submission.
 
 The exit code is 1 if the file, or a row of it, would fail. docs/ingest.md tells what is accepted.`,
-		Example: "  stagepost manifest check batch.checkm && stagepost submit batch.checkm\n  stagepost manifest check rows.txt --type object-manifest",
+		Example: "  stagepost ingest manifest check batch.checkm && stagepost submit batch.checkm\n  stagepost ingest manifest check rows.txt --type object-manifest",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if typ != "" && !slices.Contains(ingest.Types(), typ) {

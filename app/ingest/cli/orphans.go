@@ -29,7 +29,7 @@ a younger one a WARN: it may belong to work that is under way.
 
 --fix removes exactly the deletable ones that are a FAIL, after saying how many these are: on a terminal it asks, else --expect must name their number.
 Each stands in the audit list. Files and directories go to the trash of the data directory. What is not deletable is for a person to look at.`,
-		Example: "  stagepost orphans\n  stagepost orphans --rules\n  stagepost orphans --fix --expect 3 --note 'after the power cut'",
+		Example: "  stagepost ingest orphans\n  stagepost ingest orphans --rules\n  stagepost ingest orphans --fix --expect 3 --note 'after the power cut'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if rules {
@@ -105,7 +105,7 @@ func (c *commands) printOrphans(o *client.Orphans, err error) error {
 		c.Note("%s", cli.Clean(cut))
 	}
 	if o.Deletable > 0 {
-		c.Note("%d can be removed: stagepost orphans --fix --expect %d --note WHY", o.Deletable, o.Deletable)
+		c.Note("%d can be removed: stagepost ingest orphans --fix --expect %d --note WHY", o.Deletable, o.Deletable)
 	}
 	return nil
 }

@@ -24,29 +24,33 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{jobs.Commands{Call: call}, s}
 		return cli.Part{
-			Look: []*cobra.Command{
-				c.report(), c.locks(), c.queue(), c.orphans(), c.storage(), c.files(), c.manifest(), c.metadata(), c.bag(), c.profile(), c.hooks(),
-			},
-			Act: []*cobra.Command{c.submit(), c.access(), c.fetch()},
-			Run: []*cobra.Command{c.fixity(), c.inventory()},
+			Groups: []*cobra.Command{cli.Group("ingest", "Submit content to the archive; list, fetch and check it",
+				"Submits content to the archive, lists its batches, jobs and objects, fetches packages and checks what is stored.",
+				"  stagepost ingest submit map.tif --wait\n  stagepost list --kind ingest.batch --open\n  stagepost ingest report bat_01J9...",
+				c.submit(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(), c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
+				c.queue(), c.locks(), c.orphans(), c.storage(), c.fixity(), c.inventory())},
+			Daily: []*cobra.Command{cli.Short("ingest", c.submit())},
 			Code: func(err error) (int, bool) {
 				return cli.ExitFailed, errors.As(err, new(ingest.Damaged))
 			},
 			Hint: func(err error, code int) string {
 				switch {
 				case errors.As(err, new(ingest.Damaged)):
-					return "restore the files from another location or a backup; stagepost fixity run checks them again"
-				case code == cli.ExitRefused && c.CalledPath() == "stagepost profile reload":
-					return "the profiles of before stay in force; stagepost profile check shows the lines"
+					return "restore the files from another location or a backup; stagepost ingest fixity run checks them again"
+				case code == cli.ExitRefused && c.CalledPath() == "stagepost ingest profile reload":
+					return "the profiles of before stay in force; stagepost ingest profile check shows the lines"
 				}
 				return ""
 			},
 			Missing: func(path []string, _ *job.Error) string {
+				if path[0] != "ingest" || len(path) < 2 {
+					return ""
+				}
 				switch name := path[1]; {
 				case name == "hooks" && path[len(path)-1] == "ping", name == "profile":
-					return "stagepost profile list shows what there is"
+					return "stagepost ingest profile list shows what there is"
 				case name == "hooks", name == "locks", name == "storage":
-					return "stagepost " + name + " shows what there is"
+					return "stagepost ingest " + name + " shows what there is"
 				case name == "access", name == "fetch":
 					return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an ingest job the ARK of its object"
 				}

@@ -16,17 +16,12 @@ import (
 )
 
 func (c *commands) profile() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "profile",
-		Short: "Look at ingest profiles, check their files, read them again",
-		Long: `A profile is a YAML file that says what holds for a collection: who owns it, where its objects are kept, who is told. The server reads the profile
+	return cli.Group("profile", "List and check profiles, and read them again",
+		`A profile is a YAML file that says what holds for a collection: who owns it, where its objects are kept, who is told. The server reads the profile
 directory (setting ingest.profiles) when it starts and whenever it changes. A set that is valid replaces the one before as a whole; one with mistakes
-changes nothing, and stagepost profile list, /healthz and the log tell of it.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(c.profileCheck(), c.profileList(), c.profileShow(), c.profileReload(), c.profileSchema())
-	return cmd
+changes nothing, and stagepost ingest profile list, /healthz and the log tell of it.`,
+		"  stagepost ingest profile check ./profiles\n  stagepost ingest profile list",
+		c.profileCheck(), c.profileList(), c.profileShow(), c.profileReload(), c.profileSchema())
 }
 
 func (c *commands) profileSchema() *cobra.Command {
@@ -35,7 +30,7 @@ func (c *commands) profileSchema() *cobra.Command {
 		Short: "Print the JSON Schema of profile files",
 		Long: `Prints the JSON Schema (Draft 2020-12) that profile files are checked against. An editor that knows it completes keys and shows mistakes while you type;
 docs/profile.schema.json is the same.`,
-		Example: "  stagepost profile schema > profile.schema.json",
+		Example: "  stagepost ingest profile schema > profile.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := c.Out.Write(profile.Schema())
@@ -52,7 +47,7 @@ func (c *commands) profileCheck() *cobra.Command {
 storage locations that cannot be reached or are spelled in two ways, a collection with two owners, receivers that are called without TLS.
 
 Without arguments it checks the profile directory of the data directory. Mistakes show the line; what may be secret in it is ***.`,
-		Example: "  stagepost profile check\n  stagepost profile check new/maps.yaml && cp new/maps.yaml /etc/stagepost/profiles/",
+		Example: "  stagepost ingest profile check\n  stagepost ingest profile check new/maps.yaml && cp new/maps.yaml /etc/stagepost/profiles/",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := filepath.Abs(c.Settings.Data)
@@ -147,7 +142,7 @@ func (c *commands) profileList() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Short:   "List the profiles of the server",
-		Example: "  stagepost profile list",
+		Example: "  stagepost ingest profile list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -186,7 +181,7 @@ func (c *commands) profileShow() *cobra.Command {
 		Use:               "show ID",
 		Short:             "Show every value of a profile, and where it came from",
 		Long:              "Shows every value of a profile as the server has it, those that its file leaves out included. Secrets are ***.",
-		Example:           "  stagepost profile show maps",
+		Example:           "  stagepost ingest profile show maps",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeProfiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -219,7 +214,7 @@ func (c *commands) profileReload() *cobra.Command {
 		Short: "Let the server read the profile directory again, now",
 		Long: `The server notices changes by itself, as a rule within a second; on disks that tell of no changes within half a minute. This makes it look now and
 tells what came of it. A directory with mistakes changes nothing.`,
-		Example: "  stagepost profile reload --note 'new receiver'",
+		Example: "  stagepost ingest profile reload --note 'new receiver'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)

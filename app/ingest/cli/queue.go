@@ -23,7 +23,7 @@ for one that failed, WARN for one that is open and older than a day. With --hold
 concern, and jobs that were put aside.
 
 In a pipe a line of the summary begins with jobs, state (the total of a state) or total, one of --holds with hold or held.`,
-		Example: "  stagepost queue --open\n  stagepost queue --batches\n  stagepost queue --holds",
+		Example: "  stagepost ingest queue --open\n  stagepost ingest queue --batches\n  stagepost ingest queue --holds",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if batches && holds {

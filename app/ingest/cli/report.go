@@ -19,7 +19,7 @@ func (c *commands) report() *cobra.Command {
 		Short: "Print the report about a batch, as its depositor gets it",
 		Long: `Prints what is told about a batch, as it stands now: what happened, what there is to do, what became of each object, and what is new since the
 last report that went out. As text it is the body of the mail; csv-completed and csv-failed are the tables that are attached to it.`,
-		Example:           "  stagepost report bat_01J9...\n  stagepost report bat_01J9... --format csv-failed > failed.csv",
+		Example:           "  stagepost ingest report bat_01J9...\n  stagepost ingest report bat_01J9... --format csv-failed > failed.csv",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -16,7 +16,7 @@ func (c *commands) storage() *cobra.Command {
 		Long: `A storage location is a directory with an OCFL storage root. Its file stagepost-location.json says which location it is and which installation
 owns it. STATE is usable, unused (nothing was stored there yet) or refused: the file is missing, so that its file system is not mounted, or it names another
 location or another installation. Jobs that need a refused location wait, and go on when it is usable.`,
-		Example: "  stagepost storage\n  stagepost storage adopt /mnt/archive --note 'taken over from the old server'",
+		Example: "  stagepost ingest storage\n  stagepost ingest storage adopt /mnt/archive --note 'taken over from the old server'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -54,9 +54,9 @@ func (c *commands) adoptStorage() *cobra.Command {
 		Long: `Writes a new identity into the storage location DIR, which is named as in the profile. Use it for a directory that takes the place of another one, or
 when another installation that owned it must not write there any more: its jobs wait from then on. Jobs of this server that waited for the location go on.
 
-Objects in it that the inventory does not know stay as they are, and get no new versions. "stagepost inventory rebuild" enters them. The reason stands in the
+Objects in it that the inventory does not know stay as they are, and get no new versions. "stagepost ingest inventory rebuild" enters them. The reason stands in the
 audit list and in the location's file.`,
-		Example: "  stagepost storage adopt /mnt/archive --note 'taken over from the old server'",
+		Example: "  stagepost ingest storage adopt /mnt/archive --note 'taken over from the old server'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if note == "" {

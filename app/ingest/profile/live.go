@@ -40,7 +40,7 @@ func Open(dir string, now func() time.Time) (*Live, error) {
 	if err != nil {
 		var m Mistakes
 		if errors.As(err, &m) {
-			err = fmt.Errorf("%s (stagepost profile check shows the lines): %w", counted(len(m)), err)
+			err = fmt.Errorf("%s (stagepost ingest profile check shows the lines): %w", counted(len(m)), err)
 		}
 		return nil, err
 	}

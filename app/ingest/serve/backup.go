@@ -21,7 +21,7 @@ func Data() []backup.Entry {
 		{Name: inventoryName + "-*", How: backup.Left, What: "SQLite's log of `inventory.db`", Reason: "the copy of the database contains it"},
 		{Name: "inventory.head*", How: backup.Left, What: "how far the inventory came", Reason: "a restored directory gets another one"},
 		{Name: "inventory.db.before-*", How: backup.Left, What: "inventories before they were rebuilt", Reason: "the inventory is newer"},
-		{Name: "inventory-rebuilt*", How: backup.Left, What: "an inventory while it is rebuilt", Reason: "removed by the next `stagepost inventory rebuild`"},
+		{Name: "inventory-rebuilt*", How: backup.Left, What: "an inventory while it is rebuilt", Reason: "removed by the next `stagepost ingest inventory rebuild`"},
 		{Name: "work", How: backup.Linked, What: "payloads as handed in, working files, reports"},
 		{Name: "access", How: backup.Linked, What: "plans of packages that can be fetched, and the key of their tokens"},
 		{Name: "profiles", How: backup.Linked, What: "ingest profiles, unless `ingest.profiles` names another directory"},

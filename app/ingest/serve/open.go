@@ -107,7 +107,7 @@ func (a *App) Warn() []string {
 		return []string{fmt.Sprintf("fixity: %v", err)}
 	}
 	if s.Faults > 0 {
-		return []string{(ingest.Damaged{Files: s.Faults}).Error() + ": stagepost fixity status"}
+		return []string{(ingest.Damaged{Files: s.Faults}).Error() + ": stagepost ingest fixity status"}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// agentSettings are the flags of stagepost agent, completed by the environment variables of the module.
+// agentSettings are the flags of stagepost compute agent, completed by the environment variables of the module.
 type agentSettings struct {
 	module                       site.Module
 	data, listen, server, name   string
@@ -50,8 +50,8 @@ ends them: they fail with the cause agent-stopped and keep their output. Those t
 kill -9, payloads that ran end with it, are never run again, and fail with the cause agent-died.
 
 The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY, COMPAT and SERVICE_<NAME>_BIND_RO of job-orchestrator are honoured where no flag says otherwise.`,
-		Example: "  stagepost agent --server https://jobs.example.org --data /srv/agent --token-file /etc/stagepost/agent.token\n" +
-			"  stagepost agent --listen 127.0.0.1:9000 --data /srv/agent --services /etc/stagepost/services.yaml",
+		Example: "  stagepost compute agent --server https://jobs.example.org --data /srv/agent --token-file /etc/stagepost/agent.token\n" +
+			"  stagepost compute agent --listen 127.0.0.1:9000 --data /srv/agent --services /etc/stagepost/services.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.complete(c.Settings, cmd.Flags().Changed); err != nil {

@@ -32,7 +32,7 @@ func (c *commands) agentDoctor() *cobra.Command {
 		Short: "Tell whether this machine can run payloads, and what would make it better",
 		Long: `Tries every kind of sandbox by running a command in it, looks at control groups, disk, memory and clock, and prints what it found with what an operator can do about it.
 The exit code is 0 if an agent with this --sandbox could run payloads here, and 1 if not.`,
-		Example: "  stagepost agent doctor --data /srv/agent --sandbox require\n  stagepost agent doctor -o json",
+		Example: "  stagepost compute agent doctor --data /srv/agent --sandbox require\n  stagepost compute agent doctor -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -79,7 +79,7 @@ func (c *commands) printFindings(found []finding) error {
 func examineSandbox(ctx context.Context, tier string) []finding {
 	s, err := sandbox.Open(ctx, sandbox.Options{Tier: tier, Name: fmt.Sprintf("stagepost-doctor-%d", os.Getpid())})
 	if err != nil {
-		return []finding{{Name: "sandbox " + tier, Needed: true, Detail: err.Error(), Remedy: "see --sandbox; stagepost agent doctor --sandbox auto shows what works"}}
+		return []finding{{Name: "sandbox " + tier, Needed: true, Detail: err.Error(), Remedy: "see --sandbox; stagepost compute agent doctor --sandbox auto shows what works"}}
 	}
 	defer s.Close()
 	found := []finding{{Name: "sandbox", OK: true, Needed: true, Detail: "tier " + s.Tier()}}

@@ -35,10 +35,10 @@ func (c *commands) agentDrain() *cobra.Command {
 		Long: `Has an agent get no new payloads and waits until those that it has are done: then its machine can be taken away.
 
 With the NAME of an agent the server is asked (--server), which sends it nothing more, however it is reached: also one that dials the server and has no address, an original
-client, a cluster. That holds over restarts of the server and of the agent, until stagepost agent resume NAME. Jobs for which there is no other agent wait, and lose no attempt.
+client, a cluster. That holds over restarts of the server and of the agent, until stagepost compute agent resume NAME. Jobs for which there is no other agent wait, and lose no attempt.
 
-With its URL the agent itself is asked, and takes nothing from any server. A restart of the agent or stagepost agent resume URL ends that.`,
-		Example: "  stagepost agent drain node7 --note 'new disks'\n  stagepost agent drain http://127.0.0.1:9000",
+With its URL the agent itself is asked, and takes nothing from any server. A restart of the agent or stagepost compute agent resume URL ends that.`,
+		Example: "  stagepost compute agent drain node7 --note 'new disks'\n  stagepost compute agent drain http://127.0.0.1:9000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
@@ -74,7 +74,7 @@ func noAgentAt(url string, err error) error {
 	if !errors.Is(err, agent.ErrNoAgent) {
 		return err
 	}
-	return cli.Usagef("%s is not the address of an agent; if it is that of the server, name the agent: stagepost agent drain NAME --server %s", url, url)
+	return cli.Usagef("%s is not the address of an agent; if it is that of the server, name the agent: stagepost compute agent drain NAME --server %s", url, url)
 }
 
 // drainNamed asks the server, and waits for a drained agent.
@@ -135,8 +135,8 @@ func (c *commands) agentResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume NAME|URL",
 		Short:   "Have a drained agent take payloads again",
-		Long:    `Ends what stagepost agent drain began: with a NAME at the server, with a URL at the agent itself.`,
-		Example: "  stagepost agent resume node7\n  stagepost agent resume http://127.0.0.1:9000",
+		Long:    `Ends what stagepost compute agent drain began: with a NAME at the server, with a URL at the agent itself.`,
+		Example: "  stagepost compute agent resume node7\n  stagepost compute agent resume http://127.0.0.1:9000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)

@@ -20,9 +20,9 @@ func Part(s *computeserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{call, s}
 		return cli.Part{
-			Run: []*cobra.Command{c.agent()},
+			Groups: []*cobra.Command{cli.InGroup("compute", c.agent())},
 			Missing: func(path []string, _ *job.Error) string {
-				if path[1] == "agent" {
+				if len(path) > 1 && path[0] == "compute" && path[1] == "agent" {
 					return "GET /api/v1/compute/agents shows the agents and how they stand"
 				}
 				return ""

@@ -63,7 +63,7 @@ func TestAgentsAreConfined(t *testing.T) {
 		}
 	}
 	s := cli.NewCommon()
-	cmd, _, err := cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(io.Discard), s, nil, Part(&computeserve.Settings{Module: twoVariables})).Root().Find([]string{"agent", "doctor"})
+	cmd, _, err := cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(io.Discard), s, nil, Part(&computeserve.Settings{Module: twoVariables})).Root().Find([]string{"compute", "agent", "doctor"})
 	if err != nil || cmd.Flags().Lookup("sandbox").DefValue != sandbox.Require {
 		t.Errorf("the examination is of another sandbox than the agent's, %v", err)
 	}

@@ -36,7 +36,7 @@ Jobs keep the time of their creation; when one ended the original does not say. 
 
 May be repeated: a job that is here already is left as it is, and counted as such. The original's files are only read. With --dry-run they are looked at in the same way, and
 the numbers are those of the import.`,
-		Example: "  stagepost import --data /srv/stagepost --database /srv/orchestrator/db.sqlite --compute-services services.yaml --dry-run",
+		Example: "  stagepost compute import --data /srv/stagepost --database /srv/orchestrator/db.sqlite --compute-services services.yaml --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.settings.Services = services

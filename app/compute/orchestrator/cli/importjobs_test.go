@@ -97,7 +97,7 @@ func newImporting(t *testing.T, database string) *importing {
 func (i *importing) command(args ...string) (code int, out string) {
 	var b bytes.Buffer
 	s, jobs, _ := newSettings()
-	code = cli.New(nil, cli.NewPrinter(&b), cli.NewPrinter(&b), s.Common, docs.All(), Part(jobs)).Run(append([]string{"import", "--data", i.dir, "--database", i.database}, args...))
+	code = cli.New(nil, cli.NewPrinter(&b), cli.NewPrinter(&b), s.Common, docs.All(), Part(jobs)).Run(append([]string{"compute", "import", "--data", i.dir, "--database", i.database}, args...))
 	return code, b.String()
 }
 

@@ -59,7 +59,7 @@ func Main(run func(args []string, in io.Reader, out, errs io.Writer) int, args [
 		return run(orchestratorClient(&env), in, out, errs)
 	}
 	if _, err := os.Stat(env.DBPath); err == nil {
-		cli.NewPrinter(errs).Line("%s: %s is not read: stagepost import takes over what an original server kept", Name, env.DBPath)
+		cli.NewPrinter(errs).Line("%s: %s is not read: stagepost compute import takes over what an original server kept", Name, env.DBPath)
 	}
 	return run(orchestratorServer(&env), in, out, errs)
 }
@@ -75,7 +75,7 @@ func orchestratorServer(env *wire.Config) []string {
 
 // orchestratorClient gives the call of an agent, which reads the other variables itself.
 func orchestratorClient(env *wire.Config) []string {
-	return []string{"agent", "--data", filepath.Join(env.DataPath, "agent"), "--listen", onLoopback(env.Port)}
+	return []string{"compute", "agent", "--data", filepath.Join(env.DataPath, "agent"), "--listen", onLoopback(env.Port)}
 }
 
 func onLoopback(port uint16) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))) }
@@ -100,5 +100,5 @@ Everything is told by variables of the environment:
 		}
 		fmt.Fprintf(w, "  %s%s\n      %s\n", v.Name, def, v.Meaning)
 	}
-	fmt.Fprintf(w, "\nstagepost serve and stagepost agent do the same and more, by flags and files: stagepost --help.\n")
+	fmt.Fprintf(w, "\nstagepost serve and stagepost compute agent do the same and more, by flags and files: stagepost --help.\n")
 }

@@ -18,6 +18,6 @@ type commands struct {
 func Part(s *computeserve.Settings) func(*cli.Call) cli.Part {
 	return func(call *cli.Call) cli.Part {
 		c := &commands{call, s}
-		return cli.Part{Run: []*cobra.Command{c.importJobs()}}
+		return cli.Part{Groups: []*cobra.Command{cli.InGroup("compute", c.importJobs())}}
 	}
 }

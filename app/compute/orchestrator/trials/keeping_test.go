@@ -308,7 +308,7 @@ func configured(t *testing.T) {
 		}
 	}
 	address := wiretest.Address(t)
-	relative := launch(t, []string{"DATA_PATH=data"}, "agent", "--listen", address, "--sandbox", "none") // in a directory of its own
+	relative := launch(t, []string{"DATA_PATH=data"}, "compute", "agent", "--listen", address, "--sandbox", "none") // in a directory of its own
 	s := open(t, with(dial(t, relative.url)), nil)
 	s.ends(s.upload("echo made >made.txt"), compute.Completed, "")
 }

@@ -82,7 +82,7 @@ func newDeath(t *testing.T, s stand) *death {
 	t.Helper()
 	d := &death{T: t, stand: s, latch: newLatch(t), dir: t.TempDir(), mark: fmt.Sprintf("86400.%d%d", os.Getpid(), marks.Add(1))}
 	address := wiretest.Address(t)
-	args := []string{"agent", "--listen", address, "--data", d.dir, "--sandbox", "none", "--slots", "2", "--name", fmt.Sprintf("a%d", marks.Load())}
+	args := []string{"compute", "agent", "--listen", address, "--data", d.dir, "--sandbox", "none", "--slots", "2", "--name", fmt.Sprintf("a%d", marks.Load())}
 	if s.state == compute.Prepared {
 		args = append(args, "--memory", fmt.Sprint(scarce))
 	}
