@@ -20,7 +20,7 @@ type Blocker struct {
 // Codes of blockers that the engine records. Gates and steps add theirs; package explain has those of its answers.
 const (
 	BlockHold       = "hold"       // a hold on something the job belongs to
-	BlockDefinition = "definition" // created under another definition of its lifecycle
+	blockDefinition = "definition" // created under another definition of its lifecycle
 	BlockStopped    = "stopped"    // no worker takes jobs
 )
 
@@ -31,7 +31,7 @@ func (w *Work) CheckDefinition(j *job.Job) *Blocker {
 		return nil
 	}
 	return &Blocker{
-		Code: BlockDefinition, Since: j.Changed, Holder: "whoever runs the new version",
+		Code: blockDefinition, Since: j.Changed, Holder: "whoever runs the new version",
 		Sentence: fmt.Sprintf("it was created under definition %s of %s, this version has %s", j.Definition, j.Kind, w.Life.Hash()),
 		Remedy:   "let a version that knows the old definition finish it, or add the hash to Adopts after checking that the states mean the same",
 	}

@@ -46,7 +46,7 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		time.Sleep(time.Hour + 30*time.Second) // between two looks
 		synctest.Wait()
 		x, err := second.why(t.Context(), j.ID, time.Time{})
-		if err != nil || !blocks(x, engine.BlockDefinition) {
+		if err != nil || !blocks(x, "definition") {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		_, err = second.Do(t.Context(), engine.Act{Job: j.ID, Event: "hold", By: lc.Operator})

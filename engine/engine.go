@@ -15,6 +15,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -28,7 +29,7 @@ type Options struct {
 	Renew    time.Duration      // between renewals; defaults to a third of Lease
 	Sweep    time.Duration      // between looks for what no event told; defaults to 1 s
 	Grace    time.Duration      // that running steps get when the engine stops; defaults to 10 s
-	Clock    Clock              // defaults to SystemClock
+	Clock    clock.Clock        // defaults to SystemClock
 	Rand     *mathrand.Rand     // for jitter; defaults to a random seed
 	Entropy  io.Reader          // for ids; defaults to crypto/rand
 	Log      *slog.Logger       // of the engine itself; defaults to none
@@ -52,8 +53,8 @@ type JobLogs interface {
 // Engine moves the jobs of one store. Any number of engines may share a store that allows it.
 type Engine struct {
 	store   job.Store
-	clock   Clock
-	guard   *JumpGuard
+	clock   clock.Clock
+	guard   *clock.Guard
 	latest  time.Time // that an earlier process may have given to records
 	options Options
 	name    string // with an instance part, so that a restarted engine is another worker
@@ -120,7 +121,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		o.Grace = 10 * time.Second
 	}
 	if o.Clock == nil {
-		o.Clock = SystemClock()
+		o.Clock = clock.System()
 	}
 	if o.Rand == nil {
 		o.Rand = mathrand.New(mathrand.NewPCG(mathrand.Uint64(), mathrand.Uint64()))
@@ -203,7 +204,7 @@ func (e *Engine) Work(k job.Kind) *Work { return e.workOf(k) }
 func (e *Engine) Store() job.Store { return e.store }
 
 // Clock gives the engine's clock.
-func (e *Engine) Clock() Clock { return e.clock }
+func (e *Engine) Clock() clock.Clock { return e.clock }
 
 // Name is the worker name under which this engine claims.
 func (e *Engine) Name() string { return e.name }

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Held is the event by which a hold takes a job out of a queue state, where the table has it for workers ([Work.Parks]).
-const Held lifecycle.Event = "hold"
+// held is the event by which a hold takes a job out of a queue state, where the table has it for workers ([Work.Parks]).
+const held lifecycle.Event = "hold"
 
 // Hold keeps the jobs of a scope from being worked on: nothing of it is claimed or begun after Hold returned, and what is at work stops at the
 // end of its stage. A zero until: for as long as nobody releases it.
@@ -117,7 +117,7 @@ func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 		return false
 	}
 	stage, _ := w.Life.Stage(s)
-	a, ok := w.Life.Transition(s, Held)
+	a, ok := w.Life.Transition(s, held)
 	return ok && stage.Kind == lifecycle.Queue && a.By&lifecycle.Worker != 0
 }
 
@@ -182,7 +182,7 @@ func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.H
 
 // aside makes the change by which hold h takes a job out of its queue.
 func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (job.Change, error) {
-	c, err := move(w, j, Held, lifecycle.Worker, now)
+	c, err := move(w, j, held, lifecycle.Worker, now)
 	if err != nil {
 		return c, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -33,7 +34,7 @@ func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var cleared []job.ID
-				clock := &jumpy{Clock: engine.SystemClock()}
+				clock := &jumpy{Clock: clock.System()}
 				logs := &logList{}
 				o := engine.Options{Clock: clock, Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{
 					Records: c.records, Logs: 100 * time.Hour,

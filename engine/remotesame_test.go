@@ -238,7 +238,7 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 	for _, l := range log.Lines {
 		var attrs map[string]any
 		_ = json.Unmarshal(l.Attrs, &attrs)
-		delete(attrs, engine.LineNumber)
+		delete(attrs, "line")
 		if len(attrs) == 0 {
 			attrs = nil
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stagepost/stagepost/engine/internal/lines"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -215,11 +216,6 @@ func (r *Report) causes(life *lifecycle.Table, h *job.Event) bool {
 	return transition.Class == lifecycle.Pass
 }
 
-// NumberedLogs is what [JobLogs] may be besides: it gives the highest number of the lines that were logged under a claim.
-type NumberedLogs interface {
-	LastLine(id job.ID, epoch int64) int64
-}
-
 // lineNumbers remembers how far the log of each claim came; what is not known is read from the log.
 type lineNumbers struct {
 	mu   sync.Mutex
@@ -250,7 +246,7 @@ func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *Report) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	last, known := n.last[lease]
-	if numbered, ok := logs.(NumberedLogs); ok && !known {
+	if numbered, ok := logs.(lines.Numbered); ok && !known {
 		last = numbered.LastLine(r.Job, r.Epoch)
 	}
 	out := logs.Logger(r.Job, r.Epoch, j.State)
@@ -273,9 +269,6 @@ func (n *lineNumbers) drop(l job.Lease) {
 	defer n.mu.Unlock()
 	delete(n.last, l)
 }
-
-// LineNumber is the attribute of a log line that has the number its worker gave it.
-const LineNumber = "line"
 
 // Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children are committed at once. Job,
 // Epoch, Keep and Again of the report are not read.
@@ -311,7 +304,7 @@ func (r *Run) Report(ctx context.Context, p *Report) error {
 func (l *LogLine) attrs() []any {
 	var all []any
 	if l.Number != 0 {
-		all = append(all, LineNumber, l.Number)
+		all = append(all, lines.Number, l.Number)
 	}
 	for name, value := range l.Attrs {
 		all = append(all, name, value)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -58,13 +59,13 @@ const keepEvery = 5 * time.Minute
 
 type retention struct {
 	Retention
-	clock Clock
-	guard *JumpGuard
+	clock clock.Clock
+	guard *clock.Guard
 	next  time.Time // of a look
 	keep  time.Time // of the time
 }
 
-func newRetention(o Retention, c Clock, g *JumpGuard) *retention {
+func newRetention(o Retention, c clock.Clock, g *clock.Guard) *retention {
 	return &retention{Retention: o, clock: c, guard: g, next: c.Now().Add(o.Every), keep: c.Now().Add(keepEvery)}
 }
 

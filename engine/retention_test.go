@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -29,7 +30,7 @@ func (w *world) burnt() int {
 }
 
 // delivered makes a world with n jobs that ended, and lets nothing else happen.
-func delivered(t *testing.T, n int, keep time.Duration, clock engine.Clock) *world {
+func delivered(t *testing.T, n int, keep time.Duration, clock clock.Clock) *world {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 		if r.Job().Group == "slow" {
@@ -90,7 +91,7 @@ func TestRetentionFreezesWhileTheClockJumps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				clock := &jumpy{Clock: engine.SystemClock()}
+				clock := &jumpy{Clock: clock.System()}
 				w := delivered(t, 10, 24*time.Hour, clock)
 				defer w.stop()
 				clock.jump(c.jump)

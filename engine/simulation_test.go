@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -68,7 +69,7 @@ func (c *cutoff) Commit(ctx context.Context, changes ...job.Change) ([]job.Resul
 
 // jumpy is a clock whose wall time can be moved.
 type jumpy struct {
-	engine.Clock
+	clock.Clock
 	mu  sync.Mutex
 	off time.Duration
 }
@@ -158,7 +159,7 @@ func bags(d *dice) engine.Work {
 }
 
 // clerk keeps one engine alive: starts it, kills it after a while, starts it again.
-func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *dice, clock engine.Clock, works func() []engine.Work, kills *atomic.Int64) {
+func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *dice, clock clock.Clock, works func() []engine.Work, kills *atomic.Int64) {
 	for ctx.Err() == nil {
 		line := &cutoff{Store: store}
 		e, err := engine.New(line, works(), engine.Options{
@@ -192,7 +193,7 @@ func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		d := &dice{r: rand.New(rand.NewPCG(*seed, 42))}
-		clock := &jumpy{Clock: engine.SystemClock()}
+		clock := &jumpy{Clock: clock.System()}
 		var double sync.Map
 		var kills atomic.Int64
 		works := func() []engine.Work { return []engine.Work{troubled(d, &double), bags(d)} }

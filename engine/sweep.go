@@ -277,7 +277,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	}
 	o := w.late(j, why)
 	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
-		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == Timeout || o.cause != CauseTimeout {
+		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut || o.cause != CauseTimeout {
 			explain(c, o)
 		}
 	})

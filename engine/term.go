@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/stagepost/stagepost/engine/clock"
 )
 
 // term is the context of an attempt. It ends with errExpired when the time for the state is up, a time that changes when the step moves its job
@@ -11,7 +13,7 @@ import (
 type term struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	clock  Clock
+	clock  clock.Clock
 
 	mu    sync.Mutex // guards the rest
 	at    time.Time
@@ -22,7 +24,7 @@ type term struct {
 }
 
 // newTerm makes the context of an attempt; a zero time has no end.
-func newTerm(ctx context.Context, clock Clock, at time.Time) *term {
+func newTerm(ctx context.Context, clock clock.Clock, at time.Time) *term {
 	t := &term{clock: clock}
 	t.Context, t.cancel = context.WithCancelCause(ctx)
 	t.set(at)

@@ -211,8 +211,8 @@ func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
 	if !ok || stage.Kind == lifecycle.End {
 		return "", false
 	}
-	if a, ok := w.Life.Transition(p.State, Timeout); ok && a.By&lifecycle.Timer != 0 {
-		return Timeout, true
+	if a, ok := w.Life.Transition(p.State, timedOut); ok && a.By&lifecycle.Timer != 0 {
+		return timedOut, true
 	}
 	for _, c := range []lifecycle.Class{lifecycle.Fail, lifecycle.Reenter, lifecycle.Move, lifecycle.Pass} {
 		if e, ok := w.Life.Choose(p, c, lifecycle.Timer); ok {
@@ -228,7 +228,7 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 	stage, _ := w.Life.Stage(p.State)
 	for _, by := range []lifecycle.Actor{lifecycle.Timer, lifecycle.Worker} {
 		for _, a := range stage.Transitions {
-			if a.Class == lifecycle.Fail && a.By&by != 0 && a.Event != Timeout {
+			if a.Class == lifecycle.Fail && a.By&by != 0 && a.Event != timedOut {
 				return a.Event, by, true
 			}
 		}
@@ -237,8 +237,8 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 	return e, lifecycle.Timer, ok
 }
 
-// Timeout is the event that a timer prefers where a state has it.
-const Timeout lifecycle.Event = "timeout"
+// timedOut is the event that a timer prefers where a state has it.
+const timedOut lifecycle.Event = "timeout"
 
 // expires gives when a timer takes job j out of the state that it comes to; zero for never.
 func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time) time.Time {

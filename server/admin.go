@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/server/problem"
 )
 
@@ -110,7 +110,7 @@ func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, clockOf(state))
 }
 
-func clockOf(s engine.ClockState) api.Clock {
+func clockOf(s clock.State) api.Clock {
 	c := api.Clock{Wall: s.Wall, Now: s.Now, Trusted: s.Trusted, Doubt: s.Doubt, Restart: s.Restart}
 	if s.Doubt != "" {
 		c.Seconds = int64(s.By.Round(time.Second) / time.Second)
@@ -128,9 +128,9 @@ func (s *Server) clockWarnings() []string {
 		return nil
 	}
 	what := map[string]string{
-		engine.ClockAhead:  "is ahead of the time at which the server worked last by " + span(c.By),
-		engine.ClockBehind: "is behind the time at which the server worked last by " + span(-c.By),
-		engine.ClockJumped: "was set by " + span(c.By) + " while the server runs",
+		clock.Ahead:  "is ahead of the time at which the server worked last by " + span(c.By),
+		clock.Behind: "is behind the time at which the server worked last by " + span(-c.By),
+		clock.Jumped: "was set by " + span(c.By) + " while the server runs",
 	}[c.Doubt]
 	return []string{fmt.Sprintf("the clock of this machine %s: nothing is removed by its age until the clock is set right, or confirmed (stagepost admin clock --confirm --note WHY)", what)}
 }

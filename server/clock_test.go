@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
@@ -17,7 +18,7 @@ import (
 // TestClockIsConfirmed: health warns of a clock in doubt until a person confirms it with a reason.
 func TestClockIsConfirmed(t *testing.T) {
 	for doubt, at := range map[string]time.Time{
-		engine.ClockAhead: time.Now().AddDate(-1, 0, 0), engine.ClockBehind: time.Now().AddDate(1, 0, 0), "": time.Now().Add(-time.Hour),
+		clock.Ahead: time.Now().AddDate(-1, 0, 0), clock.Behind: time.Now().AddDate(1, 0, 0), "": time.Now().Add(-time.Hour),
 	} {
 		t.Run("clock "+doubt, func(t *testing.T) {
 			store := mem.New()
@@ -45,7 +46,7 @@ func TestClockIsConfirmed(t *testing.T) {
 				w.Problem(w.Request(http.MethodPost, "/api/v1/admin/clock", `{"note": "again"}`), http.StatusConflict, job.Refused)
 				return
 			}
-			if err != nil || c.Doubt != "" || (c.Confirmed != nil) != (doubt == engine.ClockAhead) || c.Restart != (doubt == engine.ClockBehind) {
+			if err != nil || c.Doubt != "" || (c.Confirmed != nil) != (doubt == clock.Ahead) || c.Restart != (doubt == clock.Behind) {
 				t.Errorf("confirmed: %+v, %v", c, err)
 			}
 			if h, err = w.Client.Health(t.Context()); err != nil || len(h.Warnings) > 0 {

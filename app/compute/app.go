@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -84,7 +85,7 @@ type App struct {
 	callers  map[string]*fetch.Client // by service: the ways out of callbacks
 	root     *os.Root                 // Dir/compute
 	engine   *engine.Engine
-	guard    *engine.JumpGuard
+	guard    *clock.Guard
 	sweeping sync.Mutex
 	stage    *os.File  // uploads that are not committed; locked
 	alone    bool      // no other process has the lock

@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -136,7 +137,7 @@ type App struct {
 	line      *line
 	locks     locker                                                              // the inventory, but in tests of what locks are for
 	expect    func(head string) *string                                           // the head that storage must still have; tests let it be any
-	guard     *engine.JumpGuard                                                   // asked before anything is removed by its age
+	guard     *clock.Guard                                                        // asked before anything is removed by its age
 	putReport func(root *os.Root, name string, write func(io.Writer) error) error // writes a file of a report; tests die in it
 	late      chan struct{}                                                       // profiles came: look again for jobs that wait for one
 	stop      context.CancelFunc                                                  // of background work

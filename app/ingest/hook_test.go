@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -230,7 +231,7 @@ func TestEventsAreKnown(t *testing.T) {
 
 // leaping is a clock that a test moves on.
 type leaping struct {
-	engine.Clock
+	clock.Clock
 	ahead atomic.Int64
 }
 
@@ -241,7 +242,7 @@ func (l *leaping) leap(d time.Duration) { l.ahead.Add(int64(d)) }
 // startLeaping is start with a clock of the test's.
 func startLeaping(t *testing.T, o Options) (*world, *leaping) {
 	t.Helper()
-	clock := &leaping{Clock: engine.SystemClock()}
+	clock := &leaping{Clock: clock.System()}
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -26,7 +27,7 @@ const crowd = 50
 func together(t *testing.T, p profile.Profile, change func(*App)) (w *world, arks map[string]int) {
 	t.Helper()
 	pass := func(context.Context, *engine.Run) error { return nil } // what comes after Processing is not looked at
-	w = begin(t, options(t, t.TempDir(), p), engine.SystemClock(), change, map[lifecycle.State]engine.Step{Storing: pass, Recording: pass})
+	w = begin(t, options(t, t.TempDir(), p), clock.System(), change, map[lifecycle.State]engine.Step{Storing: pass, Recording: pass})
 	batches := make([]job.ID, crowd)
 	var all sync.WaitGroup
 	for i := range batches {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -28,7 +29,7 @@ func (f frozen) Now() time.Time  { return f.at }
 func (f frozen) Wall() time.Time { return f.at }
 
 // begin runs an application that a test has changed, with an engine of its own clock and steps.
-func begin(t *testing.T, o Options, clock engine.Clock, change func(*App), steps map[lifecycle.State]engine.Step) *world {
+func begin(t *testing.T, o Options, clock clock.Clock, change func(*App), steps map[lifecycle.State]engine.Step) *world {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -157,7 +158,7 @@ func TestWhoeverFailsHasNoLocks(t *testing.T) {
 				var w *world
 				ready := make(chan struct{})
 				came := make(chan job.ID, 1)
-				w = begin(t, options(t, t.TempDir()), engine.SystemClock(), nil, map[lifecycle.State]engine.Step{state: func(ctx context.Context, r *engine.Run) error {
+				w = begin(t, options(t, t.TempDir()), clock.System(), nil, map[lifecycle.State]engine.Step{state: func(ctx context.Context, r *engine.Run) error {
 					<-ready
 					by := inventory.Taker{Job: string(r.Job().ID), Epoch: r.Epoch(), At: r.Now()}
 					for _, kind := range inventory.LockKinds() {
@@ -345,7 +346,7 @@ func TestBrokenLock(t *testing.T) {
 			stop := newStopper(call)
 			p := testProfile()
 			p.Storage = []string{"storage", "second"}
-			w := begin(t, options(t, t.TempDir(), p), engine.SystemClock(), func(a *App) {
+			w := begin(t, options(t, t.TempDir(), p), clock.System(), func(a *App) {
 				a.locks = &tapped{locker: a.inventory, at: stop.at}
 				a.expect = func(head string) *string { stop.at("commit", ""); return &head }
 			}, nil)

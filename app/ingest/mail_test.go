@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -237,7 +238,7 @@ func TestSubmissionWithAddressesThatCannotBeWrittenTo(t *testing.T) {
 
 // shifted is a clock that a test puts forward.
 type shifted struct {
-	engine.Clock
+	clock.Clock
 	by *atomic.Int64
 }
 
@@ -304,7 +305,7 @@ func TestMailServerThatRefuses(t *testing.T) {
 			post := openPost(t)
 			o := options(t, t.TempDir(), p)
 			o.Mail = post.sender(t, "stagepost")
-			clock := shifted{engine.SystemClock(), new(atomic.Int64)}
+			clock := shifted{clock.System(), new(atomic.Int64)}
 			post.on(refusing(c.step, c.code, c.times))
 			w := withClock(t, o, clock)
 			b := w.end(w.submit(Submission{}, "text").ID)
@@ -384,7 +385,7 @@ func TestMailOverTLSWithLogin(t *testing.T) {
 }
 
 // withClock runs the application under a clock.
-func withClock(t *testing.T, o Options, clock engine.Clock) *world {
+func withClock(t *testing.T, o Options, clock clock.Clock) *world {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -21,7 +22,7 @@ import (
 
 // aheadClock is a clock that is ahead by a time that tests set.
 type aheadClock struct {
-	engine.Clock
+	clock.Clock
 	now, wall time.Duration
 }
 
@@ -31,11 +32,11 @@ func (s *aheadClock) Wall() time.Time { return s.Clock.Wall().Add(s.wall) }
 // hours is a clock that is so many hours ahead of the files.
 func hours(n int) *aheadClock {
 	d := time.Duration(n) * time.Hour
-	return &aheadClock{engine.SystemClock(), d, d}
+	return &aheadClock{clock.System(), d, d}
 }
 
 // idleApp is the application on a store with an engine that does not run, and without background work.
-func idleApp(t *testing.T, store job.Store, o Options, clock engine.Clock) *App {
+func idleApp(t *testing.T, store job.Store, o Options, clock clock.Clock) *App {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -28,7 +29,7 @@ func replaced(t *testing.T, steps map[job.Kind]map[lifecycle.State]engine.Step) 
 		}
 	}
 	store := mem.New()
-	e, err := engine.New(store, works, engine.Options{Deliver: a.Deliver(), Clock: later{engine.SystemClock()}})
+	e, err := engine.New(store, works, engine.Options{Deliver: a.Deliver(), Clock: later{clock.System()}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -48,7 +49,7 @@ func (r *race) note(by string, locks []inventory.Lock) {
 }
 
 // life runs a process until all batches have ended, or until it dies at the given call (0: never). It gives how many calls there were.
-func (r *race) life(at int, after bool, clock engine.Clock) (calls int) {
+func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 	r.t.Helper()
 	m := newMortal(r.store, at, after)
 	a, err := New(r.o)
@@ -223,7 +224,7 @@ func newRace(t *testing.T, change func(*App)) *race {
 // versions are there, in the order in which the jobs got the lock, and no file is lost.
 func TestTwoJobsRace(t *testing.T) {
 	whole := newRace(t, nil)
-	calls := whole.life(0, false, engine.SystemClock())
+	calls := whole.life(0, false, clock.System())
 	if err := whole.judge(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +236,7 @@ func TestTwoJobsRace(t *testing.T) {
 				t.Parallel()
 				chance := rand.New(rand.NewPCG(seed, uint64(n)))
 				r := newRace(t, nil)
-				clock := engine.SystemClock()
+				clock := clock.System()
 				var deaths []string
 				for range 1 + chance.IntN(3) {
 					at, after := 1+chance.IntN(calls), chance.IntN(2) == 0
@@ -318,7 +319,7 @@ func TestRaceWithoutLock(t *testing.T) {
 					a.expect = func(string) *string { return nil }
 				}
 			}
-			r.life(0, false, engine.SystemClock())
+			r.life(0, false, clock.System())
 			r.order = nil // a lock that everybody has gives no order
 			err := r.judge()
 			t.Logf("found: %v", err)

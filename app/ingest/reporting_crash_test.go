@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -242,7 +243,7 @@ func newMortalWorld(t *testing.T) *mortalWorld {
 }
 
 // live runs a process until all is done or it dies at its point.
-func (w *mortalWorld) live(name string, r *reaper, clock engine.Clock) {
+func (w *mortalWorld) live(name string, r *reaper, clock clock.Clock) {
 	o := w.o
 	o.Mail = w.from(w.post.sender(w.t, name))
 	w.post.on(func(step, hello string) error {
@@ -398,7 +399,7 @@ func judge(got []parcel, open map[string]bool) (wrong []string, twice int) {
 // die kills a process at a point, lets another go on to the end, and judges the mails.
 func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
 	r = newReaper(at)
-	w.live("first", r, engine.SystemClock())
+	w.live("first", r, clock.System())
 	open := map[string]bool{}
 	page, err := w.store.List(w.t.Context(), job.Query{Kinds: []job.Kind{BatchKind}})
 	if err != nil || len(page.Jobs) != 1 {
@@ -417,7 +418,7 @@ func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
 		open[l.MessageID] = messages[i].Settled == job.Pending
 	}
 	if r.died {
-		w.live("second", newReaper(""), later{engine.SystemClock()})
+		w.live("second", newReaper(""), later{clock.System()})
 	}
 	wrong, twice = judge(w.post.all(), open)
 	return r, append(wrong, w.reports(batch)...), twice

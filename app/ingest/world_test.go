@@ -23,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -197,7 +198,7 @@ func (w *world) run() {
 }
 
 // later is a clock that is ahead of that of a process which died: what it had leased has run out.
-type later struct{ engine.Clock }
+type later struct{ clock.Clock }
 
 func (l later) Now() time.Time { return l.Clock.Now().Add(10 * time.Minute) }
 
@@ -209,7 +210,7 @@ func wire(t *testing.T, store job.Store, o Options) *world {
 		t.Fatal(err)
 	}
 	e, err := engine.New(store, a.Works(), engine.Options{
-		Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: 5 * time.Second, Clock: later{engine.SystemClock()},
+		Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: 5 * time.Second, Clock: later{clock.System()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/internal/lines"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -34,7 +34,7 @@ type Logs struct {
 	closed bool
 }
 
-var _ engine.NumberedLogs = (*Logs)(nil)
+var _ lines.Numbered = (*Logs)(nil)
 
 // Open makes the directory if it is not there.
 func Open(dir string, o Options) (*Logs, error) {

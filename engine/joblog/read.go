@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/internal/lines"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -87,7 +87,7 @@ func parse(text []byte) Line {
 	return line
 }
 
-// LastLine gives the highest number that lines of one claim have ([engine.LineNumber]); 0 if none has one or the log cannot be read.
+// LastLine gives the highest number that lines of one claim have ([lines.Number]); 0 if none has one or the log cannot be read.
 func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
 	last, more := int64(0), true
 	for offset := int64(0); more; {
@@ -98,7 +98,7 @@ func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
 		for i := range c.Lines {
 			var attrs map[string]json.RawMessage
 			var n int64
-			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil && json.Unmarshal(attrs[engine.LineNumber], &n) == nil {
+			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil && json.Unmarshal(attrs[lines.Number], &n) == nil {
 				last = max(last, n)
 			}
 		}

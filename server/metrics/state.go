@@ -143,7 +143,7 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 	put(s.slots, float64(slots))
 	put(s.used, float64(used))
 	put(s.stalled, from.Engine.Stalled().Seconds())
-	put(s.frozen, map[bool]float64{true: 1}[from.Engine.Frozen()])
+	put(s.frozen, map[bool]float64{true: 1}[from.Engine.Guard().State().Doubt != ""])
 	if from.Backups != nil {
 		last, every := from.Backups()
 		put(s.backup, max(0, float64(last.UnixMilli())/1000))

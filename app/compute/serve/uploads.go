@@ -65,7 +65,7 @@ func (u *uploadStore) sweep() {
 			return
 		case <-tick.C:
 			now := u.now()
-			if u.engine().Frozen() {
+			if u.engine().Guard().State().Doubt != "" {
 				continue
 			}
 			if n, err := u.Sweep(now); err != nil || n > 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -185,7 +186,7 @@ func live(t *testing.T, store job.Store, f *fuse, dir string, holdings *shelf) {
 func reopen(t *testing.T, store job.Store, dir string, holdings *shelf) string {
 	t.Helper()
 	a := openAccess(t, dir, holdings, nil)
-	later := &clock{Clock: engine.SystemClock()}
+	later := &fastClock{Clock: clock.System()}
 	later.ahead.Store(int64(10 * time.Minute)) // what the dead process had leased has run out
 	e, err := engine.New(store, a.Works(), engine.Options{Sweep: 10 * time.Millisecond, Clock: later})
 	if err != nil {

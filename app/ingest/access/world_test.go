@@ -20,19 +20,20 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// clock is a clock that can be set forward.
-type clock struct {
-	engine.Clock
+// fastClock is a clock that can be set forward.
+type fastClock struct {
+	clock.Clock
 	ahead atomic.Int64
 }
 
-func (c *clock) Now() time.Time  { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
-func (c *clock) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.ahead.Load())) }
+func (c *fastClock) Now() time.Time  { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *fastClock) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.ahead.Load())) }
 
 // world is ingest and access on one engine that runs.
 type world struct {
@@ -42,7 +43,7 @@ type world struct {
 	ingest *ingest.App
 	e      *engine.Engine
 	store  job.Store
-	clock  *clock
+	clock  *fastClock
 	stop   func()
 }
 
@@ -83,7 +84,7 @@ func openAccess(t *testing.T, dir string, holdings Holdings, change func(*Option
 
 func startOn(t *testing.T, store job.Store, dir string, change func(*Options)) *world {
 	t.Helper()
-	w := &world{t: t, dir: dir, store: store, ingest: openIngest(t, dir), clock: &clock{Clock: engine.SystemClock()}}
+	w := &world{t: t, dir: dir, store: store, ingest: openIngest(t, dir), clock: &fastClock{Clock: clock.System()}}
 	w.clock.ahead.Store(int64(10 * time.Minute)) // the leases of a process that died are over
 	w.App = openAccess(t, dir, w.ingest, change)
 	var err error

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -186,16 +187,16 @@ func dial(t *testing.T, url string) *agent.Remote {
 
 // skewed is a clock that a test puts forward.
 type skewed struct {
-	engine.Clock
+	clock.Clock
 	by atomic.Int64
 }
 
-func newSkewed() *skewed { return &skewed{Clock: engine.SystemClock()} }
+func newSkewed() *skewed { return &skewed{Clock: clock.System()} }
 
-// Now is part of engine.Clock.
+// Now is part of clock.Clock.
 func (c *skewed) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.Load())) }
 
-// Wall is part of engine.Clock.
+// Wall is part of clock.Clock.
 func (c *skewed) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.by.Load())) }
 
 // says tells whether a text has a part, whatever its case.

@@ -1,4 +1,4 @@
-package engine
+package clock
 
 import (
 	"syscall"

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/job"
+)
+
+// guardClock compares the clock with what the store kept of the time, and sets e.clock and e.guard.
+func (e *Engine) guardClock(ctx context.Context, o *Options) error {
+	kept, err := e.keptClock(ctx)
+	if err != nil {
+		return err
+	}
+	wall := o.Clock.Now()
+	e.clock = o.Clock
+	if behind := kept.Trusted.Sub(wall); behind > o.Retain.Jump && !o.Retain.Unattended {
+		e.clock = clock.Shifted(o.Clock, behind)
+	}
+	e.guard = clock.NewGuard(e.clock, o.Retain.Jump)
+	e.guard.Compare(wall, kept, o.Retain.Away)
+	if e.latest = kept.Latest; o.Retain.Unattended && e.frozen() {
+		e.guard.Confirm()
+	}
+	return nil
+}
+
+// keptClock reads what the store kept. One that has never been asked to is as old as its newest job.
+func (e *Engine) keptClock(ctx context.Context) (job.KeptClock, error) {
+	keeper, ok := e.store.(job.ClockStore)
+	if !ok {
+		return job.KeptClock{}, nil
+	}
+	kept, err := keeper.KeptClock(ctx)
+	if err != nil || !kept.Trusted.IsZero() {
+		return kept, err
+	}
+	page, err := e.store.List(ctx, job.Query{Limit: 1})
+	if err == nil && len(page.Jobs) > 0 {
+		kept.Trusted = page.Jobs[0].Changed
+		kept.Latest = kept.Trusted
+	}
+	return kept, err
+}
+
+// keepClock has the store keep the time.
+func (e *Engine) keepClock(ctx context.Context) error {
+	if keeper, ok := e.store.(job.ClockStore); ok {
+		return keeper.KeepClock(ctx, e.guard.Kept())
+	}
+	return nil
+}
+
+// Guard gives what knows whether ages can be told.
+func (e *Engine) Guard() *clock.Guard { return e.guard }
+
+// frozen reports whether retention removes nothing because the clock is in doubt.
+func (e *Engine) frozen() bool {
+	_, jumped := e.guard.Jumped()
+	return jumped
+}
+
+// ConfirmClock trusts the wall clock as it is now, in the name of a person who looked at it; the reason is entered in the audit list. After a jump
+// forward everything that has ended is kept for its full time from now on. Errors: Invalid without a note, Refused when there is no doubt.
+func (e *Engine) ConfirmClock(ctx context.Context, actor, note string) (clock.State, error) {
+	s := e.guard.State()
+	switch {
+	case note == "":
+		return s, job.Errorf(job.Invalid, "clock", "", "it needs a note: the audit list records why")
+	case s.Doubt == "":
+		return s, job.Errorf(job.Refused, "clock", "", "the clock is not in doubt: there is nothing to confirm")
+	}
+	what := s.Doubt + " by " + s.By.Round(time.Second).String() + ", now " + s.Wall.UTC().Format(time.RFC3339)
+	if err := e.Audit(ctx, Entry{Actor: actor, Event: "confirm-clock", Object: what, Note: note}); err != nil {
+		return s, err
+	}
+	e.guard.Confirm()
+	s = e.guard.State()
+	if err := e.keepClock(ctx); err != nil {
+		return s, err
+	}
+	return s, e.meetDeadlines(ctx)
+}
