@@ -40,6 +40,7 @@ var unchecked = map[string]string{
 	"printf": "of the shell", "rm": "of every system", "unzip": "of every system", "ls": "of every system", "git": "the address of the repository",
 	"sqlite3": "the views have tests of their own", "docker": "TestDocker builds the images", "python3": "TestQuickStarts runs it",
 	"kill": "of every system", "sha256sum": "of every system", "wc": "of every system", "zip": "of every system", "sudo": "needs root",
+	"sed":      "of every system",
 	"promtool": "make check runs it", "jq": "of every system", "cut": "of every system", "tail": "of every system",
 }
 
@@ -146,7 +147,7 @@ type block struct {
 	line     int
 	code     bool
 	language string
-	run      bool // the line before it is <!-- run -->
+	mark     string // of the comment <!-- MARK --> on the line before it
 	text     string
 }
 
@@ -173,22 +174,22 @@ func (b *block) script() string {
 
 // blocksOf splits a document.
 func blocksOf(text string) (all []block) {
-	fenced, run, last := false, false, ""
+	fenced, mark, last := false, "", ""
 	for i, line := range strings.Split(text, "\n") {
-		mark, isFence := strings.CutPrefix(line, "```")
+		language, isFence := strings.CutPrefix(line, "```")
 		indented := strings.HasPrefix(line, "    ")
 		n := len(all) - 1
 		switch {
 		case isFence && !fenced:
-			all, fenced = append(all, block{line: i + 1, code: true, language: mark, run: run}), true
+			all, fenced = append(all, block{line: i + 1, code: true, language: language, mark: mark}), true
 		case isFence:
 			fenced = false
 			all = append(all, block{line: i + 1})
 		case fenced:
 			all[n].text += line + "\n"
-		case indented && (n >= 0 && all[n].code && all[n].language == "" && last != "" || last == "" || run):
-			if n < 0 || !all[n].code || last == "" && !all[n].code || run {
-				all = append(all, block{line: i + 1, code: true, run: run})
+		case indented && (n >= 0 && all[n].code && all[n].language == "" && last != "" || last == "" || mark != ""):
+			if n < 0 || !all[n].code || last == "" && !all[n].code || mark != "" {
+				all = append(all, block{line: i + 1, code: true, mark: mark})
 			}
 			all[len(all)-1].text += strings.TrimPrefix(line, "    ") + "\n"
 		default:
@@ -197,7 +198,10 @@ func blocksOf(text string) (all []block) {
 			}
 		}
 		if !fenced && line != "" {
-			run = line == "<!-- run -->"
+			mark, _ = strings.CutPrefix(line, "<!-- ")
+			if mark = strings.TrimSuffix(mark, " -->"); mark == line {
+				mark = ""
+			}
 		}
 		last = line
 	}

@@ -25,28 +25,28 @@ const Default = "default"
 // and default as in JSON Schema (of a list, those of its items); short the key of a mapping for which a text alone
 // stands. A zero field with a default takes it.
 type Profile struct {
-	ID           string   `yaml:"id" need:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"What a submission calls it: letters, digits, dot, hyphen and underscore, at most 64."`
+	ID           string   `yaml:"id" need:"true" pattern:"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" doc:"Its name in submissions: letters, digits, dot, hyphen and underscore, at most 64."`
 	Description  string   `yaml:"description" doc:"For people."`
 	Owner        string   `yaml:"owner" doc:"Local ids are unique within an owner. Defaults to the collection."`
-	Collection   string   `yaml:"collection" doc:"What a hold on the collection names. Defaults to the id."`
+	Collection   string   `yaml:"collection" doc:"The group of its jobs, by which they are listed, held and limited. Defaults to the id."`
 	Notification []string `yaml:"notification" format:"email" doc:"Addresses of the mails, where the depositor names none."`
 
-	NotifyAlso    []string `yaml:"notification_additional" format:"email" doc:"Addresses that are told always, besides those of the depositor or of notification."`
-	NotifyFailure []string `yaml:"notification_failure" format:"email" doc:"Addresses that are told only when something failed."`
-	NotifyAdmins  []string `yaml:"notification_bcc" format:"email" doc:"Addresses that are told always, unseen by the others."`
+	NotifyAlso    []string `yaml:"notification_additional" format:"email" doc:"Addresses that get every mail, besides those of the depositor or of notification."`
+	NotifyFailure []string `yaml:"notification_failure" format:"email" doc:"Addresses that get a mail only when something failed."`
+	NotifyAdmins  []string `yaml:"notification_bcc" format:"email" doc:"Addresses that get every mail as blind copies."`
 
 	Submitters []string `yaml:"submitters" default:"*" pattern:"^[^ ]+$" doc:"Owners of user tokens that may submit. Defaults to *, which is all of them. To others the profile is unknown."`
 	Updaters   []string `yaml:"updaters" pattern:"^[^ ]+$" doc:"Owners of user tokens that may fetch and update every object of the profile, or * for all. Defaults to none: depositors have their own objects, which are unknown to others."`
 
 	Networks []string  `yaml:"allow_networks" format:"cidr" doc:"Special networks, such as 10.1.0.0/16, that may be fetched from and notified. Defaults to none."`
 	Minter   Minter    `yaml:"minter" doc:"Makes the identifiers of new objects."`
-	Storage  []string  `yaml:"storage" default:"storage" doc:"Storage places (OCFL storage roots), relative to the data directory. Every version is kept in each."`
-	Callback *Callback `yaml:"callback" short:"url" doc:"Is called at the end of each job, whether its object was stored or not. A text is the url."`
-	Webhooks []Webhook `yaml:"webhooks" doc:"Who is told of what happens to batches and jobs, as Standard Webhooks 1.0 has it."`
-	Priority *int      `yaml:"priority" min:"0" max:"99" doc:"Of its jobs, 0 goes first. Defaults to the size of the batch."`
-	Suppress Suppress  `yaml:"suppress" enum:"none,partial,full" default:"none" doc:"Which mails are not sent: partial leaves out that a submission was queued, full leaves out all."`
-	Names    Names     `yaml:"names" enum:"portable,as-given" default:"portable" doc:"Which names of files are taken: portable refuses what some common system could not hold or would show as something else, as-given takes what a POSIX file system and OCFL can hold."`
-	Strict   bool      `yaml:"strict" doc:"Manifests must be as the validator of the California Digital Library wants them, and a file whose digest is right must have the size that the manifest says as well."`
+	Storage  []string  `yaml:"storage" default:"storage" doc:"Storage locations (OCFL storage roots), relative to the data directory. Each has a copy of every version."`
+	Callback *Callback `yaml:"callback" short:"url" doc:"Receives a call at the end of each job, whether its object was stored or not. A text is the url."`
+	Webhooks []Webhook `yaml:"webhooks" doc:"Receivers of notifications about batches and jobs, in the form of Standard Webhooks 1.0."`
+	Priority *int      `yaml:"priority" min:"0" max:"99" doc:"Priority of its jobs; 0 goes first. Defaults to a number that grows with the size of the batch."`
+	Suppress Suppress  `yaml:"suppress" enum:"none,partial,full" default:"none" doc:"Which mails are not sent: partial leaves out the mail that a submission is queued, full leaves out all."`
+	Names    Names     `yaml:"names" enum:"portable,as-given" default:"portable" doc:"Which names of files are accepted: portable refuses names that some common system could not store or would show as another name, as-given accepts what a POSIX file system and OCFL can store."`
+	Strict   bool      `yaml:"strict" doc:"Manifests must pass the checks of the validator of the California Digital Library, and a file whose digest is right must also have the size in the manifest."`
 	Limits   Limits    `yaml:"limits" doc:"Bounds of one object."`
 
 	networks []netip.Prefix
@@ -56,8 +56,8 @@ type Profile struct {
 
 // Minter makes the identifiers of new objects: our own from a NOID template, or a service.
 type Minter struct {
-	Template string `yaml:"template" doc:"Of our own ARKs, such as ark:/99999/fk4.reedeedk, which is the default. Not together with url."`
-	URL      string `yaml:"url" format:"uri" doc:"A service that mints, asked by POST with the job as Idempotency-Key."`
+	Template string `yaml:"template" doc:"NOID template of the ARKs that the server mints, such as ark:/99999/fk4.reedeedk, which is the default. Not together with url."`
+	URL      string `yaml:"url" format:"uri" doc:"A service that mints; it gets a POST with the job as Idempotency-Key."`
 
 	noid *noid.Template
 }
@@ -67,7 +67,7 @@ type Callback struct {
 	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called, with user and password for Basic authentication if it needs them."`
 	Form     Form   `yaml:"form" enum:"stagepost,merritt" default:"stagepost" doc:"Address and body of a call: merritt posts job:jobState to the url with /mc/ and the id of the job behind it, as Merritt does."`
 	Secret   Secret `yaml:"secret" doc:"Signs each call: a secret of Standard Webhooks (whsec_...), or any text, whose bytes are the key then."`
-	Required bool   `yaml:"required" doc:"A job waits in Notify until its callback was delivered, and fails when the callback is given up. Defaults to false: the job completes, and the outbox delivers."`
+	Required bool   `yaml:"required" doc:"A job waits in Notify until its callback was delivered, and fails when the callback is abandoned. Defaults to false: the job completes, and the outbox delivers."`
 }
 
 // Form is the form of a callback.
@@ -81,10 +81,10 @@ const (
 
 // Webhook is a receiver of notifications.
 type Webhook struct {
-	Name    string   `yaml:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"What the list of deliveries calls it: small letters, digits and hyphens. Defaults to the host. Deliveries that wait go to the hook of their name, so an address can be mended."`
+	Name    string   `yaml:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"Its name in the list of deliveries: small letters, digits and hyphens. Defaults to the host. Waiting deliveries go to the hook of their name, so an address can be corrected."`
 	URL     string   `yaml:"url" need:"true" format:"uri" doc:"Where notifications are sent."`
-	Secrets []Secret `yaml:"secrets" need:"true" doc:"Each is whsec_ and the base64 of 24 to 64 bytes. Every one signs: to exchange one, have both here until the receiver knows the new one."`
-	Events  []string `yaml:"events" enum:"batch.queued,batch.held,batch.released,batch.completed,batch.failed,batch.updated,batch.deleted,job.held,job.released,job.completed,job.failed,job.retried,job.deleted" doc:"What it is told of. Defaults to all."`
+	Secrets []Secret `yaml:"secrets" need:"true" doc:"Each is whsec_ and the base64 of 24 to 64 bytes. Every one signs: to exchange one, list both until the receiver has the new one."`
+	Events  []string `yaml:"events" enum:"batch.queued,batch.held,batch.released,batch.completed,batch.failed,batch.updated,batch.deleted,job.held,job.released,job.completed,job.failed,job.retried,job.deleted" doc:"The events that are sent. Defaults to all."`
 
 	keys []webhook.Secret
 }

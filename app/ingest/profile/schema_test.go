@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write docs/profile.schema.json instead of comparing it")
+var update = flag.Bool("update", false, "write docs/profile.schema.json and the fields in docs/ingest.md instead of comparing them")
 
 const published = "../../../docs/profile.schema.json"
 
@@ -32,6 +33,58 @@ func TestSchemaIsPublished(t *testing.T) {
 		t.Errorf("docs/profile.schema.json is stale; run go test ./app/ingest/profile -update (-struct +page):\n%s",
 			diff)
 	}
+}
+
+// TestFieldsAreDocumented holds the table of fields in docs/ingest.md against the struct; with -update it writes it.
+func TestFieldsAreDocumented(t *testing.T) {
+	const page = "../../../docs/ingest.md"
+	begin, end := "<!-- profile: go test ./app/ingest/profile -update -->\n", "<!-- end of the profile -->\n"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	got, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("docs/ingest.md lacks %s or %s", begin, end)
+	}
+	want := "\n| field | default | meaning |\n|---|---|---|\n" + fieldRows("", profileType) + "\n"
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/ingest.md is stale; run go test ./app/ingest/profile -update (-struct +page):\n%s", diff)
+	}
+}
+
+// fieldRows gives a row for each field of a struct, and for those below it.
+func fieldRows(above string, of reflect.Type) string {
+	var b strings.Builder
+	for _, f := range fieldsOf(of) {
+		name, note := above+f.name, f.doc
+		if f.list {
+			name += "[]"
+		}
+		if f.enum != nil {
+			note += " One of `" + strings.Join(f.enum, "`, `") + "`."
+		}
+		if f.max != "" {
+			note += " From " + f.min + " to " + f.max + "."
+		}
+		def := ""
+		switch {
+		case f.need:
+			def = "required"
+		case f.def != "":
+			def = "`" + f.def + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, def, note)
+		if f.branch() {
+			b.WriteString(fieldRows(name+".", f.kind))
+		}
+	}
+	return b.String()
 }
 
 // TestEveryFieldIsDescribed requires a sentence for each key, and a name for each exported field.
