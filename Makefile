@@ -40,7 +40,10 @@ define SOAK
 endef
 export SOAK
 
-.PHONY: help build demo check lint tests typescript race shows cluster soak fuzz generate bench tools
+# The systems of the release binaries.
+TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: help build demo check targets lint tests typescript race shows cluster soak fuzz generate bench tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
@@ -58,7 +61,7 @@ tools:
 	@scripts/tools
 
 # Fast things first: what fails should fail soon. The counts are small; make soak has the long ones.
-check: tools lint tests typescript race shows cluster fuzz
+check: tools lint targets tests typescript race shows cluster fuzz
 	@echo "everything passed"
 
 lint: build
@@ -68,6 +71,10 @@ lint: build
 	promtool check rules docs/alerts.yml
 	promtool test rules docs/alerts_test.yml
 	$(GO) test . ./docs ./lifecycle/... ./job/...
+
+# The program compiles for each of them. The first time takes minutes; later ones use the build cache.
+targets:
+	@for t in $(TARGETS); do echo "build for $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/stagepost || exit 1; done
 
 tests: build
 	scripts/test ./...
