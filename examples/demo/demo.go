@@ -302,7 +302,7 @@ func (d *demo) correct(ctx context.Context) error {
 			return err
 		}
 	}
-	d.command("update %s", d.batch)
+	d.command("ingest update %s", d.batch)
 	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo", Note: "all files are correct"}); err != nil {
 		return err
 	}
@@ -347,12 +347,12 @@ func (d *demo) fetch(ctx context.Context) error {
 		return err
 	}
 	d.line("")
-	d.command("access %s --format bag-zip --out bag.zip --check", r.Jobs[0].ARK)
+	d.command("ingest access %s --format bag-zip --out bag.zip", r.Jobs[0].ARK)
 	call := *d.Call
 	call.Out, call.Server = &cli.Printer{Writer: io.Discard, Mode: cli.ModeTable}, d.api
 	err = ingestcli.GetPackage(ctx, &call, client.AccessRequest{Object: r.Jobs[0].ARK, Format: "bag-zip"}, filepath.Join(d.dir, bagName), false, true)
 	if err == nil {
-		d.line("bag.zip is a valid BagIt package of the object.")
+		d.line("bag.zip has the object as a BagIt package; it was validated.")
 	}
 	return err
 }
