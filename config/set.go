@@ -253,11 +253,3 @@ func (s *Set) Load(flags *pflag.FlagSet, env func(string) (string, bool)) error 
 	}
 	return errors.Join(mistakes...)
 }
-
-// Word gives a setting to options whose zero value means the default: the word for 0, off or unlimited, is negative there.
-func Word[N time.Duration | int64](n N) N {
-	if n == 0 {
-		return -1
-	}
-	return n
-}

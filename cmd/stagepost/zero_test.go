@@ -5,13 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/config"
 )
 
 // literalZeros are the settings whose 0 can only mean the number.
@@ -94,15 +92,5 @@ func TestZeroOfFlags(t *testing.T) {
 	walk(root)
 	if seen < 4 {
 		t.Errorf("only %d flags of a time were found", seen)
-	}
-}
-
-// TestUnlimitedReachesApplications: to applications, whose zero is their default, the word goes as their own value for it.
-func TestUnlimitedReachesApplications(t *testing.T) {
-	if got := config.Word(int64(0)); got != -1 {
-		t.Errorf("of 0: got %d", got)
-	}
-	if got := config.Word(time.Hour); got != time.Hour {
-		t.Errorf("of an hour: got %s", got)
 	}
 }

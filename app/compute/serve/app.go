@@ -1,6 +1,7 @@
 package computeserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -18,7 +19,6 @@ import (
 	"github.com/stagepost/stagepost/app/compute/slurm"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/internal/durable"
@@ -90,7 +90,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	meters := NewMeters(h.Metrics)
 	o := compute.Options{
-		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: config.Word(s.Keep), UserBytes: s.UserBytes,
+		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: cmp.Or(s.Keep, job.Unlimited), UserBytes: s.UserBytes,
 		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
 		Ended: meters.Ended, Moved: meters.Moved,
 	}
@@ -145,7 +145,7 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 			return err
 		}
 	}
-	o := agent.Options{Dir: filepath.Join(h.Dir, "agent"), Name: site.Local, Slots: s.Local, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: config.Word(s.Keep), Log: h.Log,
+	o := agent.Options{Dir: filepath.Join(h.Dir, "agent"), Name: site.Local, Slots: s.Local, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: cmp.Or(s.Keep, job.Unlimited), Log: h.Log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.Local))}
 	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {
 		return err

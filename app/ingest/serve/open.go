@@ -1,6 +1,7 @@
 package ingestserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,9 @@ import (
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -43,15 +44,15 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	a := &App{every: s.FixityEvery}
 	a.App, err = ingest.New(ingest.Options{
 		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost,
-		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: config.Word(s.Reserve), FixityEvery: s.FixityEvery,
-		FixityRate: s.FixityRate, TrashKeep: config.Word(s.Trash), WorkKeep: config.Word(s.Work), Logs: h.Logs,
+		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
+		FixityRate: s.FixityRate, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited), Logs: h.Logs,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.access, err = access.New(access.Options{
 		Dir: h.Dir, Holdings: a.App, Log: h.Log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers, LargeWorkers: s.AccessLarge,
-		Tokens: h.Valid, MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: config.Word(s.AccessKeep),
+		Tokens: h.Valid, MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: cmp.Or(s.AccessKeep, job.Unlimited),
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.App.Close())

@@ -16,8 +16,8 @@ import (
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/app/compute/site"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -179,7 +179,7 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: config.Word(a.keep), Log: log, Check: a.env.Check, Setting: a.env.Setting}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: cmp.Or(a.keep, job.Unlimited), Log: log, Check: a.env.Check, Setting: a.env.Setting}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)
