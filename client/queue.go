@@ -3,29 +3,33 @@ package client
 import (
 	"context"
 	"net/url"
+	"strconv"
 
 	"github.com/stagepost/stagepost/job"
 )
 
 // QueueQuery selects what a queue is asked about; empty fields do not restrict.
 type QueueQuery struct {
-	Kind  job.Kind
+	Kinds []job.Kind
 	Group string
-	Open  bool // summary: only jobs that have not ended
-	All   bool // batches: those that ended well, too
+	Ended *bool // summary: only jobs that have ended, or that have not
+	All   bool  // batches: those that ended well, too
 	After string
 	Limit int
 }
 
 func (q QueueQuery) values() url.Values {
 	v := url.Values{}
-	for name, value := range map[string]string{"kind": string(q.Kind), "group": q.Group, "after": q.After} {
+	for name, value := range map[string]string{"group": q.Group, "after": q.After} {
 		if value != "" {
 			v.Set(name, value)
 		}
 	}
-	if q.Open {
-		v.Set("open", "true")
+	for _, k := range q.Kinds {
+		v.Add("kind", string(k))
+	}
+	if q.Ended != nil {
+		v.Set("ended", strconv.FormatBool(*q.Ended))
 	}
 	if q.All {
 		v.Set("all", "true")
@@ -35,7 +39,7 @@ func (q QueueQuery) values() url.Values {
 
 // Queue counts what there is to do.
 func (c *Client) Queue(ctx context.Context, q QueueQuery) (Queue, error) {
-	return get[Queue](ctx, c, "/api/v1/queue", QueueQuery{Kind: q.Kind, Group: q.Group, Open: q.Open}.values())
+	return get[Queue](ctx, c, "/api/v1/queue", QueueQuery{Kinds: q.Kinds, Group: q.Group, Ended: q.Ended}.values())
 }
 
 // QueueBatches gives a page of batches, the oldest first.

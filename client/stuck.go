@@ -10,7 +10,7 @@ import (
 
 // StuckQuery asks for stuck jobs; empty fields do not restrict.
 type StuckQuery struct {
-	Kind   job.Kind
+	Kinds  []job.Kind
 	Factor float64 // how many times the usual is too long; 0 means 1
 	Limit  int     // 0 means 100
 }
@@ -18,8 +18,8 @@ type StuckQuery struct {
 // Stuck finds the jobs that are stuck, and the messages that were given up.
 func (c *Client) Stuck(ctx context.Context, q StuckQuery) (Stuck, error) {
 	v := url.Values{}
-	if q.Kind != "" {
-		v.Set("kind", string(q.Kind))
+	for _, k := range q.Kinds {
+		v.Add("kind", string(k))
 	}
 	if q.Factor != 0 {
 		v.Set("factor", strconv.FormatFloat(q.Factor, 'g', -1, 64))

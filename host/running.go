@@ -183,7 +183,7 @@ func (r *Server) assemble(s *Settings) (err error) {
 			}
 		}
 	}
-	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs}, files)
+	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs, Topics: r.topics()}, files)
 }
 
 // hostOf makes what the applications get.

@@ -18,6 +18,7 @@ import (
 func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := p.query()
+	q.Parent = job.ID(p.Text("parent"))
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -27,9 +28,6 @@ func (s *Server) jobs(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) children(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := p.query()
-	if q.Parent != "" {
-		p.Wrong("the parent stands in the path")
-	}
 	if err := p.Err(); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestSlipsOfThePen(t *testing.T) {
 			t.Errorf("hold, %s: got %v, %v", name, holds, err)
 		}
 	}
-	if _, err := w.Client.Queue(t.Context(), client.QueueQuery{Kind: "letter"}); job.KindOf(err) != job.Invalid {
+	if _, err := w.Client.Queue(t.Context(), client.QueueQuery{Kinds: []job.Kind{"letter"}}); job.KindOf(err) != job.Invalid {
 		t.Errorf("queue: got %v", err)
 	}
 }

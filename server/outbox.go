@@ -19,18 +19,19 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := job.MessageQuery{Job: job.ID(p.Text("job")), Topic: p.Text("topic")}
 	q.Before, q.Limit = p.PageFrom() // the newest come first
-	status := p.Text("status")
+	status := p.Choice("status", "pending", string(job.Delivered), string(job.GivenUp))
 	if err := p.Err(); err != nil {
 		return err
 	}
-	switch settled := job.Settled(status); {
-	case status == "":
-	case status == "pending":
+	if err := s.checkTopic(r.Context(), q.Topic); err != nil {
+		return err
+	}
+	switch settled := job.Settled(status); status {
+	case "":
+	case "pending":
 		q.Settled = new(job.Settled)
-	case settled == job.Delivered || settled == job.GivenUp:
-		q.Settled = &settled
 	default:
-		return job.Errorf(job.Invalid, "outbox", "", "status must be pending, delivered or given-up, not %.40q", status)
+		q.Settled = &settled
 	}
 	messages, err := s.Store.Outbox(r.Context(), job.OutboxCall{List: &q})
 	if err != nil {
@@ -45,6 +46,18 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 		answer.Next = NextPage(n, cmp.Or(q.Limit, 50), messages[n-1].Number)
 	}
 	return Reply(w, answer)
+}
+
+// checkTopic refuses a topic that no application delivers and no message has.
+func (s *Server) checkTopic(ctx context.Context, topic string) error {
+	if topic == "" || slices.Contains(s.Topics, topic) {
+		return nil
+	}
+	some, err := s.Store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Topic: topic, Limit: 1}})
+	if err != nil || len(some) > 0 {
+		return err
+	}
+	return OneOf("topic", []string{topic}, s.Topics)
 }
 
 // mostReplayed bounds one call.

@@ -66,4 +66,7 @@ func TestPagesOfEveryList(t *testing.T) {
 		"GET /api/v1/stuck":              {Why: "the worst of a report, which has no further pages"},
 		"GET /api/v1/audit":              {Path: "/api/v1/audit", List: "entries", After: "0"},
 	})
+	servertest.CheckFilters(t, w, w.Server.All(), map[string]string{
+		"GET /api/v1/jobs/{id}/children": of + "/children",
+	}, nil)
 }

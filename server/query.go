@@ -13,13 +13,16 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Parameters reads the query of a request; a parameter that is not known, not readable or given twice is an error of kind Invalid.
+// Parameters reads the query of a request. All lists have one rule. A parameter that is not known is refused with the known
+// ones; so is a value that is not among those that are possible. A parameter is given once, unless it is read by All: then
+// it may be repeated, and have several values with commas between them. Times are in RFC 3339. An empty value is none.
 type Parameters struct {
 	values  url.Values
 	known   []string
 	mistake error
 }
 
+// Params reads the query of a request.
 func Params(r *http.Request) *Parameters {
 	v, err := url.ParseQuery(r.URL.RawQuery)
 	p := &Parameters{values: v}
@@ -29,6 +32,7 @@ func Params(r *http.Request) *Parameters {
 	return p
 }
 
+// Wrong notes a mistake; the first one counts.
 func (p *Parameters) Wrong(format string, args ...any) {
 	if p.mistake == nil {
 		p.mistake = job.Errorf(job.Invalid, "query", "", format, args...)
@@ -58,6 +62,7 @@ func (p *Parameters) Each(name string) []string {
 	return p.values[name]
 }
 
+// Text gives a parameter that is given once.
 func (p *Parameters) Text(name string) string {
 	p.known = append(p.known, name)
 	v := p.values[name]
@@ -73,6 +78,7 @@ func (p *Parameters) Text(name string) string {
 	return v[0]
 }
 
+// Number gives a whole number within bounds; 0 without the parameter.
 func (p *Parameters) Number(name string, low, high int64) int64 {
 	text := p.Text(name)
 	if text == "" {
@@ -109,6 +115,7 @@ func NextPage(n, limit int, last int64) string {
 	return strconv.FormatInt(last, 10)
 }
 
+// Flag gives true or false; nil without the parameter.
 func (p *Parameters) Flag(name string) *bool {
 	text := p.Text(name)
 	if text == "" {
@@ -119,6 +126,15 @@ func (p *Parameters) Flag(name string) *bool {
 		p.Wrong("%s must be true or false, not %.40q", name, text)
 	}
 	return &b
+}
+
+// Choice gives one of a few values; "" without the parameter.
+func (p *Parameters) Choice(name string, values ...string) string {
+	text := p.Text(name)
+	if text != "" && !slices.Contains(values, text) {
+		p.Wrong("there is no %s %.40q (known: %s)", name, text, strings.Join(values, ", "))
+	}
+	return text
 }
 
 func (p *Parameters) time(name string) time.Time {
@@ -133,7 +149,7 @@ func (p *Parameters) time(name string) time.Time {
 	return t
 }
 
-// done gives the first mistake, among them a parameter that nobody asked for.
+// Err gives the first mistake, among them a parameter that was not read.
 func (p *Parameters) Err() error {
 	for name := range p.values {
 		if !slices.Contains(p.known, name) {
@@ -143,30 +159,29 @@ func (p *Parameters) Err() error {
 	return p.mistake
 }
 
+// kinds reads the filter by kind.
+func (p *Parameters) kinds() (all []job.Kind) {
+	for _, k := range p.All("kind") {
+		all = append(all, job.Kind(k))
+	}
+	return all
+}
+
 // query reads the filters of a list of jobs.
 func (p *Parameters) query() job.Query {
 	q := job.Query{
-		Group: p.Text("group"), Owner: p.Text("owner"), Parent: job.ID(p.Text("parent")), Key: p.Text("key"), Worker: p.Text("worker"),
+		Group: p.Text("group"), Owner: p.Text("owner"), Key: p.Text("key"), Worker: p.Text("worker"),
 		Tag: p.Text("tag"), Causes: p.All("cause"),
-		Ended: p.Flag("ended"),
+		Ended: p.Flag("ended"), Kinds: p.kinds(),
 	}
 	q.After, q.Limit = p.Page()
-	for _, k := range p.All("kind") {
-		q.Kinds = append(q.Kinds, job.Kind(k))
-	}
 	for _, s := range p.All("state") {
 		q.States = append(q.States, lifecycle.State(s))
 	}
 	for _, o := range p.All("outcome") {
 		q.Outcomes = append(q.Outcomes, lifecycle.Outcome(o))
 	}
-	switch order := p.Text("order"); order {
-	case "", "newest":
-	case "oldest":
-		q.Oldest = true
-	default:
-		p.Wrong("order must be newest or oldest, not %.40q", order)
-	}
+	q.Oldest = p.Choice("order", "newest", "oldest") == "oldest"
 	return q
 }
 

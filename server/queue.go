@@ -19,14 +19,12 @@ const oldBatch = 24 * time.Hour
 // queue sums up the tallies: its cost does not depend on the number of jobs.
 func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	kind, group, open := job.Kind(p.Text("kind")), p.Text("group"), p.Flag("open")
+	kinds, group, ended := p.kinds(), p.Text("group"), p.Flag("ended")
 	if err := p.Err(); err != nil {
 		return err
 	}
-	if kind != "" {
-		if err := s.CheckQuery(r.Context(), &job.Query{Kinds: []job.Kind{kind}}); err != nil {
-			return err
-		}
+	if err := s.CheckQuery(r.Context(), &job.Query{Kinds: kinds}); err != nil {
+		return err
 	}
 	tallies, err := s.Store.Count(r.Context())
 	if err != nil {
@@ -34,7 +32,8 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := api.Queue{At: s.Engine.Clock().Now(), Rows: []api.QueueRow{}, States: []api.QueueTotal{}}
 	for _, t := range tallies {
-		if t.Jobs == 0 || kind != "" && t.Kind != kind || group != "" && t.Group != group || open != nil && *open == s.ended(t.Kind, t.State) {
+		if t.Jobs == 0 || len(kinds) > 0 && !slices.Contains(kinds, t.Kind) || group != "" && t.Group != group ||
+			ended != nil && *ended != s.ended(t.Kind, t.State) {
 			continue
 		}
 		row := api.QueueRow{Group: t.Group, QueueTotal: api.QueueTotal{Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes}}
@@ -196,7 +195,7 @@ func (s *Server) concerned(r *http.Request, h *job.Hold, tallies []job.Tally) (n
 // stuck answers with the stuck jobs.
 func (s *Server) stuck(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
-	q := explain.StuckQuery{Kind: job.Kind(p.Text("kind")), Limit: int(p.Number("limit", 1, MostPage))}
+	q := explain.StuckQuery{Kinds: p.kinds(), Limit: int(p.Number("limit", 1, MostPage))}
 	if text := p.Text("factor"); text != "" {
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(f >= 0.01 && f <= 1e6) {

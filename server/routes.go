@@ -76,7 +76,7 @@ func (s *Server) serverRoutes() []Route {
 func (s *Server) jobRoutes() []Route {
 	return []Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs,
-			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters()}},
+			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent")}},
 		{Method: http.MethodPost, Pattern: "/api/v1/jobs", Who: Own, Doc: "Creates a job of a kind that has no operation of its own for that: kind, spec, key, priority, group, owner, tags, bytes, due, deadline, note, actor.", Handle: s.create, NoReason: NewWork,
 			IO: openapi.IO{In: api.Order{}, Out: api.Job{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
@@ -86,7 +86,7 @@ func (s *Server) jobRoutes() []Route {
 			IO: openapi.IO{Out: api.History{}, Query: openapi.Query("after", "limit")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/tasks", Who: Person, Doc: "Its tasks.", Handle: s.tasks,
 			IO: openapi.IO{Out: api.Tasks{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/children", Who: Person, Doc: "A page of the jobs of a batch; takes what the list of jobs takes.", Handle: s.children,
+		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/children", Who: Person, Doc: "A page of the jobs of a batch; it has the filters of the list of jobs, except parent.", Handle: s.children,
 			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters()}},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/log", Who: Person, Doc: "Lines of its log from the byte `offset` on.", Handle: s.log,
 			IO: openapi.IO{Out: api.Log{}, Query: openapi.Query("offset", "limit")}},
@@ -114,11 +114,11 @@ func (s *Server) controlRoutes() []Route {
 			IO: openapi.IO{In: api.Hold{}, Out: api.Holds{}}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/holds", Who: Operator, Doc: "Ends the hold of a scope: kind, state, group, owner, tag, job, or everything=true; who, why.", Handle: s.release,
 			IO: openapi.IO{Out: api.Holds{},
-				Query: openapi.Query("kind", "state", "group", "owner", "job", "tag", "everything", "who", "why")}},
+				Query: openapi.Single("kind", "state", "group", "owner", "job", "tag", "everything", "who", "why")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/locks", Who: Operator, Doc: "All locks: of objects, of their entries in the inventory, of local ids; with holder, token and who waits.", Handle: s.locks,
 			IO: openapi.IO{Out: api.Locks{}}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/locks", Who: Operator, Doc: "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards is refused.", Handle: s.breakLock,
-			IO: openapi.IO{Out: api.Lock{}, Query: openapi.Query("kind", "name", "note", "actor")}},
+			IO: openapi.IO{Out: api.Lock{}, Query: openapi.Single("kind", "name", "note", "actor")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator, Doc: "How many jobs there are by kind, state and group.", Handle: s.counts,
 			IO: openapi.IO{Out: api.Counts{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/outbox", Who: Operator, Doc: "Messages that leave or have left, without what they say, newest first: job, topic, status, after, limit.", Handle: s.outbox,
@@ -131,8 +131,8 @@ func (s *Server) controlRoutes() []Route {
 // overviewRoutes are for what operators look at, and the lifecycles.
 func (s *Server) overviewRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/api/v1/queue", Who: Operator, Doc: "How many jobs and bytes there are by collection and state, with totals: kind, group, open.", Handle: s.queue,
-			IO: openapi.IO{Out: api.Queue{}, Query: openapi.Query("kind", "group", "open")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/queue", Who: Operator, Doc: "How many jobs and bytes there are by collection and state, with totals: kind, group, ended.", Handle: s.queue,
+			IO: openapi.IO{Out: api.Queue{}, Query: openapi.Query("kind", "group", "ended")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/queue/batches", Who: Operator, Doc: "Batches by age with their jobs by outcome, the oldest first: group, all (those that ended well, too), after, limit.", Handle: s.queueBatches,
 			IO: openapi.IO{Out: api.QueueBatches{}, Query: openapi.Query("group", "after", "limit", "all")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/queue/holds", Who: Operator, Doc: "What is held: holds with the number of open jobs they concern, and jobs that were put aside.", Handle: s.queueHolds,

@@ -29,6 +29,7 @@ type Options struct {
 	Logs      Logs               // defaults to none: logs are empty
 	Keeper    Keeper             // defaults to none: the admin routes are unavailable
 	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
+	Topics    []string           // of messages that are delivered
 	Metrics   Metrics            // counts answers, and is shown at /metrics; defaults to none
 	Tokens    Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
 	Storage   Storage            // space of the data directory; defaults to none: it is not checked

@@ -11,7 +11,7 @@ import (
 )
 
 func (c *Commands) stuck() *cobra.Command {
-	var kind string
+	var kinds []string
 	var q client.StuckQuery
 	cmd := &cobra.Command{
 		Use:   "stuck",
@@ -40,7 +40,9 @@ In a pipe a line begins with job or message.`,
 			if c.WantsAll(cmd) {
 				q.Limit = 1000
 			}
-			q.Kind = job.Kind(kind)
+			for _, k := range kinds {
+				q.Kinds = append(q.Kinds, job.Kind(k))
+			}
 			s, err := api.Stuck(ctx, q)
 			if err != nil {
 				return err
@@ -55,7 +57,7 @@ In a pipe a line begins with job or message.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
+	f.StringSliceVar(&kinds, "kind", nil, "only this kind, such as ingest.job")
 	f.Float64Var(&q.Factor, "factor", 1, "how many times the usual is too long")
 	f.IntVar(&q.Limit, "limit", 100, "at most so many, up to 1000; without it a pipe and -o json get 1000")
 	c.CompleteNames(cmd)

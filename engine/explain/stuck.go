@@ -33,9 +33,9 @@ const (
 
 // StuckQuery asks for stuck jobs.
 type StuckQuery struct {
-	Kind   job.Kind // empty: all kinds
-	Factor float64  // how many times the usual is too long. Defaults to 1
-	Limit  int      // rows, and given-up messages. Defaults to 100, at most 1000
+	Kinds  []job.Kind // empty: all kinds
+	Factor float64    // how many times the usual is too long. Defaults to 1
+	Limit  int        // rows, and given-up messages. Defaults to 100, at most 1000
 }
 
 // StuckReport is what a look for stuck jobs found.
@@ -64,11 +64,13 @@ func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error
 	}
 	q.Limit = min(q.Limit, 1000)
 	kinds := e.engine.Kinds()
-	if q.Kind != "" {
-		if e.engine.Work(q.Kind) == nil {
-			return StuckReport{}, job.Errorf(job.Invalid, "stuck", "", "there is no kind %q (known: %s)", q.Kind, e.kinds())
+	for _, k := range q.Kinds {
+		if e.engine.Work(k) == nil {
+			return StuckReport{}, job.Errorf(job.Invalid, "stuck", "", "there is no kind %q (known: %s)", k, e.kinds())
 		}
-		kinds = []job.Kind{q.Kind}
+	}
+	if len(q.Kinds) > 0 {
+		kinds = slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
 	}
 	s := &stuck{explainer: e, factor: q.Factor, at: e.engine.Clock().Now()}
 	s.report = StuckReport{At: s.at, Stuck: []StuckJob{}, Messages: []job.Message{}}
@@ -218,9 +220,9 @@ func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error
 			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only %d given-up messages are shown", limit))
 			return nil
 		}
-		if len(kinds) == 1 && len(s.explainer.engine.Kinds()) > 1 {
+		if len(kinds) < len(s.explainer.engine.Kinds()) {
 			j, err := s.explainer.store.Get(ctx, m.Job)
-			if err != nil || j.Kind != kinds[0] {
+			if err != nil || !slices.Contains(kinds, j.Kind) {
 				continue
 			}
 		}

@@ -126,7 +126,7 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 		if r := stuckJobs(t, w, explain.StuckQuery{Limit: 1}); len(r.Stuck) != 1 || r.Found != 2 {
 			t.Errorf("one row: got %d of %d", len(r.Stuck), r.Found)
 		}
-		if _, err := w.Stuck(t.Context(), explain.StuckQuery{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Stuck(t.Context(), explain.StuckQuery{Kinds: []job.Kind{"test.nothing"}}); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -199,7 +199,7 @@ func TestStuckTellsOfMessages(t *testing.T) {
 		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m}, Now: w.Clock().Now()}); err != nil {
 			t.Fatal(err)
 		}
-		r := stuckJobs(t, w, explain.StuckQuery{Kind: "test.letter"})
+		r := stuckJobs(t, w, explain.StuckQuery{Kinds: []job.Kind{"test.letter"}})
 		if len(r.Messages) != 1 || r.Messages[0].Key != "k" || r.Messages[0].Error == "" || r.Messages[0].Body != nil {
 			t.Errorf("got %+v", r.Messages)
 		}

@@ -15,10 +15,19 @@ func Query(names ...string) (all []Parameter) {
 	return all
 }
 
-// Filters are the filters of lists of jobs.
-func Filters() []Parameter {
-	return Query("kind", "state", "outcome", "cause", "group", "owner", "parent", "key", "worker", "tag", "ended",
-		"order", "after", "limit")
+// Single returns such parameters, each of which is given once.
+func Single(names ...string) []Parameter {
+	all := Query(names...)
+	for i := range all {
+		all[i].Many = false
+	}
+	return all
+}
+
+// Filters are the filters of lists of jobs, and more of one list.
+func Filters(more ...string) []Parameter {
+	return Query(append(more, "kind", "state", "outcome", "cause", "group", "owner", "key", "worker", "tag", "ended",
+		"order", "after", "limit")...)
 }
 
 var shared = map[string]Parameter{
@@ -51,7 +60,6 @@ var shared = map[string]Parameter{
 	"note":     {Doc: "The reason, for the audit log."},
 	"number":   {Type: "integer", Doc: "Number of the job."},
 	"offset":   {Type: "integer", Unit: "bytes", Default: "0", Doc: "Where to begin."},
-	"open":     {Type: "boolean", Doc: "Only jobs that have not ended."},
 	"order":    {Values: []string{"newest", "oldest"}, Default: "newest", Doc: "Order of the list."},
 	"outcome":  {Many: true, Doc: "Outcome of the jobs."},
 	"owner":    {Doc: "Owner of the jobs."},

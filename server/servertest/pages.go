@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"

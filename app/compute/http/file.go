@@ -128,10 +128,7 @@ func openResults(app Compute, j *job.Job) (*openedResults, error) {
 // fileCompute gives one file of a job, or a part of it: of the results if they have it, else of the inputs.
 func (s *Handlers) fileCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	from := p.Text("from")
-	if from != "" && from != fromInputs && from != fromResults {
-		p.Wrong("from must be inputs or results, not %.40q", from)
-	}
+	from := p.Choice("from", fromResults, fromInputs)
 	if err := p.Err(); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type output struct {
 // begun. Events are numbered by the place in both streams, so that a reader that comes back with Last-Event-ID misses nothing and gets nothing twice.
 func (s *Handlers) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	stream, offset, follow := p.Text("stream"), p.Number("offset", 0, 1<<62), p.Flag("follow")
+	stream, offset, follow := p.Choice("stream", "stdout", "stderr", "both"), p.Number("offset", 0, 1<<62), p.Flag("follow")
 	if err := p.Err(); err != nil {
 		return err
 	}

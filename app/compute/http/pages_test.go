@@ -29,4 +29,7 @@ func TestPagesOfEveryList(t *testing.T) {
 			Path: "/api/v1/compute/jobs/" + string(last.ID) + "/files", List: "files",
 		},
 	})
+	servertest.CheckFilters(t, c.World, routes, map[string]string{
+		"GET /api/v1/compute/jobs/{id}/files": "/api/v1/compute/jobs/" + string(last.ID) + "/files",
+	}, map[string]string{"state": "running", "service": "small"})
 }

@@ -49,10 +49,7 @@ type flowRow struct {
 // flowPage shows how a flow stands.
 func (s *Handlers) flowPage(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	refresh := p.Text("refresh")
-	if refresh != "" && refresh != "off" {
-		p.Wrong("refresh must be off, not %.40q", refresh)
-	}
+	refresh := p.Choice("refresh", "off")
 	err := p.Err()
 	var v flowView
 	if err == nil {

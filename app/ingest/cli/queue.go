@@ -12,7 +12,8 @@ import (
 )
 
 func (c *commands) queue() *cobra.Command {
-	var kind string
+	var kinds []string
+	var open bool
 	var q client.QueueQuery
 	var batches, holds bool
 	cmd := &cobra.Command{
@@ -29,7 +30,7 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 			if batches && holds {
 				return cli.Usagef("either --batches or --holds")
 			}
-			if (batches || holds) && (kind != "" || q.Open) || holds && q.Group != "" {
+			if (batches || holds) && (len(kinds) > 0 || open) || holds && q.Group != "" {
 				return cli.Usagef("--kind and --open are for the summary, --group is not for --holds")
 			}
 			ctx, cancel := c.Patient(cmd)
@@ -38,7 +39,12 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 			if err != nil {
 				return err
 			}
-			q.Kind = job.Kind(kind)
+			for _, k := range kinds {
+				q.Kinds = append(q.Kinds, job.Kind(k))
+			}
+			if open {
+				q.Ended = new(bool)
+			}
 			switch {
 			case batches:
 				return c.queueBatches(ctx, api, q)
@@ -55,9 +61,9 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 	f := cmd.Flags()
 	f.BoolVar(&batches, "batches", false, "list batches by age")
 	f.BoolVar(&holds, "holds", false, "tell what is held")
-	f.StringVar(&kind, "kind", "", "only this kind, such as ingest.job")
+	f.StringSliceVar(&kinds, "kind", nil, "only this kind, such as ingest.job")
 	f.StringVar(&q.Group, "group", "", "only this group (collection, course, service)")
-	f.BoolVar(&q.Open, "open", false, "only jobs that have not ended")
+	f.BoolVar(&open, "open", false, "only jobs that have not ended")
 	f.BoolVar(&q.All, "all", false, "with --batches: those that ended well, too, page by page")
 	c.CompleteNames(cmd)
 	return cmd

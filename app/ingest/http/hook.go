@@ -30,7 +30,7 @@ func (s *Handlers) hookKeeper() (Hooks, error) {
 // hooks answers with the shape of api.Hooks.
 func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	q := ingest.DeliveryQuery{Job: job.ID(p.Text("job")), Status: p.Text("status")}
+	q := ingest.DeliveryQuery{Job: job.ID(p.Text("job")), Status: p.Choice("status", ingest.HookPending, ingest.HookDelivered, ingest.HookGivenUp)}
 	q.Before, q.Limit = p.PageFrom() // the newest come first
 	if err := p.Err(); err != nil {
 		return err

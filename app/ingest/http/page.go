@@ -44,10 +44,7 @@ type batchList struct {
 // batchPage tells a depositor how a batch stands.
 func (s *Handlers) batchPage(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	refresh := p.Text("refresh")
-	if refresh != "" && refresh != "off" {
-		p.Wrong("refresh must be off, not %.40q", refresh)
-	}
+	refresh := p.Choice("refresh", "off")
 	err := p.Err()
 	var v batchView
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 
 // TestPagesOfEveryList: see [servertest.CheckPages].
 func TestPagesOfEveryList(t *testing.T) {
-	w := open(t, func(o *options) { o.Hooks = newPigeons() }, nil)
+	w := open(t, func(o *options) { o.Hooks, o.Sight = newPigeons(), &view{} }, nil)
 	byApplication := servertest.Paged{Why: "the application makes the pages, which its own tests go through"}
 	routes := ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes
 	servertest.CheckPages(t, w.World, routes, map[string]servertest.Paged{
@@ -17,4 +17,7 @@ func TestPagesOfEveryList(t *testing.T) {
 		"GET /api/v1/ingest/jobs/{id}/files": byApplication,
 		"GET /api/v1/ingest/objects":         byApplication,
 	})
+	servertest.CheckFilters(t, w.World, routes, map[string]string{
+		"GET /api/v1/ingest/jobs/{id}/files": "/api/v1/ingest/jobs/ing_1/files",
+	}, nil)
 }

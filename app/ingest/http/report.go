@@ -3,7 +3,6 @@ package ingesthttp
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,10 +18,7 @@ func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := server.Params(r)
-	format := p.Text("format")
-	if format != "" && !slices.Contains(api.ReportFormats(), format) {
-		p.Wrong("format must be one of %s, not %.40q", strings.Join(api.ReportFormats(), ", "), format)
-	}
+	format := p.Choice("format", api.ReportFormats()...)
 	if err := p.Err(); err != nil {
 		return err
 	}

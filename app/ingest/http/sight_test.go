@@ -222,7 +222,7 @@ func TestManifestThatBreaksOff(t *testing.T) {
 func TestStuckRoute(t *testing.T) {
 	w := open(t, nil, nil)
 	w.Post(engine.Order{})
-	s, err := w.Client.Stuck(t.Context(), client.StuckQuery{Kind: "test.letter", Factor: 2, Limit: 5})
+	s, err := w.Client.Stuck(t.Context(), client.StuckQuery{Kinds: []job.Kind{"test.letter"}, Factor: 2, Limit: 5})
 	if err != nil || s.Looked != 1 || len(s.Stuck) != 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
@@ -262,7 +262,7 @@ func TestQueue(t *testing.T) {
 	if diff := cmp.Diff(states, q.States); diff != "" || q.Total.Jobs != 6 || q.Total.Bytes != 60 {
 		t.Errorf("total %+v: %s", q.Total, diff)
 	}
-	if q, err := w.Client.Queue(t.Context(), client.QueueQuery{Group: "books", Open: true}); err != nil || q.Total.Jobs != 2 {
+	if q, err := w.Client.Queue(t.Context(), client.QueueQuery{Group: "books", Ended: new(bool)}); err != nil || q.Total.Jobs != 2 {
 		t.Errorf("got %+v, %v", q, err)
 	}
 	for _, s := range []job.Scope{{Group: "maps"}, {Owner: "ann"}, {Owner: "bob"}} {
