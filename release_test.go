@@ -10,7 +10,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// TestReleaseTargets: make check builds for the systems of the release binaries, README names no other, and the release sets the version.
+// TestReleaseTargets: make check builds for the systems of the release binaries, README names no other, and the
+// release sets the version.
 func TestReleaseTargets(t *testing.T) {
 	text, err := os.ReadFile(".goreleaser.yaml")
 	if err != nil {

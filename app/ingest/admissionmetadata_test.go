@@ -275,6 +275,6 @@ func nameAdmissions() []admission {
 	} {
 		all = append(all, in(c.about, "test", c.cause, c.says, unix, c.names...), in("as given: "+c.about, "given", c.cause, c.says, unix, c.names...))
 	}
-	return append(all, in(`as given: a way out with backslashes: `+"`..\\x`", "given", CauseUnsafeName, "parent directory", unix, `..\x`),
+	return append(all, in(`as given: a parent directory with backslashes: `+"`..\\x`", "given", CauseUnsafeName, "parent directory", unix, `..\x`),
 		in(`as given: a drive with a backslash: `+"`C:\\x`", "given", CauseUnsafeName, "drive letter", unix, `C:\x`))
 }

@@ -111,8 +111,8 @@ func fits(t *testing.T, out string) {
 	}
 }
 
-// killedInTheMiddle checks by the histories that the server was killed while one object was being fetched, after others had ended. Those
-// that had ended are the control: they were claimed once in each state.
+// killedInTheMiddle checks by the histories that the server was killed while one object was being fetched, after
+// others had ended. Those that had ended are the control: they were claimed once in each state.
 func killedInTheMiddle(t *testing.T, dir, out string) {
 	t.Helper()
 	m := regexp.MustCompile(`(\d+) of 12 objects have ended; half`).FindStringSubmatch(out)
@@ -137,7 +137,10 @@ func killedInTheMiddle(t *testing.T, dir, out string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := slices.ContainsFunc(history, func(e client.Event) bool { return e.Event.Event == lifecycle.Lost && e.From == ingest.Downloading })
+		lost := slices.ContainsFunc(history, func(e client.Event) bool {
+			return e.Event.Event == lifecycle.Lost &&
+				e.From == ingest.Downloading
+		})
 		if strings.Contains(string(j.Spec), "The last coach") && !lost {
 			t.Errorf("the film was not being fetched when the server was killed: %+v", history)
 		}
@@ -194,14 +197,16 @@ func TestRestoreDemo(t *testing.T) {
 	}
 }
 
-// TestDemoKilled kills a demo at several lines of its output; the server that goes on must end the batch with the same report.
+// TestDemoKilled kills a demo at several lines of its output; the server that goes on must end the batch with the same
+// report.
 func TestDemoKilled(t *testing.T) {
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for nth, mark := range []string{
-		"answers at", "bat_", "objects have ended; half", "Another one continues", "$ stagepost watch", "$ stagepost retry", "bag.zip has", "Three users",
+		"answers at", "bat_", "objects have ended; half", "Another one continues", "$ stagepost watch",
+		"$ stagepost retry", "bag.zip has", "Three users",
 	} {
 		t.Run(fmt.Sprint(nth), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
@@ -295,7 +300,8 @@ func endOfDemo(t *testing.T, c *client.Client) {
 	}
 }
 
-// endOfCompute waits for the jobs of the users of a killed demo. Those that ran have failed with it, and none runs twice.
+// endOfCompute waits for the jobs of the users of a killed demo. Those that ran have failed with it, and none runs
+// twice.
 func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
 	t.Helper()
 	page, err := c.ComputeJobs(ctx, client.ComputeQuery{})
@@ -314,14 +320,14 @@ func endOfCompute(t *testing.T, ctx context.Context, c *client.Client) {
 	}
 }
 
-// TestDemoWithoutWalls: where nothing can confine scripts the demo says so, runs them all the same, and lets no later server do that.
-// [TestDemo] is the control.
+// TestDemoWithoutWalls: where nothing can confine scripts the demo states it, runs them all the same, and lets no
+// later server do that. [TestDemo] is the control.
 func TestDemoWithoutWalls(t *testing.T) {
 	t.Setenv("STAGEPOST_COMPUTE_SANDBOX", sandbox.None)
 	here := t.TempDir()
 	out := printed(t, here)
 	if !strings.Contains(out, noWalls) {
-		t.Fatalf("it does not say that nothing confines scripts:\n%s", out)
+		t.Fatalf("it does not state that nothing confines scripts:\n%s", out)
 	}
 	fits(t, out)
 	if _, err := os.Stat(filepath.Join(here, "demo-data-1", "stagepost.yaml")); !os.IsNotExist(err) {
@@ -329,23 +335,26 @@ func TestDemoWithoutWalls(t *testing.T) {
 	}
 }
 
-// noWalls begins what the demo says where nothing confines jobs.
+// noWalls begins what the demo prints where nothing confines jobs.
 const noWalls = "Nothing confines users' scripts on this machine"
 
 // TestDemoNotices: an end that the story does not have, and a quota that does not hold, are errors.
 func TestDemoNotices(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	jobs := []demo.DemoJob{{User: "ann", Name: "a", State: "Completed"}, {User: "ann", Name: "b", State: "Completed"}, {User: "ann", Name: "c", State: "Completed"}}
+	jobs := []demo.DemoJob{{User: "ann", Name: "a", State: "Completed"}, {User: "ann", Name: "b",
+		State: "Completed"}, {User: "ann", Name: "c", State: "Completed"}}
 	for _, c := range []struct {
 		third client.ComputeJob
 		want  string
 	}{
 		{client.ComputeJob{State: "Completed", Started: at(2), Finished: at(3)}, ""},
 		{client.ComputeJob{State: "Completed", Started: at(1), Finished: at(3)}, "3 jobs of ann ran at once"},
-		{client.ComputeJob{State: "Failed", Cause: "lost", Started: at(2), Finished: at(3)}, "c of ann ended as Failed (lost)"},
+		{client.ComputeJob{State: "Failed", Cause: "lost", Started: at(2), Finished: at(3)},
+			"c of ann ended as Failed (lost)"},
 		{client.ComputeJob{State: "Completed"}, ""},
 	} {
-		ended := []client.ComputeJob{{State: "Completed", Started: at(0), Finished: at(2)}, {State: "Completed", Started: at(1), Finished: at(2)}, c.third}
+		ended := []client.ComputeJob{{State: "Completed", Started: at(0), Finished: at(2)}, {State: "Completed",
+			Started: at(1), Finished: at(2)}, c.third}
 		err := demo.AsExpected(jobs, ended)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("got %v, want %q", err, c.want)

@@ -21,7 +21,8 @@ import (
 func documented(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md", "contrib/*/README*", "bench/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md", "contrib/*/README*",
+		"bench/README.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -35,17 +36,25 @@ func documented(t *testing.T) []string {
 
 // unchecked are programs that documents call and that this test cannot check, each with the reason.
 var unchecked = map[string]string{
-	"apt": "needs root", "apt-get": "needs root", "install": "needs root", "systemctl": "needs root and systemd", "umask": "of the shell",
-	"cd": "of the shell", "export": "of the shell", "mkdir": "of every system", "cat": "of every system", "cp": "of every system",
-	"printf": "of the shell", "rm": "of every system", "unzip": "of every system", "ls": "of every system", "git": "the address of the repository",
-	"sqlite3": "the views have tests of their own", "docker": "TestDocker builds the images", "python3": "TestQuickStarts runs it",
-	"kill": "of every system", "sha256sum": "of every system", "wc": "of every system", "zip": "of every system", "sudo": "needs root",
-	"sed":      "of every system",
-	"promtool": "make check runs it", "jq": "of every system", "cut": "of every system", "tail": "of every system",
+	"apt": "needs root", "apt-get": "needs root", "install": "needs root",
+	"systemctl": "needs root", "sudo": "needs root",
+	"cd": shell, "export": shell, "printf": shell, "umask": shell, "kill": shell,
+	"cat": standardTool, "cp": standardTool, "cut": standardTool, "jq": standardTool, "ls": standardTool,
+	"mkdir": standardTool,
+	"rm":    standardTool, "sed": standardTool, "sha256sum": standardTool, "tail": standardTool, "unzip": standardTool,
+	"wc": standardTool, "zip": standardTool, "git": "the address of the repository",
+	"sqlite3": "the views have tests of their own", "docker": "TestDocker builds the images",
+	"python3": "TestQuickStarts runs it", "promtool": "make check runs it",
 }
 
-// TestCommandsOfDocuments parses every command that a document shows, in a block or in a sentence, against the program: commands, flags and
-// numbers of arguments. A block of commands is indented, or a fence without a language, or one of sh or console.
+const (
+	shell        = "of the shell"
+	standardTool = "of every system"
+)
+
+// TestCommandsOfDocuments parses every command that a document shows, in a block or in a sentence, against the
+// program: commands, flags and numbers of arguments. A block of commands is indented, or a fence without a language,
+// or one of sh or console.
 func TestCommandsOfDocuments(t *testing.T) {
 	checked := 0
 	for _, file := range documented(t) {
@@ -131,7 +140,8 @@ func shownCommands(text string) (all []shown) {
 			add(b.line, b.script())
 		case !b.code:
 			for _, m := range codeSpans.FindAllStringSubmatch(b.text, -1) {
-				if one := strings.TrimPrefix(m[1], "$ "); strings.HasPrefix(one, "stagepost ") || strings.HasPrefix(one, "bin/stagepost ") || bare.MatchString(one) {
+				if one := strings.TrimPrefix(m[1], "$ "); strings.HasPrefix(one, "stagepost ") ||
+					strings.HasPrefix(one, "bin/stagepost ") || bare.MatchString(one) {
 					for _, words := range simple(one) {
 						all = append(all, shown{b.line, words, true})
 					}
@@ -208,7 +218,8 @@ func blocksOf(text string) (all []block) {
 	return all
 }
 
-// simple splits shell text into simple commands, without comments, redirections and variables that are set for one command.
+// simple splits shell text into simple commands, without comments, redirections and variables that are set for one
+// command.
 func simple(text string) (all [][]string) {
 	var words []string
 	var word strings.Builder
@@ -279,7 +290,8 @@ func (s shown) check() error {
 		return nil
 	case name == "make":
 		return targets(args)
-	case name == "go" && len(args) > 1 && (args[0] == "run" || args[0] == "test" || args[0] == "generate" || args[0] == "install"):
+	case name == "go" && len(args) > 1 && (args[0] == "run" || args[0] == "test" || args[0] == "generate" ||
+		args[0] == "install"):
 		if strings.HasPrefix(args[1], "./") {
 			return repository(args[1])
 		}
@@ -293,7 +305,7 @@ func (s shown) check() error {
 	case s.phrase:
 		return parses(s.words, true)
 	}
-	return fmt.Errorf("%s is no program that this test knows", name)
+	return fmt.Errorf("%s is neither the program nor in the list of others", name)
 }
 
 // targets reports the targets that the Makefile lacks.

@@ -20,9 +20,10 @@ import (
 	"time"
 )
 
-// TestQuickStarts follows documents in an empty directory, as a reader would: it saves the files that follow <!-- file NAME -->, and runs
-// the blocks that follow <!-- run -->, line by line. A line succeeds unless its comment is "exit code N". A line that starts a server
-// runs until the end. ID, BATCH and ARK stand for what the commands before have made.
+// TestQuickStarts follows documents in an empty directory, as a reader would: it saves the files that follow <!-- file
+// NAME -->, and runs the blocks that follow <!-- run -->, line by line. A line succeeds unless its comment is "exit
+// code N". A line that starts a server runs until the end. ID, BATCH and ARK stand for what the commands before have
+// made.
 func TestQuickStarts(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -80,7 +81,8 @@ func (r *reader) link(names ...string) {
 
 // ported replaces the port of the examples by one that is free.
 func (r *reader) ported(text string) string {
-	return strings.NewReplacer("127.0.0.1:8000", "127.0.0.1:"+r.port, "http.server 8000", "http.server "+r.port).Replace(text)
+	return strings.NewReplacer("127.0.0.1:8000", "127.0.0.1:"+r.port, "http.server 8000",
+		"http.server "+r.port).Replace(text)
 }
 
 // freePort gives a port that no outgoing connection takes: the system takes those from 32768 on.
@@ -121,7 +123,8 @@ var (
 func (r *reader) command(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(r.program)+":"+os.Getenv("PATH"), "HOME="+r.dir, "STAGEPOST_LISTEN=127.0.0.1:0",
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(r.program)+":"+os.Getenv("PATH"), "HOME="+r.dir,
+		"STAGEPOST_LISTEN=127.0.0.1:0",
 		"PYTHONUNBUFFERED=1", "XDG_DATA_HOME=")
 	return cmd
 }
@@ -155,8 +158,8 @@ func (r *reader) follow(line string) {
 	r.Logf("$ %s\n%s", line, out)
 }
 
-// made gives what a word of the documents stands for: a failed job, or else the one before; the newest batch; an identifier that a command
-// printed.
+// made gives what a word of the documents stands for: a failed job, or else the one before; the newest batch; an
+// identifier that a command printed.
 func (r *reader) made(word string) string {
 	r.Helper()
 	newest := func(flags string) string {

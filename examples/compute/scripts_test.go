@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// serve builds the program, starts a server that runs two jobs at once, and gives its address for users of job-orchestrator.
+// serve builds the program, starts a server that runs two jobs at once, and gives its address for users of
+// job-orchestrator.
 func serve(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,7 +21,8 @@ func serve(t *testing.T) string {
 	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/stagepost").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(program, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--compute-local", "2", "--compute-sandbox", "auto",
+	cmd := exec.Command(program, "serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+		"--compute-local", "2", "--compute-sandbox", "auto",
 		"--compute-listen", "127.0.0.1:0", "--log-level", "error")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -42,7 +44,7 @@ func serve(t *testing.T) string {
 			return url
 		}
 	}
-	t.Fatal("the server did not tell its address for users of job-orchestrator")
+	t.Fatal("the server did not write its address for users of job-orchestrator")
 	return ""
 }
 
@@ -62,7 +64,8 @@ func runs(t *testing.T, name string, env ...string) (string, error) {
 	return string(out) + errs.String(), err
 }
 
-// TestScripts runs them as a user does. What the original's examples give is what they look for themselves; this holds what they print against it.
+// TestScripts runs them as a user does. They check the results as the original's examples do; the test compares what
+// they print.
 func TestScripts(t *testing.T) {
 	url := serve(t)
 	for name, want := range map[string]string{
@@ -72,14 +75,16 @@ func TestScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := runs(t, name, "URL="+url, "SERVICE=default", "PAUSE=1.5", "WITHIN=60") // a slow machine has its time to meet the job while it runs
+			got, err := runs(t, name, "URL="+url, "SERVICE=default", "PAUSE=1.5",
+				"WITHIN=60") // a slow machine has its time to meet the job while it runs
 			if err != nil || !regexp.MustCompile(want).MatchString(got) {
 				t.Errorf("%v; printed\n%s", err, got)
 			}
 		})
 	}
-	t.Run("no such service", func(t *testing.T) { // the control: a script does not say that all is well
-		if got, err := runs(t, "submit.sh", "URL="+url, "SERVICE=none"); err == nil || got != "not taken: Invalid service\n" {
+	t.Run("no such service", func(t *testing.T) { // the control: a script does not report success
+		if got, err := runs(t, "submit.sh", "URL="+url, "SERVICE=none"); err == nil ||
+			got != "not taken: Invalid service\n" {
 			t.Errorf("%v; printed\n%s", err, got)
 		}
 	})

@@ -73,9 +73,10 @@ The data directory is ./demo-data-1, or the next number that does not exist, unl
 // demoSite serves the web site of a demo to a server that continues it.
 func (c *commands) demoSite() *cobra.Command {
 	return &cobra.Command{
-		Use:     "site",
-		Short:   "Serve the web site of a demo",
-		Long:    "Serves the web site of a demo at its address until SIGINT or SIGTERM, so that a server on the data directory can fetch the files.",
+		Use:   "site",
+		Short: "Serve the web site of a demo",
+		Long: "Serves the web site of a demo at its address until SIGINT or SIGTERM, so that a server on the data\n" +
+			"directory can fetch the files.",
 		Example: "  stagepost demo site --data demo-data-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -95,7 +96,8 @@ func (c *commands) demoSite() *cobra.Command {
 	}
 }
 
-// demoDir gives the directory that --data names, or the next ./demo-data-<n> that does not exist. It must not have been used.
+// demoDir gives the directory that --data names, or the next ./demo-data-<n> that does not exist. It must not have
+// been used.
 func (c *commands) demoDir() (string, error) {
 	if c.Settings.Origin["data"] != "default" {
 		used, err := os.ReadDir(c.Settings.Data)
@@ -103,7 +105,8 @@ func (c *commands) demoDir() (string, error) {
 			return "", err
 		}
 		if len(used) > 0 {
-			return "", cli.Usagef("%s is not empty: a demo begins with a fresh directory (stagepost serve --data %s continues an old one)",
+			return "", cli.Usagef("%s is not empty: a demo needs a fresh directory "+
+				"(stagepost serve --data %s continues an old one)",
 				c.Settings.Data, c.Settings.Data)
 		}
 		return filepath.Abs(c.Settings.Data)
@@ -237,7 +240,7 @@ func (d *demo) crash(ctx context.Context) error {
 	return d.api.Watch(ctx, d.batch, 0, func(client.Update) error { return nil })
 }
 
-// submit submits the batch manifest of the site.
+// submit submits the batch manifest of the web site.
 func (d *demo) submit(ctx context.Context) error {
 	f, err := os.Open(filepath.Join(d.dir, siteName, "batch.checkm"))
 	if err != nil {
@@ -247,7 +250,8 @@ func (d *demo) submit(ctx context.Context) error {
 	d.line("")
 	d.command("submit batch.checkm --profile %s", demoProfile)
 	j, err := d.api.Submit(ctx, client.Submission{
-		Profile: demoProfile, Submitter: "demo", Filename: "batch.checkm", Notification: "you@example.org", Key: "demo", Note: "the demo's batch",
+		Profile: demoProfile, Submitter: "demo", Filename: "batch.checkm", Notification: "you@example.org",
+		Key: "demo", Note: "the demo's batch",
 	}, f)
 	if err != nil {
 		return err
@@ -293,7 +297,8 @@ func (d *demo) correct(ctx context.Context) error {
 	d.line("The depositor corrects %s.", strings.Join(names, " and "))
 	d.command("retry %s", strings.Trim(fmt.Sprint(failed), "[]"))
 	for _, id := range failed {
-		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo", Note: "the file is correct now"}); err != nil {
+		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo",
+			Note: "the file is correct now"}); err != nil {
 			return err
 		}
 	}
@@ -303,14 +308,16 @@ func (d *demo) correct(ctx context.Context) error {
 		}
 	}
 	d.command("ingest update %s", d.batch)
-	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo", Note: "all files are correct"}); err != nil {
+	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo",
+		Note: "all files are correct"}); err != nil {
 		return err
 	}
 	if err := d.api.Watch(ctx, d.batch, 0, func(client.Update) error { return nil }); err != nil {
 		return err
 	}
 	if r, err = d.report(ctx, example.Objects); err == nil {
-		d.line("%s", d.paint("32", fmt.Sprintf("All %d objects are stored. The depositor gets a second report by mail.", r.Completed)))
+		d.line("%s", d.paint("32",
+			fmt.Sprintf("All %d objects are stored. The depositor gets a second report by mail.", r.Completed)))
 	}
 	return err
 }
@@ -350,7 +357,8 @@ func (d *demo) fetch(ctx context.Context) error {
 	d.command("ingest access %s --format bag-zip --out bag.zip", r.Jobs[0].ARK)
 	call := *d.Call
 	call.Out, call.Server = &cli.Printer{Writer: io.Discard, Mode: cli.ModeTable}, d.api
-	err = ingestcli.GetPackage(ctx, &call, client.AccessRequest{Object: r.Jobs[0].ARK, Format: "bag-zip"}, filepath.Join(d.dir, bagName), false, true)
+	err = ingestcli.GetPackage(ctx, &call, client.AccessRequest{Object: r.Jobs[0].ARK, Format: "bag-zip"},
+		filepath.Join(d.dir, bagName), false, true)
 	if err == nil {
 		d.line("bag.zip has the object as a BagIt package; it was validated.")
 	}
@@ -381,7 +389,7 @@ func (d *demo) paint(color, text string) string {
 // where shows where the results are.
 func (d *demo) where(took time.Duration) {
 	d.line("")
-	d.line("It took %s. To look at in %s:", took.Round(100*time.Millisecond), d.name)
+	d.line("It took %s. In %s:", took.Round(100*time.Millisecond), d.name)
 	for _, one := range [][2]string{
 		{"storage", "the objects, an OCFL 1.1 storage root"},
 		{"stagepost.db", "jobs and their histories (SQLite)"},

@@ -36,19 +36,24 @@ type DemoJob struct {
 	cause              string
 }
 
-// demoJobs are the jobs in the order in which they are submitted. The greedy one comes to hold 160 MB, and keeps them until it
-// is ended: without control groups a watch of its size ends it.
+// demoJobs are the jobs in the order in which they are submitted. The greedy one comes to hold 160 MB, and keeps them
+// until it is ended: without control groups a watch of its size ends it.
 func demoJobs() []DemoJob {
 	var all []DemoJob
 	for n := range 3 {
-		script := fmt.Sprintf("#!/bin/bash\nseq 1 %d0000 | awk '{ s += $1 } END { print s }' > sum.txt\nsleep 0.3\n", n+1)
-		all = append(all, DemoJob{User: "ann", Name: fmt.Sprintf("sum-%d", n+1), script: script, State: compute.Completed})
+		script := fmt.Sprintf("#!/bin/bash\nseq 1 %d0000 | awk '{ s += $1 } END { print s }' > sum.txt\nsleep 0.3\n",
+			n+1)
+		all = append(all, DemoJob{User: "ann", Name: fmt.Sprintf("sum-%d", n+1), script: script,
+			State: compute.Completed})
 	}
 	return append(all,
-		DemoJob{User: "ben", Name: "exits", script: "#!/bin/bash\necho 'no such sample: 17' >&2\nexit 3\n", State: compute.Failed, cause: compute.CauseExit},
-		DemoJob{User: "ben", Name: "greedy", script: "#!/bin/bash\nx=0123456789\nfor n in {1..24}; do x=$x$x; done\nsleep 20\n",
+		DemoJob{User: "ben", Name: "exits", script: "#!/bin/bash\necho 'no such sample: 17' >&2\nexit 3\n",
+			State: compute.Failed, cause: compute.CauseExit},
+		DemoJob{User: "ben", Name: "greedy",
+			script: "#!/bin/bash\nx=0123456789\nfor n in {1..24}; do x=$x$x; done\nsleep 20\n",
 			memory: demoMemory, State: compute.Failed, cause: compute.CauseMemory},
-		DemoJob{User: "cleo", Name: "endless", script: "#!/bin/bash\necho began\nwhile :; do sleep 1; done\n", cancel: true, State: compute.Killed, cause: compute.CauseKilled},
+		DemoJob{User: "cleo", Name: "endless", script: "#!/bin/bash\necho began\nwhile :; do sleep 1; done\n",
+			cancel: true, State: compute.Killed, cause: compute.CauseKilled},
 		DemoJob{User: "cleo", Name: "report", script: "#!/bin/bash\ndate -u > report.txt\n", State: compute.Completed},
 	)
 }
@@ -66,12 +71,14 @@ func (d *demo) services() error {
 	if d.host.IsDefault("compute.sandbox") {
 		d.service = append(d.service, "--compute-sandbox", sandbox.Auto)
 	}
-	text := fmt.Sprintf("services:\n  %s:\n    runs_per_user: %d\n    max_runs: %d\n    limits: {wall: 1m, memory: 512MiB}\n"+
+	text := fmt.Sprintf("services:\n  %s:\n    runs_per_user: %d\n    max_runs: %d\n    "+
+		"limits: {wall: 1m, memory: 512MiB}\n"+
 		"    max: {wall: 1m, memory: 512MiB}\n", DemoService, demoPerUser, demoSlots)
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// confined finds what confines the scripts. Only if something does, a later server on the demo's directory runs scripts as well.
+// confined finds what confines the scripts. Only if something does, a later server on the demo's directory runs
+// scripts as well.
 func (d *demo) confined(ctx context.Context) error {
 	if !d.computes() {
 		return nil
@@ -86,7 +93,8 @@ func (d *demo) confined(ctx context.Context) error {
 	if d.tier == sandbox.None || d.tier == "" {
 		return nil
 	}
-	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", demoSlots, filepath.Join(d.dir, demoServices))
+	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", demoSlots,
+		filepath.Join(d.dir, demoServices))
 	return os.WriteFile(filepath.Join(d.dir, "stagepost.yaml"), []byte(text), 0o600)
 }
 
@@ -133,7 +141,8 @@ func (d *demo) compute(ctx context.Context) error {
 // submitScript submits one job.
 func (d *demo) submitScript(ctx context.Context, j *DemoJob) (job.ID, error) {
 	answer, err := d.api.SubmitCompute(ctx, client.ComputeOrder{
-		Service: DemoService, Name: j.Name, Owner: j.User, Actor: j.User, Limits: client.ComputeLimits{Memory: j.memory}, Key: "demo-" + j.Name,
+		Service: DemoService, Name: j.Name, Owner: j.User, Actor: j.User,
+		Limits: client.ComputeLimits{Memory: j.memory}, Key: "demo-" + j.Name,
 		Files: []client.ComputeInline{{Name: computecli.ScriptName, Text: j.script}},
 	}, nil, nil)
 	return answer.ID, err
@@ -164,14 +173,16 @@ func (d *demo) summary(jobs []client.ComputeJob) error {
 	return d.Out.Table([]string{"USER", "SCRIPT", "STATE", "MESSAGE"}, rows)
 }
 
-// AsExpected compares how the jobs ended with the story, and checks that no user had more running than the quota allows.
+// AsExpected compares how the jobs ended with the story, and checks that no user had more running than the quota
+// allows.
 func AsExpected(jobs []DemoJob, ended []client.ComputeJob) error {
 	var wrong []error
 	byUser := map[string][]client.ComputeJob{}
 	for i := range jobs {
 		want, got := &jobs[i], &ended[i]
 		if got.State != want.State || got.Cause != want.cause {
-			wrong = append(wrong, fmt.Errorf("%s of %s ended as %s (%s); %s (%s) was to be expected", want.Name, want.User, got.State, got.Cause, want.State, want.cause))
+			wrong = append(wrong, fmt.Errorf("%s of %s ended as %s (%s); %s (%s) was to be expected", want.Name,
+				want.User, got.State, got.Cause, want.State, want.cause))
 		}
 		byUser[want.User] = append(byUser[want.User], *got)
 	}
@@ -189,7 +200,8 @@ func atOnce(jobs []client.ComputeJob) int {
 	for i := range jobs {
 		n := 0
 		for k := range jobs {
-			if began := jobs[i].Started; !began.IsZero() && !jobs[k].Started.After(began) && jobs[k].Finished.After(began) {
+			if began := jobs[i].Started; !began.IsZero() && !jobs[k].Started.After(began) &&
+				jobs[k].Finished.After(began) {
 				n++
 			}
 		}

@@ -31,7 +31,7 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 func Data() []backup.Entry {
 	return []backup.Entry{
 		{Name: siteName, How: backup.Linked, What: "the depositor's web site of `stagepost demo`"},
-		{Name: DemoFile, How: backup.Linked, What: "the address of that site"},
+		{Name: DemoFile, How: backup.Linked, What: "the address of that web site"},
 		{Name: bagName, How: backup.Linked, What: "the package that `stagepost demo` fetched"},
 	}
 }

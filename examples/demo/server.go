@@ -28,7 +28,8 @@ func (d *demo) start(ctx context.Context) (*process, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	args := []string{"serve", "--data", d.dir, "--listen", "127.0.0.1:0", "--store", "sqlite", "--log-level", "error", "-o", "json"}
+	args := []string{"serve", "--data", d.dir, "--listen", "127.0.0.1:0", "--store", "sqlite", "--log-level",
+		"error", "-o", "json"}
 	p := &process{exec.CommandContext(ctx, program, append(args, d.service...)...), "", stop, make(chan struct{})}
 	p.Dir, p.Stderr, p.WaitDelay = d.dir, d.errs, time.Minute
 	p.Cancel = func() error { return p.Process.Signal(os.Interrupt) }

@@ -20,7 +20,7 @@ import (
 
 // Names of a demo below its data directory.
 const (
-	siteName    = "site"
+	siteName    = "website"
 	DemoFile    = "demo.json"
 	demoProfile = "demo"
 	film        = "film/film.mkv" // the largest file
@@ -28,10 +28,10 @@ const (
 
 // demoRecord is the content of demo.json: what is needed to serve the web site again.
 type demoRecord struct {
-	Listen string `json:"listen"` // address of the site, which is in its manifests
+	Listen string `json:"listen"` // address of the web site, which is in its manifests
 }
 
-// makeDemo builds site and profile of a demo. demo.json comes last, so that a directory that has it is complete.
+// makeDemo builds web site and profile of a demo. demo.json comes last, so that a directory that has it is complete.
 func makeDemo(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, "profiles"), 0o700); err != nil {
 		return err
@@ -47,7 +47,8 @@ func makeDemo(dir string) error {
 	if _, err := example.Build(filepath.Join(dir, siteName), "http://"+address); err != nil {
 		return err
 	}
-	text := "id: " + demoProfile + "\ndescription: the demo may fetch from this machine\nowner: demo\nallow_networks: [127.0.0.0/8]\n"
+	text := "id: " + demoProfile + "\ndescription: the demo may fetch from this machine\n" +
+		"owner: demo\nallow_networks: [127.0.0.0/8]\n"
 	if err := os.WriteFile(filepath.Join(dir, "profiles", demoProfile+".yaml"), []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -58,7 +59,8 @@ func makeDemo(dir string) error {
 	return durable.Replace(filepath.Join(dir, DemoFile), append(record, '\n'))
 }
 
-// RestoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else it gives nil.
+// RestoreDemo serves the web site of a demo again, at its old address, when dir is the data directory of a demo; else
+// it gives nil.
 func RestoreDemo(dir string) (io.Closer, error) {
 	s, err := openSite(dir)
 	if s == nil || err != nil {
@@ -68,16 +70,17 @@ func RestoreDemo(dir string) (io.Closer, error) {
 	return s, nil
 }
 
-// site is the web site of a demo.
-type site struct {
+// webSite is the web site of a demo.
+type webSite struct {
 	root     *os.Root
 	listener net.Listener
 	http     *http.Server
 	done     chan error
 }
 
-// openSite takes the address of the site in a data directory; it gives nil if the directory is not that of a demo.
-func openSite(dir string) (*site, error) {
+// openSite listens on the address of the web site in a data directory; it gives nil if the directory is not that of a
+// demo.
+func openSite(dir string) (*webSite, error) {
 	text, err := os.ReadFile(filepath.Join(dir, DemoFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -101,16 +104,16 @@ func openSite(dir string) (*site, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the web site of the demo: %w", err), root.Close())
 	}
-	return &site{root: root, listener: l, done: make(chan error, 1)}, nil
+	return &webSite{root: root, listener: l, done: make(chan error, 1)}, nil
 }
 
-func (s *site) serve(handler http.Handler) {
+func (s *webSite) serve(handler http.Handler) {
 	s.http = &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	go func() { s.done <- s.http.Serve(s.listener) }()
 }
 
-// Close ends the site.
-func (s *site) Close() error {
+// Close ends the web site.
+func (s *webSite) Close() error {
 	err := s.http.Close()
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
@@ -118,8 +121,8 @@ func (s *site) Close() error {
 	return errors.Join(err, s.root.Close())
 }
 
-// gate serves the site, and half of the film: the rest is sent to nobody until the gate is opened. So the film is always being
-// fetched when the demo kills the server.
+// gate serves the web site, and half of the film: the rest is not sent until the gate is opened. So the film is always
+// being fetched when the demo kills the server.
 type gate struct {
 	files  http.Handler
 	root   fs.FS

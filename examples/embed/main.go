@@ -1,4 +1,5 @@
-// Embed runs jobs of a lifecycle of its own on an embedded store: a letter is weighed, stamped and sent, and its stamp fails once.
+// Embed runs jobs of a lifecycle of its own on an embedded store: a letter is weighed, stamped and sent, and its stamp
+// fails once.
 package main
 
 import (
@@ -21,7 +22,7 @@ var life = lc.Must("letter",
 		lc.OnFail("fail", "Returned", lc.Worker|lc.Timer, "it is too heavy")),
 	lc.OnWork("Weighed", "A clerk puts a stamp on it and sends it off.",
 		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"),
-		lc.OnFail("fail", "Returned", lc.Worker|lc.Timer, "nobody has a stamp")),
+		lc.OnFail("fail", "Returned", lc.Worker|lc.Timer, "there is no stamp")),
 	lc.OnEnd("Sent", lc.OK, "It is on its way."),
 	lc.OnEnd("Returned", lc.Failed, "It goes back to its sender.",
 		lc.OnReenter("retry", lc.Operator|lc.Owner, "the sender tries again", "Waiting", "Weighed")),

@@ -1,5 +1,5 @@
-// Flow-fanout measures many pages at once in a few goroutines, some of which fail at first and are tried again by themselves, and adds up what came. If the sum
-// is small a report is not needed, and is left out.
+// Flow-fanout measures many pages at once in a few goroutines, some of which fail at first and are tried again by
+// themselves, and adds up what came. If the sum is small a report is not needed, and is left out.
 package main
 
 import (
@@ -19,7 +19,7 @@ const pages = 40
 
 var total = flow.Name[int]("total")
 
-// site gives pages, and is busy at times.
+// A web site gives pages, and is busy at times.
 type site struct{ asked [pages]atomic.Int32 }
 
 func (s *site) size(page int) func(context.Context) (int, error) {
@@ -34,7 +34,8 @@ func (s *site) size(page int) func(context.Context) (int, error) {
 // build makes a task for each page, one that adds up, and one that reports if there is something to report.
 func build(s *site, limit int, out io.Writer) (*flow.Flow, error) {
 	g := flow.Graph("survey")
-	sum := &flow.Task{Name: "sum", Result: flow.One(total.String()), Execute: func(_ context.Context, c *flow.Call) (any, error) {
+	sum := &flow.Task{Name: "sum", Result: flow.One(total.String()), Execute: func(_ context.Context,
+		c *flow.Call) (any, error) {
 		n := 0
 		for page := range pages {
 			var one int

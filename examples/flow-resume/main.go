@@ -1,5 +1,6 @@
-// Flow-resume publishes a picture by a flow that outlives the program: it is fetched, checked, made in three sizes, and put on a page. Let the program die by
-// SIGKILL in the middle, start it again on the same directory, and it goes on from what was stored; start it once more, and it says how it ended.
+// Flow-resume publishes a picture by a flow that outlives the program: it is fetched, checked, made in three sizes,
+// and put on a page. Let the program die by SIGKILL in the middle, start it again on the same directory, and it goes
+// on from what was stored; start it once more, and it says how it ended.
 //
 //	go run ./examples/flow-resume -dir picture -die-after resize-medium
 //	go run ./examples/flow-resume -dir picture                            # twice
@@ -33,7 +34,8 @@ var (
 // studio is where the tasks work. Each makes a file that is named for it.
 type studio struct{ dir, dieAfter, fail string }
 
-// build is the factory. A program that goes on with a flow builds it anew, the same each time; what is stored is found by the names of the tasks.
+// build is the factory. A program that goes on with a flow builds it anew, the same each time; what is stored is found
+// by the names of the tasks.
 func (s *studio) build(json.RawMessage) (flow.Item, error) {
 	parts := make([]flow.Item, len(sizes))
 	for i, size := range sizes {
@@ -55,8 +57,9 @@ func (s *studio) build(json.RawMessage) (flow.Item, error) {
 	), nil
 }
 
-// save makes the file of a task. If a program died before the success of the task was stored, the task is executed again, so that must do no harm: the same file is
-// written anew. A service that is not so patient can be given flow.Call.Key, which is the same for the repetition.
+// save makes the file of a task. If a program died before the success of the task was stored, the task is executed
+// again, so that must do no harm: the same file is written anew. A service that is not so patient can be given
+// flow.Call.Key, which is the same for the repetition.
 func (s *studio) save(ctx context.Context, text string) (string, error) {
 	task := flow.CallOf(ctx).Atom
 	file, word := filepath.Join(s.dir, task), "executed"
@@ -79,7 +82,8 @@ func (s *studio) save(ctx context.Context, text string) (string, error) {
 	return text, nil
 }
 
-// discard takes back what save did. There may be nothing: the task failed before it made the file, or this is a repetition.
+// discard takes back what save did. There may be nothing: the task failed before it made the file, or this is a
+// repetition.
 func (s *studio) discard(ctx context.Context) error {
 	task := flow.CallOf(ctx).Atom
 	fmt.Println("took back", task)

@@ -1,5 +1,6 @@
-// Flow-saga books a trip over three companies that know nothing of each other. What was booked is cancelled when something fails, the last first; the
-// payment is confirmed by somebody else, for whom the flow waits without holding a goroutine. The first trip is paid, the second is refused, the third waits in vain.
+// Flow-saga books a trip over three companies that know nothing of each other. What was booked is cancelled when
+// something fails, the last first; the payment is confirmed by somebody else, for whom the flow waits without holding
+// a goroutine. The first trip is paid, the second is refused, the third waits in vain.
 package main
 
 import (

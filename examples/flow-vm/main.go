@@ -1,5 +1,6 @@
-// Flow-vm brings up a virtual machine: an address and a volume at once, then a boot that is tried on one host after the other. The first host is full; what was
-// prepared on it is taken back before the second is tried. A program that dies in between goes on with the same flow built anew: here it is suspended, and resumed by another Runner.
+// Flow-vm brings up a virtual machine: an address and a volume at once, then a boot that is tried on one host after
+// the other. The first host is full; what was prepared on it is taken back before the second is tried. A program that
+// dies in between goes on with the same flow built anew: here it is suspended, and resumed by another Runner.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package example is what the demo ingests: a depositor's web site with twelve objects, of which one has a wrong file and one lacks a file.
-// The small files lie beside this one; the larger ones are made when the site is built, always the same.
+// Package example is what the demo ingests: a depositor's web site with twelve objects, of which one has a wrong file
+// and one lacks a file. The small files are in this folder; the larger ones are generated when the web site is built,
+// always the same.
 package example
 
 import (
@@ -22,19 +23,19 @@ import (
 //go:embed files
 var files embed.FS
 
-// object is an object of the site: files of one folder.
+// object is an object of the web site: files of one folder.
 type object struct {
 	name, title, localID, creator, date string
 	files                               []file
 }
 
-// file is a file of the site: an embedded one, or one of size bytes that are made.
+// file is a file of the web site: an embedded one, or one of size bytes that are generated.
 type file struct {
 	name  string // in the object
 	from  string // below files/; empty: made
 	size  int
-	wrong bool // the site serves other bytes than the manifest promises
-	gone  bool // the site does not have it
+	wrong bool // the server has other bytes than the manifest describes
+	gone  bool // the server does not have it
 }
 
 // Objects in the batch, and how many of them fail until Repair.
@@ -45,18 +46,26 @@ const (
 
 func objects() []object {
 	all := []object{
-		{"letter", "A letter to Anna", "post-001", "E. Lind", "1857-05-03", []file{{name: "letter.txt", from: "letter.txt"}}},
-		{"diary", "Diary of a postmaster", "post-002", "Postmaster of Uppsala", "1857", []file{{name: "diary.md", from: "diary.md"}, {name: "attic/page.html", from: "page.html"}}},
-		{"stations", "Stations of the route", "post-003", "Royal Mail", "1857", []file{{name: "stations.csv", from: "stations.csv"}, {name: "stations.json", from: "stations.json"}}},
-		{"route", "Map of the route", "post-004", "Royal Mail", "1856", []file{{name: "route.svg", from: "route.svg"}, {name: "route.tif", size: 3 << 20}}},
+		{"letter", "A letter to Anna", "post-001", "E. Lind", "1857-05-03", []file{{name: "letter.txt",
+			from: "letter.txt"}}},
+		{"diary", "Diary of a postmaster", "post-002", "Postmaster of Uppsala", "1857", []file{{name: "diary.md",
+			from: "diary.md"}, {name: "attic/page.html", from: "page.html"}}},
+		{"stations", "Stations of the route", "post-003", "Royal Mail", "1857", []file{{name: "stations.csv",
+			from: "stations.csv"}, {name: "stations.json", from: "stations.json"}}},
+		{"route", "Map of the route", "post-004", "Royal Mail", "1856", []file{{name: "route.svg",
+			from: "route.svg"}, {name: "route.tif", size: 3 << 20}}},
 		{"stamp", "A stamp", "post-005", "Royal Mint", "1855", []file{{name: "stamp.png", from: "stamp.png"}}},
 		{"horn", "Call of the post horn", "post-006", "K. Berg", "1931", []file{{name: "horn.wav", from: "horn.wav"}}},
-		{"waybill", "Waybill No. 7", "post-007", "Postmaster of Uppsala", "1857-05-04", []file{{name: "waybill.pdf", from: "waybill.pdf"}}},
-		{"waybills", "", "post-008", "", "", []file{{name: "mrt-erc.txt", from: "mrt-erc.txt"}, {name: "mrt-dc.xml", from: "mrt-dc.xml"}, {name: "scan.tif", size: 1 << 20}}},
+		{"waybill", "Waybill No. 7", "post-007", "Postmaster of Uppsala", "1857-05-04", []file{{name: "waybill.pdf",
+			from: "waybill.pdf"}}},
+		{"waybills", "", "post-008", "", "", []file{{name: "mrt-erc.txt", from: "mrt-erc.txt"}, {name: "mrt-dc.xml",
+			from: "mrt-dc.xml"}, {name: "scan.tif", size: 1 << 20}}},
 		{"film", "The last coach", "post-009", "Film Archive", "1912", []file{{name: "film.mkv", size: 24 << 20}}},
 		{"cards", "Two hundred cards", "post-010", "Postal Museum", "1900", nil},
-		{"ledger", "Ledger with a wrong page", "post-011", "Postmaster of Uppsala", "1858", []file{{name: "page-1.txt", from: "letter.txt"}, {name: "page-2.txt", from: "diary.md", wrong: true}}},
-		{"survey", "Survey with a missing sheet", "post-012", "Royal Mail", "1860", []file{{name: "sheet-1.svg", from: "route.svg"}, {name: "sheet-2.csv", from: "stations.csv", gone: true}}},
+		{"ledger", "Ledger with a wrong page", "post-011", "Postmaster of Uppsala", "1858",
+			[]file{{name: "page-1.txt", from: "letter.txt"}, {name: "page-2.txt", from: "diary.md", wrong: true}}},
+		{"survey", "Survey with a missing sheet", "post-012", "Royal Mail", "1860", []file{{name: "sheet-1.svg",
+			from: "route.svg"}, {name: "sheet-2.csv", from: "stations.csv", gone: true}}},
 	}
 	for i := range 200 {
 		all[9].files = append(all[9].files, file{name: fmt.Sprintf("cards/%03d.jpg", i+1), size: 2000 + 13*i})
@@ -64,8 +73,8 @@ func objects() []object {
 	return all
 }
 
-// Build writes the site into a directory and gives the name of its batch manifest, in which base is the site's address. Building again gives
-// the same files.
+// Build writes the web site into a directory and gives the name of its batch manifest, in which base is the address.
+// Building again gives the same files.
 func Build(dir, base string) (batch string, err error) {
 	root, err := makeRoot(dir)
 	if err != nil {
@@ -79,7 +88,8 @@ func Build(dir, base string) (batch string, err error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", o.name, err)
 		}
-		row := checkm.Row{URL: base + "/" + name, Size: -1, FileName: name, LocalID: o.localID, Creator: o.creator, Title: o.title, Date: o.date}
+		row := checkm.Row{URL: base + "/" + name, Size: -1, FileName: name, LocalID: o.localID, Creator: o.creator,
+			Title: o.title, Date: o.date}
 		if err := w.Write(row); err != nil {
 			return "", err
 		}
@@ -100,7 +110,8 @@ func (o *object) build(root *os.Root, base string, seed uint64) (string, error) 
 			return "", err
 		}
 		at := path.Join(o.name, f.name)
-		row := checkm.Row{URL: base + "/" + at, Digest: checkm.Digest{Algorithm: checkm.SHA256, Value: sum}, Size: size, FileName: f.name}
+		row := checkm.Row{URL: base + "/" + at, Digest: checkm.Digest{Algorithm: checkm.SHA256, Value: sum},
+			Size: size, FileName: f.name}
 		if err := w.Write(row); err != nil {
 			return "", err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/format/checkm"
 )
 
-// check reads the site's manifests and gives the number of objects whose files are all there and right.
+// check reads the manifests and gives the number of objects whose files are all there and right.
 func check(t *testing.T, dir string) (whole, broken int) {
 	t.Helper()
 	each(t, filepath.Join(dir, "batch.checkm"), checkm.BatchManifests, func(row checkm.Row) {

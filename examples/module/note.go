@@ -109,14 +109,16 @@ func part(s *server.Server, opened module.App) server.Part {
 	a, _ := opened.(*app)
 	return server.Part{Routes: []server.Route{
 		{
-			Method: http.MethodPost, Pattern: "/api/v1/notes", Who: server.Person, Doc: "Writes a note.", NoReason: server.NewWork,
-			IO: openapi.IO{In: order{}, Out: api.Job{}, Status: http.StatusCreated},
+			Method: http.MethodPost, Pattern: "/api/v1/notes", Who: server.Person, Doc: "Writes a note.",
+			NoReason: server.NewWork,
+			IO:       openapi.IO{In: order{}, Out: api.Job{}, Status: http.StatusCreated},
 			Handle: func(w http.ResponseWriter, r *http.Request) error {
 				o, err := server.Decode[order](r, true)
 				if err != nil {
 					return err
 				}
-				j, err := a.engine.Submit(r.Context(), engine.Order{Kind: "note", Spec: o, Owner: server.OwnerFor(r.Context(), "")})
+				j, err := a.engine.Submit(r.Context(), engine.Order{Kind: "note", Spec: o,
+					Owner: server.OwnerFor(r.Context(), "")})
 				if err != nil {
 					return err
 				}
@@ -124,7 +126,8 @@ func part(s *server.Server, opened module.App) server.Part {
 			},
 		},
 		{
-			Method: http.MethodGet, Pattern: "/notes", Who: server.Operator, Doc: "A page with the newest notes.", IO: openapi.IO{Media: openapi.HTML},
+			Method: http.MethodGet, Pattern: "/notes", Who: server.Operator, Doc: "A page with the newest notes.",
+			IO: openapi.IO{Media: openapi.HTML},
 			Handle: func(w http.ResponseWriter, r *http.Request) error {
 				all, err := a.engine.Store().List(r.Context(), job.Query{Kinds: []job.Kind{"note"}, Limit: 50})
 				if err != nil {
@@ -138,18 +141,21 @@ func part(s *server.Server, opened module.App) server.Part {
 
 // commands adds the command.
 func commands(c *cli.Call) cli.Part {
-	return cli.Part{Groups: []*cobra.Command{cli.Group("note", "Write notes", "", "  stagepost note write 'the disks are in'", &cobra.Command{
-		Use: "write TEXT", Short: "Write a note", Example: "  stagepost note write 'the disks are in'", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			server, err := c.API()
-			if err != nil {
+	return cli.Part{Groups: []*cobra.Command{cli.Group("note", "Write notes", "",
+		"  stagepost note write 'the disks are in'", &cobra.Command{
+			Use: "write TEXT", Short: "Write a note", Example: "  stagepost note write 'the disks are in'",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				server, err := c.API()
+				if err != nil {
+					return err
+				}
+				j, err := client.Send[api.Job](cmd.Context(), server, http.MethodPost, "/api/v1/notes", nil,
+					order{args[0]})
+				if err == nil {
+					_, err = fmt.Fprintln(c.Out, j.ID)
+				}
 				return err
-			}
-			j, err := client.Send[api.Job](cmd.Context(), server, http.MethodPost, "/api/v1/notes", nil, order{args[0]})
-			if err == nil {
-				_, err = fmt.Fprintln(c.Out, j.ID)
-			}
-			return err
-		},
-	})}}
+			},
+		})}}
 }

@@ -43,8 +43,8 @@ func read(t *testing.T, url string) string {
 	return string(text)
 }
 
-// TestModule: the lifecycle, the work, the setting, the command, the route, the page, the metric and the item of the backup are there, and no
-// other file of the repository names them.
+// TestModule: the lifecycle, the work, the setting, the command, the route, the page, the metric and the item of the
+// backup are there, and no other file of the repository names them.
 func TestModule(t *testing.T) {
 	dir := t.TempDir()
 	s := host.NewSettings(notes())
@@ -70,13 +70,15 @@ func TestModule(t *testing.T) {
 		t.Errorf("got %q, %v", text, err)
 	}
 	for path, want := range map[string]string{
-		"/notes": id, "/metrics": "stagepost_note_written_total 1", "/api/v1/lifecycles/note.svg": "Writing", "/api/v1/openapi.json": "/api/v1/notes",
+		"/notes": id, "/metrics": "stagepost_note_written_total 1",
+		"/api/v1/lifecycles/note.svg": "Writing", "/api/v1/openapi.json": "/api/v1/notes",
 	} {
 		if got := read(t, r.URL+path); !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", path, want)
 		}
 	}
-	for command, want := range map[string]string{"why " + id: "Written", "list": id, "lifecycle show note": "Waiting", "admin config": "note.greeting"} {
+	for command, want := range map[string]string{"why " + id: "Written", "list": id,
+		"lifecycle show note": "Waiting", "admin config": "note.greeting"} {
 		if got := call(t, append(strings.Fields(command), "--data", dir)...); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", command, got)
 		}
