@@ -1,7 +1,6 @@
 package flowfile
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,35 +10,9 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// Command is a command to be run.
-type Command struct {
-	Argv  []string
-	Env   []string      // all of it, as NAME=value; HOME is added if it is missing: the directory
-	Stdin []byte        // all that it can read
-	Dir   string        // where it runs; empty: an empty directory of its own, removed afterwards
-	Most  int           // bytes of standard output; more is an error
-	Grace time.Duration // that it gets to end after SIGTERM
-}
-
-// Output is what became of a command that was run to its end.
-type Output struct {
-	Stdout []byte
-	Stderr []byte // its end
-	Exit   int    // -1: it was ended by a signal
-	Signal string // "SIGKILL"; empty: it ended by itself
-	Limit  string // the sentence about the limit that ended it, which makes it a failure whatever its exit; empty: none did
-}
-
-// Commander runs commands. The contract: when Run returns, nothing of the command is left that it can be held responsible for; the command sees no environment but Env; when ctx ends
-// it is told to end (SIGTERM), and is ended after Grace. Errors are about running it, not about its exit: the cause of ctx, [OutputError], whatever kept it from starting.
-type Commander interface {
-	Run(ctx context.Context, c *Command) (*Output, error)
-}
-
 // Bounds of commands.
 const (
 	MaxOutput   = 1 << 20 // bytes of standard output, and of an answer to a request
-	keptStderr  = 4 << 10 // bytes
 	termination = 5 * time.Second
 	longestVar  = 100 << 10 // bytes of one variable: Linux takes 128 KiB with the name
 	longestEnv  = 512 << 10 // bytes of all

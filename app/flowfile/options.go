@@ -3,16 +3,17 @@ package flowfile
 import (
 	"time"
 
+	"github.com/stagepost/stagepost/app/flowfile/process"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/flow"
 )
 
 // Options say what files may do. With the zero Options they may wait and sleep, nothing else.
 type Options struct {
-	Commands  bool      // files may run commands, as the user that the program runs as
-	Commander Commander // runs them; defaults to [Local]
-	Dir       string    // what a relative dir of a task is below; defaults to none: dir must be absolute then
-	Path      string    // where commands look for programs; defaults to /usr/local/bin:/usr/bin:/bin
+	Commands  bool              // files may run commands, as the user that the program runs as
+	Commander process.Commander // runs them; defaults to [Local]
+	Dir       string            // what a relative dir of a task is below; defaults to none: dir must be absolute then
+	Path      string            // where commands look for programs; defaults to /usr/local/bin:/usr/bin:/bin
 
 	HTTP        *fetch.Client // files may send requests, within the client's policy; nil: they may not
 	HTTPTimeout time.Duration // of one request; defaults to 60 s
@@ -39,7 +40,7 @@ func (o Options) withDefaults() Options {
 		o.HTTPTimeout = time.Minute
 	}
 	if o.Commander == nil {
-		o.Commander = Local{}
+		o.Commander = process.Local{}
 	}
 	return o
 }

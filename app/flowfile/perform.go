@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/app/flowfile/process"
 	"github.com/stagepost/stagepost/flow"
 )
 
@@ -128,7 +129,7 @@ func (a *action) run(ctx context.Context, o *Options, c *flow.Call, output strin
 	if a.script != "" {
 		argv = []string{"sh", "-eu", "-c", a.script, c.Atom}
 	}
-	out, err := o.Commander.Run(ctx, &Command{Argv: argv, Env: env, Stdin: append(stdin, '\n'), Dir: a.dir, Most: MaxOutput, Grace: termination})
+	out, err := o.Commander.Run(ctx, &process.Command{Argv: argv, Env: env, Stdin: append(stdin, '\n'), Dir: a.dir, Most: MaxOutput, Grace: termination})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stagepost/stagepost/app/flowfile/process"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/format/tree"
@@ -275,7 +276,7 @@ func (q *request) do(ctx context.Context, o *Options, key, output string, value 
 		return nil, failed
 	}
 	if len(body) > MaxOutput {
-		return nil, &OutputError{Type: TypeOutputTooLarge, Text: fmt.Sprintf("the answer has more than %d bytes", MaxOutput)}
+		return nil, &process.OutputError{Type: process.TypeOutputTooLarge, Text: fmt.Sprintf("the answer has more than %d bytes", MaxOutput)}
 	}
 	if kind := resp.Header.Get("Content-Type"); output == "" && len(body) > 0 && isJSON(kind) {
 		output = "json"
@@ -298,18 +299,8 @@ func (q *request) expected(status int) bool {
 
 // Types of failures of what came out.
 const (
-	TypeOutputTooLarge = "OutputTooLarge"
-	TypeBadOutput      = "BadOutput" // it is not the JSON that was promised
+	TypeBadOutput = "BadOutput" // it is not the JSON that was promised
 )
-
-// OutputError says what is wrong with what a command wrote, or a server answered.
-type OutputError struct{ Type, Text string }
-
-// Error is part of error.
-func (e *OutputError) Error() string { return e.Text }
-
-// FailureType is part of flow.Typed.
-func (e *OutputError) FailureType() string { return e.Type }
 
 // result makes a task's result of what came out.
 func result(text []byte, output string) (any, error) {
@@ -319,7 +310,7 @@ func result(text []byte, output string) (any, error) {
 	case "json":
 		v, err := decodeJSON(text)
 		if err != nil {
-			return nil, &OutputError{Type: TypeBadOutput, Text: fmt.Sprintf("the output is not JSON: %v", err)}
+			return nil, &process.OutputError{Type: TypeBadOutput, Text: fmt.Sprintf("the output is not JSON: %v", err)}
 		}
 		return v, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/app/flowfile/process"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/flow"
 )
@@ -128,7 +129,7 @@ func TestRequestFailures(t *testing.T) {
 func TestLargeAnswer(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, MaxOutput+1)) }))
 	defer s.Close()
-	if f := failureOf(t, func() error { _, err := ask(t, `url: "{base}/"`, flow.Values{"base": s.URL}); return err }()); f.Type != TypeOutputTooLarge {
+	if f := failureOf(t, func() error { _, err := ask(t, `url: "{base}/"`, flow.Values{"base": s.URL}); return err }()); f.Type != process.TypeOutputTooLarge {
 		t.Error(f)
 	}
 }

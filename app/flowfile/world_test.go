@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/flowfile/process"
 	"github.com/stagepost/stagepost/flow"
 )
 
 // commands allows them, in a directory of the test.
 func commands(t *testing.T) Options {
 	t.Helper()
-	return Options{Commands: true, Commander: Local{Temp: t.TempDir()}}
+	return Options{Commands: true, Commander: process.Local{Temp: t.TempDir()}}
 }
 
 func mustParse(t *testing.T, text string, o Options) *File {

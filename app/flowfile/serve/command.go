@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stagepost/stagepost/app/flowfile"
+	"github.com/stagepost/stagepost/app/flowfile/process"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/sandbox"
@@ -19,7 +19,7 @@ const NoSandbox = "off"
 
 // openCommands gives what runs the commands of flows, in directories below dir. What an earlier process left there when it was killed is ended and removed. The sandbox, if there is
 // one, is closed by the caller.
-func openCommands(s *Settings, dir string, log *slog.Logger) (flowfile.Commander, *sandbox.Sandbox, error) {
+func openCommands(s *Settings, dir string, log *slog.Logger) (process.Commander, *sandbox.Sandbox, error) {
 	temp, err := filepath.Abs(filepath.Join(dir, "commands")) // it becomes the HOME of commands
 	if err != nil {
 		return nil, nil, err
@@ -28,7 +28,7 @@ func openCommands(s *Settings, dir string, log *slog.Logger) (flowfile.Commander
 	if err != nil {
 		return nil, nil, err
 	}
-	local := flowfile.Local{Temp: temp}
+	local := process.Local{Temp: temp}
 	if err := errors.Join(os.MkdirAll(temp, 0o700), local.Tidy()); err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +45,7 @@ func openCommands(s *Settings, dir string, log *slog.Logger) (flowfile.Commander
 	case box.Tier() == sandbox.None:
 		log.Warn("commands of flows run without a sandbox: they may do what this process may", "remedy", "stagepost compute agent doctor")
 	}
-	return &flowfile.Confined{Sandbox: box, Temp: temp, Dirs: dirs}, box, nil
+	return &process.Confined{Sandbox: box, Temp: temp, Dirs: dirs}, box, nil
 }
 
 // flowDirs reads flow.dirs.

@@ -1,4 +1,4 @@
-package flowfile
+package process
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/edge/sandbox"
-	"github.com/stagepost/stagepost/flow"
 )
 
 // confined gives a commander for each tier that works here.
@@ -51,37 +50,6 @@ func TestLimits(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestLimitFails makes a failure of a task out of a limit that was met, with what the command had said by then. Neither of its files alone goes beyond the limit.
-func TestLimitFails(t *testing.T) {
-	confined(t, func(t *testing.T, f *Confined) {
-		f.Limits.Disk = 1 << 20
-		o := Options{Commands: true, Commander: f}
-		_, err := one(t, "  - task: a\n    run: echo begun >&2; head -c 700000 /dev/zero > a; head -c 700000 /dev/zero > b; sleep 600\n", o, "")
-		got := failureOf(t, err)
-		var e *CommandError
-		if !errors.As(err, &e) || got.Type != TypeCommandFailed || got.Message != "the command wrote more than its 1 MiB: begun" {
-			t.Errorf("%v", got)
-		}
-	})
-}
-
-// TestLimitCounts: a command that met a limit has failed, also with the exit code 0.
-func TestLimitCounts(t *testing.T) {
-	for limit, want := range map[string]string{"": "", "it wrote more than it may": "it wrote more than it may"} {
-		o := Options{Commands: true, Commander: commander(func(context.Context, *Command) (*Output, error) { return &Output{Limit: limit}, nil })}
-		_, err := one(t, "  - task: a\n    run: exit 0\n", o, "")
-		if limit == "" && err != nil || limit != "" && failureOf(t, err).Message != want {
-			t.Errorf("%q: %v", limit, err)
-		}
-	}
-}
-
-type commander func(context.Context, *Command) (*Output, error)
-
-func (c commander) Run(ctx context.Context, command *Command) (*Output, error) {
-	return c(ctx, command)
 }
 
 // TestDirsAreAllowed: a flow file may lead a command only where it was said that commands may write.
@@ -166,26 +134,8 @@ func TestOneAtATime(t *testing.T) {
 		if err := errors.Join(<-ended, <-ended); err != nil {
 			t.Error(err)
 		}
-		if got := read1(t, inner, "order"); got != "first\nsecond" {
+		if got := contents(t, inner, "order"); got != "first\nsecond" {
 			t.Errorf("got %q", got)
-		}
-	})
-}
-
-// TestConfinedFlow runs a whole flow with hostile values in each tier.
-func TestConfinedFlow(t *testing.T) {
-	confined(t, func(t *testing.T, f *Confined) {
-		for _, v := range hostile {
-			r := begin(t, "flow: f\ninputs: {v: {required: true}}\nlinear:\n  - task: a\n    requires: [v]\n    run: printf '%s.' \"$v\"; [ -z \"$(ls)\" ]\n    output: text\n    provides: x\n",
-				Options{Commands: true, Commander: f}, flow.Values{"v": v})
-			if err := r.Run(t.Context()); err != nil {
-				t.Errorf("%.30q: %v", v, err)
-				continue
-			}
-			got, _ := r.Value("x")
-			if text := got.Any().(string); strings.TrimSpace(text) != strings.TrimSpace(v+".") {
-				t.Errorf("%.60q came as %.60q", v, text)
-			}
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package flowfile
+package process
 
 import (
 	"time"

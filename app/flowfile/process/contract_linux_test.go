@@ -1,4 +1,4 @@
-package flowfile
+package process
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ var boxes = map[string]*sandbox.Sandbox{}
 func TestMain(m *testing.M) {
 	sandbox.Init()
 	for _, tier := range []string{sandbox.Native, sandbox.Bwrap, sandbox.None} {
-		if box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: tier, Name: "stagepost-flowfile-" + tier}); err == nil {
+		if box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: tier, Name: "stagepost-process-" + tier}); err == nil {
 			boxes[tier] = box
 		}
 	}
@@ -106,7 +106,7 @@ func TestContractDirectory(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(p.dir, "before"), []byte("found"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := p.Run(t.Context(), c); err != nil || string(out.Stdout) != "found" || read1(t, p.dir, "here") != "made" {
+		if out, err := p.Run(t.Context(), c); err != nil || string(out.Stdout) != "found" || contents(t, p.dir, "here") != "made" {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
@@ -169,7 +169,7 @@ func TestContractIsPatient(t *testing.T) {
 			_, _ = os.ReadFile(filepath.Join(p.dir, "fifo"))
 			cancel()
 		}()
-		if _, err := p.Run(ctx, c); !errors.Is(err, context.Canceled) || read1(t, p.dir, "tidy") != "tidy" {
+		if _, err := p.Run(ctx, c); !errors.Is(err, context.Canceled) || contents(t, p.dir, "tidy") != "tidy" {
 			t.Error(err)
 		}
 	})

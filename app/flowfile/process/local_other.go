@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package flowfile
+package process
 
 import (
 	"context"
