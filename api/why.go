@@ -17,7 +17,7 @@ type Explanation struct {
 	Not      []string           `json:"not"`
 	Moves    []Move             `json:"moves"`
 	Chain    []Event            `json:"chain,omitempty"`
-	Rule     string             `json:"rule,omitempty"`
+	Rule     string             `json:"rule,omitempty"` // of an ended job: the transition that ended it, and what happened
 	Attempts string             `json:"attempts"`
 }
 
@@ -28,7 +28,9 @@ type Blocker struct {
 	Since    time.Time `json:"since,omitzero"`
 	Until    time.Time `json:"until,omitzero"`
 	Holder   string    `json:"holder,omitempty"`
-	Remedy   string    `json:"remedy,omitempty"`
+	Remedy   string    `json:"remedy,omitempty"` // what the reader can do that is no command
+
+	Remedies []job.Remedy `json:"remedies,omitempty"` // what the reader can do, as commands and operations
 }
 
 // Move is a legal event with those who may cause it.
@@ -38,5 +40,6 @@ type Move struct {
 	By    []string        `json:"by"`
 	Doc   string          `json:"doc"`
 
-	Refused string `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
+	Refused string      `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
+	Remedy  *job.Remedy `json:"remedy,omitempty"`  // how a person does it now
 }

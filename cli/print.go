@@ -197,7 +197,7 @@ func (p *Printer) Moment(t time.Time) string {
 	if !strings.HasPrefix(past, "in ") {
 		past += " ago"
 	}
-	return t.Local().Format("2006-01-02 15:04:05") + " (" + past + ")"
+	return t.Local().Format(localTime) + " (" + past + ")"
 }
 
 // ago writes a duration with one unit: "3s", "12m", "5h", "4d"; "in 3s" when it is negative.

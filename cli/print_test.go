@@ -41,7 +41,7 @@ func TestAgo(t *testing.T) {
 func TestMoment(t *testing.T) {
 	p := &Printer{Mode: ModeTable}
 	then := time.Now().Add(-90 * time.Minute)
-	if got, want := p.Moment(then), then.Local().Format("2006-01-02 15:04:05")+" (1h ago)"; got != want {
+	if got, want := p.Moment(then), then.Local().Format("2006-01-02 15:04:05 MST")+" (1h ago)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	p.Mode = ModePlain

@@ -14,7 +14,9 @@ type Blocker struct {
 	Since    time.Time `json:"since,omitzero"`
 	Until    time.Time `json:"until,omitzero"`   // when it ends by itself or is looked at again
 	Holder   string    `json:"holder,omitempty"` // who or what can end it
-	Remedy   string    `json:"remedy,omitempty"` // what the reader can do
+	Remedy   string    `json:"remedy,omitempty"` // what the reader can do that is no command
+
+	Remedies []job.Remedy `json:"remedies,omitempty"` // what the reader can do, as commands
 }
 
 // Codes of blockers that the engine records. Gates and steps add theirs; package explain has those of its answers.

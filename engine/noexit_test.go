@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -53,7 +54,8 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 				}
 				x, err := w.why(t.Context(), id, time.Time{})
 				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CauseAttempts ||
-					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) || !strings.Contains(x.Blockers[0].Remedy, "stagepost priority "+string(id)) {
+					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) ||
+					!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
 					t.Errorf("why: %+v, %v", x.Blockers, err)
 				}
 				broken = false
@@ -137,7 +139,7 @@ func testPoisonWithoutExit(t *testing.T) {
 		}
 		x, err := w.why(t.Context(), id, time.Time{})
 		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CausePoison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
-			!strings.Contains(x.Blockers[0].Remedy, "stagepost priority "+string(id)) {
+			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		counted := strings.Count(strings.Join(meter.take(), "\n"), `Shut poisoned "poison"`)

@@ -61,7 +61,7 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 				why, err := w.why(t.Context(), id, time.Time{})
 				want := []engine.Blocker{{
 					Code: "tired", Sentence: "their feet hurt", Since: entered, Holder: "operator,owner",
-					Remedy: "see the moves: one of them takes it away",
+					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"), job.Causing("reset", id, false, "all over again")},
 				}}
 				if diff := cmp.Diff(want, why.Blockers); err != nil || diff != "" {
 					t.Errorf("why (-want +got), %v:\n%s", err, diff)

@@ -32,7 +32,7 @@ func ExampleTable_Next() {
 	fmt.Println(err)
 	// Output:
 	// Packing Open <nil>
-	// cannot finish while Open: the lifecycle has no such transition (can: hold)
+	// an Open job does not take the event finish (can: hold)
 }
 
 // A history is judged by the same table as a live move.

@@ -13,13 +13,13 @@ type Position struct {
 	Outcome Outcome `json:"outcome,omitempty"`
 }
 
-// Illegal says that a table has no such move, and which moves there are.
+// Illegal says that an event is not legal at a position, and which events are.
 type Illegal struct {
 	Table    string
 	Position Position
 	Event    Event
 	By       Actor
-	Why      string  // which rule refused
+	Why      string  // the rule that refused
 	Can      []Event // what the same actor may do instead
 }
 
@@ -32,7 +32,33 @@ func (e *Illegal) Error() string {
 		}
 		can = strings.Join(words, ", ")
 	}
-	return fmt.Sprintf("cannot %s while %s: %s (can: %s)", e.Event, e.Position.State, e.Why, can)
+	why := ": " + e.Why
+	if e.Why == noTransition {
+		why = ""
+	}
+	return fmt.Sprintf("%s%s (can: %s)", e.Event.deniedTo(e.Position.State), why, can)
+}
+
+// noTransition is the rule of an event that the state does not have. The sentence says as much without it.
+const noTransition = "the lifecycle has no such transition"
+
+// participles are the events of people that read as verbs.
+var participles = map[Event]string{
+	"retry": "retried", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released", "delete": "deleted", "run": "run",
+	"suspend": "suspended", "resume": "resumed", "kill": "killed", "clean": "cleaned", "update": "updated", "requeue": "requeued",
+	"reset": "reset", "discard": "discarded", "undo": "undone", "revert": "reverted", "approve": "approved", "reject": "rejected",
+}
+
+// deniedTo says that the event is not possible in a state: "a Completed job cannot be released".
+func (e Event) deniedTo(s State) string {
+	article := "a"
+	if s != "" && strings.ContainsRune("AEIOUaeiou", rune(s[0])) {
+		article = "an"
+	}
+	if done := participles[e]; done != "" {
+		return fmt.Sprintf("%s %s job cannot be %s", article, s, done)
+	}
+	return fmt.Sprintf("%s %s job does not take the event %s", article, s, e)
 }
 
 // Start is the position of a new job.
@@ -42,7 +68,7 @@ func (t *Table) Start() Position { return Position{State: t.stages[0].State} }
 func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
 	a, ok := t.Transition(p.State, e)
 	if !ok {
-		return p, t.illegal(p, e, by, "the lifecycle has no such transition")
+		return p, t.illegal(p, e, by, noTransition)
 	}
 	if why := t.refuse(p, a, by); why != "" {
 		return p, t.illegal(p, e, by, why)

@@ -62,9 +62,9 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 		by    Actor
 		want  string
 	}{
-		{"no such transition", Position{State: "Packing"}, "hold", Operator, "cannot hold while Packing: the lifecycle has no such transition (can: nothing)"},
-		{"no such state", Position{State: "Lost"}, "hold", Operator, "cannot hold while Lost: the lifecycle has no such transition (can: nothing)"},
-		{"not you", Position{State: "Packing"}, "fail", Owner, "cannot fail while Packing: only worker or timer may (can: nothing)"},
+		{"no such transition", Position{State: "Packing"}, "hold", Operator, "a Packing job cannot be held (can: nothing)"},
+		{"no such state", Position{State: "Lost"}, "hold", Operator, "a Lost job cannot be held (can: nothing)"},
+		{"not you", Position{State: "Packing"}, "fail", Owner, "a Packing job does not take the event fail: only worker or timer may (can: nothing)"},
 		{"what else", Position{State: "Packing"}, "retry", Worker, "(can: finish, fail, again)"},
 		{"failed elsewhere", Position{State: "Broken", Origin: "Open"}, "retry", Operator, `it failed in "Open", which is not one to go back to (can: delete)`},
 	} {

@@ -125,7 +125,8 @@ func whyLate(m *job.Message) engine.Blocker {
 	b := engine.Blocker{Code: blockUndelivered, Since: m.Created, Holder: "the receiver"}
 	if m.Settled == job.GivenUp {
 		b.Sentence = fmt.Sprintf("the %s message %s was given up (attempts: %d): %s", m.Topic, m.Key, m.Attempts, m.Error)
-		b.Remedy = fmt.Sprintf("correct the receiver, then: stagepost admin outbox replay %s --note WHY", m.Key)
+		b.Remedy = "correct the receiver, then have the message delivered again"
+		b.Remedies = []job.Remedy{job.Replaying(m.Key)}
 		return b
 	}
 	b.Until = m.Due

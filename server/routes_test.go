@@ -91,7 +91,7 @@ func TestErrorsComeBack(t *testing.T) {
 	if job.KindOf(err) != job.Refused || p == nil || p.State != "Posted" {
 		t.Errorf("got %v", err)
 	}
-	if want := string(j.ID) + ": cannot retry while Posted: the lifecycle has no such transition (can: nothing)"; err.Error() != want {
+	if want := string(j.ID) + ": a Posted job cannot be retried (can: nothing)"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
 	}
 	if _, err := w.Client.Job(t.Context(), "let_nobody"); job.KindOf(err) != job.NotFound {

@@ -75,7 +75,7 @@ func TestUndelivered(t *testing.T) {
 		t.Fatalf("got %+v", x.Blockers)
 	}
 	lost, late := x.Blockers[1], x.Blockers[2]
-	if !strings.Contains(lost.Sentence, "given up") || !strings.Contains(lost.Sentence, "404 Not Found") || !strings.Contains(lost.Remedy, "stagepost admin outbox replay let/lost --note") {
+	if !strings.Contains(lost.Sentence, "given up") || !strings.Contains(lost.Sentence, "404 Not Found") || len(lost.Remedies) != 1 || lost.Remedies[0].Command != "stagepost admin outbox replay let/lost --note WHY" {
 		t.Errorf("got %+v", lost)
 	}
 	if !strings.Contains(late.Sentence, "was not delivered: example.org answers 503") || !late.Until.Equal(later) {

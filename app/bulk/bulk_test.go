@@ -135,14 +135,14 @@ func TestRefusals(t *testing.T) {
 		all := Request{Kinds: []job.Kind{"test.parcel"}, Event: "retry", Note: "n", Actor: "ann", Expect: ptr(6)}
 		j, got := w.run(all)
 		want := Result{Matches: 6, Done: 3, Refused: 3, Refusals: []Refusal{
-			{Reason: "cannot retry while Done: the lifecycle has no such transition (can: delete)", Jobs: 2,
+			{Reason: "a Done job cannot be retried (can: delete)", Jobs: 2,
 				Sample: ids[3:5]},
-			{Reason: "cannot retry while Waiting: the lifecycle has no such transition (can: hold)", Jobs: 1,
+			{Reason: "a Waiting job cannot be retried (can: hold)", Jobs: 1,
 				Sample: ids[5:]},
 		}}
 		if diff := cmp.Diff(want, got); diff != "" ||
 			j.State != Completed || !strings.HasPrefix(j.Message,
-			"3 of 6 done, 3 refused; 2: cannot retry while Done") {
+			"3 of 6 done, 3 refused; 2: a Done job cannot be retried") {
 			t.Errorf("got %s %q (-want +got):\n%s", j.State, j.Message, diff)
 		}
 		waiting := Request{Kinds: []job.Kind{"test.parcel"}, States: []lc.State{"Done"}, Event: "delete", Note: "n",
@@ -419,7 +419,7 @@ func TestPreview(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got.Sample) != 6 || got.Sample[0].Refused != "" || got.Sample[1].Refused != "its sender is away" ||
-			!strings.Contains(got.Sample[3].Refused, "cannot retry") {
+			!strings.Contains(got.Sample[3].Refused, "cannot be retried") {
 			t.Errorf("got %+v", got.Sample)
 		}
 		got.Sample = nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -127,8 +128,13 @@ func (a *App) Clear(_ context.Context, j *job.Job) error {
 
 // explain completes what `why` says of a job that waits at an executor.
 func (a *App) explain(j *job.Job, b *engine.Blocker) {
+	cancel := job.Causing("cancel", j.ID, false, "withdraws it")
+	if b.Code == explain.BlockEnded {
+		b.Remedies = append(a.remedies(j), b.Remedies...)
+		return
+	}
 	if b.Code == blockInputs {
-		b.Remedy = "wait, or cancel it"
+		b.Remedy, b.Remedies = "wait, or cancel it", []job.Remedy{cancel}
 		if told := a.loads.told(j.ID); told != "" {
 			b.Sentence, b.Holder = told, "the servers of its inputs"
 		}
@@ -142,11 +148,13 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 	case blockFull:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "wait for a slot; an operator can start another agent or raise its slots"
 	case blockDrain:
-		b.Holder, b.Remedy = "the operator who drains them", "stagepost compute agent resume NAME, or start another agent that serves "+j.Group
+		b.Holder, b.Remedy = "the operator who drains them", "wait, or start another agent that serves "+j.Group
+		b.Remedies = []job.Remedy{job.Running("compute agent resume NAME", "ends the drain of an agent")}
 	case blockStart:
 		b.Holder, b.Remedy = "the agents of the service "+j.Group, "wait a moment: nothing is lost by it"
 	case blockSmall:
-		b.Holder, b.Remedy = "whoever made it, or an operator", "cancel it and make it again with less (stagepost compute clone --limit memory=...), or an operator starts an agent that has so much"
+		b.Holder, b.Remedy = "its owner, or an operator", "let it ask for less, or start an agent that has as much"
+		b.Remedies = []job.Remedy{cancel, job.Running("compute clone "+string(j.ID)+" --limit memory=SIZE", "makes it again as a new job that asks for less")}
 	case blockSpace:
 		b.Holder, b.Remedy = "the disks of the agents of the service "+j.Group, "free space there, or start another agent; the job is tried again by itself"
 	case blockBackup, blockAbsent:
@@ -155,12 +163,13 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 		if d.Silent > 0 {
 			b.Since = d.Heard
 		}
-		b.Holder, b.Remedy = d.Agent, "see to the agent "+d.Agent+"; the job is asked for again by itself; or stagepost cancel "+string(j.ID)
+		b.Holder, b.Remedy = d.Agent, "repair the agent "+d.Agent+"; the server asks for the job again by itself"
+		b.Remedies = []job.Remedy{cancel}
 		if j.State == Killing {
-			b.Remedy = "nothing: it ends by itself; or see to the agent " + d.Agent
+			b.Remedy, b.Remedies = "nothing: it ends by itself; or repair the agent "+d.Agent, nil
 		}
 	case blockAgent:
 		b.Since = j.Entered // not of the last look at it
-		b.Holder, b.Remedy = d.Agent, "wait, or cancel it"
+		b.Holder, b.Remedy, b.Remedies = d.Agent, "wait, or cancel it", []job.Remedy{cancel}
 	}
 }

@@ -184,14 +184,14 @@ func (a *App) Works() []engine.Work {
 	outside := engine.Policy{Backoff: a.options.Backoff}
 	return []engine.Work{
 		{
-			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce, Owes: a.batchOwes,
+			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce, Owes: a.batchOwes, Explain: a.explain,
 			Policy: engine.Policy{Backoff: a.options.Backoff},
 			Steps: map[lifecycle.State]engine.Step{
 				Pending: a.readPayload, Processing: a.makeJobs, Reporting: a.report, UpdateReporting: a.report,
 			},
 		},
 		{
-			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce, Owes: a.jobOwes,
+			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce, Owes: a.jobOwes, Explain: a.explain,
 			Policy: outside,
 			Steps: map[lifecycle.State]engine.Step{
 				Pending:      a.phase(true, (*task).begin),
@@ -256,7 +256,6 @@ func (a *App) profile(id string) (*profile.Profile, error) {
 	}
 	return nil, engine.Wait(engine.Blocker{
 		Code: causeProfile, Sentence: fmt.Sprintf("there is no profile %q any more", id), Until: a.engine.Clock().Now().Add(time.Minute),
-		Remedy: "put the profile back into the profile directory; it goes on at once",
 	})
 }
 
@@ -297,7 +296,7 @@ func (a *App) phase(directory bool, do func(*task, context.Context) error) engin
 			if errors.Is(err, errLocked) {
 				return engine.Wait(engine.Blocker{
 					Code: "directory", Sentence: "an earlier attempt still has its work directory", Until: r.Now().Add(a.pause()),
-					Holder: "the earlier attempt", Remedy: "nothing: it ends when that attempt notices that its claim is over",
+					Holder: "the earlier attempt",
 				})
 			}
 			if err != nil {

@@ -193,7 +193,7 @@ func (t *task) waitFor(err error) error {
 	}
 	t.Log().Warn("storage location refused", "error", err)
 	return engine.Wait(engine.Blocker{ // the record keeps no remedy: the sentence has it
-		Code: causeLocation, Sentence: e.Error(), Until: t.Now().Add(6 * t.app.options.Look), Holder: "storage location " + e.dir, Remedy: e.remedy,
+		Code: causeLocation, Sentence: e.Error(), Until: t.Now().Add(6 * t.app.options.Look), Holder: "storage location " + e.dir,
 	})
 }
 

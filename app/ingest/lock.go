@@ -103,7 +103,11 @@ func (a *App) blocked(l inventory.Lock) engine.Blocker {
 	return engine.Blocker{
 		Code: string(l.Kind), Sentence: fmt.Sprintf(lockSentences[l.Kind], l.Job, l.Name), Since: l.Since,
 		Until: a.engine.Clock().Now().Add(a.pause()), Holder: l.Job,
-		Remedy: "nothing: it goes on when that job releases the lock or ends; if it never will, break the lock",
+		Remedy: "nothing: it goes on when that job releases the lock or ends",
+		Remedies: []job.Remedy{
+			job.Running("why "+l.Job, "explains the job that has the lock"),
+			job.Running("ingest locks break "+string(l.Kind)+" "+job.Quoted(l.Name)+" --note WHY", "breaks the lock, if that job never releases it"),
+		},
 	}
 }
 
@@ -114,7 +118,7 @@ func (t *task) again(err error) error {
 	}
 	t.Log().Warn("lock lost", "error", err)
 	return engine.Wait(engine.Blocker{
-		Code: "lock-lost", Sentence: err.Error(), Until: t.Now().Add(t.app.pause()), Remedy: "nothing: it asks for the lock again",
+		Code: "lock-lost", Sentence: err.Error(), Until: t.Now().Add(t.app.pause()),
 	})
 }
 

@@ -63,7 +63,6 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 	}
 	return engine.Wait(engine.Blocker{
 		Code: CauseCallback, Sentence: sentence, Since: since, Until: until, Holder: host,
-		Remedy: "correct the receiver; stagepost admin outbox --job " + string(j.ID) + " shows the attempts",
 	})
 }
 

@@ -95,7 +95,8 @@ func (r *room) look(ctx context.Context, j *job.Job) *engine.Blocker {
 func (r *room) blocked(j *job.Job, sentence string) *engine.Blocker {
 	return &engine.Blocker{
 		Code: "room", Sentence: sentence, Since: j.Entered, Until: r.app.engine.Clock().Now().Add(r.app.options.Look),
-		Holder: "the disk of the data directory", Remedy: "wait for jobs to end, or make room on the disk",
+		Holder: "the disk of the data directory", Remedy: "wait for jobs to end, or free space on the disk",
+		Remedies: []job.Remedy{job.Running("admin health", "shows how much space is free")},
 	}
 }
 

@@ -109,7 +109,7 @@ func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
 	s.line = append(s.line, queuer{j.ID, keys})
 	return &engine.Blocker{
 		Code: causeSource, Sentence: fmt.Sprintf("%d jobs fetch files of the %s: that is its share of the slots", s.busy[key], key),
-		Until: s.app.engine.Clock().Now().Add(5 * s.app.pause()), Holder: key, Remedy: "wait for one of them to end, or start the server with more slots",
+		Until: s.app.engine.Clock().Now().Add(5 * s.app.pause()), Holder: key,
 	}
 }
 

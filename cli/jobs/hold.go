@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +16,7 @@ import (
 // scope are the flags that name what a hold concerns.
 type scope struct {
 	kind, state, group, owner, job string
-	queue, place                   string
+	queue, place, tag              string
 	submissions, all               bool
 }
 
@@ -30,16 +29,17 @@ func (s *scope) bind(cmd *cobra.Command) {
 	f.StringVar(&s.job, "job", "", "this job, or the jobs of this batch, whatever their state")
 	f.StringVar(&s.queue, "queue", "", "a whole queue: ingest, access-small or access-large")
 	f.StringVar(&s.place, "place", "", "jobs that are to write to this storage location, as their profile calls it")
+	f.StringVar(&s.tag, "tag", "", "all jobs with this tag, such as queue=ingest")
 	f.BoolVar(&s.submissions, "submissions", false, "all new submissions: batches wait, the jobs of earlier ones go on")
 	f.BoolVar(&s.all, "all", false, "everything")
 }
 
 // scope gives what the flags name; given is false if they name nothing.
 func (s *scope) scope() (of job.Scope, given bool, err error) {
-	of = job.Scope{Kind: job.Kind(s.kind), State: lifecycle.State(s.state), Group: s.group, Owner: s.owner, Job: job.ID(s.job)}
+	of = job.Scope{Kind: job.Kind(s.kind), State: lifecycle.State(s.state), Group: s.group, Owner: s.owner, Job: job.ID(s.job), Tag: s.tag}
 	switch {
-	case s.queue != "" && s.place != "":
-		return of, true, cli.Usagef("either --queue or --place")
+	case s.queue != "" && s.place != "", s.tag != "" && s.queue+s.place != "":
+		return of, true, cli.Usagef("one of --queue, --place and --tag")
 	case s.submissions && of.Kind != "":
 		return of, true, cli.Usagef("either --submissions or --kind")
 	case s.submissions:
@@ -70,13 +70,13 @@ func (c *Commands) hold() *cobra.Command {
 		Long: `Without ids and scope it lists all holds.
 
 With ids it causes the event hold on these jobs, if their lifecycle has it in the state they are in.
-With a scope (--group, --queue, --place, --submissions, --kind, --state, --owner, --job, --all) it puts a hold on that: nothing of it is begun until
+With a scope (--group, --queue, --place, --tag, --submissions, --kind, --state, --owner, --job, --all) it puts a hold on that: nothing of it is begun until
 it is released, jobs that come later included, and what is at work stops at the end of its stage. Flags together mean jobs that match all of them. A
 hold needs a reason (--note): those who wait will read it.
 
 A hold on a collection (--group) or on one batch or job (--job) also takes the Pending ones out of the queue: they are Held, and after the hold
 was released somebody has to release them too. A hold that ends by itself (--until) leaves them where they are, and so do the others.`,
-		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2026-05-04T12:00:00Z --note 'maintenance'\n" +
+		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2h --note 'maintenance'\n" +
 			"  stagepost hold bat_01J9... --note 'wrong collection'\n  stagepost hold",
 		ValidArgsFunction: c.CompleteIDs,
 		Args:              cobra.ArbitraryArgs,
@@ -106,8 +106,8 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 			}
 			h := client.Hold{Scope: of, Everything: s.all, Who: cli.Whoami(a.Actor), Why: a.Note}
 			if until != "" {
-				if h.Until, err = time.Parse(time.RFC3339, until); err != nil {
-					return cli.Usagef("--until must be a time such as 2006-01-02T15:04:05Z, not %q", until)
+				if h.Until, err = cli.Future(until); err != nil {
+					return cli.Usagef("--until: %w", err)
 				}
 			}
 			holds, err := api.Hold(ctx, h)
@@ -119,7 +119,7 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 	}
 	a.Bind(cmd)
 	s.bind(cmd)
-	cmd.Flags().StringVar(&until, "until", "", "the hold ends by itself at this time")
+	cmd.Flags().StringVar(&until, "until", "", "the hold ends by itself at this time: 2h, or 2026-11-22 11:16")
 	c.CompleteNames(cmd)
 	return cmd
 }

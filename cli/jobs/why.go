@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
 )
 
 func (c *Commands) why() *cobra.Command {
@@ -27,8 +28,8 @@ For a job that has ended it tells how it came to its end. With --at it tells abo
 			var then time.Time
 			if at != "" {
 				var err error
-				if then, err = time.Parse(time.RFC3339, at); err != nil {
-					return cli.Usagef("--at must be a time such as 2006-01-02T15:04:05Z, not %q", at)
+				if then, err = cli.Past(at); err != nil {
+					return cli.Usagef("--at: %w", err)
 				}
 			}
 			api, err := c.API()
@@ -49,45 +50,91 @@ For a job that has ended it tells how it came to its end. With --at it tells abo
 			return c.Explain(&x)
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", "", "about this moment instead of now")
+	cmd.Flags().StringVar(&at, "at", "", "about this moment instead of now: 2h ago is 2h, or 2026-11-22 11:16")
 	return cmd
 }
 
-// Explain prints an explanation. In a pipe each line begins with what it is: state, reason, move, not, step.
+// Explain prints an explanation. In a pipe each line begins with what it is: state, reason, do, move, step, not.
 func (c *Commands) Explain(x *client.Explanation) error {
 	if c.Out.Mode == cli.ModePlain {
-		rows := [][]string{{"state", string(x.Position.State), string(x.Position.Outcome), x.Attempts}}
-		for _, b := range x.Blockers {
-			rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder, b.Remedy})
-		}
-		for _, m := range x.Moves {
-			rows = append(rows, []string{"move", string(m.Event), string(m.To), strings.Join(m.By, ","), m.Doc, m.Refused})
-		}
-		for _, e := range x.Chain {
-			rows = append(rows, []string{"step", c.Out.When(e.At), string(e.Event.Event), string(e.To), e.Cause, e.Note})
-		}
-		for _, n := range x.Not {
-			rows = append(rows, []string{"not", n})
-		}
-		return c.Out.Table(nil, rows)
+		return c.explainPlain(x)
 	}
 	state := string(x.Position.State)
-	if x.Position.Outcome != "" {
+	if x.Position.Outcome != "" && !strings.EqualFold(state, string(x.Position.Outcome)) {
 		state += " (" + string(x.Position.Outcome) + ")"
 	}
 	c.Out.Line("%s is %s", x.Job, state)
-	if x.Rule != "" {
-		c.Out.Line("  ended by: %s", x.Rule)
-	}
 	if len(x.Blockers) == 0 && len(x.Chain) == 0 {
 		c.Out.Line("  nothing keeps it: it moves in a moment")
 	}
+	shown := map[string]bool{}
+	for i := range x.Blockers {
+		c.blocker(&x.Blockers[i], shown)
+	}
+	c.chain(x)
+	c.moves(x, shown)
+	if len(x.Not) > 0 {
+		c.Out.Line("Not the reason: %s", strings.Join(x.Not, "; "))
+	}
+	if x.Attempts != "" {
+		c.Out.Line("%s", x.Attempts)
+	}
+	return nil
+}
+
+func (c *Commands) explainPlain(x *client.Explanation) error {
+	rows := [][]string{{"state", string(x.Position.State), string(x.Position.Outcome), x.Attempts}}
 	for _, b := range x.Blockers {
-		c.Out.Line("  - %s [%s]", b.Sentence, b.Code)
-		c.detail("since", c.Out.Moment(b.Since))
-		c.detail("until", c.Out.Moment(b.Until))
-		c.detail("who can end it", b.Holder)
-		c.detail("what to do", b.Remedy)
+		rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder, b.Remedy})
+		for _, r := range b.Remedies {
+			rows = append(rows, []string{"do", r.Command, r.Doc})
+		}
+	}
+	for _, m := range x.Moves {
+		rows = append(rows, []string{"move", string(m.Event), string(m.To), strings.Join(m.By, ","), m.Doc, m.Refused})
+	}
+	for _, e := range x.Chain {
+		rows = append(rows, []string{"step", c.Out.When(e.At), string(e.Event.Event), string(e.To), e.Cause, e.Note})
+	}
+	for _, n := range x.Not {
+		rows = append(rows, []string{"not", n})
+	}
+	return c.Out.Table(nil, rows)
+}
+
+// blocker prints one reason with its remedies, and notes their commands in shown.
+func (c *Commands) blocker(b *client.Blocker, shown map[string]bool) {
+	code := " [" + b.Code + "]"
+	if b.Code == codeEnded {
+		code = ""
+	}
+	c.Out.Line("  %s%s", c.Out.Local(b.Sentence), code)
+	c.detail("since", c.Out.Moment(b.Since))
+	c.detail("until", c.Out.Moment(b.Until))
+	c.detail("who can end it", b.Holder)
+	c.detail("what to do", b.Remedy)
+	for i := range b.Remedies {
+		c.remedy(&b.Remedies[i], shown)
+	}
+}
+
+// codeEnded is the code of the reason of a job that has ended: how it ended.
+const codeEnded = "ended"
+
+// remedy prints a command on a line of its own, so that it can be copied, and below it what it does.
+func (c *Commands) remedy(r *job.Remedy, shown map[string]bool) {
+	if r.Command == "" || shown[r.Command] {
+		return
+	}
+	shown[r.Command] = true
+	c.Out.Line("    %s", r.Command)
+	c.Out.Line("        %s", r.Doc)
+}
+
+// chain prints the last steps of a job that has ended.
+func (c *Commands) chain(x *client.Explanation) {
+	if len(x.Chain) > 0 {
+		c.Out.Line("How it ended:")
 	}
 	for _, e := range x.Chain {
 		note := e.Note
@@ -96,22 +143,27 @@ func (c *Commands) Explain(x *client.Explanation) error {
 		}
 		c.Out.Line("  %s ago: %s to %s%s", c.Out.When(e.At), e.Event.Event, e.To, Because(e.Cause, note))
 	}
-	if len(x.Moves) > 0 {
-		c.Out.Line("What would move it:")
-	}
+}
+
+// moves prints what would move a job and is not shown as a remedy.
+func (c *Commands) moves(x *client.Explanation, shown map[string]bool) {
+	heading := "What would move it:"
 	for _, m := range x.Moves {
+		if m.Remedy != nil && shown[m.Remedy.Command] {
+			continue
+		}
+		if heading != "" {
+			c.Out.Line("%s", heading)
+			heading = ""
+		}
 		c.Out.Line("  %s to %s (%s): %s", m.Event, m.To, strings.Join(m.By, ", "), m.Doc)
-		if m.Refused != "" {
+		switch {
+		case m.Refused != "":
 			c.Out.Line("      refused now: %s", m.Refused)
+		case m.Remedy != nil:
+			c.Out.Line("      %s", m.Remedy.Command)
 		}
 	}
-	if len(x.Not) > 0 {
-		c.Out.Line("Not the reason: %s", strings.Join(x.Not, "; "))
-	}
-	if x.Attempts != "" {
-		c.Out.Line("%s", x.Attempts)
-	}
-	return nil
 }
 
 // Because writes the cause and the note of an entry behind it.

@@ -25,7 +25,8 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 			full = true
 			x.Blockers = append(x.Blockers, engine.Blocker{
 				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
-				Remedy: "wait for one of them to end, or raise the limit",
+				Remedy:   "wait for one of them to end, or raise the limit",
+				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)), "lists the jobs of its kind that have not ended")},
 			})
 		}
 	}
@@ -42,8 +43,8 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 	free := c.Slots - c.Busy
 	if free == 0 {
 		x.Blockers = append(x.Blockers, engine.Blocker{
-			Code: BlockBusy, Holder: e.engine.Name(), Remedy: "wait, or give it more slots",
-			Sentence: fmt.Sprintf("all %d slots are taken", c.Slots),
+			Code: BlockBusy, Holder: e.engine.Name(), Remedy: "wait, or give the server more slots",
+			Sentence: fmt.Sprintf("all %d slots are taken", c.Slots), Remedies: []job.Remedy{goesFirst(j)},
 		})
 		return nil
 	}
@@ -55,7 +56,8 @@ func (e *Explainer) whyStopped(c engine.Capacity) *engine.Blocker {
 	if c.Open {
 		return nil
 	}
-	return &engine.Blocker{Code: engine.BlockStopped, Holder: e.engine.Name(), Sentence: "no worker takes jobs here", Remedy: "start the engine"}
+	return &engine.Blocker{Code: engine.BlockStopped, Holder: e.engine.Name(), Sentence: "no worker takes jobs here", Remedy: "start the engine",
+		Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")}}
 }
 
 // whyAlone says that a suspect runs alone, or is to.
@@ -66,6 +68,7 @@ func (e *Explainer) whyAlone(c engine.Capacity) *engine.Blocker {
 			Code: BlockAlone, Holder: string(c.Alone),
 			Sentence: fmt.Sprintf("%s runs alone: the last workers that had it ended without a report", c.Alone),
 			Remedy:   "nothing: it goes on by itself when that job reports, or after a while",
+			Remedies: []job.Remedy{job.Running("why "+string(c.Alone), "explains that job")},
 		}
 	case c.Draining:
 		return &engine.Blocker{
@@ -92,9 +95,14 @@ func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *Explanation, f
 	}
 	x.Blockers = append(x.Blockers, engine.Blocker{
 		Code: BlockBehind, Holder: e.engine.Name(), Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, or it is their owner's turn", len(next)),
-		Remedy: "wait, or give it a better priority",
+		Remedy: "wait, or let it go before others", Remedies: []job.Remedy{goesFirst(j)},
 	})
 	return nil
+}
+
+// goesFirst returns the remedy that puts a job before all others.
+func goesFirst(j *job.Job) job.Remedy {
+	return job.Reordering(j.ID, job.FirstPriority, "puts it before all jobs of a lower priority")
 }
 
 // under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a place for it already. It reads pages of the limit's jobs: for

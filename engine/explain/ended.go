@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,44 +10,41 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// whyEnded tells how a job came to its end.
+// whyEnded reports how a job came to its end.
 func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x *Explanation) error {
 	history, err := e.store.History(ctx, j.ID, 0, 0)
 	if err != nil {
 		return err
 	}
 	x.Chain = causes(w.Life, history)
+	b := engine.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves)}
 	if len(history) > 0 {
-		last := history[len(history)-1]
-		if a, ok := w.Life.Transition(last.From, last.Event); ok {
-			x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, reasonOf(j, &last, a.Doc))
+		b.Sentence = happened(j, &history[len(history)-1])
+	}
+	if w.Explain != nil {
+		w.Explain(j, &b)
+	}
+	if len(history) > 0 {
+		last := &history[len(history)-1]
+		x.Rule = fmt.Sprintf("%s -%s-> %s: %s", last.From, last.Event, last.To, b.Sentence)
+		if last.Cause != "" {
+			x.Rule += " [" + last.Cause + "]"
 		}
-	}
-	b := engine.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: fmt.Sprintf("it has ended: %s, outcome %s", j.State, j.Outcome)}
-	if j.Message != "" {
-		b.Sentence += " (" + j.Message + ")"
-	}
-	if len(x.Moves) > 0 {
-		b.Remedy = "see the moves"
 	}
 	x.Blockers = append(x.Blockers, b)
 	return nil
 }
 
-// reasonOf gives what ended a job, as it was recorded: the refusal, the error or a person's reason. Only where there is none, the sentence of
-// the transition stands for it, which names all that could have been.
-func reasonOf(j *job.Job, last *job.Event, doc string) string {
-	text := last.Note
-	if text == "" && j.Outcome == lifecycle.Failed {
-		text = j.Message
-	}
+// happened gives what ended a job, as it was recorded: the refusal, the error, the report, or who ended it with that person's reason.
+func happened(j *job.Job, last *job.Event) string {
+	by := fmt.Sprintf("%s by %s", last.Event, cmp.Or(last.Actor, last.By.String()))
 	switch {
-	case text == "":
-		return doc
-	case last.Cause != "":
-		return text + " [" + last.Cause + "]"
+	case last.By&(lifecycle.Operator|lifecycle.Owner) != 0 && last.Note != "":
+		return by + ": " + last.Note
+	case last.By&(lifecycle.Operator|lifecycle.Owner) != 0:
+		return by
 	}
-	return text
+	return cmp.Or(j.Message, last.Note, by)
 }
 
 // causes picks from a history what led to its end: the last success and everything after it.

@@ -44,7 +44,9 @@ func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Positio
 	j.Position = p
 	for _, h := range slices.SortedFunc(maps.Values(holds), func(a, b job.Hold) int { return a.Since.Compare(b.Since) }) {
 		if h.Matches(&j) && h.On(x.At) {
-			x.Blockers = append(x.Blockers, heldBy(&h))
+			b := heldBy(&h)
+			b.Remedies = nil // of now
+			x.Blockers = append(x.Blockers, b)
 		}
 	}
 	return nil

@@ -18,20 +18,22 @@ func movers(w *engine.Work, j *job.Job) lifecycle.Actor {
 	return people
 }
 
-func whyRests(w *engine.Work, j *job.Job) *engine.Blocker {
+func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *engine.Blocker {
 	b := &engine.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered, Holder: movers(w, j).String()}
 	if b.Sentence == "" {
 		stage, _ := w.Life.Stage(j.State)
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
 	}
-	b.Remedy = "see the moves: one of them takes it away"
+	b.Remedies = can
 	if engine.Exhausted(j) {
 		b.Holder = lifecycle.Operator.String()
-		first := "correct what the reason names"
+		b.Remedy = "correct what the reason names, then let it be tried again"
+		again := job.Reordering(j.ID, j.Priority, "lets it be tried again, in the same place of the queue")
+		b.Remedies = append([]job.Remedy{again}, can...)
 		if j.Cause == engine.CausePoison {
-			first = "find out in the log what ended its workers, and correct that"
+			b.Remedy = "find out what ended its workers, correct that, then let it be tried again"
+			b.Remedies = append([]job.Remedy{job.Running("logs "+string(j.ID), "shows what it did last")}, b.Remedies...)
 		}
-		b.Remedy = fmt.Sprintf("%s, then let it be tried again: stagepost priority %s %d; or end it by one of its moves", first, j.ID, j.Priority)
 		return b
 	}
 	if w.Explain != nil {

@@ -56,7 +56,8 @@ type Exit struct {
 	By    lifecycle.Actor `json:"by"`
 	Doc   string          `json:"doc"`
 
-	Refused string `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
+	Refused string      `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
+	Remedy  *job.Remedy `json:"remedy,omitempty"`  // how a person does it now
 }
 
 // Why tells what a job waits for: every reason, not the first. A zero time asks about now.
@@ -73,7 +74,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 		return e.whyThen(ctx, w, j, at)
 	}
 	x := Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position, Moves: exitsOf(w.Life, j.Position)}
-	if err := e.refuse(ctx, w, &j, x.Moves); err != nil {
+	if err := e.offer(ctx, w, &j, x.Moves); err != nil {
 		return x, err
 	}
 	p := w.PolicyFor(j.State)
@@ -88,7 +89,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 		return x, nil
 	}
 	x.ask(w.CheckDefinition(&j), "its definition is current")
-	x.ask(e.whyOutside(w, &j), "the state is one that workers take")
+	x.ask(e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
 	if err := e.whyHeld(ctx, &j, &x); err != nil {
 		return x, err
 	}
@@ -118,50 +119,84 @@ func (x *Explanation) ask(b *engine.Blocker, not string) {
 	}
 }
 
-// refuse asks the application's rule about the moves of people, and notes in them what it says no to. A confirmation is taken as given.
-func (e *Explainer) refuse(ctx context.Context, w *engine.Work, j *job.Job, moves []Exit) error {
-	if w.Allow == nil {
-		return nil
-	}
-	var parent *job.Job
-	if j.Parent != "" {
-		p, err := e.store.Get(ctx, j.Parent)
-		if err != nil {
-			return err
-		}
-		parent = &p
-	}
-	holds, err := e.store.Hold(ctx, nil)
+// offer notes in the moves of people how they are made, or why the application's rule refuses them now.
+func (e *Explainer) offer(ctx context.Context, w *engine.Work, j *job.Job, moves []Exit) error {
+	rule, err := e.ruleFor(ctx, w, j)
 	if err != nil {
 		return err
 	}
 	for i := range moves {
-		by := moves[i].By & lifecycle.Operator
+		m := &moves[i]
+		by := m.By & lifecycle.Operator
 		if by == 0 {
-			by = moves[i].By & lifecycle.Owner
+			by = m.By & lifecycle.Owner
 		}
 		if by == 0 {
 			continue
 		}
-		var require job.Require
-		require, err = w.Allow(ctx, j, &engine.Act{Job: j.ID, Event: moves[i].Event, By: by, Confirm: true})
-		if err == nil {
-			err = require.Holds(j, parent)
+		err := rule(m, by, false)
+		confirm := refusal(err)
+		if confirm {
+			err = rule(m, by, true)
 		}
-		if err == nil {
-			there := *j
-			there.State = moves[i].To
-			err = require.Hold(j, &there, holds, e.engine.Clock().Now())
-		}
-		switch kind := job.KindOf(err); {
+		switch {
 		case err == nil:
-		case kind == job.Refused || kind == job.Conflict:
-			moves[i].Refused = job.Reason(err)
+			m.Remedy = new(job.Causing(m.Event, j.ID, confirm, m.Doc))
+		case refusal(err):
+			m.Refused = job.Reason(err)
 		default:
 			return err
 		}
 	}
 	return nil
+}
+
+// refusal tells whether an error says that a person may not do something now.
+func refusal(err error) bool {
+	kind := job.KindOf(err)
+	return err != nil && (kind == job.Refused || kind == job.Conflict)
+}
+
+// ruleFor returns the application's rule about the moves of people on a job.
+func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (func(m *Exit, by lifecycle.Actor, confirm bool) error, error) {
+	if w.Allow == nil {
+		return func(*Exit, lifecycle.Actor, bool) error { return nil }, nil
+	}
+	var parent *job.Job
+	if j.Parent != "" {
+		p, err := e.store.Get(ctx, j.Parent)
+		if err != nil {
+			return nil, err
+		}
+		parent = &p
+	}
+	holds, err := e.store.Hold(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return func(m *Exit, by lifecycle.Actor, confirm bool) error {
+		require, err := w.Allow(ctx, j, &engine.Act{Job: j.ID, Event: m.Event, By: by, Confirm: confirm})
+		if err == nil {
+			err = require.Holds(j, parent)
+		}
+		if err == nil {
+			there := *j
+			there.State = m.To
+			err = require.Hold(j, &there, holds, e.engine.Clock().Now())
+		}
+		return err
+	}, nil
+}
+
+// offered returns the remedies of the moves that people may make now.
+func offered(moves []Exit) []job.Remedy {
+	var all []job.Remedy
+	for i := range moves {
+		if r := moves[i].Remedy; r != nil {
+			all = append(all, *r)
+		}
+	}
+	return all
 }
 
 // exitsOf lists the legal events at p with all who may cause them, loops left out.
@@ -183,9 +218,9 @@ func exitsOf(life *lifecycle.Table, p lifecycle.Position) []Exit {
 }
 
 // whyOutside explains states that no worker takes: somebody or something else has to act.
-func (e *Explainer) whyOutside(w *engine.Work, j *job.Job) *engine.Blocker {
+func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *engine.Blocker {
 	if engine.Rests(j) {
-		return whyRests(w, j)
+		return whyRests(w, j, can)
 	}
 	if w.Steps[j.State] != nil {
 		return nil
@@ -205,7 +240,7 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job) *engine.Blocker {
 		b.Code, b.Holder = BlockPerson, people.String()
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
 	}
-	b.Remedy = "see the moves: one of them takes it away"
+	b.Remedies = can
 	return b
 }
 
@@ -216,7 +251,7 @@ func (e *Explainer) whyImpaired(x *Explanation) {
 	case in != nil:
 		x.Blockers = append(x.Blockers, engine.Blocker{
 			Code: BlockStorage, Since: in.Since, Holder: "the storage of the server", Sentence: in.Err.Error(),
-			Remedy: "stagepost admin health shows the state of the server; free or repair its storage",
+			Remedy: "free or repair the storage of the server", Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")},
 		})
 	case checked:
 		x.Not = append(x.Not, "the server's storage accepts writes")
@@ -244,7 +279,7 @@ func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *Explanation) err
 func heldBy(h *job.Hold) engine.Blocker {
 	return engine.Blocker{
 		Code: engine.BlockHold, Since: h.Since, Until: h.Until, Holder: h.Who,
-		Sentence: fmt.Sprintf("%s is on hold: %s", h.Scope, h.Why), Remedy: "release the hold on " + h.Scope.String(),
+		Sentence: fmt.Sprintf("%s is on hold: %s", h.Scope, h.Why), Remedies: []job.Remedy{job.Releasing(h.Scope)},
 	}
 }
 
@@ -255,7 +290,8 @@ func (e *Explainer) whyClaimed(j *job.Job) *engine.Blocker {
 	b := &engine.Blocker{
 		Code: BlockClaim, Since: j.Changed, Until: j.Until, Holder: j.Worker,
 		Sentence: fmt.Sprintf("worker %s is at work on %s", j.Worker, j.State),
-		Remedy:   "nothing: if the worker dies, another takes over when the claim ends",
+		Remedy:   "nothing: another worker takes over if the lease expires",
+		Remedies: []job.Remedy{job.Running("watch "+string(j.ID), "follows it")},
 	}
 	if p, ok := e.engine.Progress(j.ID); ok && p.Total > 0 {
 		b.Sentence += fmt.Sprintf(", %d of %d %s done", p.Done, p.Total, p.Unit)
@@ -277,10 +313,11 @@ func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now 
 	switch {
 	case j.Cause == engine.CauseChildren:
 		b.Code, b.Sentence, b.Holder = engine.CauseChildren, j.Message, "the jobs of the batch"
-		b.Remedy = "look at the jobs that have not ended"
+		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID), "lists the jobs that have not ended")}
 	case j.Attempts > 0 && !waits:
 		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)
-		b.Remedy = "mend the reason, or wait"
+		b.Remedy = "correct the reason; the next attempt starts by itself"
+		b.Remedies = []job.Remedy{job.Running("logs "+string(j.ID), "shows what the attempts did")}
 	case j.Cause != "":
 		b.Code, b.Sentence = j.Cause, j.Message
 		if w.Explain != nil {

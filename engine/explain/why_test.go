@@ -49,8 +49,12 @@ func says(t *testing.T, b engine.Blocker, began time.Time, since, until time.Dur
 	if !b.Since.Equal(at(since)) || !b.Until.Equal(at(until)) {
 		t.Errorf("%s: since %s until %s, want %s, %s", b.Code, b.Since.Sub(began), b.Until.Sub(began), since, until)
 	}
-	if b.Holder != holder || !strings.Contains(b.Sentence, sentence) || !strings.Contains(b.Remedy, remedy) {
-		t.Errorf("%s: holder %q, sentence %q, remedy %q", b.Code, b.Holder, b.Sentence, b.Remedy)
+	can := b.Remedy
+	for _, r := range b.Remedies {
+		can += "\n" + r.Command + "\n" + r.Method + " " + r.Path
+	}
+	if b.Holder != holder || !strings.Contains(b.Sentence, sentence) || !strings.Contains(can, remedy) {
+		t.Errorf("%s: holder %q, sentence %q, remedies %q", b.Code, b.Holder, b.Sentence, can)
 	}
 }
 
@@ -71,8 +75,8 @@ func TestWhyHold(t *testing.T) {
 		if len(x.Blockers) != 2 {
 			t.Fatalf("two holds concern it, got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "release the hold on group=maps")
-		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "release the hold on everything")
+		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
+		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "stagepost admin resume\nDELETE /api/v1/holds?everything=true")
 		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +102,7 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 		failing, waiting := w.post(engine.Order{Group: "failing"}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
 		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
-		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "mend the reason")
+		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "stagepost logs "+string(failing.ID))
 		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
 		if x := w.why(failing.ID); x.Attempts != "1 of 5 attempts and 0 of 5 starts used in this state, 0 retries" {
 			t.Errorf("got %q", x.Attempts)
@@ -117,7 +121,7 @@ func TestWhyClaim(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(12 * time.Second)
 		b := w.blocker(j.ID, explain.BlockClaim)
-		says(t, b, began, 0, 25*time.Second, w.Name(), "is at work on Sorting, 3 of 10 letters done", "if the worker dies, another takes over")
+		says(t, b, began, 0, 25*time.Second, w.Name(), "is at work on Sorting, 3 of 10 letters done", "another worker takes over")
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
 		}
@@ -151,7 +155,7 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 		}
 		w.stop()
 		b := w.blocker(third.ID, engine.BlockStopped)
-		says(t, b, began, -1, -1, w.Name(), "no worker takes jobs", "start the engine")
+		says(t, b, began, -1, -1, w.Name(), "no worker takes jobs", "stagepost admin health")
 	})
 }
 
@@ -192,7 +196,7 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Name(), "2 others go first", "better priority")
+		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Name(), "2 others go first", "stagepost priority 0 "+string(last.ID))
 		for _, j := range []job.Job{first, second} {
 			if x := w.why(j.ID); len(x.Blockers) != 0 {
 				t.Errorf("it is next, and yet %+v", x.Blockers)
@@ -220,12 +224,12 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		began := time.Now()
 		letter, visit := w.post(engine.Order{}), w.post(engine.Order{Kind: "test.visit"})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "see the moves")
-		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "see the moves")
+		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "stagepost release "+string(letter.ID))
+		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "stagepost event serve "+string(visit.ID))
 		if _, err := w.Do(t.Context(), engine.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "see the moves")
+		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "")
 	})
 }
 
@@ -241,7 +245,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		batch := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(time.Minute + 2*time.Second) // between two looks at the gate
 		synctest.Wait()
-		says(t, w.blocker(batch.ID, engine.CauseChildren), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "look at the jobs")
+		says(t, w.blocker(batch.ID, engine.CauseChildren), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 2 {
 			t.Fatal(err)
@@ -267,7 +271,7 @@ func TestWhyEnded(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
 		x := w.why(j.ID)
-		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "it has ended: Lost, outcome failed (the axle broke)", "see the moves")
+		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke", "stagepost retry "+string(j.ID))
 		var chain []lc.Event
 		for _, h := range x.Chain {
 			chain = append(chain, h.Event)
@@ -278,9 +282,11 @@ func TestWhyEnded(t *testing.T) {
 		if x.Rule != "Riding -fail-> Lost: the axle broke [error]" {
 			t.Errorf("rule %q", x.Rule)
 		}
+		again := job.Causing("retry", j.ID, false, "try again where it went wrong")
+		away := job.Causing("delete", j.ID, false, "nobody wants it")
 		want := []explain.Exit{
-			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: "try again where it went wrong"},
-			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: "nobody wants it"},
+			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: again.Doc, Remedy: &again},
+			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: away.Doc, Remedy: &away},
 		}
 		if diff := cmp.Diff(want, x.Moves); diff != "" {
 			t.Errorf("moves (-want +got):\n%s", diff)

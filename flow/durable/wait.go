@@ -60,7 +60,7 @@ func (s *session) wait(rest *flow.Rest) error {
 }
 
 // explain says who ends what a flow waits for, and how.
-func explain(_ *job.Job, b *engine.Blocker) {
+func explain(j *job.Job, b *engine.Blocker) {
 	switch b.Code {
 	case BlockSignal:
 		b.Holder, b.Remedy = "whoever sends the signal", "send the signal"
@@ -69,7 +69,7 @@ func explain(_ *job.Job, b *engine.Blocker) {
 	case BlockFactory:
 		b.Holder, b.Remedy = "a worker with that factory", "start a worker with that factory, or register it here"
 	case BlockSuspended:
-		b.Remedy = "resume it: the event run"
+		b.Remedies = []job.Remedy{job.Causing("run", j.ID, false, "continues the flow")}
 	}
 }
 

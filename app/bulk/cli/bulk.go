@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -88,8 +87,8 @@ func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk,
 		Event: e, Note: b.note, Actor: cli.Whoami(b.actor), Confirm: b.confirm,
 	}
 	if b.before != "" {
-		if r.Before, err = time.Parse(time.RFC3339, b.before); err != nil {
-			return r, cli.Usagef("--before must be a time such as 2006-01-02T15:04:05Z, not %q", b.before)
+		if r.Before, err = cli.Past(b.before); err != nil {
+			return r, cli.Usagef("--before: %w", err)
 		}
 	}
 	if cmd.Flags().Changed("priority") {

@@ -12,7 +12,6 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/quantity"
 )
 
 // flowOrder are the flags of flow run.
@@ -163,22 +162,14 @@ func (r *flowOrder) order(cmd *cobra.Command, args []string, in io.Reader) (clie
 		if t.text == "" {
 			continue
 		}
-		if *t.to, err = fromNow(t.text, time.Now()); err != nil {
-			return o, cli.Usagef("--%s must be a time such as 2006-01-02T15:04:05Z, or a duration from now such as 2h or 1d12h, not %q", t.name, t.text)
+		if *t.to, err = cli.Future(t.text); err != nil {
+			return o, cli.Usagef("--%s: %w", t.name, err)
 		}
 	}
 	if o.Inputs, err = readInputs(r.inputs, in); err != nil || o.File == "" {
 		return o, err
 	}
 	return o, absolutePaths([]byte(o.File), o.Inputs)
-}
-
-// fromNow reads a time, or how long it is until then.
-func fromNow(text string, now time.Time) (time.Time, error) {
-	if d, err := quantity.ParseDuration(text); err == nil {
-		return now.Add(d), nil
-	}
-	return time.Parse(time.RFC3339, text)
 }
 
 // readFlowFile reads a flow file; - is standard input.

@@ -43,7 +43,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 		t.Errorf("got %+v, atoms %q", v, names)
 	}
 	x, err := w.Client.Why(t.Context(), j.ID, time.Time{})
-	if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Sentence != "approve waits for the signal approved" || !strings.Contains(x.Blockers[0].Remedy, "stagepost flow signal "+string(j.ID)+" approved") {
+	if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Sentence != "approve waits for the signal approved" || len(x.Blockers[0].Remedies) != 1 || x.Blockers[0].Remedies[0].Command != "stagepost flow signal "+string(j.ID)+" approved VALUE" {
 		t.Errorf("why: got %+v, %v", x.Blockers, err)
 	}
 
@@ -55,7 +55,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until(j.ID, suspended)
-	if x, err = w.Client.Why(t.Context(), j.ID, time.Time{}); err != nil || len(x.Blockers) != 1 || !strings.Contains(x.Blockers[0].Sentence, "flood") || !strings.Contains(x.Blockers[0].Remedy, "flow resume") {
+	if x, err = w.Client.Why(t.Context(), j.ID, time.Time{}); err != nil || len(x.Blockers) != 1 || !strings.Contains(x.Blockers[0].Sentence, "flood") || len(x.Blockers[0].Remedies) != 1 || !strings.Contains(x.Blockers[0].Remedies[0].Command, "flow resume") {
 		t.Errorf("why: got %+v, %v", x.Blockers, err)
 	}
 	if _, err := w.Client.SignalFlow(t.Context(), j.ID, client.FlowSignal{Name: "approved", Value: json.RawMessage(`{"by":"ann"}`), Actor: "ann"}); err != nil {

@@ -2,13 +2,14 @@ package flowhttp
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
 	"slices"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/job"
 )
 
 // whyFlow tells of each task of a flow what it waits for and how that is ended, in place of the one sentence that the engine has for the flow.
@@ -20,7 +21,9 @@ func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
 		return nil
 	}
 	if x.Blockers[at].Code == durable.BlockSuspended {
-		x.Blockers[at].Remedy = fmt.Sprintf("stagepost flow resume %s goes on with it (the event run)", x.Job)
+		x.Blockers[at].Remedies = []job.Remedy{{
+			Doc: "continues the flow", Command: "stagepost flow resume " + string(x.Job), Method: "POST", Path: "/api/v1/jobs/" + string(x.Job) + "/events/run",
+		}}
 		return nil
 	}
 	v, err := s.Flows.View(ctx, s.Store, x.Job)
@@ -46,9 +49,13 @@ func whyAtom(v *durable.View, rec *durable.Atom) engine.Blocker {
 	switch {
 	case a.Awaits != "":
 		b.Code, b.Holder = durable.BlockSignal, "whoever sends the signal"
-		b.Remedy = fmt.Sprintf("stagepost flow signal %s %s VALUE", v.Job.ID, a.Awaits)
+		body, _ := json.Marshal(map[string]string{"name": a.Awaits}) // words alone
+		b.Remedies = []job.Remedy{{
+			Doc: "sends the signal", Command: "stagepost flow signal " + string(v.Job.ID) + " " + job.Quoted(a.Awaits) + " VALUE",
+			Method: "POST", Path: "/api/v1/flows/" + string(v.Job.ID) + "/signal", Body: body,
+		}}
 	case a.Failure != nil:
-		b.Since, b.Remedy = a.Ended, "mend the reason, or wait"
+		b.Since, b.Remedy = a.Ended, "correct the reason; the next attempt starts by itself"
 	}
 	return b
 }

@@ -141,8 +141,8 @@ func (c *commands) writeFixity(f client.Fixity) error {
 	for i, l := range f.Locations {
 		check, files, bytes := "none", "", ""
 		if l.Check != nil {
-			if check = "since " + l.Check.Began.UTC().Format(time.RFC3339); !l.Check.Ended.IsZero() {
-				check = "ended " + l.Check.Ended.UTC().Format(time.RFC3339)
+			if check = "since " + c.Out.Moment(l.Check.Began); !l.Check.Ended.IsZero() {
+				check = "ended " + c.Out.Moment(l.Check.Ended)
 			}
 			files, bytes = strconv.Itoa(l.Check.Files), quantity.FormatBytes(l.Check.Bytes)
 		}
@@ -150,7 +150,7 @@ func (c *commands) writeFixity(f client.Fixity) error {
 		if l.Reason != "" {
 			state = "unreadable: " + l.Reason
 		}
-		rows[i] = []string{l.Dir, l.Oldest.UTC().Format(time.RFC3339), check, files, bytes, state}
+		rows[i] = []string{l.Dir, c.Out.Moment(l.Oldest), check, files, bytes, state}
 	}
 	if err := c.Out.Table([]string{"LOCATION", "OLDEST CHECK", "LAST RUN", "FILES", "BYTES", "STATE"}, rows); err != nil || len(f.Faults) == 0 {
 		return err
@@ -162,7 +162,7 @@ func (c *commands) writeFixity(f client.Fixity) error {
 		if x.Found != "" {
 			detail = fmt.Sprintf("%s expected %s, found %s", x.Algorithm, cmp.Or(x.Expected, "nothing"), x.Found)
 		}
-		rows[i] = []string{x.Kind, x.Location, x.ARK, "v" + strconv.Itoa(x.Version), x.Path, x.Since.UTC().Format(time.RFC3339), x.Job, detail}
+		rows[i] = []string{x.Kind, x.Location, x.ARK, "v" + strconv.Itoa(x.Version), x.Path, c.Out.When(x.Since), x.Job, detail}
 	}
 	return c.Out.Table([]string{"FAULT", "LOCATION", "OBJECT", "VERSION", "FILE", "SINCE", "JOB", "DETAIL"}, rows)
 }

@@ -3,7 +3,6 @@ package ingestcli
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -143,8 +142,8 @@ It prints their keys. The reason stands in the audit list.`,
 			}
 			if since != "" {
 				var err error
-				if b.Since, err = time.Parse(time.RFC3339, since); err != nil {
-					return cli.Usagef("--since must be a time such as 2006-01-02T15:04:05Z, not %q", since)
+				if b.Since, err = cli.Past(since); err != nil {
+					return cli.Usagef("--since: %w", err)
 				}
 			}
 			ctx, cancel := c.Patient(cmd)
