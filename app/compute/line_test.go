@@ -30,6 +30,9 @@ func (w *world) whyOf(id job.ID) (codes, text string) {
 	for _, b := range why.Blockers {
 		codes += b.Code + " "
 		text += b.Sentence + " " + b.Remedy + " "
+		for _, r := range b.Remedies {
+			text += r.Command + " "
+		}
 	}
 	return strings.TrimSpace(codes), text
 }
