@@ -29,7 +29,7 @@ func TestQuickStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "docs/ingest.md"} {
+	for _, name := range []string{"README.md", "docs/ingest.md", "docs/compute.md", "docs/custom.md"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "..", name))
 			if err != nil {
@@ -137,6 +137,15 @@ func (r *reader) follow(line string) {
 		r.serve(line)
 		return
 	}
+	out, err := r.call(line)
+	if err != nil {
+		r.Fatalf("$ %s\n%s\n%v", line, out, err)
+	}
+	r.Logf("$ %s\n%s", line, out)
+}
+
+// call runs a line that ends, and reports another exit code than its comment gives.
+func (r *reader) call(line string) (string, error) {
 	want := 0
 	if m := wantedCode.FindStringSubmatch(line); m != nil {
 		want, _ = strconv.Atoi(m[1])
@@ -153,9 +162,21 @@ func (r *reader) follow(line string) {
 		}
 	}
 	if code != want {
-		r.Fatalf("$ %s\n%s\nexit code %d, want %d", line, out, code, want)
+		return string(out), fmt.Errorf("exit code %d, want %d", code, want)
 	}
-	r.Logf("$ %s\n%s", line, out)
+	return string(out), nil
+}
+
+// TestQuickStartsSees is the control.
+func TestQuickStartsSees(t *testing.T) {
+	r := &reader{T: t, program: filepath.Join(t.TempDir(), "stagepost"), dir: t.TempDir()}
+	for line, ok := range map[string]bool{
+		"true": true, "false": false, "false # exit code 1": true, "true # exit code 1": false, "no-command": false,
+	} {
+		if _, err := r.call(line); (err == nil) != ok {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 }
 
 // made gives what a word of the documents stands for: a failed job, or else the one before; the newest batch; an
@@ -190,7 +211,7 @@ func (r *reader) made(word string) string {
 	if id := newest("--kind ingest.job --state Failed"); id != "" {
 		r.id = id
 	}
-	return cmp.Or(r.id, newest("--kind ingest.job"))
+	return cmp.Or(r.id, newest(""))
 }
 
 // serve starts a server, which runs until the test ends, and waits until it has printed its address.
