@@ -69,6 +69,8 @@ var plain = []string{
 	"examples/demo",
 	"examples/embed",
 	"examples/flow-fanout",
+	"examples/flow-resume",
+	"examples/flow-vm",
 	"examples/ingest",
 	"examples/module",
 	"examples/worker",

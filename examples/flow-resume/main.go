@@ -1,11 +1,11 @@
 // Flow-resume publishes a picture by a flow that outlives the program: it is fetched, checked, made in three sizes,
 // and put on a page. Let the program die by SIGKILL in the middle, start it again on the same directory, and it goes
-// on from what was stored; start it once more, and it says how it ended.
+// on from what was stored; start it once more, and it prints how it ended.
 //
 //	go run ./examples/flow-resume -dir picture -die-after resize-medium
 //	go run ./examples/flow-resume -dir picture                            # twice
 //
-// With -fail publish in the second start the page is refused, and what both programs did is taken back.
+// With -fail publish in the second start the page is refused, and what both programs did is reverted.
 package main
 
 import (
@@ -57,7 +57,7 @@ func (s *studio) build(json.RawMessage) (flow.Item, error) {
 	), nil
 }
 
-// save makes the file of a task. If a program died before the success of the task was stored, the task is executed
+// save makes the file of a task. If a program crashed before the success of the task was stored, the task is executed
 // again, so that must do no harm: the same file is written anew. A service that is not so patient can be given
 // flow.Call.Key, which is the same for the repetition.
 func (s *studio) save(ctx context.Context, text string) (string, error) {
@@ -82,11 +82,11 @@ func (s *studio) save(ctx context.Context, text string) (string, error) {
 	return text, nil
 }
 
-// discard takes back what save did. There may be nothing: the task failed before it made the file, or this is a
+// discard reverts what save did. There may be nothing: the task failed before it made the file, or this is a
 // repetition.
 func (s *studio) discard(ctx context.Context) error {
 	task := flow.CallOf(ctx).Atom
-	fmt.Println("took back", task)
+	fmt.Println("reverted", task)
 	return os.RemoveAll(filepath.Join(s.dir, task)) // does not mind if it is not there
 }
 
@@ -97,7 +97,7 @@ func report(v *durable.View) {
 		switch a.State {
 		case flow.Success:
 			done = append(done, a.Name)
-		case flow.Running, flow.Reverting: // being done or queued when the program died
+		case flow.Running, flow.Reverting: // being done or queued when the program crashed
 			active = append(active, a.Name)
 		}
 	}
@@ -124,9 +124,11 @@ func main() {
 
 	ctx, stop := context.WithCancel(context.Background())
 	j, err := flows.Submit(ctx, e, durable.Order{
-		Factory:  "publish",
-		Key:      "lighthouse",                 // the first program makes the flow; the later ones, with the same key, get it as it stands
-		Settings: durable.Settings{Workers: 1}, // one task after another, so that the same is printed each time; without it the sizes are made at once
+		Factory: "publish",
+		// The first program makes the flow; the later ones, with the same key, get it in its present state.
+		Key: "lighthouse",
+		// One task after another prints the same each time; without it the sizes are made concurrently.
+		Settings: durable.Settings{Workers: 1},
 	})
 	check(err)
 	if j.Ended {
@@ -138,7 +140,8 @@ func main() {
 	report(v)
 
 	done := make(chan error, 1)
-	go func() { defer stop(); done <- e.Run(ctx) }() // takes up what it finds, new or left behind; stop: Await is not to wait for an engine that cannot run
+	// The engine continues new and interrupted flows. stop: Await must not wait for an engine that cannot run.
+	go func() { defer stop(); done <- e.Run(ctx) }()
 	j, err = e.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended })
 	stop()
 	check(errors.Join(<-done, err))

@@ -33,7 +33,8 @@ func start(t *testing.T, args ...string) (printed string, killed bool) {
 	defer cancel()
 	var out, log bytes.Buffer
 	c := exec.CommandContext(ctx, os.Args[0], args...)
-	c.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0") // else each program that was built with -race sleeps for a second at its end
+	c.Env = append(os.Environ(), asProgram+"=1",
+		"GORACE=atexit_sleep_ms=0") // else each program that was built with -race sleeps for a second at its end
 	c.Stdout, c.Stderr = &out, &log
 	err := c.Run()
 	var exit *exec.ExitError
@@ -42,7 +43,7 @@ func start(t *testing.T, args ...string) (printed string, killed bool) {
 		killed = ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 	}
 	if err != nil && !killed || log.Len() > 0 {
-		t.Fatalf("it ended with %v and said %q", err, &log)
+		t.Fatalf("it ended with %v and printed %q", err, &log)
 	}
 	return out.String(), killed
 }
@@ -124,7 +125,7 @@ ended: SUCCESS
 ended already: SUCCESS
 `},
 	},
-	"killed, and taken back by the next": {
+	"killed, and reverted by the next": {
 		{"-die-after resize-medium", true, `
 found PENDING done [] active []
 executed fetch
@@ -137,12 +138,12 @@ found RUNNING done [fetch check resize-small] active [resize-medium resize-large
 repeated resize-medium
 executed resize-large
 executed publish
-took back publish
-took back resize-small
-took back resize-medium
-took back resize-large
-took back check
-took back fetch
+reverted publish
+reverted resize-small
+reverted resize-medium
+reverted resize-large
+reverted check
+reverted fetch
 ended: REVERTED
 `},
 		{"", false, `
@@ -151,7 +152,7 @@ ended already: REVERTED
 	},
 }
 
-// TestResume lets the program live again and again on one directory. That nobody kills it is the control.
+// TestResume lets the program live again and again on one directory. A run that is not killed is the control.
 func TestResume(t *testing.T) {
 	for name, lives := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +171,9 @@ func TestResume(t *testing.T) {
 			if taken && errors.Is(err, os.ErrNotExist) {
 				return
 			}
-			if want := "small lighthouse, medium lighthouse, large lighthouse"; err != nil || taken || string(text) != want {
-				t.Errorf("the page has %q (%v), want %q unless it was taken back (%v)", text, err, want, taken)
+			if want := "small lighthouse, medium lighthouse, large lighthouse"; err != nil || taken ||
+				string(text) != want {
+				t.Errorf("the page has %q (%v), want %q unless it was reverted (%v)", text, err, want, taken)
 			}
 		})
 	}

@@ -1,6 +1,6 @@
 // Flow-vm brings up a virtual machine: an address and a volume at once, then a boot that is tried on one host after
-// the other. The first host is full; what was prepared on it is taken back before the second is tried. A program that
-// dies in between goes on with the same flow built anew: here it is suspended, and resumed by another Runner.
+// the other. The first host is full; what was prepared on it is reverted before the second is tried. A program that
+// ends in between goes on with the same flow built anew: here it is suspended, and resumed by another Runner.
 package main
 
 import (
@@ -32,7 +32,7 @@ var (
 // cloud is what the tasks work on.
 type cloud struct {
 	out  io.Writer
-	full string // a host without room
+	full string // a host without capacity
 }
 
 func (c *cloud) lease(context.Context) (string, error) {
@@ -71,7 +71,7 @@ func (c *cloud) drop(_ context.Context, _ string, made *string) error {
 
 func (c *cloud) boot(_ context.Context, host, addr string, v volume) (string, error) {
 	if host == c.full {
-		return "", errors.New(host + " has no room")
+		return "", errors.New(host + " has no capacity")
 	}
 	return fmt.Sprintf("server at %s on %s with %s of %d GB", addr, host, v.ID, v.Gigabytes), nil
 }
@@ -101,7 +101,8 @@ func run(ctx context.Context, out io.Writer) error {
 			first.Suspend() // as an operator would
 		}
 	}
-	first, err := flow.New(c.build(), flow.Options{Storage: storage, Workers: workers, Inject: flow.Put(image, "debian"), Listeners: []flow.Listener{pause}})
+	first, err := flow.New(c.build(), flow.Options{Storage: storage, Workers: workers, Inject: flow.Put(image,
+		"debian"), Listeners: []flow.Listener{pause}})
 	if err != nil {
 		return err
 	}
