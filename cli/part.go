@@ -24,9 +24,6 @@ type Part struct {
 	// Hidden are commands that no list shows.
 	Hidden []*cobra.Command
 
-	// ID reads a short form of an id, such as a number. known is false if the argument is none of this application's.
-	ID func(ctx context.Context, api *client.Client, arg string) (id job.ID, known bool, err error)
-
 	// Cause causes an event by the application's own operation. known is false if the event takes the common one.
 	Cause func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error)
 
@@ -86,18 +83,6 @@ func (c *Call) Words(flag string) []string {
 		all = append(all, p.Words[flag]...)
 	}
 	return all
-}
-
-// JobID gives the id that an argument means: the argument itself, or what an application makes of a short form.
-func (c *Call) JobID(ctx context.Context, api *client.Client, arg string) (job.ID, error) {
-	for _, p := range c.Parts {
-		if p.ID != nil {
-			if id, known, err := p.ID(ctx, api, arg); known || err != nil {
-				return id, err
-			}
-		}
-	}
-	return job.ID(arg), nil
 }
 
 // Cause causes an event on a job, by the operation that its application has for it.

@@ -71,6 +71,9 @@ func (c *Call) Root() *cobra.Command {
 
 Tables are for terminals; in a pipe the same commands print one line per item with tabs between the fields, and -o json prints what the API gives.
 
+A job may be named by its id, by the beginning of the id or at least four characters of its end (among the newest 10,000 jobs), by KIND/NUMBER, by the
+number alone, or by a name that an application knows, such as an ARK. A name of several jobs is refused.
+
 Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or changed meanwhile; 5 the job failed; 6 timeout.`,
 		Version:       build.Version(),
 		SilenceErrors: true, SilenceUsage: true,

@@ -101,3 +101,10 @@ func number(v url.Values, name string, n int64) url.Values {
 	}
 	return v
 }
+
+// Lookup gives the jobs that a person may mean by a name: an id or a part of one, a number, KIND/NUMBER, or a name that an
+// application knows. There are at most 11. No job is an error of kind NotFound.
+func (c *Client) Lookup(ctx context.Context, name string) ([]job.Job, error) {
+	page, err := get[Page](ctx, c, "/api/v1/lookup", url.Values{"name": {name}})
+	return page.Jobs, err
+}

@@ -17,7 +17,8 @@ type Query struct {
 	Owner    string
 	Parent   ID
 	Key      string
-	Number   int64 // of the one kind in Kinds: at most one job has it, so there is no further page
+	Number   int64  // of the one kind in Kinds: at most one job has it, so there is no further page
+	IDPart   string // begins the id; or ends it, and the job is among the newest 10,000. One page, newest first
 	Tag      string
 	Causes   []string
 	Ended    *bool
@@ -29,10 +30,12 @@ type Query struct {
 	Limit    int       // page size; 0 means 50, at most 1000
 }
 
-// Validate returns an error of kind Invalid if Number cannot be used: numbers begin with 1, each kind has its own,
-// and a number selects at most one job, so there is no second page. Every store calls it first.
+// Validate returns an error of kind Invalid if Number or IDPart cannot be used: numbers begin with 1, each kind has its
+// own, and neither has a second page. Every store calls it first.
 func (q *Query) Validate() error {
 	switch {
+	case q.IDPart != "" && q.After != "":
+		return Errorf(Invalid, "list", "", "there is no further page of the ids with %q", q.IDPart)
 	case q.Number == 0:
 		return nil
 	case q.Number < 0:
@@ -52,6 +55,7 @@ func (q *Query) Matches(j *Job) bool {
 		(q.Group == "" || q.Group == j.Group) && (q.Owner == "" || q.Owner == j.Owner) &&
 		(q.Parent == "" || q.Parent == j.Parent) && (q.Key == "" || q.Key == j.Key) &&
 		(q.Number == 0 || q.Number == j.Number) &&
+		(strings.HasPrefix(string(j.ID), q.IDPart) || strings.HasSuffix(string(j.ID), q.IDPart)) &&
 		(q.Tag == "" || slices.Contains(j.Tags, q.Tag)) && oneOf(q.Causes, j.Cause) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
 		(q.Overdue.IsZero() || j.Overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)

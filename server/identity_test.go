@@ -23,6 +23,7 @@ var allowed = map[string]string{
 	"/metrics":                       "oa",
 	"/assets/":                       "*",
 	"/api/v1/jobs":                   "uoa",
+	"/api/v1/lookup":                 "uoa",
 	"PUT /api/v1/jobs/{id}/priority": "oa",
 	"/api/v1/holds":                  "oa",
 	"/api/v1/locks":                  "oa",

@@ -58,6 +58,7 @@ func TestPagesOfEveryList(t *testing.T) {
 	of := "/api/v1/jobs/" + string(first.ID)
 	servertest.CheckPages(t, w, w.Server.All(), map[string]servertest.Paged{
 		"GET /api/v1/jobs":               {Path: "/api/v1/jobs", List: "jobs"},
+		"GET /api/v1/lookup":             {Why: "at most 11 jobs, of which a person chooses"},
 		"GET /api/v1/jobs/{id}/children": {Path: of + "/children", List: "jobs"},
 		"GET /api/v1/jobs/{id}/history":  {Path: of + "/history", List: "history"},
 		"GET /api/v1/jobs/{id}/log":      {Why: "a log is read by bytes, from offset on"},

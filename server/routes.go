@@ -77,6 +77,10 @@ func (s *Server) jobRoutes() []Route {
 	return []Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs", Who: Own, Doc: "A page of jobs: kind, state, outcome, cause (each may be repeated), group, owner, parent, key, worker, tag, ended, order=oldest, after, limit.", Handle: s.jobs,
 			IO: openapi.IO{Out: api.Page{}, Query: openapi.Filters("parent")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/lookup", Who: Own,
+			Doc: "The jobs that a person may mean by a name: an id or the beginning or end of one, a number, KIND/NUMBER, or a name" +
+				" that an application knows, such as an ARK. At most 11; none is not found: name.", Handle: s.lookup,
+			IO: openapi.IO{Out: api.Page{}, Query: openapi.Query("name")}},
 		{Method: http.MethodPost, Pattern: "/api/v1/jobs", Who: Own, Doc: "Creates a job of a kind that has no operation of its own for that: kind, spec, key, priority, group, owner, tags, bytes, due, deadline, note, actor.", Handle: s.create, NoReason: NewWork,
 			IO: openapi.IO{In: api.Order{}, Out: api.Job{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},

@@ -219,11 +219,13 @@ func (s *Server) handler(r Route) http.Handler {
 // Part is what an application adds to a server. Every field but Routes may be nil.
 type Part struct {
 	Routes  []Route
-	Redact  func(job.Job) job.Job                             // removes from a record what must not leave the server
-	Explain func(context.Context, *explain.Explanation) error // adds to the answer of why what the engine does not know
-	Health  func(*api.Health)                                 // adds warnings and facts to the answer of /healthz
-	Assets  fs.FS                                             // pages/*.css and pages/*.js are served below /assets/
-	Close   func()                                            // is called once, when the server is closed
+	Redact  func(job.Job) job.Job                                    // removes from a record what must not leave the server
+	Explain func(context.Context, *explain.Explanation) error        // adds to the answer of why what the engine does not know
+	Numbers []job.Kind                                               // kinds whose jobs people call by their number alone
+	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
+	Health  func(*api.Health)                                        // adds warnings and facts to the answer of /healthz
+	Assets  fs.FS                                                    // pages/*.css and pages/*.js are served below /assets/
+	Close   func()                                                   // is called once, when the server is closed
 }
 
 // All lists the routes of the server and its parts.

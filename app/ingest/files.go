@@ -363,3 +363,12 @@ func (s *sight) nameURLs(ctx context.Context, page *JobFiles) error {
 	}
 	return ctx.Err()
 }
+
+// Named gives the newest job of each object with an ARK or local id.
+func (a *App) Named(ctx context.Context, name string) (ids []job.ID, err error) {
+	jobs, err := a.inventory.NewestJobs(ctx, name)
+	for _, id := range jobs {
+		ids = append(ids, job.ID(id))
+	}
+	return ids, err
+}

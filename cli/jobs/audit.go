@@ -35,6 +35,9 @@ that the person saw. Entries outlive the jobs they tell of. In a pipe and with -
 				return err
 			}
 			q.Job, q.Event = job.ID(id), lifecycle.Event(event)
+			if err := c.Resolve(ctx, api, &q.Job); err != nil {
+				return err
+			}
 			if all || c.Out.Mode != cli.ModeTable && !cmd.Flags().Changed("last") {
 				return c.auditAll(ctx, api, q)
 			}

@@ -97,6 +97,9 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 			if err != nil {
 				return err
 			}
+			if err := c.Resolve(ctx, api, &of.Job); err != nil {
+				return err
+			}
 			if !given {
 				holds, err := api.Holds(ctx)
 				return c.printHolds(holds, err)

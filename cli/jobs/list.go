@@ -54,6 +54,9 @@ func (c *Commands) list() *cobra.Command {
 
 // ListAll prints one page of jobs, or all pages.
 func (c *Commands) ListAll(ctx context.Context, api *client.Client, q job.Query, all bool) error {
+	if err := c.Resolve(ctx, api, &q.Parent); err != nil {
+		return err
+	}
 	jobs := []job.Job{}
 	for {
 		page, err := api.Jobs(ctx, q)

@@ -32,6 +32,9 @@ is refused for good, or too often, is given up.`,
 				return err
 			}
 			q.Job = job.ID(of)
+			if err := c.Resolve(ctx, api, &q.Job); err != nil {
+				return err
+			}
 			if all = all || c.WantsAll(cmd); all {
 				q.Limit = 1000
 			}

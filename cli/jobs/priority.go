@@ -33,8 +33,13 @@ priority --parent.`,
 				return err
 			}
 			p := client.Priority{Priority: &n, Version: seen, Actor: cli.Whoami(actor), Note: note}
-			return c.Each(args[1:], func(id job.ID) (client.Job, error) { return api.SetPriority(ctx, id, p) }, "PRIO",
-				func(j *client.Job) string { return strconv.Itoa(j.Priority) })
+			set := func(id job.ID) (client.Job, error) {
+				if err := c.Resolve(ctx, api, &id); err != nil {
+					return client.Job{}, err
+				}
+				return api.SetPriority(ctx, id, p)
+			}
+			return c.Each(args[1:], set, "PRIO", func(j *client.Job) string { return strconv.Itoa(j.Priority) })
 		},
 	}
 	f := cmd.Flags()

@@ -41,6 +41,9 @@ stagepost bulk release.`,
 			if err != nil {
 				return err
 			}
+			if err := c.Resolve(ctx, api, &of.Job); err != nil {
+				return err
+			}
 			holds, err := api.Release(ctx, of, cli.Whoami(a.Actor), a.Note)
 			if err := c.printHolds(holds, err); err != nil {
 				return err

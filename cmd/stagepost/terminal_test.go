@@ -33,14 +33,14 @@ func attacker(t *testing.T) string {
 	text := string(quoted)
 	raw := `{"said":"` + "\u009b31m\u202ex\u007f" + `"}` // JSON may have these characters as they are
 	answers := map[string]string{
-		"/api/v1/jobs/ing_1":              `{"id":"ing_1","kind":"ingest","state":"Failed","ended":true,"message":` + text + `,"data":` + raw + `}`,
-		"/api/v1/jobs/ing_1/log":          `{"lines":[{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":` + text + `,"attrs":` + raw + `}],"next":9}`,
-		"/api/v1/jobs/ing_1/history":      `{"history":[{"seq":1,"event":"begin","cause":` + text + `,"note":` + text + `}]}`,
-		"/api/v1/ingest/jobs/ing_1/files": `{"files":[{"path":` + text + `,"state":"stored","type":` + text + `}]}`,
-		"/api/v1/flows/flo_1": `{"name":` + text + `,"factory":"f","job":{"id":"flo_1","state":"FAILURE","ended":true,"message":` + text + `},"awaits":[],` +
+		"/api/v1/jobs/ing_00000000000000000000000001":              `{"id":"ing_00000000000000000000000001","kind":"ingest","state":"Failed","ended":true,"message":` + text + `,"data":` + raw + `}`,
+		"/api/v1/jobs/ing_00000000000000000000000001/log":          `{"lines":[{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":` + text + `,"attrs":` + raw + `}],"next":9}`,
+		"/api/v1/jobs/ing_00000000000000000000000001/history":      `{"history":[{"seq":1,"event":"begin","cause":` + text + `,"note":` + text + `}]}`,
+		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files": `{"files":[{"path":` + text + `,"state":"stored","type":` + text + `}]}`,
+		"/api/v1/flows/flo_00000000000000000000000001": `{"name":` + text + `,"factory":"f","job":{"id":"flo_00000000000000000000000001","state":"FAILURE","ended":true,"message":` + text + `},"awaits":[],` +
 			`"outline":{"kind":"flow","name":` + text + `,"items":[{"kind":"task","name":` + text + `}]},` +
 			`"atoms":[{"name":` + text + `,"kind":"task","state":"FAILURE","intention":"EXECUTE","failure":{"type":` + text + `,"message":` + text + `}}]}`,
-		"/api/v1/compute/jobs/cmp_1": `{"id":"cmp_1","service":"s","state":"Completed","ended":true,"name":` + text + `}`,
+		"/api/v1/compute/jobs/cmp_00000000000000000000000001": `{"id":"cmp_00000000000000000000000001","service":"s","state":"Completed","ended":true,"name":` + text + `}`,
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch answer, known := answers[r.URL.Path]; {
@@ -94,27 +94,27 @@ func TestHostileOutput(t *testing.T) {
 		args string
 		raw  string // what a pipe gets on standard output
 	}{
-		{"logs cmp_1", bytesAttack + bytesAttack},
-		{"logs cmp_1 --stream stdout", bytesAttack},
-		{"logs cmp_1 --stream stdout -o plain", bytesAttack},
-		{"compute results cmp_1 stdout --out -", bytesAttack},
-		{"ingest manifest ing_1", bytesAttack},
-		{"ingest report bat_1 --format csv-failed", bytesAttack},
-		{"ingest report bat_1 --format html", bytesAttack},
-		{"ingest report bat_1", ""},
-		{"logs ing_1", ""},
-		{"logs ing_1 -o plain", ""},
-		{"show ing_1", ""},
-		{"history ing_1", ""},
-		{"ingest files ing_1", ""},
-		{"flow show flo_1", ""},
-		{"flow show flo_1 -o plain", ""},
-		{"flow draw flo_1 --format text", ""},
-		{"flow draw flo_1 --format mermaid", ""},
-		{"flow draw flo_1 --format svg", ""},
+		{"logs cmp_00000000000000000000000001", bytesAttack + bytesAttack},
+		{"logs cmp_00000000000000000000000001 --stream stdout", bytesAttack},
+		{"logs cmp_00000000000000000000000001 --stream stdout -o plain", bytesAttack},
+		{"compute results cmp_00000000000000000000000001 stdout --out -", bytesAttack},
+		{"ingest manifest ing_00000000000000000000000001", bytesAttack},
+		{"ingest report bat_00000000000000000000000001 --format csv-failed", bytesAttack},
+		{"ingest report bat_00000000000000000000000001 --format html", bytesAttack},
+		{"ingest report bat_00000000000000000000000001", ""},
+		{"logs ing_00000000000000000000000001", ""},
+		{"logs ing_00000000000000000000000001 -o plain", ""},
+		{"show ing_00000000000000000000000001", ""},
+		{"history ing_00000000000000000000000001", ""},
+		{"ingest files ing_00000000000000000000000001", ""},
+		{"flow show flo_00000000000000000000000001", ""},
+		{"flow show flo_00000000000000000000000001 -o plain", ""},
+		{"flow draw flo_00000000000000000000000001 --format text", ""},
+		{"flow draw flo_00000000000000000000000001 --format mermaid", ""},
+		{"flow draw flo_00000000000000000000000001 --format svg", ""},
 		{"compute jobs", ""},
 		{"list", ""},
-		{"retry ing_1 --note x", ""},
+		{"retry ing_00000000000000000000000001 --note x", ""},
 	} {
 		args := append(strings.Fields(test.args), "--server", url)
 		out, errs := called(t, true, args...)
@@ -148,8 +148,8 @@ func TestHostileJSON(t *testing.T) {
 		args string
 		bare bool // in a pipe it has control characters as they are
 	}{
-		{"logs cmp_1 --stream stdout", false}, {"logs ing_1", true}, {"show ing_1", true}, {"history ing_1", true}, {"ingest files ing_1", true}, {"flow show flo_1", true},
-		{"compute jobs", true}, {"retry ing_1 --note x", true}, {"list", true},
+		{"logs cmp_00000000000000000000000001 --stream stdout", false}, {"logs ing_00000000000000000000000001", true}, {"show ing_00000000000000000000000001", true}, {"history ing_00000000000000000000000001", true}, {"ingest files ing_00000000000000000000000001", true}, {"flow show flo_00000000000000000000000001", true},
+		{"compute jobs", true}, {"retry ing_00000000000000000000000001 --note x", true}, {"list", true},
 	} {
 		args := append(strings.Fields(test.args), "-o", "json", "--server", url)
 		out, errs := called(t, true, args...)

@@ -74,7 +74,7 @@ var listing = map[string]struct {
 	"stagepost compute jobs": {"compute jobs", "/api/v1/compute/jobs", "jobs"},
 	"stagepost ingest hooks": {"ingest hooks", "/api/v1/hooks", "hooks"},
 	"stagepost admin outbox": {"admin outbox", "/api/v1/outbox", "messages"},
-	"stagepost ingest files": {"ingest files ing_1", "/api/v1/ingest/jobs/ing_1/files", "files"},
+	"stagepost ingest files": {"ingest files ing_00000000000000000000000001", "/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
 	"stagepost admin audit":  {"admin audit", "/api/v1/audit", ""},
 }
 

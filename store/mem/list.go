@@ -37,6 +37,9 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			if !there || !q.Matches(&j) {
 				continue
 			}
+			if len(page.Jobs) == limit && q.IDPart != "" {
+				break
+			}
 			if len(page.Jobs) == limit {
 				page.Next = strconv.Itoa(s.place[page.Jobs[limit-1].ID])
 				break

@@ -16,8 +16,11 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 	if err := q.Validate(); err != nil {
 		return job.Page{}, err
 	}
-	if q.Number != 0 {
+	switch {
+	case q.Number != 0:
 		return s.listNumber(ctx, &q)
+	case q.IDPart != "":
+		return s.listIDPart(ctx, &q)
 	}
 	limit := q.PageSize()
 	if !q.Overdue.IsZero() || q.Worker != "" {

@@ -20,6 +20,7 @@ var getTests = []test{
 
 var listTests = []test{
 	{"every filter", listFilters},
+	{"by the beginning or end of the id", listIDPart},
 	{"overdue", listOverdue},
 	{"overdue, past a page of others", listOverdueOther},
 	{"overdue, after many that were", listOverduePast},
@@ -45,6 +46,31 @@ func zoo(w *harness) map[string]job.Job {
 		"failed": w.moved(w.step(), lifecycle.Worker, "begin", "fail"),
 	}
 	return jobs
+}
+
+func listIDPart(w *harness) {
+	named := func(id job.ID, owner string) job.ID {
+		return w.create(w.made(Step, func(j *job.Job) { j.ID, j.Owner = id, owner }))[0].ID
+	}
+	first, second, other := named("abc_1X", "ann"), named("abc_2Y", "bob"), named("xyz_2X", "ann")
+	w.moved(w.step(), lifecycle.Operator, "cancel")
+	for part, want := range map[string][]job.ID{
+		"abc_": {second, first}, "abc_1": {first}, string(second): {second}, "X": {other, first}, "2X": {other},
+		"bc_": {}, "_": {}, "abc_1X9": {}, "%": {},
+	} {
+		if got := ids(w.list(job.Query{IDPart: part})); !slices.Equal(got, want) {
+			w.Errorf("%s: %v, want %v", part, got, want)
+		}
+	}
+	if got := ids(w.list(job.Query{IDPart: "X", Owner: "ann", Limit: 1})); !slices.Equal(got, []job.ID{other}) {
+		w.Errorf("one of ann's: %v", got)
+	}
+	page, err := w.st.List(w.Context(), job.Query{IDPart: "X", Limit: 1})
+	if err != nil || page.Next != "" || len(page.Jobs) != 1 {
+		w.Errorf("one page: %v, next %q, %v", ids(page.Jobs), page.Next, err)
+	}
+	_, err = w.st.List(w.Context(), job.Query{IDPart: "X", After: "1"})
+	w.refused(err, job.Invalid)
 }
 
 func listFilters(w *harness) {

@@ -112,6 +112,9 @@ func (c *commands) runBulk(ctx context.Context, b *bulkFlags, r client.Bulk) err
 	if err != nil {
 		return err
 	}
+	if err := c.Resolve(ctx, api, &r.Parent); err != nil {
+		return err
+	}
 	if r.Expect == nil || b.dry {
 		p, err := api.BulkPreview(ctx, r)
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,6 @@ func Part(call *cli.Call) cli.Part {
 			"  stagepost compute run run.sh --service python\n  stagepost compute jobs --open",
 			c.run(), c.jobs(), c.results(), c.clone(), c.clean())},
 		Daily: []*cobra.Command{cli.Short("compute", c.run())},
-		ID:    c.numbered,
 		Cause: func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error) {
 			do := computeEvents[e]
 			if do == nil || !isCompute(string(id)) {
@@ -59,22 +57,6 @@ func Part(call *cli.Call) cli.Part {
 			return ""
 		},
 	}
-}
-
-// numbered gives the id of the compute job that has a number. Only compute jobs are called by their numbers.
-func (c *commands) numbered(ctx context.Context, api *client.Client, arg string) (id job.ID, known bool, err error) {
-	if !isNumber(arg) {
-		return "", false, nil
-	}
-	n, err := strconv.ParseInt(arg, 10, 64)
-	if err != nil || n < 1 {
-		return "", true, cli.Usagef("%.40q is no number of a compute job", arg)
-	}
-	j, err := api.ComputeNumber(ctx, n)
-	if job.KindOf(err) == job.NotFound { // or the server runs no such jobs at all
-		err = job.Errorf(job.NotFound, "number", "", "there is no job %d", n)
-	}
-	return j.ID, true, err
 }
 
 // output adds to the command logs what a script wrote.

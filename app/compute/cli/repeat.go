@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
@@ -55,7 +56,7 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 			if err != nil {
 				return err
 			}
-			id, err := c.JobID(ctx, api, args[0])
+			id, err := c.JobOf(ctx, api, compute.JobKind, args[0])
 			if err != nil {
 				return err
 			}

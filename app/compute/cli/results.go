@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/safename"
@@ -50,7 +51,7 @@ With --partial it fetches what a job that runs has made so far; --list shows the
 			if err != nil {
 				return err
 			}
-			id, err := c.JobID(ctx, api, args[0])
+			id, err := c.JobOf(ctx, api, compute.JobKind, args[0])
 			if err != nil {
 				return err
 			}

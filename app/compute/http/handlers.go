@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/tes"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -26,5 +28,9 @@ type Handlers struct {
 // Part gives what compute adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{s, o}
-	return server.Part{Routes: slices.Concat(h.routes(), h.tesRoutes()), Redact: withoutSecrets, Health: h.computeHealth}
+	part := server.Part{Routes: slices.Concat(h.routes(), h.tesRoutes()), Redact: withoutSecrets, Health: h.computeHealth}
+	if o.Compute != nil {
+		part.Numbers = []job.Kind{compute.JobKind}
+	}
+	return part
 }

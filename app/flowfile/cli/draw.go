@@ -51,7 +51,13 @@ is drawn once.`,
 			case len(d.inputs) > 0:
 				return cli.Usagef("--input is for files; there is no file %s", args[0])
 			}
-			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error { return c.drawFlow(ctx, api, job.ID(args[0]), &d) })
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
+				if err != nil {
+					return err
+				}
+				return c.drawFlow(ctx, api, id, &d)
+			})
 		},
 	}
 	f := cmd.Flags()

@@ -175,7 +175,11 @@ then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
 				return cli.Usagef("--note must say how and why it was done")
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
-				j, err := api.MarkReverted(ctx, job.ID(args[0]), client.FlowMark{Task: args[1], Note: a.Note, As: a.As, Actor: cli.Whoami(a.Actor), Version: a.Version})
+				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
+				if err != nil {
+					return err
+				}
+				j, err := api.MarkReverted(ctx, id, client.FlowMark{Task: args[1], Note: a.Note, As: a.As, Actor: cli.Whoami(a.Actor), Version: a.Version})
 				if err != nil {
 					return err
 				}
@@ -210,6 +214,10 @@ func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.E
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
 				do := func(id job.ID) (client.Job, error) {
+					id, err := c.JobOf(ctx, api, client.FlowKind, string(id))
+					if err != nil {
+						return client.Job{}, err
+					}
 					if _, err := isFlow(ctx, api, id); err != nil {
 						return client.Job{}, err
 					}
@@ -250,14 +258,17 @@ With --local it runs the flow in this process until it ends or is suspended, als
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeFlows("SUSPENDED", "FAILURE", "SUCCESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id := job.ID(args[0])
 			if err := o.confine(c); err != nil {
 				return cli.Usage(err)
 			}
 			if o.local {
-				return c.resumeLocal(cmd, id, a.Body(), workers)
+				return c.resumeLocal(cmd, job.ID(args[0]), a.Body(), workers)
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
+				if err != nil {
+					return err
+				}
 				if _, err := isFlow(ctx, api, id); err != nil {
 					return err
 				}
@@ -335,7 +346,11 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 				s.Value = v
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
-				j, err := api.SignalFlow(ctx, job.ID(args[0]), s)
+				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
+				if err != nil {
+					return err
+				}
+				j, err := api.SignalFlow(ctx, id, s)
 				if err != nil {
 					return err
 				}

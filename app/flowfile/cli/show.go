@@ -11,7 +11,6 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *commands) flowShow(o *flowFlags) *cobra.Command {
@@ -29,14 +28,18 @@ retry, await (a signal that somebody waits for), signal (one that was sent), val
 				return cli.Usagef("--local shows a flow that nobody works on: there is nothing to --watch")
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
+				if err != nil {
+					return err
+				}
 				if watch {
-					j, err := isFlow(ctx, api, job.ID(args[0]))
+					j, err := isFlow(ctx, api, id)
 					if err != nil {
 						return err
 					}
 					return c.followed(ctx, api, &j)
 				}
-				v, err := api.Flow(ctx, job.ID(args[0]), values)
+				v, err := api.Flow(ctx, id, values)
 				if err != nil {
 					return err
 				}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *commands) files() *cobra.Command {
@@ -37,10 +36,14 @@ func (c *commands) files() *cobra.Command {
 			if all = all || c.WantsAll(cmd); all {
 				limit = 1000
 			}
-			list, err := api.JobFiles(ctx, job.ID(args[0]), "", limit)
+			id, err := c.JobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			list, err := api.JobFiles(ctx, id, "", limit)
 			for err == nil && all && list.Next != "" {
 				var page client.JobFiles
-				if page, err = api.JobFiles(ctx, job.ID(args[0]), list.Next, limit); err == nil {
+				if page, err = api.JobFiles(ctx, id, list.Next, limit); err == nil {
 					list.Files, list.Next = append(list.Files, page.Files...), page.Next
 				}
 			}

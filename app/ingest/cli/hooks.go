@@ -34,6 +34,9 @@ notifications in any order.`,
 				return err
 			}
 			q.Job = job.ID(of)
+			if err := c.Resolve(ctx, api, &q.Job); err != nil {
+				return err
+			}
 			if all = all || c.WantsAll(cmd); all {
 				q.Limit = 1000
 			}

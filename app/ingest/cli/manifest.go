@@ -16,7 +16,6 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *commands) manifest() *cobra.Command {
@@ -35,7 +34,11 @@ control characters. The manifest of a file that was not handed in yet is looked 
 			if err != nil {
 				return err
 			}
-			text, err := api.Manifest(ctx, job.ID(args[0]))
+			id, err := c.JobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := api.Manifest(ctx, id)
 			if err != nil {
 				return err
 			}

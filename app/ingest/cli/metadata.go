@@ -9,7 +9,6 @@ import (
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *commands) metadata() *cobra.Command {
@@ -27,8 +26,11 @@ Of a batch it shows what was handed in.`,
 			if err != nil {
 				return err
 			}
-			id := job.ID(args[0])
-			if strings.HasPrefix(args[0], "bat_") {
+			id, err := c.JobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(string(id), "bat_") {
 				h, err := api.Submission(ctx, id)
 				if err != nil {
 					return err

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/job"
 )
 
 // report prints what a depositor is told about a batch.
@@ -38,7 +37,11 @@ last report that went out. As text it is the body of the mail; csv-completed and
 			if err != nil {
 				return err
 			}
-			text, err := api.BatchReportAs(ctx, job.ID(args[0]), format)
+			id, err := c.JobID(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := api.BatchReportAs(ctx, id, format)
 			if err != nil {
 				return err
 			}

@@ -21,6 +21,8 @@ type Sight interface {
 	JobFiles(ctx context.Context, id job.ID, after string, limit int) (ingest.JobFiles, error)
 	Metadata(ctx context.Context, id job.ID) (ingest.Metadata, error)
 	Submission(ctx context.Context, batch job.ID) (ingest.Handed, error)
+	// Named gives the newest job of each object with an ARK or local id.
+	Named(ctx context.Context, name string) ([]job.ID, error)
 	Orphans(ctx context.Context) (ingest.OrphanReport, error)
 	FixOrphans(ctx context.Context, f ingest.FixOrphans) (ingest.FixedOrphans, error)
 	Locations(ctx context.Context) ([]ingest.Location, error)

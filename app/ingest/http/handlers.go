@@ -27,5 +27,9 @@ type Handlers struct {
 // Part gives what ingest adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports)}
-	return server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), Health: h.profileHealth}
+	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), Health: h.profileHealth}
+	if o.Sight != nil {
+		part.Named = o.Sight.Named
+	}
+	return part
 }

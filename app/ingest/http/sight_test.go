@@ -68,6 +68,13 @@ func (v *view) Submission(_ context.Context, id job.ID) (ingest.Handed, error) {
 	return ingest.Handed{Batch: id, Submission: s, Type: "file", Size: 2, SHA256: "0", Staged: true, Jobs: 1, Note: "n"}, v.one(id)
 }
 
+func (v *view) Named(_ context.Context, name string) ([]job.ID, error) {
+	if name == "ark:/1/2" {
+		return []job.ID{"ing_1"}, nil
+	}
+	return nil, nil
+}
+
 func (v *view) Orphans(context.Context) (ingest.OrphanReport, error) {
 	o := ingest.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday, Seconds: 1, Level: "FAIL", Deletable: true}
 	return ingest.OrphanReport{At: someday, Orphans: []ingest.Orphan{o}, Deletable: 1, Cut: []string{"c"}}, nil

@@ -45,6 +45,20 @@ func (i *Inventory) JobsOf(ctx context.Context, ark string) ([]string, error) {
 	return jobs, nil
 }
 
+// NewestJobs gives the newest job that was named for each object with an ARK or local id, whatever became of it.
+func (i *Inventory) NewestJobs(ctx context.Context, name string) ([]string, error) {
+	jobs, err := rows(ctx, i.read, func(r *sql.Rows) (job string, err error) {
+		err = r.Scan(&job)
+		return job, err
+	}, `WITH of (ark) AS (SELECT ?1 UNION SELECT ark FROM local_ids WHERE local_id = ?1),
+ by (ark, job) AS (SELECT ark, job FROM named WHERE ark IN of UNION SELECT ark, job FROM versions WHERE ark IN of)
+ SELECT max(job) FROM by GROUP BY ark ORDER BY 1 DESC LIMIT 20`, name)
+	if err != nil {
+		return nil, fmt.Errorf("jobs of %s: %w", name, err)
+	}
+	return jobs, nil
+}
+
 // HasVersionsIn tells whether a version is in a storage location.
 func (i *Inventory) HasVersionsIn(ctx context.Context, place string) (has bool, err error) {
 	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM places WHERE place = ?)", place).Scan(&has)

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+)
+
+// mostNamed is how many jobs a lookup gives: ten, and one that says that there are more.
+const mostNamed = 11
+
+// idPart matches what can begin or end an id: with the prefix of its kind, or at least four characters of the end.
+var idPart = regexp.MustCompile(`^([A-Za-z]+_[0-9A-Za-z]*|[0-9A-Za-z]{4,26})$`)
+
+// lookup answers with the jobs that a name may mean.
+func (s *Server) lookup(w http.ResponseWriter, r *http.Request) error {
+	p := Params(r)
+	name := p.Text("name")
+	if name == "" {
+		p.Wrong("name is missing")
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	all, err := s.named(r.Context(), name)
+	if err != nil {
+		return err
+	}
+	if owner := UserOf(r.Context()); owner != "" {
+		all = slices.DeleteFunc(all, func(j job.Job) bool { return j.Owner != owner })
+	}
+	if len(all) == 0 {
+		return job.Errorf(job.NotFound, "lookup", "", "there is no job %s", name)
+	}
+	all = all[:min(len(all), mostNamed)]
+	for i := range all {
+		all[i] = s.redact(all[i])
+	}
+	return Reply(w, api.Page{Jobs: all})
+}
+
+// named finds jobs by their id; else by their number; else by a part of the id or a name of an application.
+func (s *Server) named(ctx context.Context, name string) ([]job.Job, error) {
+	if j, err := s.Store.Get(ctx, job.ID(name)); err == nil {
+		return []job.Job{j}, nil
+	} else if job.KindOf(err) != job.NotFound {
+		return nil, err
+	}
+	all, err := s.numbered(ctx, name)
+	if len(all) > 0 || err != nil {
+		return all, err
+	}
+	if idPart.MatchString(name) {
+		q := job.Query{IDPart: strings.ToUpper(name), Owner: UserOf(ctx), Limit: mostNamed}
+		if kind, rest, known := strings.Cut(name, "_"); known {
+			q.IDPart = strings.ToLower(kind) + "_" + strings.ToUpper(rest)
+		}
+		page, err := s.Store.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = page.Jobs
+	}
+	for _, p := range s.parts {
+		if p.Named == nil {
+			continue
+		}
+		ids, err := p.Named(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			j, err := s.Store.Get(ctx, id)
+			if err == nil && !slices.ContainsFunc(all, func(have job.Job) bool { return have.ID == id }) {
+				all = append(all, j)
+			} else if err != nil && job.KindOf(err) != job.NotFound { // it may have been purged
+				return nil, err
+			}
+		}
+	}
+	return all, nil
+}
+
+// numbered finds jobs by NUMBER or KIND/NUMBER. A number alone is that of the kinds that applications name, if there are
+// such kinds: with those of other kinds, which no list shows, a mistyped number could mean another job.
+func (s *Server) numbered(ctx context.Context, name string) (all []job.Job, err error) {
+	var kinds []job.Kind
+	for _, p := range s.parts {
+		kinds = append(kinds, p.Numbers...)
+	}
+	known, digits := s.Engine.Kinds(), name
+	if len(kinds) == 0 {
+		kinds = known
+	}
+	if kind, rest, given := strings.Cut(name, "/"); given {
+		if !slices.Contains(known, job.Kind(kind)) {
+			return nil, nil
+		}
+		kinds, digits = []job.Kind{job.Kind(kind)}, rest
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	switch {
+	case err != nil:
+		return nil, nil // it is no number
+	case n < 1:
+		return nil, job.Errorf(job.Invalid, "lookup", "", "%d is not the number of a job: numbers begin with 1", n)
+	}
+	for _, kind := range kinds {
+		page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{kind}, Number: n, Owner: UserOf(ctx)})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Jobs...)
+	}
+	return all, nil
+}
