@@ -26,6 +26,8 @@ var plain = []string{
 	"internal/conn",
 	"internal/layered",
 	"engine/meter",
+	"engine/clock",
+	"engine/internal",
 	"exported_test.go",
 	"app/bulk/app.go",
 	"app/bulk/doc.go",

@@ -52,7 +52,8 @@ func reopen(b *testing.B, dir string) *sqlite.Store {
 	return store
 }
 
-// BenchmarkBacklog measures, with so many jobs queued: the restart, the rate at which an engine works them off, single claims, and pages.
+// BenchmarkBacklog measures, with so many jobs queued: the restart, the rate at which an engine works them off, single
+// claims, and pages.
 func BenchmarkBacklog(b *testing.B) {
 	for _, n := range backlogs {
 		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) {

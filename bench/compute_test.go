@@ -22,8 +22,8 @@ const (
 // tiers are the sandboxes that are measured.
 var tiers = []string{"native", "none"}
 
-// BenchmarkComputeNoop measures a job that does nothing, over the wire of job-orchestrator, from the first byte of the upload to the last of its results: the median and the 99th
-// percentile, and the medians of its stages.
+// BenchmarkComputeNoop measures a job that does nothing, over the wire of job-orchestrator, from the first byte of the
+// upload to the last of its results: the median and the 99th percentile, and the medians of its stages.
 func BenchmarkComputeNoop(b *testing.B) {
 	for _, tier := range tiers {
 		b.Run("sandbox="+tier, func(b *testing.B) {
@@ -87,7 +87,8 @@ func (c *computing) stages(number int, stages map[string][]float64) {
 	}
 }
 
-// BenchmarkComputeTiny measures 200 jobs that do nothing, uploaded by ten users at once, over 50 slots: the time from the first upload to the last result.
+// BenchmarkComputeTiny measures 200 jobs that do nothing, uploaded by ten users at once, over 50 slots: the time from
+// the first upload to the last result.
 func BenchmarkComputeTiny(b *testing.B) {
 	for _, tier := range tiers {
 		b.Run("sandbox="+tier, func(b *testing.B) {
@@ -109,7 +110,8 @@ func BenchmarkComputeTiny(b *testing.B) {
 	}
 }
 
-// BenchmarkComputeUploads measures accepted uploads a second, each on the disk with its record: one client, and 16 at once. What is uploaded is not run meanwhile.
+// BenchmarkComputeUploads measures accepted uploads a second, each on the disk with its record: one client, and 16 at
+// once. What is uploaded is not run meanwhile.
 func BenchmarkComputeUploads(b *testing.B) {
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {

@@ -32,11 +32,12 @@ const (
 	originalServerMB = 3140
 )
 
-// services is what the measured server and its agent are told: results hold no unchanged inputs.
+// services is what the measured server and its agent are reported: results hold no unchanged inputs.
 const services = "services:\n  example:\n    leave_inputs: true\nagents:\n  near:\n    url: %s\n"
 
-// BenchmarkComputeMemory starts the built program as server and as agent, and reports the memory that each has when it is idle, and the most that it had after a large file went up
-// and came back as results: 300 MB over the wire of job-orchestrator, and with -vast 2 GiB over the own API by a resumable upload.
+// BenchmarkComputeMemory starts the built program as server and as agent, and reports the memory that each has when it
+// is idle, and the most that it had after a large file went up and came back as results: 300 MB over the wire of
+// job-orchestrator, and with -vast 2 GiB over the own API by a resumable upload.
 func BenchmarkComputeMemory(b *testing.B) {
 	name := filepath.Join(b.TempDir(), "stagepost")
 	build := exec.Command("go", "build", "-trimpath", "-o", name, "../cmd/stagepost")
@@ -117,7 +118,7 @@ func there(c *computing, url string, bytes int64) int64 {
 // giveBack is a script that gives the file that was sent back under another name.
 const giveBack = "#!/bin/bash\nmv sent made\n"
 
-// noise is a file without an end that nobody can pack: it repeats itself further apart than Deflate remembers.
+// noise is a file without an end that no one can pack: it repeats itself further apart than Deflate remembers.
 type noise []byte
 
 func newNoise() noise {
@@ -141,7 +142,8 @@ type program struct {
 	data string
 }
 
-// started starts it and waits for the line that says that it is ready. It ends with the benchmark, and with its process.
+// started starts it and waits for the line that states that it is ready. It ends with the benchmark, and with its
+// process.
 func started(b *testing.B, name string, args ...string) *program {
 	b.Helper()
 	p := &program{b: b, cmd: exec.Command(name, args...)}
@@ -182,7 +184,8 @@ func (p *program) read(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// memory gives a line of /proc/PID/status (proc_pid_status(5)) in MiB: VmRSS is what it has now, VmHWM the most that it had.
+// memory gives a line of /proc/PID/status (proc_pid_status(5)) in MiB: VmRSS is what it has now, VmHWM the most that it
+// had.
 func (p *program) memory(what string) float64 {
 	p.b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 // noopScript is the job that is measured: nothing.
 var noopScript = map[string]string{"run.sh": "#!/bin/bash\nexit 0\n"}
 
-// computing is a server with compute and an agent in itself, as `stagepost serve --compute-local` assembles it, on a store and files on disk.
+// computing is a server with compute and an agent in itself, as `stagepost serve --compute-local` assembles it, on a
+// store and files on disk.
 type computing struct {
 	b      *testing.B
 	app    *compute.App
@@ -136,7 +137,8 @@ func (c *computing) upload(user int, files map[string]string) int {
 	return int(answer.ID)
 }
 
-// The pause between two questions of a client that waits for its results: short where it waits alone, longer where many do, so that the questions are not what is measured.
+// The pause between two questions of a client that waits for its results: short where it waits alone, longer where many
+// do, so that the questions are not what is measured.
 const (
 	alone = 2 * time.Millisecond
 	crowd = 25 * time.Millisecond

@@ -38,7 +38,8 @@ func flowOf(shape string, n int) flow.Item {
 	return flow.Linear(shape, tasks...)
 }
 
-// flowRate runs a flow in memory and gives tasks a second: of the run alone, and with building, compiling and validating.
+// flowRate runs a flow in memory and gives tasks a second: of the run alone, and with building, compiling and
+// validating.
 func flowRate(b *testing.B, shape string, n int, workers *flow.Pool) (run, total float64) {
 	b.Helper()
 	runtime.GC()
@@ -113,8 +114,9 @@ func sqliteIn(b testing.TB, dir string) *sqlite.Store {
 	return s
 }
 
-// BenchmarkFlow measures flows beside TaskFlow, in turns, in up to three rounds: medians in tasks a second and how many times the peer's they are. In memory: the run alone. On
-// SQLite: from submission to end, every state and result synced to disk, as the peer's.
+// BenchmarkFlow measures flows beside TaskFlow, in turns, in up to three rounds: medians in tasks a second and how many
+// times the peer's they are. In memory: the run alone. On SQLite: from submission to end, every state and result synced
+// to disk, as the peer's.
 func BenchmarkFlow(b *testing.B) {
 	for _, c := range []struct {
 		shape   string
@@ -159,7 +161,8 @@ func BenchmarkFlow(b *testing.B) {
 	}
 }
 
-// BenchmarkFlowGrowth measures one flow of 100 to 100,000 tasks: what a task costs must not depend on how many there are.
+// BenchmarkFlowGrowth measures one flow of 100 to 100,000 tasks: what a task costs must not depend on how many there
+// are.
 func BenchmarkFlowGrowth(b *testing.B) {
 	for _, backend := range []string{"memory", "sqlite"} {
 		for _, shape := range []string{"linear", "unordered", "layers"} {
@@ -193,7 +196,8 @@ func BenchmarkFlowGrowth(b *testing.B) {
 	}
 }
 
-// BenchmarkFlows measures flows of five tasks, one after the other and 64 at once, beside TaskFlow's one after the other.
+// BenchmarkFlows measures flows of five tasks, one after the other and 64 at once, beside TaskFlow's one after the
+// other.
 func BenchmarkFlows(b *testing.B) {
 	const most = 2000
 	for _, backend := range []string{"memory", "sqlite"} {
@@ -245,8 +249,8 @@ func manyFlows(b *testing.B, flows *durable.Flows, e *engine.Engine, callers, n 
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// BenchmarkFlowsWaiting measures 10,000 flows that wait for a signal, on SQLite: what they take in memory and goroutines, and how long a flow takes from the signal to its
-// end (median and the slowest of a hundred).
+// BenchmarkFlowsWaiting measures 10,000 flows that wait for a signal, on SQLite: what they take in memory and
+// goroutines, and how long a flow takes from the signal to its end (median and the slowest of a hundred).
 func BenchmarkFlowsWaiting(b *testing.B) {
 	const n = 10_000
 	flows, e, stop := flowsOn(b, sqliteIn(b, b.TempDir()), 64)

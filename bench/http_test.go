@@ -118,7 +118,8 @@ func labour(b *testing.B, url, name string, batch int) (moved int64) {
 	}
 }
 
-// BenchmarkHTTPStart measures the time from a submission in the server to its arrival at a worker that waits by long poll.
+// BenchmarkHTTPStart measures the time from a submission in the server to its arrival at a worker that waits by long
+// poll.
 func BenchmarkHTTPStart(b *testing.B) {
 	e, url := served(b)
 	c, err := client.New(url, client.Options{})

@@ -122,8 +122,9 @@ func bareJobs(b testing.TB, c, n int, single bool) time.Duration {
 	})
 }
 
-// BenchmarkJ8 measures the work of the engine against a bare group-commit loop that writes the same rows and against one transaction for
-// each transition, in rounds that take turns. It reports medians in jobs a second, and the part of the bare loop that the engine reaches.
+// BenchmarkJ8 measures the work of the engine against a bare group-commit loop that writes the same rows and against
+// one transaction for each transition, in rounds that take turns. It reports medians in jobs a second, and the part of
+// the bare loop that the engine reaches.
 func BenchmarkJ8(b *testing.B) {
 	for _, c := range callers {
 		b.Run(fmt.Sprintf("c=%d", c), func(b *testing.B) {

@@ -51,7 +51,8 @@ func meteredJobs(b testing.TB, c, n int, metered bool) (rate, cpu float64) {
 	return float64(n) / took.Seconds(), float64(n) / spent.Seconds()
 }
 
-// processors is the time that this process has spent on all processors. Others on the machine change it less than they change the clock on the wall.
+// processors is the time that this process has spent on all processors. Others on the machine change it less than they
+// change the clock on the wall.
 func processors(b testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -60,8 +61,8 @@ func processors(b testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkMeter measures the work of the engine with metrics and without, in rounds that take turns, and reports the medians in jobs a second
-// and what the metrics cost in percent, by the clock and by the processors' time.
+// BenchmarkMeter measures the work of the engine with metrics and without, in rounds that take turns, and reports the
+// medians in jobs a second and what the metrics cost in percent, by the clock and by the processors' time.
 func BenchmarkMeter(b *testing.B) {
 	for _, c := range []int{1, 128} {
 		b.Run(fmt.Sprintf("c=%d", c), func(b *testing.B) {
@@ -87,8 +88,8 @@ func BenchmarkMeter(b *testing.B) {
 	}
 }
 
-// cost is by how many percent the metered rates are below the others, as the median of the rounds: both rates of a round were measured one after
-// the other, on a machine that was as busy.
+// cost is by how many percent the metered rates are below the others, as the median of the rounds: both rates of a
+// round were measured one after the other, on a machine that was as busy.
 func cost(with, without []float64) float64 {
 	var ratios []float64
 	for i := range with {

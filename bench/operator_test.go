@@ -19,9 +19,9 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// BenchmarkOperator measures a batch of ten thousand jobs through the whole lifecycle of ingest with steps that do nothing, while an operator asks
-// over HTTP for the list of its jobs, for single jobs and for why they wait: jobs a second from the submission to the batch's end, and the 50th and
-// 99th percentile of each question in milliseconds.
+// BenchmarkOperator measures a batch of ten thousand jobs through the whole lifecycle of ingest with steps that do
+// nothing, while an operator asks over HTTP for the list of its jobs, for single jobs and for why they wait: jobs a
+// second from the submission to the batch's end, and the 50th and 99th percentile of each question in milliseconds.
 func BenchmarkOperator(b *testing.B) {
 	const jobs = 10_000
 	for range max(1, b.N/jobs) {

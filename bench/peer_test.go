@@ -22,7 +22,7 @@ const (
 	// peerPython is the interpreter of the system: it alone sees the packages of the system.
 	peerPython  = "/usr/bin/python3"
 	peerInstall = "apt-get install --no-install-recommends python3-taskflow python3-sqlalchemy-utils"
-	// peerLacks is the exit status by which taskflow.py says that something it imports is not installed.
+	// peerLacks is the exit status by which taskflow.py states that something it imports is not installed.
 	peerLacks = 3
 )
 
@@ -31,27 +31,31 @@ var errNoPeer = errors.New("the peer is not installed (" + peerInstall + ")")
 
 // peerWork is what the peer is asked to run, with tasks that do nothing.
 type peerWork struct {
-	shape   string        // linear, unordered, layers (each task of a layer of ten waits for all of the layer before) or flows
-	backend string        // none, memory or sqlite: with sqlite every change of state is a commit of its own, synced to disk
-	n       int           // tasks; of the shape flows: flows of five tasks, one after the other
-	engine  string        // serial or parallel (two threads). Defaults to serial, which is the peer's default and the faster one here
-	limit   time.Duration // what the round may take. Defaults to a minute
+	// linear, unordered, layers (each task of a layer of ten waits for all of the layer before) or flows
+	shape string
+	// none, memory or sqlite: with sqlite every change of state is a commit of its own, synced to disk
+	backend string
+	n       int // tasks; of the shape flows: flows of five tasks, one after the other
+	// serial or parallel (two threads). Defaults to serial, which is the peer's default and the faster one here
+	engine string
+	limit  time.Duration // what the round may take. Defaults to a minute
 }
 
 // peerRound is what the peer did in one round. All rates are in tasks a second, those of flows too.
 type peerRound struct {
 	Peer     string  `json:"peer"`     // name and version
-	Finished bool    `json:"finished"` // if not, the limit came first, Why says so and the rates are 0
+	Finished bool    `json:"finished"` // if not, the limit came first, Why states that and the rates are 0
 	Why      string  `json:"why"`
 	Tasks    int     `json:"tasks"` // in all flows together
 	Run      float64 `json:"run"`   // while the engine runs what is loaded and prepared
 	Total    float64 `json:"total"` // from the finished graph to its end: load, compile, prepare and run
 }
 
-// peer lets TaskFlow do the work once and gives its rates. It is what flows of Stagepost are measured against: call it in turns with them, give
-// both the same dir (the peer makes a folder there and removes it), and report syncs of that dir beside them. Starting the interpreter, a warm-up and making
-// the tables take a second or two and are not in the rates. Where the peer is not installed, it skips the benchmark and says what to install.
-// What has not finished is logged; check Finished before dividing by a rate.
+// peer lets TaskFlow do the work once and gives its rates. It is what flows of Stagepost are measured against: call it
+// in turns with them, give both the same dir (the peer makes a folder there and removes it), and report syncs of that
+// dir beside them. Starting the interpreter, a warm-up and making the tables take a second or two and are not in the
+// rates. Where the peer is not installed, it skips the benchmark and states what to install. What has not finished is
+// logged; check Finished before dividing by a rate.
 func peer(b *testing.B, dir string, w peerWork) peerRound {
 	b.Helper()
 	r, err := askPeer(b.Context(), peerPython, dir, w)
@@ -66,10 +70,12 @@ func peer(b *testing.B, dir string, w peerWork) peerRound {
 	return r
 }
 
-// askPeer runs taskflow.py with that interpreter for one round. The error is errNoPeer if something has to be installed first.
+// askPeer runs taskflow.py with that interpreter for one round. The error is errNoPeer if something has to be installed
+// first.
 func askPeer(ctx context.Context, python, dir string, w peerWork) (peerRound, error) {
 	limit := cmp.Or(w.limit, time.Minute)
-	ctx, cancel := context.WithTimeout(ctx, limit+30*time.Second) // the program minds the limit itself; this is for one that hangs
+	// the program minds the limit itself; this is for one that hangs
+	ctx, cancel := context.WithTimeout(ctx, limit+30*time.Second)
 	defer cancel()
 	var out, complaints bytes.Buffer
 	c := exec.CommandContext(ctx, python, "taskflow.py", "--shape", w.shape, "--backend", w.backend, "--engine", cmp.Or(w.engine, "serial"),
@@ -97,8 +103,9 @@ func askPeer(ctx context.Context, python, dir string, w peerWork) (peerRound, er
 	return r, nil
 }
 
-// syncs measures how often a second a page can be appended to a file in dir and synced, for a third of a second. Disks of shared machines change
-// by a factor of ten within minutes: rates of durable work mean something only beside this one, taken in the same round.
+// syncs measures how often a second a page can be appended to a file in dir and synced, for a third of a second. Disks
+// of shared machines change by a factor of ten within minutes: rates of durable work mean something only beside this
+// one, taken in the same round.
 func syncs(b *testing.B, dir string) float64 {
 	b.Helper()
 	f, err := os.CreateTemp(dir, "syncs-")
@@ -122,8 +129,9 @@ func syncs(b *testing.B, dir string) float64 {
 	}
 }
 
-// BenchmarkPeer measures TaskFlow alone, in up to three rounds: the medians in tasks a second, and median, least and most syncs a second of the disk
-// before and after each round. Layers are few: release 5.0.0 takes exponential time for them and does not finish ten of ten.
+// BenchmarkPeer measures TaskFlow alone, in up to three rounds: the medians in tasks a second, and median, least and
+// most syncs a second of the disk before and after each round. Layers are few: release 5.0.0 takes exponential time for
+// them and does not finish ten of ten.
 func BenchmarkPeer(b *testing.B) {
 	for _, w := range []peerWork{
 		{shape: "linear", backend: "none", n: 1000},
@@ -161,7 +169,8 @@ func BenchmarkPeer(b *testing.B) {
 	}
 }
 
-// TestAskPeer has an interpreter that answers as told, in place of the real one, which need not be installed for it.
+// TestAskPeer has an interpreter that answers as notified, in place of the real one, which need not be installed for
+// it.
 func TestAskPeer(t *testing.T) {
 	for _, c := range []struct {
 		name, script string

@@ -91,7 +91,8 @@ func transfer(b *testing.B, t http.RoundTripper, method string, n int64, digest 
 	return time.Since(began).Seconds(), spent(b) - used
 }
 
-// tunnelServer starts a web server with a handler, with TLS if that is wanted, and gives its URL and what its clients trust.
+// tunnelServer starts a web server with a handler, with TLS if that is wanted, and gives its URL and what its clients
+// trust.
 func tunnelServer(b *testing.B, h http.Handler, secure bool) (string, *tls.Config) {
 	s := httptest.NewUnstartedServer(h)
 	b.Cleanup(s.Close)

@@ -16,12 +16,14 @@ type Act struct {
 	Actor   string          // who
 	Note    string          // why
 	Version int64           // of the record the person saw; 0: whatever it is now
-	Confirm bool            // the person was told what the event loses, and means it
-	Now     bool            // what the job is doing is interrupted, where the event can let it end by itself; other events ignore it
+	Confirm bool            // the person was notified what the event loses, and means it
+	// what the job is doing is interrupted, where the event can let it end by itself; other events ignore it
+	Now bool
 }
 
-// Do lets a person cause an event. It takes the job away from a worker that has it, but for transitions that ask the worker: then the claim stays, and
-// a step in this process is told ([Run.Changed]). Errors: NotFound, Refused (with the legal moves), Conflict if the version is no longer current.
+// Do lets a person cause an event. It takes the job away from a worker that has it, but for transitions that ask the
+// worker: then the claim stays, and a step in this process is notified ([Run.Changed]). Errors: NotFound, Refused (with
+// the legal moves), Conflict if the version is no longer current.
 func (e *Engine) Do(ctx context.Context, a Act) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.do(ctx, &a)
@@ -60,7 +62,8 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 	if transition.Class == lifecycle.Reenter || transition.Restart {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
-		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) { // who retries after the deadline means that it no longer holds
+		// who retries after the deadline means that it no longer holds
+		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) {
 			never, expires := time.Time{}, w.expires(&j, c.To, now, time.Time{})
 			c.Set.Deadline, c.Set.Expires = &never, &expires
 		}
@@ -80,8 +83,10 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 	return e.one(ctx, c)
 }
 
-// SetPriority moves a job in its queue at once, whoever works on it. It stands in the history like any event. A job that waits for a person because its
-// attempts or its starts are used up where there is no failure exit ([CauseAttempts], [CausePoison]) has them again and is due. version is that of the record the person saw; 0: whatever it is now.
+// SetPriority moves a job in its queue at once, the one who works on it. It stands in the history like any event. A job
+// that waits for a person because its attempts or its starts are used up where there is no failure exit
+// ([CauseAttempts], [CausePoison]) has them again and is due. version is that of the record the person saw; 0: whatever
+// it is now.
 func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)

@@ -30,7 +30,8 @@ func blocks(x explain.Explanation, code string) bool {
 	return false
 }
 
-// TestActOnWhatOneSaw (rule R11): with a version, the act counts for the record that the person was shown, and for no other.
+// TestActOnWhatOneSaw (rule R11): with a version, the act counts for the record that the person was shown, and for no
+// other.
 func TestActOnWhatOneSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": blocked}))
@@ -68,7 +69,8 @@ func TestActOnWhatOneSaw(t *testing.T) {
 	})
 }
 
-// TestActWithoutAVersionRereads: it meets the record as it is, however often others were faster; the control with a version gives up.
+// TestActWithoutAVersionRereads: it meets the record as it is, however often others were faster; the control with a
+// version stops trying.
 func TestActWithoutAVersionRereads(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// alarms are the times at which jobs of this engine become due, the first on top. There may be more of them than there are jobs; too many
-// are not kept, and the sweep finds what they would have told.
+// alarms are the times at which jobs of this engine become due, the first on top. There may be more of them than there
+// are jobs; too many are not kept, and the sweep finds what they would have reported.
 type alarms []time.Time
 
 const mostAlarms = 100_000

@@ -8,9 +8,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Amend lets a person correct what is stored of a job that nobody works on: its tasks and data, not its state. change is given the record, and may be called again; its error stops the
-// act. The act stands in the audit list, first: what a person wanted is known whatever becomes of the process. Of the act, Confirm and Now are not read. Errors: NotFound, Invalid
-// without an actor or a note, Conflict if a worker has the job or the version is no longer current.
+// Amend lets a person correct what is stored of a job that no one works on: its tasks and data, not its state. change
+// is given the record, and may be called again; its error stops the act. The act stands in the audit list, first: what
+// a person wanted is known whatever becomes of the process. Of the act, Confirm and Now are not read. Errors: NotFound,
+// Invalid without an actor or a note, Conflict if a worker has the job or the version is no longer current.
 func (e *Engine) Amend(ctx context.Context, a Act, object string, change func(*job.Job) ([]job.Task, json.RawMessage, error)) (job.Job, error) {
 	if a.Actor == "" || a.Note == "" {
 		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job, "it needs an actor and a note that says why")

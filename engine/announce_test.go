@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// announcing is letters whose every transition is told, under the number of its history entry.
+// announcing is letters whose every transition is reported, under the number of its history entry.
 func announcing(steps map[lc.State]engine.Step) engine.Work {
 	w := letters(steps)
 	w.Parks = func(*job.Hold) bool { return true }
@@ -34,7 +34,7 @@ func announcing(steps map[lc.State]engine.Step) engine.Work {
 	return w
 }
 
-// told compares what was announced of a job with its history, and gives it in short.
+// notified compares what was announced of a job with its history, and gives it in short.
 func (w *world) told(id job.ID) string {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
@@ -56,7 +56,8 @@ func (w *world) told(id job.ID) string {
 	return strings.Join(words, " ")
 }
 
-// TestEveryTransitionIsAnnounced, whoever caused it: a step, its errors, a panic, a timer, silence, a hold, a person, a worker outside.
+// TestEveryTransitionIsAnnounced, the one who caused it: a step, its errors, a panic, a timer, silence, a hold, a
+// person, a worker outside.
 func TestEveryTransitionIsAnnounced(t *testing.T) {
 	for name, c := range map[string]struct {
 		sorting, riding engine.Step
@@ -118,7 +119,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // a worker outside takes it and falls silent
+	synctest.Test(t, func(t *testing.T) { // a worker outside takes it and stops renewing its lease
 		store := mem.New()
 		e, err := engine.New(store, []engine.Work{outward(announcing(nil))}, engine.Options{Name: "other"})
 		if err != nil {
@@ -140,7 +141,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 	})
 }
 
-// TestOutsideWorkersAreAnnounced: what a worker reports over the API is told as well.
+// TestOutsideWorkersAreAnnounced: what a worker reports over the API is notified as well.
 func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	e, err := engine.New(mem.New(), []engine.Work{outward(announcing(nil))}, engine.Options{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// mute is a store that tells nobody of its changes.
+// mute is a store that reports no one of its changes.
 type mute struct{ job.Store }
 
 func (mute) Watch(context.Context, func([]job.Hint)) {}
@@ -43,7 +43,7 @@ func paused(ctx context.Context, r *engine.Run) error {
 	return r.Rest(ctx, "rest", tired)
 }
 
-// TestPersonAsksTheWorker: the claim stays, and the step hears of it at once; or by the renewals where hints are lost.
+// TestPersonAsksTheWorker: the claim stays, and the step receives it at once; or by the renewals where hints are lost.
 func TestPersonAsksTheWorker(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -101,7 +101,8 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 	})
 }
 
-// TestAskingMeetsAnOutcome: what the step was about to do in the state that was left is not done; it is run again in the new one.
+// TestAskingMeetsAnOutcome: what the step was about to do in the state that was left is not done; it is run again in
+// the new one.
 func TestAskingMeetsAnOutcome(t *testing.T) {
 	for name, last := range map[string]func(ctx context.Context, r *engine.Run) error{
 		"success": func(context.Context, *engine.Run) error { return engine.Go("arrive") },
@@ -152,7 +153,7 @@ func TestAskingMeetsAnOutcome(t *testing.T) {
 	}
 }
 
-// TestAskingChangesTheTime: the new state's time counts at once for the step that is at work, heard or not.
+// TestAskingChangesTheTime: the new state's time counts at once for the step that is at work, received or not.
 func TestAskingChangesTheTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		store   job.Store

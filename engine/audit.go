@@ -30,8 +30,9 @@ func (e *Engine) Audit(ctx context.Context, n Entry) error {
 	return err
 }
 
-// Nudge makes a job due that waits for a time of its own choosing, by [Wait] with the code: what it waits for may have happened. A job that is claimed,
-// due, or has ended stays as it is, and so does one that waits for something else or backs off after an error.
+// Nudge makes a job due that waits for a time of its own choosing, by [Wait] with the code: what it waits for may have
+// happened. A job that is claimed, due, or has ended stays as it is, and so does one that waits for something else or
+// backs off after an error.
 func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {

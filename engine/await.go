@@ -12,16 +12,17 @@ import (
 // waiter is somebody who awaits something of a job. Only its own goroutine calls done: it may call the engine.
 type waiter struct {
 	done  func(*job.Job) bool
-	woken chan struct{} // has room for one: look again
+	woken chan struct{} // has space for one: appear again
 
 	mu   sync.Mutex // guards seen
-	seen []job.Job  // records that came with hints and were not judged yet, oldest first
+	seen []job.Job  // records that came with hints and were not decided yet, oldest first
 }
 
-// mostSeen bounds the records that wait to be judged. Beyond it the oldest are dropped: a waiter may miss a state that lasts for a moment.
+// mostSeen bounds the records that wait to be decided. Beyond it the oldest are dropped: a waiter may miss a state that
+// lasts for a moment.
 const mostSeen = 256
 
-// tell passes a hint on. It is called in the store's commit loop.
+// report passes a hint on. It is called in the store's commit loop.
 func (w *waiter) tell(h *job.Hint) {
 	if h.Record != nil {
 		w.mu.Lock()
@@ -34,7 +35,8 @@ func (w *waiter) tell(h *job.Hint) {
 	signal(w.woken)
 }
 
-// judge gives the first record that came with a hint and that done says yes to. any tells whether one came at all.
+// checker gives the first record that came with a hint and that done states yes to. any reports whether one came at
+// all.
 func (w *waiter) judge() (j job.Job, found, any bool) {
 	w.mu.Lock()
 	seen := w.seen
@@ -48,7 +50,8 @@ func (w *waiter) judge() (j job.Job, found, any bool) {
 	return job.Job{}, false, len(seen) > 0
 }
 
-// Await waits until done says yes of the job, and gives the record. done is called in the caller's goroutine and may call the engine.
+// Await waits until done states yes of the job, and gives the record. done is called in the caller's goroutine and may
+// call the engine.
 func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
 	w := e.wait(id, done)
 	defer e.unwait(id, w)
@@ -76,7 +79,7 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 	return e.await(ctx, j.ID, w)
 }
 
-// await waits for the hints of a waiter. Hints can be lost, so it looks for itself now and then.
+// await waits for the hints of a waiter. Hints can be lost, so it searches for itself now and then.
 func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, error) {
 	look := time.NewTicker(max(e.options.Sweep, time.Second))
 	defer look.Stop()

@@ -41,7 +41,8 @@ func TestCompleteGivesTheEnd(t *testing.T) {
 	})
 }
 
-// TestCompleteOfAnEarlierSubmission: all who hand in the same key get the same end, whether the job is under way or has ended.
+// TestCompleteOfAnEarlierSubmission: all who hand in the same key get the same end, whether the job is under way or has
+// ended.
 func TestCompleteOfAnEarlierSubmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -78,13 +79,13 @@ func TestCompleteOfAnEarlierSubmission(t *testing.T) {
 	})
 }
 
-// TestAwaitWithoutRunning: an engine that does not run hears what another one on the store does.
+// TestAwaitWithoutRunning: an engine that does not run receives what another one on the store does.
 func TestAwaitWithoutRunning(t *testing.T) {
 	for _, deafened := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			var line job.Store = store
-			if deafened { // hints are lost: it looks for itself
+			if deafened { // hints are lost: it searches for itself
 				line = silent{store}
 			}
 			w := start(t, line, engine.Options{Name: "asker"}, letters(nil))

@@ -111,13 +111,13 @@ func TestAttemptsCountPerState(t *testing.T) {
 	}
 }
 
-// still is a source of chance that always says the same.
+// still is a source of chance that always states the same.
 type still struct{}
 
 func (still) Uint64() uint64 { return 1 << 62 }
 
-// TestRetryStormIsSpread lets 10,000 jobs fail in the same moment: jitter spreads their second attempts over two fifths of the pause. The
-// control has no jitter, and they all come back at once.
+// TestRetryStormIsSpread lets 10,000 jobs fail in the same moment: jitter spreads their second attempts over two fifths
+// of the pause. The control has no jitter, and they all come back at once.
 func TestRetryStormIsSpread(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -165,7 +165,7 @@ func TestRetryStormIsSpread(t *testing.T) {
 	}
 }
 
-// TestWaitIsNoAttempt: a step may say any number of times that it waits.
+// TestWaitIsNoAttempt: a step may state any number of times that it waits.
 func TestWaitIsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
@@ -187,7 +187,7 @@ func TestWaitIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TestWaitWithoutAnEndIsLookedAtNowAndThen: a step that does not say how long it waits does not run round and round.
+// TestWaitWithoutAnEndIsLookedAtNowAndThen: a step that does not state how long it waits does not run round and round.
 func TestWaitWithoutAnEndIsLookedAtNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -39,8 +39,8 @@ func bagOf(n int, kind job.Kind) engine.Work {
 	}}
 }
 
-// TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. In the end there are exactly 2,500,
-// all of them counted, and one report.
+// TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. In the end there
+// are exactly 2,500, all of them counted, and one report.
 func TestSpawnIsTwoPhase(t *testing.T) {
 	const n = 2500
 	cuts := 0
@@ -175,8 +175,8 @@ func TestDeletedChildCounts(t *testing.T) {
 	})
 }
 
-// TestLastChildDuringTheWait: the last child ends after its batch has looked and before it waits. The report does not have to wait for the
-// next look.
+// TestLastChildDuringTheWait: the last child ends after its batch has appeared and before it waits. The report does not
+// have to wait for the next check.
 func TestLastChildDuringTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -240,8 +240,8 @@ func TestChildWhoseKeyExistsIsRefused(t *testing.T) {
 	})
 }
 
-// TestRetryBetweenTheLookAndTheReport: a child is sent back after its batch saw all of them ended, and before it said so. The batch does not report
-// behind its back.
+// TestRetryBetweenTheLookAndTheReport: a child is sent back after its batch saw all of them ended, and before it stated
+// so. The batch does not report behind its back.
 func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

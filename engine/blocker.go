@@ -12,7 +12,7 @@ type Blocker struct {
 	Code     string    `json:"code"`
 	Sentence string    `json:"sentence"`
 	Since    time.Time `json:"since,omitzero"`
-	Until    time.Time `json:"until,omitzero"`   // when it ends by itself or is looked at again
+	Until    time.Time `json:"until,omitzero"`   // when it ends by itself or is examined again
 	Holder   string    `json:"holder,omitempty"` // who or what can end it
 	Remedy   string    `json:"remedy,omitempty"` // what the reader can do that is no command
 
@@ -42,8 +42,8 @@ func (w *Work) CheckDefinition(j *job.Job) *Blocker {
 // Rests reports whether a step left a job by [Run.Rest] until a person moves it.
 func Rests(j *job.Job) bool { return !j.Claimed() && !j.Due.Before(never) }
 
-// Exhausted reports whether a job waits for a person because its attempts or its starts were used up in a state that has
-// no failure exit.
+// Exhausted reports whether a job waits for a person because its attempts or its starts were used up in a state that
+// has no failure exit.
 func Exhausted(j *job.Job) bool {
 	return Rests(j) && !j.Ended && (j.Cause == CauseAttempts || j.Cause == CausePoison)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestChainGoesStraightOn: without a reason against it, a job goes through all its states in the hands of the engine that took it in, and
-// nobody claims it.
+// TestChainGoesStraightOn: without a reason against it, a job goes through all its states in the passes of the engine
+// that took it in, and no one claims it.
 func TestChainGoesStraightOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -91,8 +91,8 @@ func TestChainDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestHoldStopsTheChain: a hold that is put while a job is at work lets that work end, and stops the job before the next state. Out of its queue a job
-// under a hold does not come at all.
+// TestHoldStopsTheChain: a hold that is put while a job is at work lets that work end, and stops the job before the
+// next state. Out of its queue a job under a hold does not come at all.
 func TestHoldStopsTheChain(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -18,7 +18,8 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// machine is a machine whose clock can be wrong and that can be suspended. The time of the test is the time that it was awake.
+// machine is a machine whose clock can be wrong and that can be suspended. The time of the test is the time that it was
+// awake.
 type machine struct {
 	mu    sync.Mutex
 	off   time.Duration // of its wall clock from the true time
@@ -58,7 +59,8 @@ func (k *keeping) KeepClock(ctx context.Context, c job.KeptClock) error {
 	return err
 }
 
-// trial is a store on a machine whose clock goes wrong, with jobs of every sort. It notes in true time when each job ended and was deleted.
+// trial is a store on a machine whose clock goes wrong, with jobs of every sort. It notes in true time when each job
+// ended and was deleted.
 type trial struct {
 	*testing.T
 	*machine
@@ -103,7 +105,7 @@ func (tr *trial) count(jobs map[job.ID]time.Time) int {
 func (tr *trial) is(flag *bool) bool { tr.mu.Lock(); defer tr.mu.Unlock(); return *flag }
 func (tr *trial) let(flag *bool)     { tr.mu.Lock(); defer tr.mu.Unlock(); *flag = true }
 
-// step is what every letter goes through, as its group says.
+// step is what every letter goes through, as its group states.
 func (tr *trial) step(ctx context.Context, r *engine.Run) error {
 	switch r.Job().Group {
 	case "backoff":
@@ -150,7 +152,8 @@ func (tr *trial) end() {
 	tr.e.stop()
 }
 
-// fill submits a letter of every sort, one of which a worker outside has, and waits until they stand where they are to be.
+// fill submits a letter of every sort, one of which a worker outside has, and waits until they stand where they are to
+// be.
 func (tr *trial) fill() []job.Job {
 	tr.Helper()
 	var all []job.Job
@@ -163,7 +166,7 @@ func (tr *trial) fill() []job.Job {
 
 func (tr *trial) status() clock.State { return tr.e.Guard().State() }
 
-// check holds deletions against the true time, and looks that every job ends.
+// check holds deletions against the true time, and appears that every job ends.
 func (tr *trial) check() {
 	tr.Helper()
 	tr.let(&tr.well)
@@ -208,8 +211,9 @@ func (tr *trial) cleared(within time.Duration) {
 	tr.notEarly()
 }
 
-// TestClockTrials lets clocks go wrong at a start and in the run, and suspends a machine, each time with jobs that back off, wait, are worked on and have
-// ended: nothing is deleted early, and nothing is stuck. The control keeps no time in the store.
+// TestClockTrials lets clocks go wrong at a start and in the run, and suspends a machine, each time with jobs that back
+// off, wait, are worked on and have ended: nothing is deleted early, and nothing is stuck. The control keeps no time in
+// the store.
 func TestClockTrials(t *testing.T) {
 	run := func(name string, try func(tr *trial)) {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +283,7 @@ func wrongInRun(tr *trial, off time.Duration) {
 	tr.end()
 }
 
-// wrongAtFirst begins with a wrong clock, which nothing can tell, and is set right: a person confirms that.
+// wrongAtFirst begins with a wrong clock, which nothing can report, and is set right: a person confirms that.
 func wrongAtFirst(tr *trial, off time.Duration) {
 	tr.set(off)
 	tr.begin()
@@ -340,7 +344,8 @@ func suspendedFor(tr *trial) {
 	tr.end()
 }
 
-// switchedOff has the server off for longer than is trusted: retention waits for a person, and from then on for the full time.
+// switchedOff has the server off for longer than is trusted: retention waits for a person, and from then on for the
+// full time.
 func switchedOff(tr *trial) {
 	tr.begin()
 	tr.fill()
@@ -438,9 +443,9 @@ func TestClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAClockThatWasAhead: a worker outside claims a job while the clock is ahead. When the clock is right again the worker keeps the job for
-// the time that it had left, at most an hour, and then another gets it. In the control the store keeps no time, and the worker has the job for as long
-// as the clock was ahead.
+// TestLeaseOfAClockThatWasAhead: a worker outside claims a job while the clock is ahead. When the clock is right again
+// the worker keeps the job for the time that it had left, at most an hour, and then another gets it. In the control the
+// store keeps no time, and the worker has the job for as long as the clock was ahead.
 func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -27,7 +27,8 @@ var oldLetter = func() *lc.Table {
 	return lc.Must("test.letter", stages...)
 }()
 
-// TestJobOfAnotherDefinitionWaits (rule R13): nobody works on it and no person moves it until somebody says that the states mean the same.
+// TestJobOfAnotherDefinitionWaits (rule R13): no one works on it and no person moves it until somebody states that the
+// states mean the same.
 func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -43,7 +44,7 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		}
 
 		second := start(t, store, engine.Options{Name: "new"}, letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
-		time.Sleep(time.Hour + 30*time.Second) // between two looks
+		time.Sleep(time.Hour + 30*time.Second) // between two checks
 		synctest.Wait()
 		x, err := second.why(t.Context(), j.ID, time.Time{})
 		if err != nil || !blocks(x, "definition") {

@@ -8,10 +8,11 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Discard makes the time of an ended job end now that it would be kept for ([Work.Keep]): the timer's transition out of its end is taken at once, under the same
-// conditions as by retention. Who wanted it and why stand in the history entry of that transition and in the audit list. Of the act, Event and Confirm are not read.
-// A tombstone stays as it is, and that is no error. Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it), Conflict if
-// the version is no longer current.
+// Discard makes the time of an ended job end now that it would be kept for ([Work.Keep]): the timer's transition out of
+// its end is taken at once, under the same conditions as by retention. Who wanted it and why stand in the history entry
+// of that transition and in the audit list. Of the act, Event and Confirm are not read. A tombstone stays as it is, and
+// that is no error. Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it),
+// Conflict if the version is no longer current.
 func (e *Engine) Discard(ctx context.Context, a Act) (job.Job, error) {
 	entered := false
 	for try := 1; ; try++ {
@@ -22,7 +23,7 @@ func (e *Engine) Discard(ctx context.Context, a Act) (job.Job, error) {
 	}
 }
 
-// discard is one attempt. entered tells whether the audit list has it already.
+// discard is one attempt. entered reports whether the audit list has it already.
 func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, error) {
 	j, err := e.store.Get(ctx, a.Job)
 	if err != nil {
@@ -89,7 +90,7 @@ func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *Act) (
 	if j.Parent != "" {
 		batchIn, err = e.endsOf(ctx, j.Parent)
 		switch {
-		case job.KindOf(err) == job.NotFound: // it was purged: nothing tells of it any more
+		case job.KindOf(err) == job.NotFound: // it was purged: nothing reports it any more
 			err = nil
 		case err != nil:
 			return "", nil, err

@@ -23,7 +23,8 @@ func (w *world) audited() []job.Audit {
 	return list
 }
 
-// TestDiscard: what has ended is cleared away at a person's wish, once, by the timer's transition, and history and audit list say who wanted it. The other job is kept.
+// TestDiscard: what has ended is cleared away at a person's request, once, by the timer's transition, and history and
+// audit list state who wanted it. The other job is kept.
 func TestDiscard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)
@@ -65,7 +66,8 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
-// TestDiscardRefused: nothing is cleared away that has not ended, that somebody else changed, or that its batch will tell of; and nobody did it.
+// TestDiscardRefused: nothing is cleared away that has not ended, that somebody else changed, or that its batch will
+// report of; and no one did it.
 func TestDiscardRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
@@ -104,13 +106,15 @@ func TestDiscardRefused(t *testing.T) {
 		if n := len(w.audited()); n != before {
 			t.Errorf("%d entries of what nobody did", n-before)
 		}
-		if got, err := w.Discard(t.Context(), engine.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" { // the control
+		// the control
+		if got, err := w.Discard(t.Context(), engine.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }
 
-// TestOrderCreated: a job of another system keeps the time of its creation; its history begins now, and so does the time for which it is kept. Without, it is created now.
+// TestOrderCreated: a job of another system keeps the time of its creation; its history begins now, and so does the
+// time for which it is kept. Without, it is created now.
 func TestOrderCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))

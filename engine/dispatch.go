@@ -95,7 +95,7 @@ func (e *Engine) carry(ctx context.Context, j job.Job) {
 	e.accompanied(j.ID)
 }
 
-// release notes that a job is no longer in these hands.
+// release notes that a job is no longer in these passes.
 func (e *Engine) release(r *running, id job.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,8 +104,8 @@ func (e *Engine) release(r *running, id job.ID) {
 	}
 }
 
-// stage does one attempt at one state, or at several if the step walks through them, and commits what follows. held tells whether the job goes
-// on in these hands.
+// stage does one attempt at one state, or at several if the step walks through them, and commits what follows. held
+// reports whether the job goes on in these passes.
 func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job.Job, held bool) {
 	w := e.workOf(j.Kind)
 	for tries := 0; ; tries++ {
@@ -127,7 +127,7 @@ func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job
 			if err := r.Fresh(ctx); err != nil {
 				return r.job, false
 			}
-			j = r.job // what it waited for has happened: look again
+			j = r.job // what it waited for has happened: appear again
 		case job.KindOf(err) == job.Stale:
 			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "error", err)
 			e.meter.Lost(meter.Lost{Kind: j.Kind, State: r.job.State})
@@ -150,7 +150,7 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 		b.Until = e.clock.Now().Add(time.Minute)
 		return judge(Wait(*b))
 	}
-	if r.work.Steps[j.State] == nil { // a person moved it to where nobody here works
+	if r.work.Steps[j.State] == nil { // a person moved it to where no one here works
 		return &outcome{verdict: yields}
 	}
 	err := e.step(r.term, r)
@@ -167,7 +167,8 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	return judge(err)
 }
 
-// step asks the gate, runs the step and makes an error of a panic in either: the first is tried again, the second fails the job.
+// step asks the gate, runs the step and makes an error of a panic in either: the first is tried again, the second fails
+// the job.
 func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -217,7 +218,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	r.fill(&c)
 	e.chain(&c, r.work, now)
 	if o.verdict == waits && r.hands.listening() {
-		c.Version = r.job.Version // what it waits for may have been told since it looked
+		c.Version = r.job.Version // what it waits for may have been reported since it appeared
 	}
 	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(never) {
 		defer e.alarm(*c.Set.Due)
@@ -229,7 +230,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		})
 	}
 	if c.Require.Settled && job.KindOf(err) == job.Refused {
-		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // look again
+		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // check again
 	}
 	if err == nil {
 		ending := o.ending(&c)
@@ -241,8 +242,8 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	return j, err
 }
 
-// merge takes what the step set into the change that the engine made of its outcome. The engine's message and cause stand if the attempt
-// did not succeed.
+// merge takes what the step set into the change that the engine made of its outcome. The engine's message and cause
+// stand if the attempt did not succeed.
 func merge(c *job.Change, set job.Change) {
 	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
 	c.Set.Data, c.Set.Priority, c.Set.Tags, c.Set.Bytes, c.Set.Starts = set.Set.Data, set.Set.Priority, set.Set.Tags, set.Set.Bytes, set.Set.Starts
@@ -257,7 +258,7 @@ func merge(c *job.Change, set job.Change) {
 	}
 }
 
-// goesOn tells whether a change brings its job to a state that may be worked on right after the one before.
+// goesOn reports whether a change brings its job to a state that may be worked on right after the one before.
 func goesOn(c *job.Change, w *Work) bool {
 	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.PolicyFor(c.To.State).Serial
 }
@@ -275,8 +276,8 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 	}
 }
 
-// commit hands the change to the store. When its fate is unknown record and history tell: as long as the claim stands and the history does not
-// have its entry, it was not applied and is handed in again (reliability rule R5).
+// commit passes the change to the store. When its fate is unknown record and history report: as long as the claim
+// stands and the history does not have its entry, it was not applied and is handed in again (reliability rule R5).
 func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Job, err error) {
 	r.hands.committing()
 	defer func(before int64) {
@@ -311,7 +312,7 @@ func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Jo
 	}
 }
 
-// entered tells whether the history of the job has the entry of change c after number seq.
+// entered reports whether the history of the job has the entry of change c after number seq.
 func (e *Engine) entered(ctx context.Context, seq int64, j *job.Job, c *job.Change) (bool, error) {
 	if c.Event == "" || j.Seq == seq {
 		return false, nil

@@ -27,7 +27,7 @@ type Options struct {
 	Slots    int                // steps that run at once; defaults to 16
 	Lease    time.Duration      // of a claim; defaults to 15 s
 	Renew    time.Duration      // between renewals; defaults to a third of Lease
-	Sweep    time.Duration      // between looks for what no event told; defaults to 1 s
+	Sweep    time.Duration      // between searches for what no event notified; defaults to 1 s
 	Grace    time.Duration      // that running steps get when the engine stops; defaults to 10 s
 	Clock    clock.Clock        // defaults to SystemClock
 	Rand     *mathrand.Rand     // for jitter; defaults to a random seed
@@ -35,14 +35,15 @@ type Options struct {
 	Log      *slog.Logger       // of the engine itself; defaults to none
 	JobLogs  JobLogs            // of the jobs; defaults to none
 	Deliver  map[string]Deliver // by topic of outbox messages
-	Attempts int                // deliveries of a message before it is given up; defaults to 8
+	Attempts int                // deliveries of a message before it is abandoned; defaults to 8
 	Retain   Retention
 
-	// Impaired reports what keeps the whole server from working; nil: nothing. Why names it for every job that has not ended. It may be
-	// called concurrently. Defaults to none.
+	// Impaired reports what keeps the whole server from working; nil: nothing. Why names it for every job that has not
+	// ended. It may be called concurrently. Defaults to none.
 	Impaired func() *Impairment
-	Meter    meter.Meter // is told of claims, attempts and deliveries; defaults to none
-	Ageing   job.Ageing  // defaults to one claim in ten for whoever waited longest, after ten minutes; a negative Share: none
+	Meter    meter.Meter // is notified of claims, attempts and deliveries; defaults to none
+	// defaults to one claim in ten for the one that waited longest, after ten minutes; a negative Share: none
+	Ageing job.Ageing
 }
 
 // JobLogs keeps what steps log, by job. Package joblog has one in files.
@@ -233,8 +234,8 @@ func (e *Engine) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back with the event yield. The only error is that of a store
-// that is down at the beginning.
+// Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back
+// with the event yield. The only error is that of a store that is down at the beginning.
 func (e *Engine) Run(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -289,7 +290,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// hear takes the store's hints: wakes the dispatcher, ends steps whose job was taken away, tells those who await.
+// hear takes the store's hints: wakes the dispatcher, ends steps whose job was taken away, notifies those who await.
 func (e *Engine) hear(hints []job.Hint) {
 	work := false
 	e.mu.Lock()
@@ -318,7 +319,7 @@ func (e *Engine) hear(hints []job.Hint) {
 	e.mailed()
 }
 
-// stir makes the dispatcher look for jobs.
+// stir makes the dispatcher search for jobs.
 func (e *Engine) stir() {
 	e.mu.Lock()
 	for _, p := range e.kindsNow().pools {

@@ -56,7 +56,7 @@ func shop(o engine.Options, works ...engine.Work) (e *engine.Engine, stop func()
 	}
 }
 
-// place submits an order and returns its job when it has ended.
+// position submits an order and returns its job when it has ended.
 func place(e *engine.Engine, o engine.Order) job.Job {
 	o.Kind = "order"
 	j, err := e.Submit(context.Background(), o)
@@ -82,7 +82,6 @@ func Example() {
 		fmt.Println(h.Event, h.From, "->", h.To)
 	}
 	fmt.Println(j.Outcome)
-	// Output:
 	// pack Placed -> Packed
 	// send Packed -> Sent
 	// ok
@@ -96,7 +95,6 @@ func ExampleEngine_Submit() {
 	again := place(e, engine.Order{Owner: "ann", Key: "basket 7"})
 	urgent := place(e, engine.Order{Owner: "ann", Priority: new(0)})
 	fmt.Println(first.ID == again.ID, first.Priority, urgent.Priority)
-	// Output: true 50 0
 }
 
 // Go chooses the event where a state has several exits.
@@ -113,7 +111,6 @@ func ExampleGo() {
 	}))
 	defer stop()
 	fmt.Println(place(e, engine.Order{Spec: []string{}}).State, place(e, engine.Order{Spec: []string{"tea"}}).State)
-	// Output: Empty Sent
 }
 
 // Retry counts an attempt and runs the step again after a pause, until the attempts of the policy are used up.
@@ -125,14 +122,13 @@ func ExampleRetry() {
 	defer stop()
 	j := place(e, engine.Order{})
 	fmt.Println(j.State, j.Message)
-	// Output:
 	// attempt 1
 	// attempt 2
 	// attempt 3
 	// Failed the shelf is empty
 }
 
-// Wait leaves the job where it is without counting an attempt; the blocker is what the explanation says meanwhile.
+// Wait leaves the job where it is without counting an attempt; the blocker is what the explanation states meanwhile.
 func ExampleWait() {
 	visits := 0
 	e, stop := shop(engine.Options{}, orders(func(_ context.Context, r *engine.Run) error {
@@ -144,7 +140,6 @@ func ExampleWait() {
 	defer stop()
 	j := place(e, engine.Order{})
 	fmt.Println(j.State, "after", visits, "visits")
-	// Output: Sent after 2 visits
 }
 
 // Fail ends the job at once. A person sends it back to where it failed.
@@ -170,7 +165,6 @@ func ExampleEngine_Do() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State)
-	// Output:
 	// Failed missing there is no tea
 	// Sent
 }
@@ -200,7 +194,6 @@ func ExampleEngine_Hold() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State)
-	// Output:
 	// Sent
 	// Placed
 	// Sent
@@ -230,7 +223,6 @@ func ExampleRun_Spawn() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State, j.Children.OK, "of", j.Children.Expected)
-	// Output: Closed 3 of 3
 }
 
 // A message is written in the commit of the transition, and delivered afterwards at least once under its key.
@@ -246,7 +238,6 @@ func ExampleRun_Send() {
 		log.Fatal(err)
 	}
 	fmt.Println(<-delivered)
-	// Output: "your parcel is packed"
 }
 
 // Workers in other processes acquire jobs of states without a step here, and report how their work ended.
@@ -272,7 +263,6 @@ func ExampleEngine_Acquire() {
 		}
 		fmt.Println(j.State, "->", results[0].Job.State)
 	}
-	// Output:
 	// Placed -> Packed
 	// Packed -> Sent
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// held is the event by which a hold takes a job out of a queue state, where the table has it for workers ([Work.Parks]).
+// held is the event by which a hold takes a job out of a queue state, where the table has it for workers
+// ([Work.Parks]).
 const held lifecycle.Event = "hold"
 
-// Hold keeps the jobs of a scope from being worked on: nothing of it is claimed or begun after Hold returned, and what is at work stops at the
-// end of its stage. A zero until: for as long as nobody releases it.
+// Hold keeps the jobs of a scope from being worked on: nothing of it is claimed or begun after Hold returned, and what
+// is at work stops at the end of its stage. A zero until: for as long as no one releases it.
 func (e *Engine) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
 	if why == "" {
 		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
@@ -40,15 +41,16 @@ func (e *Engine) Release(ctx context.Context, s job.Scope, who, why string) ([]j
 	return holds, err
 }
 
-// begins tells whether a change is a job's way out of a queue state into work: what no hold that was set meanwhile may miss.
+// begins reports whether a change is a job's exit of a queue state into work: what no hold that was set meanwhile may
+// miss.
 func (w *Work) begins(c *job.Change) bool {
 	stage, _ := w.Life.Stage(c.From)
 	a, ok := w.Life.Transition(c.From, c.Event)
 	return ok && stage.Kind == lifecycle.Queue && a.Class == lifecycle.Pass
 }
 
-// putBack ends an attempt that would have begun a job which a hold concerns by now: the job goes where the hold puts it, or stays and waits.
-// commit is how its worker commits.
+// putBack ends an attempt that would have begun a job which a hold concerns by now: the job goes where the hold puts
+// it, or stays and waits. commit is how its worker commits.
 func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error)) (job.Job, error) {
 	holds, err := e.store.Hold(ctx, nil)
 	if err != nil {
@@ -77,7 +79,8 @@ func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string,
 	return commit(c)
 }
 
-// park moves jobs that wait in a queue state under a hold that puts them aside. It is called again and again: jobs may come later than the hold.
+// park moves jobs that wait in a queue state under a hold that puts them aside. It is called again and again: jobs may
+// come later than the hold.
 func (e *Engine) park(ctx context.Context) {
 	if err := e.parkAll(ctx); err != nil && ctx.Err() == nil {
 		e.log.Error("put held jobs aside", "error", err) // the next sweep tries again
@@ -111,7 +114,7 @@ func (e *Engine) parkAll(ctx context.Context) error {
 	return nil
 }
 
-// parks tells whether hold h puts aside the jobs that wait in the state, as far as kind and state tell.
+// parks reports whether hold h puts aside the jobs that wait in the state, as far as kind and state report.
 func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 	if w.Parks == nil || (h.Kind != "" && h.Kind != w.kind()) || (h.State != "" && h.State != s) || !w.Parks(h) {
 		return false

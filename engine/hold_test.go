@@ -31,7 +31,8 @@ func TestHoldEndsByItself(t *testing.T) {
 	})
 }
 
-// TestReleaseWakesAtOnce: the release itself wakes the engine. The control releases behind the engine's back; then the sweep finds the job.
+// TestReleaseWakesAtOnce: the release itself wakes the engine. The control releases behind the engine's back; then the
+// sweep finds the job.
 func TestReleaseWakesAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -42,7 +42,8 @@ func TestLostWorkersJobComesBack(t *testing.T) {
 	})
 }
 
-// TestRestartTakesItsOwnClaimsBack: an engine that comes up again under its name need not wait for the leases of its earlier life.
+// TestRestartTakesItsOwnClaimsBack: an engine that comes up again under its name need not wait for the leases of its
+// earlier life.
 func TestRestartTakesItsOwnClaimsBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -67,8 +68,8 @@ func TestRestartTakesItsOwnClaimsBack(t *testing.T) {
 	}
 }
 
-// TestLiveWorkerIsNotRobbed: ten minutes of work under a lease of 15 s, with another engine that waits for a job. The control has renewals
-// that do not arrive.
+// TestLiveWorkerIsNotRobbed: ten minutes of work under a lease of 15 s, with another engine that waits for a job. The
+// control has renewals that do not arrive.
 func TestLiveWorkerIsNotRobbed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -114,7 +115,8 @@ func TestLiveWorkerIsNotRobbed(t *testing.T) {
 	}
 }
 
-// TestPausedWorkerIsFenced: a worker that slept through its lease learns it from the store, whatever it tries, and its context has ended.
+// TestPausedWorkerIsFenced: a worker that slept through its lease learns it from the store, whatever it tries, and its
+// context has ended.
 func TestPausedWorkerIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -168,8 +170,8 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 	})
 }
 
-// TestRenewalDuringAChainKeepsTheClaim: a renewal that the store hears just after the job went on to its next state in the same hands speaks
-// of an epoch that is over. That must not end the step for the next state.
+// TestRenewalDuringAChainKeepsTheClaim: a renewal that the store receives just after the job went on to its next state
+// in the same passes speaks of an epoch that is over. That must not end the step for the next state.
 func TestRenewalDuringAChainKeepsTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -210,7 +212,7 @@ func (s *slowAnswer) Commit(ctx context.Context, changes ...job.Change) ([]job.R
 	if changes[0].To.State == "Riding" {
 		s.held.Store(true)
 		<-s.renewed
-		synctest.Wait() // the renewal's answer has been looked at
+		synctest.Wait() // the renewal's answer has been examined
 		s.met.Store(true)
 	}
 	return results, err
@@ -224,7 +226,8 @@ func (s *slowAnswer) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, err
 	return lost, err
 }
 
-// TestRenewalTellsWhatNoHintTold: on a store without hints, a worker whose job was taken away learns it with its next renewal.
+// TestRenewalTellsWhatNoHintTold: on a store without hints, a worker whose job was taken away learns it with its next
+// renewal.
 func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -260,7 +263,7 @@ func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 	}
 }
 
-// a step for a wait state (accepted by validate): its worker dies.
+// a step for a wait state (accepted by validate): its worker crashes.
 func TestWorkerLostInAWaitState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

@@ -97,7 +97,7 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestLimitOccupies: a limit that counts whole states lets nobody in while they are full, claimed or not.
+// TestLimitOccupies: a limit that counts whole states lets no one in while they are full, claimed or not.
 func TestLimitOccupies(t *testing.T) {
 	for _, limited := range []bool{true, false} {
 		t.Run(fmt.Sprint("limited ", limited), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestLimitOccupies(t *testing.T) {
 					}
 					m.see(n, "inside")
 					if err == nil && r.Job().State == "Riding" && r.Job().Attempts == 0 {
-						return engine.RetryAfter(time.Minute, errBroken) // nobody has it, and it occupies its place
+						return engine.RetryAfter(time.Minute, errBroken) // no one has it, and it occupies its position
 					}
 					return takes(d.upTo(time.Minute))(ctx, r)
 				}
@@ -141,7 +141,8 @@ func TestLimitOccupies(t *testing.T) {
 	}
 }
 
-// TestPriorityGoesFirst: with one slot, what came while it was taken goes by priority, then by age. An order without one has the default.
+// TestPriorityGoesFirst: with one slot, what came while it was taken goes by priority, then by age. An order without
+// one has the default.
 func TestPriorityGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -168,8 +169,8 @@ func TestPriorityGoesFirst(t *testing.T) {
 	})
 }
 
-// TestFloodOfOneOwnerDelaysAnotherByARound: with one slot, the only job of a second owner is the next to start. The control has it under the
-// flood's owner.
+// TestFloodOfOneOwnerDelaysAnotherByARound: with one slot, the only job of a second owner is the next to start. The
+// control has it under the flood's owner.
 func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -203,7 +204,8 @@ func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 	}
 }
 
-// TestOwnSlots: a kind with slots of its own is taken while all shared slots are busy, and takes none of them. The control shares.
+// TestOwnSlots: a kind with slots of its own is taken while all shared slots are busy, and takes none of them. The
+// control shares.
 func TestOwnSlots(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// claimed tells the meter of jobs that were claimed from the queue.
+// claimed notifies the meter of jobs that were claimed from the queue.
 func (e *Engine) claimed(jobs []job.Job, now time.Time) {
 	for i := range jobs {
 		j := &jobs[i]
@@ -18,7 +18,8 @@ func (e *Engine) claimed(jobs []job.Job, now time.Time) {
 	}
 }
 
-// attempted tells the meter of an attempt at the state of j whose change c was committed, and of the claim that may have come with it.
+// attempted notifies the meter of an attempt at the state of j whose change c was committed, and of the claim that may
+// have come with it.
 func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Ending, took time.Duration, next *job.Job) {
 	a := meter.Attempt{Kind: j.Kind, State: j.State, Ending: ending, Took: took}
 	if ending == meter.Passed {
@@ -38,7 +39,8 @@ func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Endi
 	}
 }
 
-// ending says how the attempt ended that led to change c; failures that are moves like any other are found by their transition.
+// ending states how the attempt ended that led to change c; failures that are moves like any other are found by their
+// transition.
 func (o *outcome) ending(c *job.Change) meter.Ending {
 	switch {
 	case o.verdict == yields:
@@ -54,8 +56,8 @@ func (o *outcome) ending(c *job.Change) meter.Ending {
 // moved notes that the sweep gets on.
 func (e *Engine) moved() { e.headway.Store(e.clock.Now().UnixNano()) }
 
-// Stalled tells how long the sweep has got nothing done, for those who watch over the process: it stands still when the store does. Zero while
-// Run is not under way or stops.
+// Stalled reports how long the sweep has got nothing done, for those who watch over the process: it stands still when
+// the store does. Zero while Run is not under way or stops.
 func (e *Engine) Stalled() time.Duration {
 	last := e.headway.Load()
 	if last == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// book is a meter that writes a line for everything it is told.
+// index is a meter that writes a line for everything it is reported.
 type book struct {
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -69,7 +69,8 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting backed-up "error" 0s`,
 			`claimed Sorting chain=false first=false X`, `Sorting failed "error" 0s`,
 		}},
-		{"runs out of time", takes(time.Hour), engine.Policy{Timeout: 59500 * time.Millisecond}, []string{ // between two sweeps
+		// between two sweeps
+		{"runs out of time", takes(time.Hour), engine.Policy{Timeout: 59500 * time.Millisecond}, []string{
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting timed-out "timeout" 59.5s`,
 		}},
 		{"waits", func(_ context.Context, r *engine.Run) error {
@@ -129,7 +130,8 @@ func TestMeterIsToldOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestMeterIsToldOfLostClaims: of workers that fell silent, of jobs that were taken away, and of the last straw.
+// TestMeterIsToldOfLostClaims: of workers that stopped renewing its lease, of jobs that were taken away, and of the
+// last straw.
 func TestMeterIsToldOfLostClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, store := &book{}, mem.New()
@@ -162,14 +164,14 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		w = start(t, store, engine.Options{Meter: b, Name: "host"}, work)
 		defer w.stop()
 		w.end(id)
-		synctest.Wait() // the meter is told after the commit
+		synctest.Wait() // the meter is notified after the commit
 		if diff := cmp.Diff([]string{`Sorting poisoned "poison" 0s`, "lost Sorting silent=true"}, b.take()); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-// TestMeterIsToldOfWorkersOutside, whose time nobody here knows.
+// TestMeterIsToldOfWorkersOutside, whose time no one here has.
 func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
@@ -182,7 +184,7 @@ func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 		j = w.report("far", j, engine.Report{Again: true}).Job
 		w.report("far", j, engine.Report{Wait: &engine.Blocker{Code: "rain", Sentence: "it rains"}})
 		j.Epoch = 99
-		w.report("far", j, engine.Report{Fail: "too late", Cause: "late"}) // refused: it is not told
+		w.report("far", j, engine.Report{Fail: "too late", Cause: "late"}) // refused: it is not reported
 		if diff := cmp.Diff([]string{
 			`claimed Posted chain=false first=true 1s`, `Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting waited "rain" 0s`,
 		}, b.take()); diff != "" {
@@ -191,7 +193,7 @@ func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 	})
 }
 
-// TestMeterIsToldOfDeliveries: one that is taken, one that is tried again and then given up.
+// TestMeterIsToldOfDeliveries: one that is taken, one that is tried again and then abandoned.
 func TestMeterIsToldOfDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
@@ -218,7 +220,8 @@ func TestMeterIsToldOfDeliveries(t *testing.T) {
 	})
 }
 
-// TestStalled: the sweep of an engine whose store hangs stands still, and that can be seen. The control is one whose store answers.
+// TestStalled: the sweep of an engine whose store hangs stands still, and that can be seen. The control is one whose
+// store answers.
 func TestStalled(t *testing.T) {
 	for _, hangs := range []bool{true, false} {
 		t.Run(fmt.Sprint("hangs=", hangs), func(t *testing.T) {

@@ -11,23 +11,26 @@ import (
 // never is when a job is due that waits for a person.
 var never = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Move takes a transition of the table in a commit of its own, together with everything set so far, and goes on under the same claim in the state
-// it leads to; Job is then the new record, and the new state's time counts. If that state is an end, the claim ends with the commit and the step
-// must return: whatever it returns, nothing more is committed.
+// Move takes a transition of the table in a commit of its own, together with everything set so far, and goes on under
+// the same claim in the state it leads to; Job is then the new record, and the new state's time counts. If that state
+// is an end, the claim ends with the commit and the step must return: whatever it returns, nothing more is committed.
 //
-// Errors are of kind Refused when the table has no such transition, Stale when the claim is over (stop), and Conflict when the state changed
-// meanwhile (call Fresh and decide anew). After any error nothing of what was set is forgotten. Out of a queue state under a hold it is Refused
-// with an error that the step may return: then the job waits for the hold's end. Gates and limits are for claims and are not asked.
+// Errors are of kind Refused when the table has no such transition, Stale when the claim is over (stop), and Conflict
+// when the state changed meanwhile (call Fresh and decide anew). After any error nothing of what was set is forgotten.
+// Out of a queue state under a hold it is Refused with an error that the step may return: then the job waits for the
+// hold's end. Gates and limits are for claims and are not asked.
 func (r *Run) Move(ctx context.Context, e lifecycle.Event) error {
 	return r.takes(ctx, e, nil)
 }
 
-// Unchanged makes the next Move a Conflict if somebody changed the record after the last Save, Move or Fresh, also where the state stays the same.
+// Unchanged makes the next Move a Conflict if somebody changed the record after the last Save, Move or Fresh, also
+// where the state stays the same.
 func (r *Run) Unchanged() { r.exact = true }
 
-// Rest is Move into a state in which nobody works: the claim ends with the commit, and the step must return. The job is not claimed before
-// b.Until (zero: not before a person moves it, which makes it claimable at once); b is what `why` answers meanwhile. To a step that listens for
-// changes ([Run.Changed]) any change that it has not seen is a Conflict: it may be what the job would wait for.
+// Rest is Move into a state in which no one works: the claim ends with the commit, and the step must return. The job is
+// not claimed before b.Until (zero: not before a person moves it, which makes it claimable at once); b is what `why`
+// answers meanwhile. To a step that listens for changes ([Run.Changed]) any change that it has not seen is a Conflict:
+// it may be what the job would wait for.
 func (r *Run) Rest(ctx context.Context, e lifecycle.Event, b Blocker) error {
 	return r.takes(ctx, e, &b)
 }
@@ -88,7 +91,7 @@ func (r *Run) owes(ctx context.Context, c job.Change) error {
 	return r.work.owes(ctx, &r.job, &c)
 }
 
-// rests makes a change one after which nobody works on the job.
+// rests makes a change one after which no one works on the job.
 func (r *Run) rests(c *job.Change, b *Blocker) {
 	due := b.Until
 	if due.IsZero() {
@@ -102,7 +105,7 @@ func (r *Run) rests(c *job.Change, b *Blocker) {
 	}
 }
 
-// cut says why a step whose context has ended may not move its job.
+// cut states why a step whose context has ended may not move its job.
 func (r *Run) cut(ctx context.Context, op string) error {
 	kind, cause := job.Unavailable, context.Cause(ctx)
 	if cause == errLost {
@@ -111,8 +114,8 @@ func (r *Run) cut(ctx context.Context, op string) error {
 	return &job.Error{Op: op, Kind: kind, ID: r.job.ID, Err: cause}
 }
 
-// fill completes the change that follows from an outcome: what the step set, what is announced, what must be true in the moment of the commit.
-// It gives what was set.
+// fill completes the change that follows from an outcome: what the step set, what is announced, what must be true in
+// the moment of the commit. It gives what was set.
 func (r *Run) fill(c *job.Change) (set job.Change) {
 	set = r.take()
 	merge(c, set)
@@ -122,7 +125,8 @@ func (r *Run) fill(c *job.Change) (set job.Change) {
 	return set
 }
 
-// refusal makes of a requirement that was not met what the step can use: one that it may return to wait for the end of a hold, or a conflict.
+// refusal makes of a requirement that was not met what the step can use: one that it may return to wait for the end of
+// a hold, or a conflict.
 func refusal(c *job.Change, err error, now time.Time) error {
 	switch {
 	case job.KindOf(err) != job.Refused:
@@ -131,15 +135,17 @@ func refusal(c *job.Change, err error, now time.Time) error {
 		b := Blocker{Code: BlockHold, Sentence: job.Reason(err), Until: now.Add(time.Second)}
 		return &outcome{verdict: waits, blocker: b, err: err}
 	case c.Require.Settled:
-		return job.Errorf(job.Conflict, "commit", c.Job, "%s", job.Reason(err)) // look again
+		return job.Errorf(job.Conflict, "commit", c.Job, "%s", job.Reason(err)) // check again
 	}
 	return err
 }
 
-// Changed receives when somebody else changed the record of the job: a person by a transition that asks the worker, [Engine.Notify], whoever gave it
-// another priority. It has room for one; the step then calls Fresh. It may receive when nothing is new. A step that asked for it and returns
-// Wait is run again at once if the record changed after the last look at it.
+// Changed receives when somebody else changed the record of the job: a person by a transition that asks the worker,
+// [Engine.Notify], the one who gave it another priority. It has space for one; the step then calls Fresh. It may
+// receive when nothing is new. A step that asked for it and returns Wait is run again at once if the record changed
+// after the last check of it.
 func (r *Run) Changed() <-chan struct{} { return r.hands.listen() }
 
-// Stopping is closed when the engine begins to stop: the step should begin nothing new. Its context goes on until the grace is over.
+// Stopping is closed when the engine begins to stop: the step should begin nothing new. Its context goes on until the
+// grace is over.
 func (r *Run) Stopping() <-chan struct{} { return r.hands.stopping }

@@ -17,7 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// trek is a life that one long step walks through under one claim: it starts, pauses when a person asks, rests, and goes on after a crash.
+// trek is a life that one long step walks through under one claim: it starts, pauses when a person asks, rests, and
+// goes on after a crash.
 var trek = lc.Must("test.trek",
 	lc.OnQueue("Camp", "somebody wants to go; a guide takes it",
 		lc.OnPass("go", "Walking", lc.Worker, "the guide is there"),
@@ -94,7 +95,7 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 			}
 			look()
 			after = r.Move(ctx, "reset")
-			return errBroken // it has ended: nobody listens
+			return errBroken // it has ended: no one listens
 		})
 		work.Announce = announcing(nil).Announce
 		o := (&postbox{}).options()
@@ -138,7 +139,8 @@ func (m *counts) Attempted(a meter.Attempt) { m.attempts++ }
 func (m *counts) Lost(meter.Lost)           { m.lost++ }
 func (m *counts) Delivered(meter.Delivery)  {}
 
-// TestMoveOfUnknownFate lets each commit of a walk fail, applied or not: every transition is in the history once, with what was set.
+// TestMoveOfUnknownFate lets each commit of a walk fail, applied or not: every transition is in the history once, with
+// what was set.
 func TestMoveOfUnknownFate(t *testing.T) {
 	for _, f := range []fate{refused, unheard} {
 		for n := 1; n <= 5; n++ {
@@ -172,7 +174,7 @@ func TestMoveOfUnknownFate(t *testing.T) {
 	}
 }
 
-// TestMoveWhileTheStoreIsDown: the error says that nobody knows, and nothing of what was set is forgotten.
+// TestMoveWhileTheStoreIsDown: the error states that no one has, and nothing of what was set is forgotten.
 func TestMoveWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *mortal
@@ -200,7 +202,8 @@ func TestMoveWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestTimeOfTheStateAfterAMove: what the step moves to gives it its time, neither what is left of the time before nor none.
+// TestTimeOfTheStateAfterAMove: what the step moves to gives it its time, neither what is left of the time before nor
+// none.
 func TestTimeOfTheStateAfterAMove(t *testing.T) {
 	minute := engine.Policy{Timeout: time.Minute}
 	for _, c := range []struct {
@@ -260,7 +263,8 @@ func TestTimeOfTheStateAfterAMove(t *testing.T) {
 	}
 }
 
-// TestMoveUnderAHold: nobody begins behind the back of a hold; the step returns the error and the job goes on when it is released.
+// TestMoveUnderAHold: no one begins concurrently with a hold; the step returns the error and the job goes on when it
+// is released.
 func TestMoveUnderAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world

@@ -16,9 +16,9 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestNoFailureExitIsBounded: where a state has no failure exit, a step that fails is not tried without end. After its attempts the job waits for
-// a person, why names the reason and the command, and the command ends the wait. Each failed attempt is logged. Control: a state that endures is
-// tried on.
+// TestNoFailureExitIsBounded: where a state has no failure exit, a step that fails is not tried without end. After its
+// attempts the job waits for a person, why names the reason and the command, and the command ends the wait. Each failed
+// attempt is logged. Control: a state that endures is tried on.
 func TestNoFailureExitIsBounded(t *testing.T) {
 	pass := func(context.Context, *engine.Run) error { return nil }
 	for _, c := range []struct {
@@ -107,8 +107,8 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 	})
 }
 
-// testPoisonWithoutExit: a job that ends its workers where there is no failure exit waits for a person, too. It counts as poison, is logged, and priority lets it be tried again.
-// Control: while it has starts left, it is begun again.
+// testPoisonWithoutExit: a job that ends its workers where there is no failure exit waits for a person, too. It counts
+// as poison, is logged, and priority lets it be tried again. Control: while it has starts left, it is begun again.
 func testPoisonWithoutExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

@@ -6,9 +6,10 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Notify gives a job tasks that were recorded by others than its worker, replaced by name. A worker with the claim keeps
-// it and is notified ([Run.Changed]); a job that waits unclaimed by [Wait] or [Run.Rest] with the code is due at once, by the same commit. May be called again.
-// Errors: NotFound, Refused for a job that has ended, Conflict if it changed again and again meanwhile, Unavailable when the fate is unknown.
+// Notify gives a job tasks that were recorded by others than its worker, replaced by name. A worker with the claim
+// keeps it and is notified ([Run.Changed]); a job that waits unclaimed by [Wait] or [Run.Rest] with the code is due at
+// once, by the same commit. May be called again. Errors: NotFound, Refused for a job that has ended, Conflict if it
+// changed again and again meanwhile, Unavailable when the fate is unknown.
 func (e *Engine) Notify(ctx context.Context, id job.ID, code string, tasks ...job.Task) error {
 	for try := 1; ; try++ {
 		due, err := e.notify(ctx, id, code, tasks)
@@ -25,7 +26,7 @@ func (e *Engine) Notify(ctx context.Context, id job.ID, code string, tasks ...jo
 	}
 }
 
-// notify is one try. due tells whether the job was made due.
+// notify is one try. due reports whether the job was made due.
 func (e *Engine) notify(ctx context.Context, id job.ID, code string, tasks []job.Task) (due bool, err error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 var theFerry = job.Task{Name: "ferry", Kind: "test", State: "Here"}
 
-// awaits is a step that goes home when the ferry is here; look is called between its look and its wait.
+// awaits is a step that goes home when the ferry is here; appear is called between its appear and its wait.
 func awaits(look func(n int, r *engine.Run), listens bool) engine.Step {
 	n := 0
 	return func(ctx context.Context, r *engine.Run) error {
@@ -71,7 +71,8 @@ func TestTellEndsAWait(t *testing.T) {
 	})
 }
 
-// TestNoWordIsLostBeforeAWait: what is told between the step's look and its wait lets it look again. The control does not listen.
+// TestNoWordIsLostBeforeAWait: what is reported between the step's check and its wait lets it appear again. The
+// control does not listen.
 func TestNoWordIsLostBeforeAWait(t *testing.T) {
 	for listens, want := range map[bool]time.Duration{true: 0, false: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -94,8 +95,8 @@ func TestNoWordIsLostBeforeAWait(t *testing.T) {
 	}
 }
 
-// TestTellDisturbsNobody: hundreds of words while the step commits without a pause; the claim stays, everything is recorded, and the step hears
-// of each that it has not seen. Its own commits are no news.
+// TestTellDisturbsNobody: hundreds of words while the step commits without a pause; the claim stays, everything is
+// recorded, and the step receives each that it has not seen. Its own commits are no news.
 func TestTellDisturbsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const words = 300

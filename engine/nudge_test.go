@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestNudge: a job that waits is due at once, also if an earlier attempt failed. The controls are a job that waits for something else and one that backs
-// off: these take their time.
+// TestNudge: a job that waits is due at once, also if an earlier attempt failed. The controls are a job that waits for
+// something else and one that backs off: these take their time.
 func TestNudge(t *testing.T) {
 	for _, c := range []struct {
 		name  string

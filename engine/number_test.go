@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestOrderBringsItsNumber: a job keeps the number it had in another system; one that brings none gets the next; a repeated order gives the job that
-// is there.
+// TestOrderBringsItsNumber: a job keeps the number it had in another system; one that brings none gets the next; a
+// repeated order gives the job that is there.
 func TestOrderBringsItsNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -40,7 +40,8 @@ func TestOrderBringsItsNumber(t *testing.T) {
 	})
 }
 
-// TestOrderWhoseNumberIsTaken creates nothing of its call, and the slots that were kept for its jobs are free for others.
+// TestOrderWhoseNumberIsTaken creates nothing of its call, and the slots that were kept for its jobs are free for
+// others.
 func TestOrderWhoseNumberIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Slots: 2}, letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))

@@ -12,12 +12,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the same key. An error
-// that is not worth a retry ([Classify]), or [Fail], gives the message up at once; [RetryAfter] asks for a longer pause than the engine's own.
+// Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the
+// same key. An error that is not worth a retry ([Classify]), or [Fail], gives the message up at once; [RetryAfter] asks
+// for a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 
-// deliveries takes due messages and delivers them until ctx ends: those of each topic by themselves, so that a receiver that is slow delays no other
-// topic.
+// deliveries takes due messages and delivers them until ctx ends: those of each topic by themselves, so that a receiver
+// that is slow delays no other topic.
 func (e *Engine) deliveries(ctx context.Context) {
 	if len(e.options.Deliver) == 0 {
 		return
@@ -27,7 +28,8 @@ func (e *Engine) deliveries(ctx context.Context) {
 	for i := range topics {
 		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.OutboxCall{Topics: topics[i : i+1]}) })
 	}
-	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.OutboxCall{Topics: topics, Others: true}) }) // they are given up, and say so
+	// they are abandoned, and state that
+	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.OutboxCall{Topics: topics, Others: true}) })
 	all.Wait()
 }
 
@@ -49,7 +51,7 @@ func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.
 	}
 }
 
-// mailed tells those who deliver that there may be messages.
+// mailed notifies those who deliver that there may be messages.
 func (e *Engine) mailed() {
 	for _, post := range e.posts {
 		signal(post)
@@ -73,8 +75,9 @@ func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) 
 	return len(messages), err
 }
 
-// Replay makes messages due again that were delivered or given up, with all their attempts left. Nothing is replayed if one of the keys is wrong: NotFound,
-// or Conflict for one that is still under way. It stands in the audit list before it happens.
+// Replay makes messages due again that were delivered or abandoned, with all their attempts left. Nothing is replayed
+// if one of the keys is wrong: NotFound, or Conflict for one that is still under way. It stands in the audit list
+// before it happens.
 func (e *Engine) Replay(ctx context.Context, keys []string, actor, note string) error {
 	if len(keys) == 0 {
 		return job.Errorf(job.Invalid, "replay", "", "it needs the keys of messages")
@@ -111,7 +114,7 @@ func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) 
 	switch {
 	case err == nil:
 		m.Settled, m.Error = job.Delivered, ""
-	case ctx.Err() != nil: // the engine stops: that is no reason to give up
+	case ctx.Err() != nil: // the engine stops: that is no reason to stop trying
 		m.Error, m.Due = err.Error(), now
 	case limited.Err() == nil && o.verdict == fails, m.Attempts >= e.options.Attempts:
 		m.Settled, m.Error = job.GivenUp, err.Error()

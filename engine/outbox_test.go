@@ -18,7 +18,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// postbox delivers by taking down what it is given, and answers as it is told.
+// postbox delivers by taking down what it is given, and answers as it is reported.
 type postbox struct {
 	mu     sync.Mutex
 	names  []string    // mu guards it
@@ -105,7 +105,7 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 	})
 }
 
-// TestMessageOfAFencedAttemptStaysHere: the work of somebody who lost the job tells nobody anything.
+// TestMessageOfAFencedAttemptStaysHere: the work of somebody who lost the job reports no one anything.
 func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -176,7 +176,7 @@ func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 	}
 }
 
-// TestMessageIsTriedAgain with growing pauses, given up after Attempts, and at once when trying again is of no use.
+// TestMessageIsTriedAgain with growing pauses, abandoned after Attempts, and at once when trying again is of no use.
 func TestMessageIsTriedAgain(t *testing.T) {
 	gone := job.Errorf(job.Invalid, "mail", "", "there is no such town")
 	for _, c := range []struct {
@@ -254,7 +254,8 @@ func TestMessageNobodyDelivers(t *testing.T) {
 	})
 }
 
-// TestMessageAfterACrash: whoever dies between delivery and settling leaves the message to another, who delivers it again under its key.
+// TestMessageAfterACrash: the one who crashes between delivery and settling leaves the message to another, who delivers
+// it again under its key.
 func TestMessageAfterACrash(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -353,7 +354,8 @@ func TestOutboxSurvivesAFailingStore(t *testing.T) {
 	})
 }
 
-// TestSlowTopicDelaysNoOther: forty messages to a receiver that hangs do not keep a mail waiting. The control gives both one topic.
+// TestSlowTopicDelaysNoOther: forty messages to a receiver that hangs do not keep a mail waiting. The control gives
+// both one topic.
 func TestSlowTopicDelaysNoOther(t *testing.T) {
 	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"}, {"control: one topic", "mail", "mail"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -387,7 +389,7 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestReplay: a message that was given up goes out again when somebody says so, and why.
+// TestReplay: a message that was abandoned goes out again when somebody states that, and why.
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool

@@ -50,8 +50,8 @@ func (o *outcome) Unwrap() error { return o.err }
 // Go lets the job take the named event, where a state has more than one exit.
 func Go(e lifecycle.Event) error { return &outcome{verdict: chose, event: e} }
 
-// Wait lets the job stay where it is until b.Until (5 s if that is not to come), without counting an attempt. The blocker is what `why`
-// answers meanwhile.
+// Wait lets the job stay where it is until b.Until (5 s if that is not to come), without counting an attempt. The
+// blocker is what `why` answers meanwhile.
 func Wait(b Blocker) error { return &outcome{verdict: waits, blocker: b} }
 
 // Retry lets the job stay and try again after the state's backoff, or fail when its attempts are used up.
@@ -67,12 +67,12 @@ func Fail(cause string, err error) error { return &outcome{verdict: fails, cause
 
 // Causes that the engine itself gives.
 const (
-	CausePoison   = "poison"    // its workers died without a word, again and again
+	CausePoison   = "poison"    // its workers crashed without a word, again and again
 	CausePanic    = "panic"     // the step is defective
 	CauseTimeout  = "timeout"   // the state or the job took too long
 	CauseAttempts = "attempts"  // its attempts failed where there is no failure exit: it waits for a person
 	CauseChildren = "children"  // waits for the jobs of the batch
-	CauseError    = "error"     // an error that says no more of itself
+	CauseError    = "error"     // an error that states no more of itself
 	CauseNetwork  = "network"   //
 	CauseDisk     = "disk-full" //
 )
@@ -80,7 +80,7 @@ const (
 // caused is an error that names its cause in one word.
 type caused interface{ Cause() string }
 
-// temporary is an error that knows whether a later attempt may succeed.
+// temporary is an error that can determine whether a later attempt may succeed.
 type temporary interface{ Temporary() bool }
 
 func cause(err error) string {
@@ -97,8 +97,9 @@ func cause(err error) string {
 	return CauseError
 }
 
-// Classify tells whether a later attempt may succeed where this one failed. Errors that know it themselves (a method Temporary) are
-// asked; the network, a full disk, an end of time and errors of unknown kind may pass; what says that the request was wrong stays wrong.
+// Classify reports whether a later attempt may succeed where this one failed. Errors that know it themselves (a method
+// Temporary) are asked; the network, a full disk, an end of time and errors of unknown kind may pass; what states that
+// the request was wrong stays wrong.
 func Classify(err error) (again bool) {
 	var t temporary
 	var e *job.Error
@@ -117,7 +118,7 @@ func Classify(err error) (again bool) {
 // success is the outcome of a step that returned nil. It is never changed.
 var success = &outcome{verdict: passed}
 
-// judge makes an outcome of whatever a step returned.
+// checker makes an outcome of whatever a step returned.
 func judge(err error) *outcome {
 	if err == nil {
 		return success
@@ -152,7 +153,7 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	case waits:
 		until := o.blocker.Until
 		if !until.After(now) {
-			until = now.Add(5 * time.Second) // it did not say how long: do not run round and round
+			until = now.Add(5 * time.Second) // it did not state how long: do not run round and round
 		}
 		return stay(w, j, lifecycle.Waiting, o, now, until)
 	case yields:
@@ -168,8 +169,8 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	return failure(w, j, o, now)
 }
 
-// failure takes the state's failure exit. Where there is none, a state that endures is tried again; any other job waits until a person releases it, so that no
-// step runs without end.
+// failure takes the state's failure exit. Where there is none, a state that endures is tried again; any other job waits
+// until a person releases it, so that no step runs without end.
 func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error) {
 	for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
 		e, ok := w.Life.Choose(j.Position, lifecycle.Fail, by)
@@ -222,7 +223,7 @@ func move(w *Work, j *job.Job, e lifecycle.Event, by lifecycle.Actor, now time.T
 	return c, nil
 }
 
-// stay makes the change of a loop, or the same news without an event where nothing new is to be told.
+// stay makes the change of a loop, or the same news without an event where nothing new is to be reported.
 func stay(w *Work, j *job.Job, e lifecycle.Event, o *outcome, now, due time.Time) (job.Change, error) {
 	c, err := move(w, j, e, lifecycle.Worker, now)
 	if err != nil { // a state that is not a worker's has no loops

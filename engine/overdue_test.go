@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestOverdueNamesTheCause, whether a step has the job when its time is up or it waits. The control has no such hook, and its cause is timeout.
+// TestOverdueNamesTheCause, whether a step has the job when its time is up or it waits. The control has no such hook,
+// and its cause is timeout.
 func TestOverdueNamesTheCause(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestServerOnlyStates: workers outside get no job in a state that has a step here, do not go on into it, and cannot report on it, not even in the name
-// of the engine. States without a step are the control.
+// TestServerOnlyStates: workers outside get no job in a state that has a step here, do not go on into it, and cannot
+// report on it, not even in the name of the engine. States without a step are the control.
 func TestServerOnlyStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := remote()
@@ -48,7 +48,7 @@ func TestServerOnlyStates(t *testing.T) {
 	})
 }
 
-// owing is letters that may leave Riding only with data that says so.
+// owing is letters that may leave Riding only with data that states that.
 func owing(w engine.Work) engine.Work {
 	w.Owes = func(_ context.Context, j *job.Job, c *job.Change) error {
 		if j.State == "Riding" && string(c.Set.Data) != `"signed"` {
@@ -59,7 +59,8 @@ func owing(w engine.Work) engine.Work {
 	return w
 }
 
-// TestPostconditionOfReports: a success that was not achieved is refused and leaves the job where it is; failures are taken.
+// TestPostconditionOfReports: a success that was not achieved is refused and leaves the job where it is; failures are
+// taken.
 func TestPostconditionOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New(), owing(remote()))

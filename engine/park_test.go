@@ -21,8 +21,8 @@ var tries = flag.Int("tries", 2000, "tries of the race between a hold and the be
 // byGroup parks under holds on groups and jobs that do not end by themselves.
 func byGroup(h *job.Hold) bool { return (h.Group != "" || h.Job != "") && h.Until.IsZero() }
 
-// TestHoldTakesOutOfTheQueue: those who wait in the queue are put aside, later ones too, and stay there until each is released; a release is
-// refused while the hold is on. What is at work finishes its stage and waits in the next.
+// TestHoldTakesOutOfTheQueue: those who wait in the queue are put aside, later ones too, and stay there until each is
+// released; a release is refused while the hold is on. What is at work finishes its stage and waits in the next.
 func TestHoldTakesOutOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		atWork, goOn := make(chan struct{}), make(chan struct{})
@@ -86,7 +86,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestHoldThatEndsParksNobody, nor one that names neither group nor job: those who wait stay where they are and go on by themselves.
+// TestHoldThatEndsParksNobody, nor one that names neither group nor job: those who wait stay where they are and go on
+// by themselves.
 func TestHoldThatEndsParksNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)
@@ -131,8 +132,9 @@ func TestHoldOnOneJob(t *testing.T) {
 	})
 }
 
-// TestNoJobSlipsThroughAHold races a hold against workers that have looked at a job and are about to begin it: whatever has not begun when the
-// hold is there does not begin. The control takes away what guards the moment between, and jobs slip through.
+// TestNoJobSlipsThroughAHold races a hold against workers that have examined a job and are about to begin it: whatever
+// has not begun when the hold is there does not begin. The control takes away what guards the moment between, and jobs
+// slip through.
 func TestNoJobSlipsThroughAHold(t *testing.T) {
 	if slipped := slip(t, *tries, mem.New()); slipped > 0 {
 		t.Errorf("%d of %d jobs began behind the back of a hold", slipped, *tries)
@@ -155,8 +157,8 @@ func (b blind) Commit(ctx context.Context, changes ...job.Change) ([]job.Result,
 	return b.Store.Commit(ctx, changes...)
 }
 
-// slip holds a group each time while one of its jobs is looked at, and counts the jobs that began after the hold was there. In every other try the
-// look lasts until the hold is there; in the rest the two race.
+// slip holds a group each time while one of its jobs is examined, and counts the jobs that began after the hold was
+// there. In every other try the check lasts until the hold is there; in the rest the two race.
 func slip(t *testing.T, n int, store job.Store) (slipped int) {
 	t.Helper()
 	looked, held := make(chan job.ID), make(chan struct{})
@@ -251,7 +253,7 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 	})
 }
 
-// TestWhyTellsOfPastHolds: the audit list knows what was on hold then, whoever released it since.
+// TestWhyTellsOfPastHolds: the audit list can determine what was on hold then, the one who released it since.
 func TestWhyTellsOfPastHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -288,7 +290,8 @@ func TestWhyTellsOfPastHolds(t *testing.T) {
 	})
 }
 
-// hasty is a store in which the hold is released between the look at the jobs it concerns and the commit that puts them aside.
+// hasty is a store in which the hold is released between the check of the jobs it concerns and the commit that puts
+// them aside.
 type hasty struct {
 	job.Store
 	once *sync.Once
@@ -303,7 +306,8 @@ func (h hasty) Commit(ctx context.Context, changes ...job.Change) ([]job.Result,
 	return h.Store.Commit(ctx, changes...)
 }
 
-// TestNobodyIsHeldByAHoldThatIsGone: whoever is about to be put aside when the hold is released goes on, and needs nobody to release it.
+// TestNobodyIsHeldByAHoldThatIsGone: the one who is about to be put aside when the hold is released goes on, and needs
+// no one to release it.
 func TestNobodyIsHeldByAHoldThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)

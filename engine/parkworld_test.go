@@ -61,7 +61,7 @@ func (w *holdWorld) put() {
 	}
 }
 
-// lift ends the hold of a scope, or notes that another one takes its place.
+// lift ends the hold of a scope, or notes that another one takes its position.
 func (w *holdWorld) lift(s job.Scope, release bool) {
 	for i := range w.past {
 		if p := &w.past[i]; p.Scope == s && (p.end.IsZero() || p.end.After(time.Now())) {
@@ -87,7 +87,7 @@ func (w *holdWorld) releaseSome(all bool) {
 	}
 }
 
-// come hands letters in.
+// come passes letters in.
 func (w *holdWorld) come(n int) {
 	orders := make([]engine.Order, n)
 	for i := range orders {
@@ -105,7 +105,7 @@ func (w *holdWorld) come(n int) {
 	}
 }
 
-// judge holds the history of a letter against the holds of its time, and tells where it stands.
+// checker holds the history of a letter against the holds of its time, and reports where it stands.
 func (w *holdWorld) judge(id job.ID) (state lc.State, parked int) {
 	j := w.get(id)
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
@@ -137,8 +137,9 @@ func (w *holdWorld) judge(id job.ID) (state lc.State, parked int) {
 	return j.State, parked
 }
 
-// TestHoldsComeAndGoWhileJobsComeIn: whatever order things happen in, a letter is put aside only under a hold, none begins under one, and none is
-// forgotten in its queue: when the holds are gone, all but those put aside arrive, and these once they are released.
+// TestHoldsComeAndGoWhileJobsComeIn: whatever order things happen in, a letter is put aside only under a hold, none
+// begins under one, and none is forgotten in its queue: when the holds are gone, all but those put aside arrive, and
+// these once they are released.
 func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 	const comers = 1000
 	for seed := range uint64(6) {

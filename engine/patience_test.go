@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// patient is a work whose jobs stay in a state as long as their group says, else for the policy's hour.
+// patient is a work whose jobs stay in a state as long as their group states, else for the policy's hour.
 func patient(step engine.Step, s lc.State) engine.Work {
 	work := letters(map[lc.State]engine.Step{s: step})
 	work.Policies = map[lc.State]engine.Policy{s: {Timeout: time.Hour}}
@@ -26,8 +26,8 @@ func patient(step engine.Step, s lc.State) engine.Work {
 	return work
 }
 
-// TestPatience: jobs of one kind stay in one state each for a time of its own, whether the state is the first or one that they come to; what names none
-// has the policy's; the deadline still ends it earlier.
+// TestPatience: jobs of one kind stay in one state each for a time of its own, whether the state is the first or one
+// that they come to; what names none has the policy's; the deadline still ends it earlier.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -97,7 +97,8 @@ func TestPatienceOfMany(t *testing.T) {
 	})
 }
 
-// TestPatienceOfAChainedClaim: a job that goes straight on into the state, without a claim, has its own time there as one that waited its turn.
+// TestPatienceOfAChainedClaim: a job that goes straight on into the state, without a claim, has its own time there as
+// one that waited its turn.
 func TestPatienceOfAChainedClaim(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -125,7 +126,8 @@ func TestPatienceOfAChainedClaim(t *testing.T) {
 	}
 }
 
-// TestPatienceSeesTheRecordBefore: it is asked for each state that a job comes to, with the record as it was, and by a retry after the deadline too.
+// TestPatienceSeesTheRecordBefore: it is asked for each state that a job comes to, with the record as it was, and by a
+// retry after the deadline too.
 func TestPatienceSeesTheRecordBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type question struct{ in, to lc.State }

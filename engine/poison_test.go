@@ -20,7 +20,8 @@ var vault = lc.Must("test.vault",
 	lc.OnEnd("Clean", lc.OK, "nothing is left"),
 )
 
-// massacre gives a job to one engine after another, each of which dies while it works on it, until the job has ended or n have died.
+// massacre gives a job to one engine after another, each of which crashes while it works on it, until the job has ended
+// or n have crashed.
 func massacre(t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work) (deaths int) {
 	t.Helper()
 	for deaths < n {

@@ -6,12 +6,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// pool is a number of slots and the places from which jobs are taken into them. Most kinds share one; a kind that must not wait for others has its own
-// ([Work.Slots]).
+// pool is a number of slots and the positions from which jobs are taken into them. Most kinds share one; a kind that
+// must not wait for others has its own ([Work.Slots]).
 type pool struct {
 	places []job.KindState
 	total  int
-	free   int  // the engine's mu guards it; a look for jobs takes slots and gives back those that stay empty
+	free   int  // the engine's mu guards it; a search for jobs takes slots and gives back those that stay empty
 	busy   int  // with a step in them; mu guards it
 	hungry bool // there may be jobs to claim; mu guards it
 }
@@ -64,22 +64,23 @@ func (e *Engine) vacate(p *pool) {
 	e.unreserve(p)
 }
 
-// Slots tells how many steps run in this engine and how many may.
+// Slots reports how many steps run in this engine and how many may.
 func (e *Engine) Slots() (used, total int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, p := range e.kindsNow().pools {
 		total += p.total
 	}
-	return len(e.running), total // not what is not free: a look for jobs takes slots for a moment
+	return len(e.running), total // not what is not free: a search for jobs takes slots for a moment
 }
 
 // Capacity describes the slots in which jobs of one kind run.
 type Capacity struct {
 	Slots, Busy int
-	Open        bool   // the engine takes jobs: Run is under way and not stopping
-	Alone       job.ID // runs with nothing beside it, because the last workers that had it ended without a report; empty: none
-	Draining    bool   // no job is begun until such a job can run alone
+	Open        bool // the engine takes jobs: Run is under way and not stopping
+	// runs with nothing beside it, because the last workers that had it ended without a report; empty: none
+	Alone    job.ID
+	Draining bool // no job is begun until such a job can run alone
 }
 
 // Capacity returns the slots of a kind as they are now.

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Progress tells how far the work of a running step has come.
+// Progress reports how far the work of a running step has come.
 type Progress struct {
 	State lifecycle.State `json:"state"`
 	Done  int64           `json:"done"`
@@ -34,7 +34,7 @@ func (b *progressBoard) drop(id job.ID) {
 	delete(b.now, id)
 }
 
-// Progress gives how far a job that runs in this engine has come, and whether it told.
+// Progress gives how far a job that runs in this engine has come, and whether it notified.
 func (e *Engine) Progress(id job.ID) (Progress, bool) {
 	e.progress.mu.Lock()
 	defer e.progress.mu.Unlock()

@@ -9,11 +9,11 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// mostLogs is how many logs one look of retention removes.
+// mostLogs is how many logs one check of retention removes.
 const mostLogs = 1000
 
-// purge removes tombstones from the store that are older than before: the jobs of a batch first, the batch last. A job whose batch still stands is
-// kept, because the batch's report tells of it.
+// purge removes tombstones from the store that are older than before: the jobs of a batch first, the batch last. A job
+// whose batch still stands is kept, because the batch's report reports it.
 func (r *retention) purge(ctx context.Context, e *Engine, w *Work, before time.Time) error {
 	tombstone := func(s lifecycle.Stage) bool { return w.Life.Tombstone(s.State) }
 	return r.each(ctx, e, w, before, tombstone, func(j *job.Job) (bool, error) {

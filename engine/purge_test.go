@@ -17,7 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestPurgeTakesTombstonesInTheirTime: the record goes after Records, with its log, once the application has cleared what belongs to it.
+// TestPurgeTakesTombstonesInTheirTime: the record goes after Records, with its log, once the application has cleared
+// what belongs to it.
 func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
 	for _, c := range []struct {
 		name    string

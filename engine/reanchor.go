@@ -9,14 +9,15 @@ import (
 
 // Bounds of what a record of the future may ask for.
 const (
-	clockSlack = time.Minute    // by which records may be ahead of the clock without being looked at
+	clockSlack = time.Minute    // by which records may be ahead of the clock without being examined
 	mostPause  = 24 * time.Hour // until a message is tried again
 	mostLease  = time.Hour      // of a claim by a worker outside
 )
 
-// reanchor moves the times of records to where the clock is now, before anything is claimed. When the clock was ahead and was set right, pauses,
-// leases and timeouts of what changed meanwhile lie far in the future: they keep the length that they had. When the clock has gone forward by more
-// than an engine may be away, open jobs keep the time that they had left. Times that a person or a depositor named are left alone.
+// reanchor moves the times of records to where the clock is now, before anything is claimed. When the clock was ahead
+// and was set right, pauses, leases and timeouts of what changed meanwhile lie far in the future: they keep the length
+// that they had. When the clock has gone forward by more than an engine may be away, open jobs keep the time that they
+// had left. Times that a person or a depositor named are left alone.
 func (e *Engine) reanchor(ctx context.Context) error {
 	now := e.clock.Now()
 	forward := now.Sub(e.latest)
@@ -92,8 +93,8 @@ func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
 	return err
 }
 
-// returnLease sets a lease of the future anew: it has the time that it had left when the clock that was ahead was last noted, but at least one
-// lease of the engine, because its worker may still be at work, and at most as much as any has.
+// returnLease sets a lease of the future anew: it has the time that it had left when the clock that was ahead was last
+// noted, but at least one lease of the engine, because its worker may still be at work, and at most as much as any has.
 func (e *Engine) returnLease(ctx context.Context, j *job.Job, now time.Time) error {
 	most := max(mostLease, e.options.Lease)
 	if !j.Claimed() || !j.Changed.After(now) && !j.Until.After(now.Add(most)) {
@@ -139,8 +140,8 @@ func (e *Engine) pullMessages(ctx context.Context, now time.Time) error {
 	}
 }
 
-// extend gives an open job the time in its state back that passed, or seemed to pass, while no engine worked. It is done once: the record is of
-// after the jump then.
+// extend gives an open job the time in its state back that passed, or seemed to pass, while no engine worked. It is
+// done once: the record is of after the jump then.
 func (e *Engine) extend(ctx context.Context, j *job.Job, by time.Duration, now time.Time) error {
 	if j.Claimed() && j.Until.Before(now) { // its worker may still be at it
 		if err := e.renewFor(ctx, j, now); err != nil {

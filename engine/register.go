@@ -39,8 +39,8 @@ func (e *Engine) placesOf(p *pool) []job.KindState {
 	return p.places
 }
 
-// Register adds a kind to an engine, which may be running, or replaces the work of a kind that has slots of its own. It is Refused while jobs of
-// the kind are open under a definition that the work does not know (reliability rule R13).
+// Register adds a kind to an engine, which may be running, or replaces the work of a kind that has slots of its own. It
+// is Refused while jobs of the kind are open under a definition that the work does not know (reliability rule R13).
 func (e *Engine) Register(ctx context.Context, w Work) error {
 	if err := w.validate(); err != nil {
 		return &job.Error{Op: "register", Kind: job.Invalid, Err: err}
@@ -61,8 +61,8 @@ func (e *Engine) Register(ctx context.Context, w Work) error {
 	return nil
 }
 
-// contradicts refuses a work that does not know the definition of an open job. All open jobs of a kind have definitions that its last work knew, so
-// that the newest tell.
+// contradicts refuses a work that does not know the definition of an open job. All open jobs of a kind have definitions
+// that its last work knew, so that the newest report.
 func (e *Engine) contradicts(ctx context.Context, w *Work) error {
 	open := false
 	page, err := e.store.List(ctx, job.Query{Kinds: []job.Kind{w.kind()}, Ended: &open, Limit: 1000})

@@ -19,7 +19,8 @@ func changed() *lc.Table {
 	return lc.Must("test.letter", stages...)
 }
 
-// TestRegisterWhileRunning adds a kind to an engine that runs, replaces its steps, and refuses another definition while a job is open.
+// TestRegisterWhileRunning adds a kind to an engine that runs, replaces its steps, and refuses another definition while
+// a job is open.
 func TestRegisterWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, engine.Work{Life: bag, Prefix: "bag", Outside: true})

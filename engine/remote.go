@@ -11,20 +11,22 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Report is what a worker outside this process reports of a job that it claimed: the same outcomes that a step returns, and what a step sets by
-// the methods of [Run]. Event, Wait, Retry and Fail exclude each other; none of them means success.
+// Report is what a worker outside this process reports of a job that it claimed: the same outcomes that a step returns,
+// and what a step sets by the methods of [Run]. Event, Wait, Retry and Fail exclude each other; none of them means
+// success.
 type Report struct {
-	Job      job.ID
-	Epoch    int64
-	Event    lifecycle.Event // a named event; empty: the state's success event, or one of the below
-	Wait     *Blocker
-	Retry    string        // the error
-	After    time.Duration // Retry: at least this pause
-	Fail     string        // the error
-	Cause    string        // of Retry or Fail
-	Children bool          // the job waits until all its children have ended; only then the rest of the report holds ([Run.WaitChildren])
-	Again    bool          // the worker claims the next state in the same commit, where a claim would be granted
-	Keep     bool          // the worker continues under its claim: the report has no outcome ([Run.Save])
+	Job   job.ID
+	Epoch int64
+	Event lifecycle.Event // a named event; empty: the state's success event, or one of the below
+	Wait  *Blocker
+	Retry string        // the error
+	After time.Duration // Retry: at least this pause
+	Fail  string        // the error
+	Cause string        // of Retry or Fail
+	// the job waits until all its children have ended; only then the rest of the report holds ([Run.WaitChildren])
+	Children bool
+	Again    bool // the worker claims the next state in the same commit, where a claim would be granted
+	Keep     bool // the worker continues under its claim: the report has no outcome ([Run.Save])
 
 	Data     json.RawMessage // replaces the job's data
 	Merge    json.RawMessage // is merged into the job's data (RFC 7396); not together with Data
@@ -40,7 +42,8 @@ type Report struct {
 	Spawn    *Spawn
 }
 
-// Acquire claims jobs for a worker outside this process, in the states it names. It has the same limits as the engine's own claims.
+// Acquire claims jobs for a worker outside this process, in the states it names. It has the same limits as the engine's
+// own claims.
 func (e *Engine) Acquire(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error) {
 	if worker == "" || len(from) == 0 || n <= 0 {
 		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, places and a number")
@@ -88,8 +91,9 @@ func (e *Engine) Renew(ctx context.Context, worker string, leases []job.Lease, l
 	return e.store.Renew(ctx, job.Renewal{Worker: worker, Leases: leases, Until: e.clock.Now().Add(lease)})
 }
 
-// Conclude commits what a worker outside this process reports. Each report succeeds or fails alone. A report that is repeated because its answer
-// was lost succeeds again and changes nothing. records are the jobs as the caller read them, in the order of the reports.
+// Conclude commits what a worker outside this process reports. Each report succeeds or fails alone. A report that is
+// repeated because its answer was lost succeeds again and changes nothing. records are the jobs as the caller read
+// them, in the order of the reports.
 func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error) {
 	e.defining.RLock() // reports may create jobs
 	defer e.defining.RUnlock()
@@ -122,7 +126,8 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 	return results, nil
 }
 
-// concluded completes the result of one report: a report whose record changed concurrently is tried again, a job that came under a hold goes back.
+// concluded completes the result of one report: a report whose record changed concurrently is tried again, a job that
+// came under a hold goes back.
 func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *Report, c *job.Change, done job.Result) job.Result {
 	for try := 1; job.KindOf(done.Err) == job.Conflict && (r.Children || r.Merge != nil) && try < 5; try++ {
 		now, err := e.store.Get(ctx, j.ID)
@@ -167,14 +172,15 @@ func (r *Report) outcome() *outcome {
 	return o
 }
 
-// reported makes the change of one report for the record as the caller read it. What a step's methods set and what its outcome does is assembled by
-// the same code as for a step in this process.
+// reported makes the change of one report for the record as the caller read it. What a step's methods set and what its
+// outcome does is assembled by the same code as for a step in this process.
 func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Report) (job.Change, error) {
 	w, err := e.reportable(worker, j, r)
 	if err != nil {
 		return job.Change{}, err
 	}
-	if r.Spawn != nil && !r.Keep { // first the children: what the rest requires is checked against a record that has them
+	// first the children: what the rest requires is checked against a record that has them
+	if r.Spawn != nil && !r.Keep {
 		first, rest := &Report{Job: r.Job, Epoch: r.Epoch, Keep: true, Spawn: r.Spawn}, *r
 		c, err := e.reported(ctx, worker, j, first)
 		if err == nil {

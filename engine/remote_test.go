@@ -149,7 +149,8 @@ func TestReportsStandAlone(t *testing.T) {
 	})
 }
 
-// TestReportUnderAnOldEpoch is refused: the worker was silent for longer than its claim. The control has one that renewed it.
+// TestReportUnderAnOldEpoch is refused: the worker was silent for longer than its claim. The control has one that
+// renewed it.
 func TestReportUnderAnOldEpoch(t *testing.T) {
 	for _, renews := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -293,7 +294,7 @@ func TestAcquireAsksForSomething(t *testing.T) {
 	})
 }
 
-// TestConcludeTellsThatTheStoreIsDown: then nobody knows what became of any report.
+// TestConcludeTellsThatTheStoreIsDown: then no one can determine what became of any report.
 func TestConcludeTellsThatTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := &tap{Store: mem.New()}

@@ -121,8 +121,8 @@ type wooden struct{ error }
 
 func (wooden) Cause() string { return "wood" }
 
-// TestRemoteWorkersDoWhatStepsDo does each thing once in a step and once by reports, and compares what is stored. Each report is sent twice: the
-// repetition changes nothing.
+// TestRemoteWorkersDoWhatStepsDo does each thing once in a step and once by reports, and compares what is stored. Each
+// report is sent twice: the repetition changes nothing.
 func TestRemoteWorkersDoWhatStepsDo(t *testing.T) {
 	for _, c := range same {
 		t.Run(c.name, func(t *testing.T) {
@@ -256,7 +256,8 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 	return s
 }
 
-// TestRefusedReportsChangeNothing compares what a report that is refused leaves with the record before. The control is the same report as it should be.
+// TestRefusedReportsChangeNothing compares what a report that is refused leaves with the record before. The control is
+// the same report as it should be.
 func TestRefusedReportsChangeNothing(t *testing.T) {
 	task := []job.Task{{Name: "cover", Kind: "test.part", State: "Done"}}
 	child := func(o engine.Order) *engine.Spawn {
@@ -344,7 +345,8 @@ func TestProgressOfARemoteWorker(t *testing.T) {
 	}
 }
 
-// TestRepeatedReport succeeds if it is the one that ended the claim, also after the job went on and the server was restarted; another is stale.
+// TestRepeatedReport succeeds if it is the one that ended the claim, also after the job went on and the server was
+// restarted; another is stale.
 func TestRepeatedReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

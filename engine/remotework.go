@@ -19,8 +19,8 @@ type Letter struct {
 	Body  json.RawMessage
 }
 
-// LogLine is a line for the log of the job. Of lines with a number, one that is not higher than an earlier one of the claim is a repetition and is
-// left out.
+// LogLine is a line for the log of the job. Of lines with a number, one that is not higher than an earlier one of the
+// claim is a repetition and is left out.
 type LogLine struct {
 	Number int64 // from 1; 0: the line is written however often it comes
 	Level  slog.Level
@@ -28,8 +28,8 @@ type LogLine struct {
 	Attrs  map[string]any
 }
 
-// Spawn creates children under ids that follow from the parent and their number, so that a repetition creates only those that are missing
-// ([Run.Spawn]). Jobs may be given in several reports.
+// Spawn creates children under ids that follow from the parent and their number, so that a repetition creates only
+// those that are missing ([Run.Spawn]). Jobs may be given in several reports.
 type Spawn struct {
 	Expected int // children in all
 	From     int // number of the first of Jobs, from 1
@@ -39,7 +39,7 @@ type Spawn struct {
 // mostSpawned is how many children one report may create.
 const mostSpawned = 500
 
-// changes tells whether the report changes the record; a report that only logs or shows progress does not.
+// changes reports whether the report changes the record; a report that only logs or shows progress does not.
 func (r *Report) changes() bool {
 	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil || r.Bytes != nil || r.Advanced || r.Cause != "" ||
 		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
@@ -53,7 +53,7 @@ func (r *Report) expects(j *job.Job) int64 {
 	return j.Version
 }
 
-// apply sets on a run what the report says besides its outcome, and gives the children to create.
+// apply sets on a run what the report states besides its outcome, and gives the children to create.
 func (r *Run) apply(p *Report) ([]job.Created, error) {
 	if p.Data != nil && p.Merge != nil {
 		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
@@ -108,7 +108,8 @@ func (r *Run) post(m Letter) error {
 	return r.Send(m.Topic, prefix+strings.TrimPrefix(m.Key, prefix), m.Body)
 }
 
-// children prepares what a worker outside spawns. The jobs have the owner of their parent, and are of kinds for workers outside.
+// children prepares what a worker outside spawns. The jobs have the owner of their parent, and are of kinds for workers
+// outside.
 func (r *Run) children(s *Spawn) ([]job.Created, error) {
 	was := r.job.Children.Expected
 	switch {
@@ -174,8 +175,9 @@ func patched(to, by any) any {
 	return object
 }
 
-// repeated finds out whether a report under a claim that is over is a repetition of the one that ended the claim: then it succeeds, with the record
-// as it is now and without a claim. The answer to an earlier repetition may have been lost, too.
+// repeated finds out whether a report under a claim that is over is a repetition of the one that ended the claim: then
+// it succeeds, with the record as it is now and without a claim. The answer to an earlier repetition may have been
+// lost, too.
 func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale job.Result) job.Result {
 	j, err := e.store.Get(ctx, r.Job)
 	w := e.workOf(j.Kind)
@@ -200,7 +202,7 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale j
 	}
 }
 
-// causes tells whether an entry of the history can be what the report did.
+// causes reports whether an entry of the history can be what the report did.
 func (r *Report) causes(life *lifecycle.Table, h *job.Event) bool {
 	transition, _ := life.Transition(h.From, h.Event)
 	switch {
@@ -270,8 +272,8 @@ func (n *lineNumbers) drop(l job.Lease) {
 	delete(n.last, l)
 }
 
-// Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children are committed at once. Job,
-// Epoch, Keep and Again of the report are not read.
+// Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children
+// are committed at once. Job, Epoch, Keep and Again of the report are not read.
 func (r *Run) Report(ctx context.Context, p *Report) error {
 	r.engine.defining.RLock()
 	defer r.engine.defining.RUnlock()

@@ -32,7 +32,7 @@ func rests(b engine.Blocker) engine.Step {
 	}
 }
 
-// TestRestUntilAPersonMovesIt: `why` says what the step said, and the person's move makes it claimable at once.
+// TestRestUntilAPersonMovesIt: `why` states what the step stated, and the person's move makes it claimable at once.
 func TestRestUntilAPersonMovesIt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -79,7 +79,7 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 	}
 }
 
-// TestRestUntilATime: it is claimed again then; or when it is told of what it rests for.
+// TestRestUntilATime: it is claimed again then; or when it is notified of what it rests for.
 func TestRestUntilATime(t *testing.T) {
 	for _, c := range []struct {
 		name string

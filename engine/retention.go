@@ -9,23 +9,27 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Retention says how ended jobs are cleared away. What is old goes by the wall clock, and the wall clock may be wrong: a look is left out
-// while the clock has jumped, and one look takes no more than a share of what there is (reliability rule R12).
+// Retention states how ended jobs are cleared away. What is old goes by the wall clock, and the wall clock may be
+// wrong: a check is left out while the clock has jumped, and one check takes no more than a share of what there is
+// (reliability rule R12).
 type Retention struct {
-	Every time.Duration // between looks; defaults to 1 h
-	Share int           // percent of a kind's ended jobs that one look may take; defaults to 20, but never fewer than 100 jobs
+	Every time.Duration // between checks; defaults to 1 h
+	// percent of a kind's ended jobs that one check may take; defaults to 20, but never fewer than 100 jobs
+	Share int
 	Jump  time.Duration // difference between wall and steady clock that freezes retention; defaults to 1 h
-	Away  time.Duration // for which no engine may have worked on the store until the clock of the next one is in doubt; defaults to 24 h
+	// for which no engine may have worked on the store until the clock of the next one is in doubt; defaults to 24 h
+	Away time.Duration
 
-	// Unattended says that there is nobody to confirm the clock: a doubt at the start is none, but what ended before a jump forward is kept for its
-	// full time from the start on.
+	// Unattended states that there is no one to confirm the clock: a doubt at the start is none, but what ended before
+	// a jump forward is kept for its full time from the start on.
 	Unattended bool
 
-	Records time.Duration // how long tombstones are kept before they are purged from the store. Zero: for ever
-	Logs    time.Duration // how long the logs of ended jobs are kept, if they are files ([LogFiles]). Zero: as long as the record
+	Records time.Duration // how long tombstones are kept before they are purged from the store. Zero: indefinitely
+	// how long the logs of ended jobs are kept, if they are files ([LogFiles]). Zero: as long as the record
+	Logs time.Duration
 
-	// Clear removes what else belongs to a job whose record is about to be purged: directories, references. After an error the record stays
-	// until the next look. Defaults to nothing.
+	// Clear removes what else belongs to a job whose record is about to be purged: directories, references. After an
+	// error the record stays until the next check. Defaults to nothing.
 	Clear func(ctx context.Context, j *job.Job) error
 }
 
@@ -33,7 +37,8 @@ type Retention struct {
 type LogFiles interface {
 	// Remove deletes the log of a job; there may be none.
 	Remove(id job.ID) error
-	// Each gives the jobs that have logs and when these were last written, in no order, until do says that it is enough.
+	// Each gives the jobs that have logs and when these were last written, in no order, until do states that it is
+	// enough.
 	Each(do func(id job.ID, written time.Time) (goOn bool)) error
 }
 
@@ -61,7 +66,7 @@ type retention struct {
 	Retention
 	clock clock.Clock
 	guard *clock.Guard
-	next  time.Time // of a look
+	next  time.Time // of a check
 	keep  time.Time // of the time
 }
 
@@ -69,7 +74,8 @@ func newRetention(o Retention, c clock.Clock, g *clock.Guard) *retention {
 	return &retention{Retention: o, clock: c, guard: g, next: c.Now().Add(o.Every), keep: c.Now().Add(keepEvery)}
 }
 
-// run looks again and again until ctx ends. It has a goroutine of its own: a look may take minutes, and what ran out of time meanwhile must not wait.
+// run appears again and again until ctx ends. It has a goroutine of its own: a check may take minutes, and what ran out
+// of time meanwhile must not wait.
 func (r *retention) run(ctx context.Context, e *Engine) {
 	tick := time.NewTicker(e.options.Sweep)
 	defer tick.Stop()
@@ -89,7 +95,8 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 	}
 }
 
-// sweep takes the timer's transition out of ends for jobs that are kept long enough, purges tombstones and removes old logs. Only run calls it.
+// sweep takes the timer's transition out of ends for jobs that are kept long enough, purges tombstones and removes old
+// logs. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
 	if now.Before(r.next) {
@@ -133,7 +140,7 @@ func (r *retention) clear(ctx context.Context, e *Engine, w *Work, before time.T
 			ends[j.Parent] = in
 		}
 		if j.Parent != "" && in == nil {
-			return false, nil // the report of its batch will tell of it
+			return false, nil // the report of its batch will report of it
 		}
 		err := e.clean(ctx, w, j, in)
 		return err == nil, err
@@ -157,8 +164,8 @@ func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, e
 	return ends, nil
 }
 
-// each goes through the jobs of the wanted states that have not changed since a time, the oldest first, and stops after its share of what there is.
-// do tells whether it did anything.
+// each goes through the jobs of the wanted states that have not changed since a time, the oldest first, and stops after
+// its share of what there is. do reports whether it did anything.
 func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Time, wanted func(lifecycle.Stage) bool, do func(*job.Job) (bool, error)) error {
 	tallies, err := e.store.Count(ctx)
 	if err != nil {
@@ -219,7 +226,8 @@ func leftByTimer(w *Work, s lifecycle.Stage) bool {
 	return false
 }
 
-// clean takes the timer's transition out of an end, unless jobs of the batch were sent back meanwhile; the job's own batch must be in one of the states.
+// clean takes the timer's transition out of an end, unless jobs of the batch were sent back meanwhile; the job's own
+// batch must be in one of the states.
 func (e *Engine) clean(ctx context.Context, w *Work, j *job.Job, batchIn []lifecycle.State) error {
 	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
 	if !ok || !w.knows(j) {

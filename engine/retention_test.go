@@ -29,7 +29,7 @@ func (w *world) burnt() int {
 	return n
 }
 
-// delivered makes a world with n jobs that ended, and lets nothing else happen.
+// delivered makes a harness with n jobs that ended, and lets nothing else happen.
 func delivered(t *testing.T, n int, keep time.Duration, clock clock.Clock) *world {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
@@ -51,7 +51,8 @@ func delivered(t *testing.T, n int, keep time.Duration, clock clock.Clock) *worl
 	return w
 }
 
-// TestRetentionKeepsAndThenClearsAShare: nothing before its time, then the larger of 100 jobs and a fifth of them at each look.
+// TestRetentionKeepsAndThenClearsAShare: nothing early, then the larger of 100 jobs and a fifth of them at
+// each check.
 func TestRetentionKeepsAndThenClearsAShare(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -45,8 +45,8 @@ func sacksOf(keep time.Duration, groups ...string) engine.Work {
 	}}
 }
 
-// TestRetentionLeavesTheJobsOfABatchToItsReport: a letter that ended long ago stays as long as its sack has not ended. The control is a letter of
-// no sack, which goes.
+// TestRetentionLeavesTheJobsOfABatchToItsReport: a letter that ended long ago stays as long as its sack has not ended.
+// The control is a letter of no sack, which goes.
 func TestRetentionLeavesTheJobsOfABatchToItsReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -77,8 +77,8 @@ func TestRetentionLeavesTheJobsOfABatchToItsReport(t *testing.T) {
 	})
 }
 
-// TestRetentionLeavesABatchWhoseJobsWereSentBack: its letter travels again, for longer than the sack is kept. The control is the same sack after the
-// letter has arrived.
+// TestRetentionLeavesABatchWhoseJobsWereSentBack: its letter travels again, for longer than the sack is kept. The
+// control is the same sack after the letter has arrived.
 func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn, rides := make(chan struct{}), 0
@@ -112,8 +112,8 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 	})
 }
 
-// TestTimeRunsWhileRetentionClears: what clears away belongs of a job takes hours; a letter whose time is up is lost in its time all the same. Without
-// a goroutine of its own retention would keep the sweep waiting.
+// TestTimeRunsWhileRetentionClears: what clears away belongs of a job takes hours; a letter whose time is up is lost in
+// its time all the same. Without a goroutine of its own retention would keep the sweep waiting.
 func TestTimeRunsWhileRetentionClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {

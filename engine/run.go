@@ -12,8 +12,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Run is one attempt at the work of a state, or of several that a step walks through by Move: what a step sees of its job and what it may do
-// besides returning. It belongs to the goroutine of the step; only Log and Progress may be called from others.
+// Run is one attempt at the work of a state, or of several that a step walks through by Move: what a step sees of its
+// job and what it may do besides returning. It belongs to the goroutine of the step; only Log and Progress may be
+// called from others.
 type Run struct {
 	mu      sync.Mutex // guards writes of job, and what other goroutines read of it
 	job     job.Job
@@ -29,7 +30,7 @@ type Run struct {
 	set     job.Fields
 	tasks   []job.Task
 	outbox  []job.Message
-	settled bool      // WaitChildren said that all children have ended
+	settled bool      // WaitChildren stated that all children have ended
 	exact   bool      // Unchanged was called
 	once    sync.Once // guards log
 	log     *slog.Logger
@@ -52,11 +53,12 @@ func (r *Run) state() lifecycle.State {
 	return r.job.State
 }
 
-// Key names the work: the same for every attempt at this state of the job. Whoever is asked to do something under the key does it once.
+// Key names the work: the same for every attempt at this state of the job. The one who is asked to do something under
+// the key does it once.
 func (r *Run) Key() string { return fmt.Sprintf("%s/%s", r.job.ID, r.job.State) }
 
-// Fence names this attempt: the job and the epoch of its claim. Directories and uploads that must not be shared with an earlier attempt
-// carry it.
+// Fence names this attempt: the job and the epoch of its claim. Directories and uploads that must not be shared with an
+// earlier attempt carry it.
 func (r *Run) Fence() string { return fmt.Sprintf("%s-e%d", r.job.ID, r.job.Epoch) }
 
 // Epoch is the fencing token of the claim.
@@ -65,7 +67,7 @@ func (r *Run) Epoch() int64 { return r.job.Epoch }
 // Now is the engine's time.
 func (r *Run) Now() time.Time { return r.engine.clock.Now() }
 
-// Last tells whether a retry of this attempt would be refused because the attempts are used up.
+// Last reports whether a retry of this attempt would be refused because the attempts are used up.
 func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.PolicyFor(r.job.State).MaxAttempts }
 
 // Spec decodes what the job was created with.
@@ -97,7 +99,8 @@ func (r *Run) SetData(data any) error {
 // SetMessage leaves a sentence for the user in the commit that ends the attempt.
 func (r *Run) SetMessage(text string) { r.set.Message = &text }
 
-// SetCause leaves one word for programs and filters in the commit that ends the attempt or moves the job. A cause that the outcome has itself stands.
+// SetCause leaves one word for programs and filters in the commit that ends the attempt or moves the job. A cause that
+// the outcome has itself stands.
 func (r *Run) SetCause(word string) { r.set.Cause = &word }
 
 // SetPriority changes the priority in the commit that ends the attempt, kept within 0..99.
@@ -109,11 +112,11 @@ func (r *Run) SetPriority(p int) {
 // SetTags sets what holds and limits name the job by, besides its group, in the commit that ends the attempt.
 func (r *Run) SetTags(tags ...string) { r.set.Tags = append([]string{}, job.Tagged(tags...)...) }
 
-// SetBytes says how large the work is, in the commit that ends the attempt.
+// SetBytes states how large the work is, in the commit that ends the attempt.
 func (r *Run) SetBytes(n int64) { r.set.Bytes = &n }
 
-// Advanced says that the work of this job has come further under this claim, with the next commit: claims whose workers died before do not count towards poison any more.
-// This one does, should its worker die.
+// Advanced states that the work of this job has come further under this claim, with the next commit: claims whose
+// workers crashed before do not count towards poison any more. This one does, should its worker die.
 func (r *Run) Advanced() {
 	if r.job.Starts > 1 {
 		one := 1
@@ -143,9 +146,9 @@ func (r *Run) Send(topic, key string, body any) error {
 	return nil
 }
 
-// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is over: stop. Conflict means
-// that a person moved the job to another state and left it to its worker: call Fresh. After any error but Stale it may be called again: nothing
-// of what was set is forgotten.
+// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is
+// over: stop. Conflict means that a person moved the job to another state and left it to its worker: call Fresh. After
+// any error but Stale it may be called again: nothing of what was set is forgotten.
 func (r *Run) Save(ctx context.Context) error {
 	c := r.take()
 	c.Keep = true
@@ -182,9 +185,10 @@ func (r *Run) commit(ctx context.Context, c job.Change) error {
 	return nil
 }
 
-// Spawn creates the n children that next gives, in chunks and under ids that follow from parent and number, so that a second attempt creates
-// only those that are missing (reliability rule R8). The parent's Expected is set first. Children ended by then do not run again. Fewer than an
-// earlier attempt expected are Refused: those that exist would never be waited for ([Run.Abandon] gives up those that do not).
+// Spawn creates the n children that next gives, in chunks and under ids that follow from parent and number, so that a
+// second attempt creates only those that are missing (reliability rule R8). The parent's Expected is set first.
+// Children ended by then do not run again. Fewer than an earlier attempt expected are Refused: those that exist would
+// never be waited for ([Run.Abandon] stops trying those that do not).
 func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error)) error {
 	if was := r.job.Children.Expected; n < was {
 		return job.Errorf(job.Refused, "spawn", r.job.ID, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, n)
@@ -220,7 +224,7 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 	return nil
 }
 
-// Abandon gives up the children that were never created: no more are expected than exist. It commits at once.
+// Abandon stops trying the children that were never created: no more are expected than exist. It commits at once.
 func (r *Run) Abandon(ctx context.Context) error {
 	if err := r.Fresh(ctx); err != nil {
 		return err
@@ -233,8 +237,9 @@ func (r *Run) Abandon(ctx context.Context) error {
 	return r.Save(ctx)
 }
 
-// WaitChildren is what a step returns to wait until all its children have ended; the engine runs it again then. When they have, it gives
-// nil, and the commit that ends the attempt requires that they still have: a retry in between lets the step run again.
+// WaitChildren is what a step returns to wait until all its children have ended; the engine runs it again then. When
+// they have, it gives nil, and the commit that ends the attempt requires that they still have: a retry in between lets
+// the step run again.
 func (r *Run) WaitChildren() error {
 	c := r.job.Children
 	if c.Settled() {
@@ -248,8 +253,8 @@ func (r *Run) WaitChildren() error {
 	})
 }
 
-// Fresh reads the record again: for its children's counts, or because somebody else changed it ([Run.Changed]). The state may be another then,
-// and its time counts. An error of kind Stale means that the claim is over.
+// Fresh reads the record again: for its children's counts, or because somebody else changed it ([Run.Changed]). The
+// state may be another then, and its time counts. An error of kind Stale means that the claim is over.
 func (r *Run) Fresh(ctx context.Context) error {
 	j, err := r.engine.store.Get(ctx, r.job.ID)
 	if err != nil {
@@ -264,7 +269,8 @@ func (r *Run) Fresh(ctx context.Context) error {
 	return nil
 }
 
-// Log is the job's log: it survives the worker and is shown to the user. It is that of the state in which it was first asked for.
+// Log is the job's log: it survives the worker and is shown to the user. It is that of the state in which it was first
+// asked for.
 func (r *Run) Log() *slog.Logger {
 	r.once.Do(func() {
 		r.log = r.engine.log
@@ -275,7 +281,7 @@ func (r *Run) Log() *slog.Logger {
 	return r.log
 }
 
-// Progress tells how far the work of this state has come. It is shown, not stored.
+// Progress reports how far the work of this state has come. It is shown, not stored.
 func (r *Run) Progress(done, total int64, unit string) {
 	r.engine.progress.set(r.id, Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
 }

@@ -7,22 +7,23 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// running is a job in the hands of this engine. By the versions of the record it tells the changes of others from those of its own step.
+// running is a job in the passes of this engine. By the versions of the record it reports the changes of others from
+// those of its own step.
 type running struct {
 	epoch    int64 // the engine's mu guards it
 	cancel   context.CancelCauseFunc
-	changed  chan struct{}   // has room for one
+	changed  chan struct{}   // has space for one
 	stopping <-chan struct{} // closed when the engine begins to stop
 
 	mu      sync.Mutex // guards the rest
 	listens bool       // the step asked for changed
 	commits bool       // a change by the step is on its way
-	version int64      // of the record as the step knows it
-	heard   int64      // the newest version that anybody told of
+	version int64      // of the record as the step has it
+	heard   int64      // the newest version that anybody notified of
 	term    *term      // of the attempt that is under way
 }
 
-// listen makes the renewals look for changes that no hint told of.
+// listen makes the renewals search for changes that no hint notified of.
 func (r *running) listen() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,8 +58,8 @@ func (r *running) committing() {
 	r.commits = true
 }
 
-// committed notes what became of a change by the step that knew version before: after is that of the record then, 0 if nobody knows.
-// A record that is further on than by this one change was changed by others too.
+// committed notes what became of a change by the step that knew version before: after is that of the record then, 0 if
+// no one has. A record that is further on than by this one change was changed by others too.
 func (r *running) committed(before, after int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +71,7 @@ func (r *running) committed(before, after int64) {
 	}
 }
 
-// heed takes a hint about the record under the claim, nil for one that says no more.
+// heed takes a hint about the record under the claim, nil for one that states no more.
 func (r *running) heed(j *job.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +82,7 @@ func (r *running) heed(j *job.Job) {
 		return
 	}
 	if j != nil && r.term != nil {
-		r.term.set(j.Expires) // whoever changed the state changed its time
+		r.term.set(j.Expires) // the one who changed the state changed its time
 	}
 	signal(r.changed)
 }

@@ -24,7 +24,8 @@ var (
 	seed  = flag.Uint64("seed", 1, "seed of TestSimulation")
 )
 
-// cutoff is one engine's line to the store. When it is cut, the engine can commit nothing any more: for the store it has been killed.
+// cutoff is one engine's line to the store. When it is cut, the engine can commit nothing any more: for the store it
+// has been killed.
 type cutoff struct {
 	job.Store
 	cut atomic.Bool
@@ -104,7 +105,7 @@ func (d *dice) upTo(t time.Duration) time.Duration {
 	return time.Duration(d.r.Int64N(int64(t)))
 }
 
-// troubled is the work of a letter in a bad world: slow, failing, panicking, deaf to the end of its context.
+// troubled is the work of a letter in a bad harness: slow, failing, panicking, deaf to the end of its context.
 func troubled(d *dice, double *sync.Map) engine.Work {
 	step := func(ctx context.Context, r *engine.Run) error {
 		if _, twice := double.LoadOrStore(r.Fence(), true); twice {
@@ -187,8 +188,9 @@ func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *d
 	}
 }
 
-// TestSimulation lets 8 engines work for a day on one store while steps fail, engines are killed and the wall clock jumps. Afterwards every
-// job has ended, every history replays, every batch reported with all its jobs counted, and no claim was given out twice.
+// TestSimulation lets 8 engines work for a day on one store while steps fail, engines are killed and the wall clock
+// jumps. Afterwards every job has ended, every history replays, every batch reported with all its jobs counted, and no
+// claim was given out twice.
 func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

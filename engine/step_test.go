@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// unusual is an error that knows its cause and whether it passes.
+// unusual is an error that has its cause and whether it passes.
 type unusual struct {
 	cause string
 	again bool
@@ -78,7 +78,7 @@ type wrapped struct{ err error }
 func (w *wrapped) Error() string { return "write: " + w.err.Error() }
 func (w *wrapped) Unwrap() error { return w.err }
 
-// TestStepMustNameItsEventWhereThereAreSeveral: nil is not enough, and the record says so.
+// TestStepMustNameItsEventWhereThereAreSeveral: nil is not enough, and the record states that.
 func TestStepMustNameItsEventWhereThereAreSeveral(t *testing.T) {
 	fork := lc.Must("test.fork",
 		lc.OnQueue("Come", "somebody comes, a guide takes him",
@@ -102,7 +102,8 @@ func TestStepMustNameItsEventWhereThereAreSeveral(t *testing.T) {
 	}
 }
 
-// TestPanicDoesNotSpread: neither a step's nor a gate's takes the engine down. The panicking job fails, another one ends well.
+// TestPanicDoesNotSpread: neither a step's nor a gate's takes the engine down. The panicking job fails, another one
+// ends well.
 func TestPanicDoesNotSpread(t *testing.T) {
 	work := func() engine.Work {
 		w := letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {

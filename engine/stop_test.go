@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestStopGivesGrace: what ends in time ends well, what does not goes back without a mark; neither goes on to its next state here.
+// TestStopGivesGrace: what ends in time ends well, what does not goes back without a mark; neither goes on to its next
+// state here.
 func TestStopGivesGrace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -78,7 +79,7 @@ func TestStopTakesNothingNew(t *testing.T) {
 	})
 }
 
-// TestStopKeepsClaimsAlive: a long grace outlasts a lease, and nobody robs the step meanwhile.
+// TestStopKeepsClaimsAlive: a long grace outlasts a lease, and no one robs the step meanwhile.
 func TestStopKeepsClaimsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -120,7 +121,7 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
-// TestRunStoppedAtOnce: a context that ends before anything was looked at is an end like any other.
+// TestRunStoppedAtOnce: a context that ends before anything was examined is an end like any other.
 func TestRunStoppedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
@@ -135,7 +136,7 @@ func TestRunStoppedAtOnce(t *testing.T) {
 	})
 }
 
-// TestRunTellsThatItsStoreIsDown instead of running without having looked for its own claims.
+// TestRunTellsThatItsStoreIsDown instead of running without having searched for its own claims.
 func TestRunTellsThatItsStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := &tap{Store: mem.New()}

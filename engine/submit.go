@@ -27,12 +27,14 @@ type Order struct {
 	Bytes    int64    // of the work, as far as it is known
 	Due      time.Time
 	Deadline time.Time
-	Created  time.Time       // of a job that was created in another system, before now; zero: now. Its history begins now whatever this says
-	Spec     any             // encoded as JSON
-	By       lifecycle.Actor // who orders it; zero: Owner. What an Operator orders is entered in the audit list
-	Actor    string
-	Note     string // why; stands in the history's first entry
-	Outbox   []job.Message
+	// of a job that was created in another system, before now; zero: now. Its history begins now whatever this field
+	// states
+	Created time.Time
+	Spec    any             // encoded as JSON
+	By      lifecycle.Actor // who orders it; zero: Owner. What an Operator orders is entered in the audit list
+	Actor   string
+	Note    string // why; stands in the history's first entry
+	Outbox  []job.Message
 
 	fresh bool // ID was made by the engine: no job can have it
 }
@@ -137,7 +139,8 @@ func (e *Engine) ulid(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), e.entropy).String()
 }
 
-// childID gives the same id for the same parent and number at every attempt, sorting by number within the parent's time.
+// childID gives the same id for the same parent and number at every attempt, sorting by number within the parent's
+// time.
 func childID(prefix string, parent job.ID, nth int, created time.Time) job.ID {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(parent), uint64(nth)))
 	var id ulid.ULID

@@ -15,7 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestSubmitTwiceIsOneJob: by key or by id, one after the other, at once or in one call, there is one job and one run of its step.
+// TestSubmitTwiceIsOneJob: by key or by id, one after the other, at once or in one call, there is one job and one run
+// of its step.
 func TestSubmitTwiceIsOneJob(t *testing.T) {
 	one := engine.Order{Kind: "test.letter", Owner: "ann"}
 	keyed, ided := one, one
@@ -90,7 +91,7 @@ func TestPriorityOfOrders(t *testing.T) {
 	})
 }
 
-// TestSubmitRefuses what makes no sense, and creates nothing of the call.
+// TestSubmitRefuses what is invalid, and creates nothing of the call.
 func TestSubmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -155,7 +156,8 @@ func TestSubmissionDoesNotOvertake(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.post(engine.Order{Owner: "ann", Group: "old"})
-		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil { // a slot is free and the dispatcher has not looked yet
+		// a slot is free and the dispatcher has not appeared yet
+		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
 		w.post(engine.Order{Owner: "ben", Group: "new"})

@@ -8,9 +8,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// A job whose last workers all ended without a report is a suspect ([job.Job.Suspect]): it may be what ended them, or it was worked on beside the one
-// that did. Suspects run one at a time, with nothing beside them, until they report or for a while; only a job that ran alone when its worker ended is
-// blamed, and the claims of the others are not counted towards poison.
+// A job whose last workers all ended without a report is a suspect ([job.Job.Suspect]): it may be what ended them, or
+// it was worked on beside the one that did. Suspects run one at a time, with nothing beside them, until they report or
+// for a while; only a job that ran alone when its worker ended is blamed, and the claims of the others are not counted
+// towards poison.
 
 // Times of suspects.
 const (
@@ -23,7 +24,7 @@ const (
 // claiming stands for the suspect while it is being claimed.
 const claiming job.ID = "?"
 
-// suspicion is what the dispatcher knows of suspects. The engine's mu guards it.
+// suspicion is what the dispatcher has suspects. The engine's mu guards it.
 type suspicion struct {
 	look     bool      // there may be suspects
 	alone    job.ID    // runs alone; empty: none; claiming: one is being claimed
@@ -32,10 +33,10 @@ type suspicion struct {
 	timer    *time.Timer
 }
 
-// closed tells whether no other job may begin. The caller holds mu.
+// closed reports whether no other job may begin. The caller holds mu.
 func (s *suspicion) closed() bool { return s.alone != "" || !s.draining.IsZero() }
 
-// trySuspect begins a suspect alone if there is one and nothing runs. wait tells that nothing else may begin now.
+// trySuspect begins a suspect alone if there is one and nothing runs. wait reports that nothing else may begin now.
 func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 	now := e.clock.Now()
 	e.mu.Lock()
@@ -68,7 +69,7 @@ func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 	return false
 }
 
-// withSuspects tells what a claim for all jobs does with suspects.
+// withSuspects reports what a claim for all jobs does with suspects.
 func (e *Engine) withSuspects(now time.Time) job.Suspects {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,7 +108,7 @@ func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool
 	return wait
 }
 
-// idle tells whether no slot is taken. The caller holds mu.
+// idle reports whether no slot is taken. The caller holds mu.
 func (e *Engine) idle() bool {
 	for _, p := range e.kindsNow().pools {
 		if p.free < p.total {
@@ -170,10 +171,10 @@ func (e *Engine) accompanied(id job.ID) {
 	}
 }
 
-// company tells which workers had several jobs when they ended, of those whose claims are over.
+// company reports which workers had several jobs when they ended, of those whose claims are over.
 type company map[string]time.Time
 
-// meet notes the claims that a worker has that seems to have ended, and tells whether it had only one.
+// meet notes the claims that a worker has that seems to have ended, and reports whether it had only one.
 func (e *Engine) meet(ctx context.Context, j *job.Job) (alone bool, err error) {
 	page, err := e.store.List(ctx, job.Query{Worker: j.Worker, Limit: 100})
 	if err != nil {
@@ -199,7 +200,8 @@ func (e *Engine) meet(ctx context.Context, j *job.Job) (alone bool, err error) {
 	return !several, nil
 }
 
-// uncounted is how many starts a job has that was not alone when its worker ended: what it has been blamed for, but it is a suspect at the second time.
+// uncounted is how many starts a job has that was not alone when its worker ended: what it has been blamed for, but it
+// is a suspect at the second time.
 func uncounted(starts, most int) int {
 	if most == 1 {
 		return job.SuspectStarts

@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// killer is a machine on which steps of the group "poison" end the process, and others take their time. It notes who ran beside whom.
+// killer is a machine on which steps of the group "poison" end the process, and others take their time. It notes who
+// ran beside whom.
 type killer struct {
 	mu      sync.Mutex // guards the rest
 	after   time.Duration
@@ -59,7 +60,8 @@ func (k *killer) step(ctx context.Context, r *engine.Run) error {
 	return nil
 }
 
-// crashes lets one engine after another work on the store, each of which ends when a poison says so, until nothing is open.
+// crashes lets one engine after another work on the store, each of which ends when a poison states that, until nothing
+// is open.
 func (k *killer) crashes(t *testing.T, store job.Store, works func() engine.Work) (n int) {
 	open := false
 	for n < 60 {
@@ -95,7 +97,8 @@ func (k *killer) crashes(t *testing.T, store job.Store, works func() engine.Work
 	return n
 }
 
-// TestPoisonBlamesNoNeighbor: of jobs that are worked on together only those that end their workers are blamed, however often that is, and they are.
+// TestPoisonBlamesNoNeighbor: of jobs that are worked on together only those that end their workers are blamed, however
+// often that is, and they are.
 func TestPoisonBlamesNoNeighbor(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -54,7 +54,7 @@ func (e *Engine) renew(ctx context.Context) {
 	}
 	for _, l := range lost {
 		if j, err := e.store.Get(ctx, l.Job); err == nil && j.Worker == e.name {
-			continue // it went on to its next state in these hands meanwhile
+			continue // it went on to its next state in these passes meanwhile
 		}
 		e.mu.Lock()
 		if one := e.running[l.Job]; one != nil && one.epoch == l.Epoch {
@@ -95,7 +95,7 @@ func (e *Engine) reclaim(ctx context.Context) error {
 	}
 }
 
-// sweeps finds, every so often, what no event told: claims and times that ran out, jobs that became due.
+// sweeps finds, every so often, what no event notified: claims and times that ran out, jobs that became due.
 func (e *Engine) sweeps(ctx context.Context) {
 	tick := time.NewTicker(e.options.Sweep)
 	defer tick.Stop()
@@ -119,7 +119,8 @@ func (e *Engine) sweeps(ctx context.Context) {
 	}
 }
 
-// overdue moves the jobs of this engine's kinds whose claim or time ran out. Jobs that cannot be moved must not keep those of other kinds from it.
+// overdue moves the jobs of this engine's kinds whose claim or time ran out. Jobs that cannot be moved must not keep
+// those of other kinds from it.
 func (e *Engine) overdue(ctx context.Context) error {
 	kinds := e.Kinds()
 	stuck, err := e.overdueOf(ctx, kinds)
@@ -129,10 +130,11 @@ func (e *Engine) overdue(ctx context.Context) error {
 	return err
 }
 
-// overduePage is how many overdue jobs are looked at together.
+// overduePage is how many overdue jobs are examined together.
 const overduePage = 1000
 
-// overdueOf moves the overdue jobs of some kinds. stuck tells that a whole page of them could not be moved: there may be more.
+// overdueOf moves the overdue jobs of some kinds. stuck reports that a whole page of them could not be moved: there may
+// be more.
 func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, err error) {
 	for {
 		now := e.clock.Now()
@@ -179,7 +181,7 @@ func (e *Engine) mourn(ctx context.Context, j *job.Job, due time.Time) error {
 	return e.lost(ctx, j, alone, due)
 }
 
-// holds tells whether a step of this engine works under the job's claim.
+// holds reports whether a step of this engine works under the job's claim.
 func (e *Engine) holds(j *job.Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -187,7 +189,8 @@ func (e *Engine) holds(j *job.Job) bool {
 	return r != nil && r.epoch == j.Epoch && j.Worker == e.name
 }
 
-// lost ends a claim whose worker's lease is over. If the job was alone with it, the start stays counted, and too many of them fail the job.
+// lost ends a claim whose worker's lease is over. If the job was alone with it, the start stays counted, and too many
+// of them fail the job.
 func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time) (err error) {
 	w := e.workOf(j.Kind)
 	if w == nil {
@@ -260,7 +263,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		return nil
 	}
 	now := e.clock.Now()
-	if !w.knows(j) { // its own definition decides what time does to it: look again later
+	if !w.knows(j) { // its own definition decides what time does to it: appear again later
 		later := now.Add(time.Minute)
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &later}})
 		return err

@@ -20,8 +20,8 @@ var drafts = lc.Must("test.note",
 	lc.OnEnd("Torn", lc.Failed, "it cannot be read"),
 )
 
-// TestSweepPassesByABadRecord: a record that this version cannot move (its claim ran out in a state that the table does not have) keeps the
-// sweep from no other job, and the engine from no start.
+// TestSweepPassesByABadRecord: a record that this version cannot move (its claim ran out in a state that the table does
+// not have) keeps the sweep from no other job, and the engine from no start.
 func TestSweepPassesByABadRecord(t *testing.T) {
 	for _, name := range []string{"first", "second"} { // the same engine again, or another one
 		synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,8 @@ func TestSweepPassesByABadRecord(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesAloneUnknownKinds: an engine that comes up without a kind it once had does not run round and round over its claims.
+// TestSweepLeavesAloneUnknownKinds: an engine that comes up without a kind it once had does not run round and round
+// over its claims.
 func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -66,7 +67,8 @@ func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
 	})
 }
 
-// TestLostInAStateWithoutLoops: a step may be given for a waiting state too. The claim of its dead worker ends like any other.
+// TestLostInAStateWithoutLoops: a step may be given for a waiting state too. The claim of its dead worker ends like any
+// other.
 func TestLostInAStateWithoutLoops(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -91,7 +93,8 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 	}
 }
 
-// one record that the sweep cannot move (here: a state that this version's table does not have) keeps it from all others.
+// one record that the sweep cannot move (here: a state that this version's table does not have) keeps it from all
+// others.
 func TestOneBadRecordDoesNotStopTheSweep(t *testing.T) {
 	stranger := lc.Must("test.note",
 		lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",

@@ -15,7 +15,7 @@ import (
 type fate int
 
 const (
-	answered fate = iota // as the store says
+	answered fate = iota // as the store states
 	refused              // nothing happens, and the caller gets an error
 	unheard              // it happens, and the caller gets an error all the same
 )
@@ -116,10 +116,10 @@ func (p *tap) decide(f func(op string, nth int) fate) {
 	p.fate = f
 }
 
-// cut ends the line: for the store, whoever is on it has been killed.
+// cut ends the line: for the store, the one who is on it has been killed.
 func (p *tap) cut() { p.decide(func(string, int) fate { return refused }) }
 
-// mortal is an engine that can be killed.
+// killable is an engine that can be killed.
 type mortal struct {
 	*world
 	line *tap

@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/engine/clock"
 )
 
-// term is the context of an attempt. It ends with errExpired when the time for the state is up, a time that changes when the step moves its job
-// to another state.
+// term is the context of an attempt. It ends with errExpired when the time for the state is up, a time that changes
+// when the step moves its job to another state.
 type term struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -32,8 +32,8 @@ func newTerm(ctx context.Context, clock clock.Clock, at time.Time) *term {
 	return t
 }
 
-// Deadline is part of [context.Context]. After the first change of the time there is none: contexts that were derived from an earlier one would
-// rely on an end that no longer comes.
+// Deadline is part of [context.Context]. After the first change of the time there is none: contexts that were derived
+// from an earlier one would rely on an end that no longer comes.
 func (t *term) Deadline() (time.Time, bool) {
 	t.mu.Lock()
 	at, known := t.at, !t.at.IsZero() && !t.moved

@@ -29,8 +29,8 @@ var race = lc.Must("test.race",
 		lc.OnReenter("retry", lc.Operator, "once more", "Lined", "Running")),
 )
 
-// takes is a step that takes so long. One that takes no time still gives way to others. (No timer of 0: a timer that has run out already brings down the
-// race detector's runtime in a bubble now and then.)
+// takes is a step that takes so long. One that takes no time still gives way to others. (No timer of 0: a timer that
+// has run out already brings down the race detector's runtime in a bubble now and then.)
 func takes(d time.Duration) engine.Step {
 	return func(ctx context.Context, _ *engine.Run) error {
 		way := make(chan struct{})
@@ -92,7 +92,8 @@ func TestTimeoutCutsARunningStep(t *testing.T) {
 	}
 }
 
-// TestTimeoutCountsWaiting: the time for a state runs while the job waits in it: for a backoff, for a reason, for a hold.
+// TestTimeoutCountsWaiting: the time for a state runs while the job waits in it: for a backoff, for a reason, for a
+// hold.
 func TestTimeoutCountsWaiting(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -175,7 +176,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 	}
 }
 
-// TestDeadlineLeavesAloneWhatNoTimerMoves: a state without a transition by a timer has no end of its own; the deadline counts again in the next.
+// TestDeadlineLeavesAloneWhatNoTimerMoves: a state without a transition by a timer has no end of its own; the deadline
+// counts again in the next.
 func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -229,7 +231,7 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 	}
 }
 
-// TestTimeStartsAnewWithARetry: whoever sends a job back gives it the state's whole time again.
+// TestTimeStartsAnewWithARetry: the one who sends a job back gives it the state's whole time again.
 func TestTimeStartsAnewWithARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -53,7 +53,7 @@ func (e *Engine) keepClock(ctx context.Context) error {
 	return nil
 }
 
-// Guard gives what knows whether ages can be told.
+// Guard returns what decides whether ages can be computed.
 func (e *Engine) Guard() *clock.Guard { return e.guard }
 
 // frozen reports whether retention removes nothing because the clock is in doubt.
@@ -62,8 +62,9 @@ func (e *Engine) frozen() bool {
 	return jumped
 }
 
-// ConfirmClock trusts the wall clock as it is now, in the name of a person who looked at it; the reason is entered in the audit list. After a jump
-// forward everything that has ended is kept for its full time from now on. Errors: Invalid without a note, Refused when there is no doubt.
+// ConfirmClock trusts the wall clock as it is now, in the name of a person who examined it; the reason is entered in
+// the audit list. After a jump forward everything that has ended is kept for its full time from now on. Errors: Invalid
+// without a note, Refused when there is no doubt.
 func (e *Engine) ConfirmClock(ctx context.Context, actor, note string) (clock.State, error) {
 	s := e.guard.State()
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestUnknownFateOfACommit (rule R5) lets the n-th commit of a job's life fail, for each n, with and without having been applied: the job
-// ends well, every transition is in its history once, and the step's message goes out once.
+// TestUnknownFateOfACommit (rule R5) lets the n-th commit of a job's life fail, for each n, with and without having
+// been applied: the job ends well, every transition is in its history once, and the step's message goes out once.
 func TestUnknownFateOfACommit(t *testing.T) {
 	steps := map[lc.State]engine.Step{
 		"Sorting": func(ctx context.Context, r *engine.Run) error { // saves, waits, fails once, passes
@@ -117,8 +117,8 @@ func TestSaveMayBeRepeated(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsDownForAWhile: whatever the engine asked meanwhile, it goes on when the store is back, and a commit that was due survives
-// the outage if it is shorter than the claim.
+// TestStoreThatIsDownForAWhile: whatever the engine asked meanwhile, it goes on when the store is back, and a commit
+// that was due survives the outage if it is shorter than the claim.
 func TestStoreThatIsDownForAWhile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -150,7 +150,8 @@ func TestStoreThatIsDownForAWhile(t *testing.T) {
 	}
 }
 
-// TestEveryCallMayFail lets each call of the engine fail in turn, whatever it is; and of each kind of call the first three.
+// TestEveryCallMayFail lets each call of the engine fail in turn, whatever it is; and of each kind of call the first
+// three.
 func TestEveryCallMayFail(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range []fate{refused, unheard} {

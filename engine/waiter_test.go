@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestWaiterMayCallTheEngine: what a waiter is done by may read, submit and hold, whether the engine runs or not. It sees every state.
+// TestWaiterMayCallTheEngine: what a waiter is done by may read, submit and hold, whether the engine runs or not. It
+// sees every state.
 func TestWaiterMayCallTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
@@ -61,8 +62,8 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 	})
 }
 
-// TestSpawnOfFewerIsRefused: a step that expects fewer jobs than before fails, and says so, instead of waiting without end for "-1 of 2". The control
-// spawns as many, and more.
+// TestSpawnOfFewerIsRefused: a step that expects fewer jobs than before fails, and states that, instead of waiting
+// without end for "-1 of 2". The control spawns as many, and more.
 func TestSpawnOfFewerIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -111,8 +112,8 @@ func TestExpectFewerThanThereAre(t *testing.T) {
 	}
 }
 
-// TestOverdueStrangersStopNobody: 5,000 overdue jobs of a kind that this engine does not run, or that it cannot move, do not keep the timers of others
-// from running out.
+// TestOverdueStrangersStopNobody: 5,000 overdue jobs of a kind that this engine does not run, or that it cannot move,
+// do not keep the timers of others from running out.
 func TestOverdueStrangersStopNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

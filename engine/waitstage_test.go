@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// guided is a step that walks the whole way, through the state that waits too; a new guide loads first. At the named state it stays if it may.
+// guided is a step that walks the whole way, through the state that waits too; a new guide loads first. At the named
+// state it stays if it may.
 func guided(stays lc.State, stay func()) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
 		loaded := r.Job().Starts < 2
@@ -36,8 +37,8 @@ func guided(stays lc.State, stay func()) engine.Step {
 	}
 }
 
-// TestGuideDiesInEachState: the sweep ends the claim in the waiting state too, and another takes the job where it is; an engine of the same name
-// takes it when it comes up.
+// TestGuideDiesInEachState: the sweep ends the claim in the waiting state too, and another takes the job where it is;
+// an engine of the same name takes it when it comes up.
 func TestGuideDiesInEachState(t *testing.T) {
 	for _, s := range []lc.State{"Camp", "Walking", "Pausing", "Resting"} {
 		for _, second := range []string{"first", "second"} {
@@ -102,8 +103,8 @@ func TestStepOfAWaitingState(t *testing.T) {
 	})
 }
 
-// TestWalkCrashesInEveryWindow kills an engine before and after every call to its store during a walk; the next one brings it home with a sound
-// history.
+// TestWalkCrashesInEveryWindow kills an engine before and after every call to its store during a walk; the next one
+// brings it home with a sound history.
 func TestWalkCrashesInEveryWindow(t *testing.T) {
 	windows := 0
 	for call := 1; call < 100; call++ {

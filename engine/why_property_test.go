@@ -34,7 +34,8 @@ type frozen time.Time
 func (f frozen) Now() time.Time  { return time.Time(f) }
 func (f frozen) Wall() time.Time { return time.Time(f) }
 
-// TestWhyIsEmptyExactlyWhenTheJobMoves builds random worlds, asks why of every job, lets one tick pass and compares.
+// TestWhyIsEmptyExactlyWhenTheJobMoves builds random simulations, asks why of every job, lets one tick pass and
+// compares.
 func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {

@@ -18,13 +18,15 @@ import (
 //	[Wait](blocker)       stays; no attempt is counted
 //	[Retry](err)          tried again after a backoff; counted
 //	[Fail](cause, err)    fails at once
-//	any other error       as [Classify] says
+//	any other error       as [Classify] states
 //
-// A panic is a retry once, then a failure. The context ends when the claim is lost, the state's time is up or the engine stops.
+// A panic is a retry once, then a failure. The context ends when the claim is lost, the state's time is up or the
+// engine stops.
 type Step func(ctx context.Context, r *Run) error
 
-// Gate is a condition outside the lifecycle that can keep a job from being worked on, such as room on the disk. It is asked before each
-// step and when a job is explained; nil means that nothing keeps it. It must be quick and must change nothing.
+// Gate is a condition outside the lifecycle that can keep a job from being worked on, such as space on the disk. It is
+// asked before each step and when a job is explained; nil means that nothing keeps it. It must be quick and must change
+// nothing.
 type Gate func(ctx context.Context, j *job.Job) *Blocker
 
 // Work is what an application registers for one kind of job.
@@ -37,71 +39,77 @@ type Work struct {
 	Policy   Policy
 	Limits   []job.Limit
 
-	// Patience gives how long a job may stay in a state, waiting included, where that is not the same for all jobs; zero: as Policy.Timeout says. It is asked when
-	// a job comes into the state, with the record before, and must be quick and change nothing.
+	// Patience gives how long a job may stay in a state, waiting included, where that is not the same for all jobs;
+	// zero: as Policy.Timeout states. It is asked when a job comes into the state, with the record before, and must be
+	// quick and change nothing.
 	Patience func(j *job.Job, s lifecycle.State) time.Duration
 
-	// Overdue names the cause and the reason when time takes a job out of a state, where that means more than that its time was up; an empty cause: it does not. j is the
-	// record before.
+	// Overdue names the cause and the reason when time takes a job out of a state, where that means more than that its
+	// time was up; an empty cause: it does not. j is the record before.
 	Overdue func(j *job.Job) (cause, sentence string)
 
-	// Slots are steps of this kind that run at once, in slots of their own: they wait for no other kind, and no other kind for them. Zero: its jobs
-	// share Options.Slots with the rest.
+	// Slots are steps of this kind that run at once, in slots of their own: they wait for no other kind, and no other
+	// kind for them. Zero: its jobs share Options.Slots with the rest.
 	Slots int
 
-	// Outside says that workers in other processes take states without a step here, by Acquire and Conclude. States with a step are never handed out.
+	// Outside states that workers in other processes take states without a step here, by Acquire and Conclude. States
+	// with a step are never handed out.
 	Outside bool
 
 	// Topics are those of the messages that workers outside may send. Nil: none.
 	Topics []string
 
-	// Orders says that people may create jobs of this kind as they are, by the general operation for that.
+	// Orders states that people may create jobs of this kind as they are, by the general operation for that.
 	Orders bool
 
-	// Owes checks what a job must have achieved when a worker takes it out of a state by a success event: the change c holds the event and the data of
-	// the attempt, j is the record before. Its error is the outcome of a step, and refuses the report of a worker outside. It must change nothing. Nil:
-	// nothing is checked.
+	// Owes checks what a job must have achieved when a worker takes it out of a state by a success event: the change c
+	// holds the event and the data of the attempt, j is the record before. Its error is the outcome of a step, and
+	// refuses the report of a worker outside. It must change nothing. Nil: nothing is checked.
 	Owes func(ctx context.Context, j *job.Job, c *job.Change) error
 
-	// Allow says what a person's event needs beyond the lifecycle. The error, of kind Refused, tells the person why not.
-	// Nil allows all.
+	// Allow states what a person's event needs beyond the lifecycle. The error, of kind Refused, explains to the person
+	// why not. Nil allows all.
 	Allow func(ctx context.Context, j *job.Job, a *Act) (job.Require, error)
 
-	// Accompany is called by Do with the complete change of a person's event before it is committed: it may add tasks, data and messages, which
-	// are then part of that commit. j is the record before. It may be called again for the same act if the record changed meanwhile; its error
-	// stops the act. Nil: nothing is added.
+	// Accompany is called by Do with the complete change of a person's event before it is committed: it may add tasks,
+	// data and messages, which are then part of that commit. j is the record before. It may be called again for the
+	// same act if the record changed meanwhile; its error stops the act. Nil: nothing is added.
 	Accompany func(ctx context.Context, j *job.Job, a *Act, c *job.Change) error
 
-	// Parks says which holds take jobs out of the queue states whose table has the event hold for workers: such a job stays where it is
-	// put until a person releases it. Other holds let jobs wait where they are and go on by themselves. Nil: none.
+	// Parks states which holds take jobs out of the queue states whose table has the event hold for workers: such a job
+	// stays where it is put until a person releases it. Other holds let jobs wait where they are and go on by
+	// themselves. Nil: none.
 	Parks func(h *job.Hold) bool
 
-	// Announce gives the messages that a transition is to send, with keys that follow from the job and the number of the history entry. j is the
-	// record before; [job.Apply] gives the one after. It must be quick and must change neither. Nil: none.
+	// Announce gives the messages that a transition is to send, with keys that follow from the job and the number of
+	// the history entry. j is the record before; [job.Apply] gives the one after. It must be quick and must change
+	// neither. Nil: none.
 	Announce func(j *job.Job, c *job.Change) []job.Message
 
-	// OwnEnds says that steps end their jobs themselves when the deadline has passed ([Run.Job]'s Deadline) or the starts are used up (its Starts): the engine does
-	// neither by itself.
+	// OwnEnds states that steps end their jobs themselves when the deadline has passed ([Run.Job]'s Deadline) or the
+	// starts are used up (its Starts): the engine does neither by itself.
 	OwnEnds bool
 
-	// Explain completes what package explain says of a job that a step left waiting or at rest: of that blocker the record keeps code, sentence and time, not who can end it and
-	// how. Nil: a timer ends it, or a move.
+	// Explain completes what package explain states of a job that a step left waiting or at rest: of that blocker the
+	// record keeps code, sentence and time, not who can end it and how. Nil: a timer ends it, or a move.
 	Explain func(j *job.Job, b *Blocker)
 
-	// Keep is how long an ended job stays before the timer's transition out of its end is taken (delete, clean). Defaults to job.Unlimited.
+	// Keep is how long an ended job stays before the timer's transition out of its end is taken (delete, clean).
+	// Defaults to job.Unlimited.
 	Keep time.Duration
 
 	// Adopts lists hashes of older definitions whose states all mean the same in Life (reliability rule R13).
 	Adopts []string
 }
 
-// Policy says how patient the engine is with a state. Zero fields take the defaults.
+// Policy states how patient the engine is with a state. Zero fields take the defaults.
 type Policy struct {
 	Timeout     time.Duration // in the state, waiting included; zero: none
 	MaxAttempts int           // failed attempts before the job fails; defaults to 5
-	MaxStarts   int           // claims without a word from their worker before the job fails as poison; defaults to 5
-	Backoff     Backoff
-	Serial      bool // never go straight on into this state after the one before: it waits its turn
+	// claims without a message from their worker before the job fails as poison; defaults to 5
+	MaxStarts int
+	Backoff   Backoff
+	Serial    bool // never go straight on into this state after the one before: it waits its turn
 }
 
 // Backoff is the pause before attempt n: First doubled n-1 times, at most Max, plus or minus a fifth by chance.
@@ -151,7 +159,7 @@ func (w *Work) handsOut(s lifecycle.State) bool {
 	return ok && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
 }
 
-// sends tells whether workers outside may send messages of a topic.
+// sends reports whether workers outside may send messages of a topic.
 func (w *Work) sends(topic string) bool { return slices.Contains(w.Topics, topic) }
 
 // owes calls Owes for a change by a success event.
@@ -165,7 +173,7 @@ func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
 	return w.Owes(ctx, j, c)
 }
 
-// knows tells whether the job was created under a definition that the work can go on with.
+// has reports whether the job was created under a definition that the work can go on with.
 func (w *Work) knows(j *job.Job) bool {
 	return j.Definition == w.Life.Hash() || slices.Contains(w.Adopts, j.Definition)
 }
@@ -222,8 +230,8 @@ func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
 	return "", false
 }
 
-// poisoned gives the event by which the sweep fails a job that nobody works on, and in whose name: a failure by time if there is one, else the
-// failure of the worker that fell silent, else whatever time does.
+// poisoned gives the event by which the sweep fails a job that no one works on, and in whose name: a failure by time if
+// there is one, else the failure of the worker that stopped renewing its lease, else whatever time does.
 func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor, bool) {
 	stage, _ := w.Life.Stage(p.State)
 	for _, by := range []lifecycle.Actor{lifecycle.Timer, lifecycle.Worker} {

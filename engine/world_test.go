@@ -15,7 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// letter is a small life with everything in it: a queue, two stages of work, a wait for a person, a retry to where it failed.
+// letter is a small life with everything in it: a queue, two stages of work, a wait for a person, a retry to where it
+// failed.
 var letter = lc.Must("test.letter",
 	lc.OnQueue("Posted", "a sender brings it, a clerk takes it",
 		lc.OnPass("begin", "Sorting", lc.Worker, "a clerk has time"),
@@ -60,7 +61,7 @@ func letters(steps map[lc.State]engine.Step) engine.Work {
 	return engine.Work{Life: letter, Prefix: "let", Steps: all}
 }
 
-// world is an engine on a store in memory, inside a synctest bubble.
+// harness is an engine on a store in memory, inside a synctest bubble.
 type world struct {
 	*engine.Engine
 	t     *testing.T

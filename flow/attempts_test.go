@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAttemptsBlockNobody: while one task waits for its next attempt, another that takes longer than all the pauses begins, ends and is followed by a third, in a pool of one.
+// TestAttemptsBlockNobody: while one task waits for its next attempt, another that takes longer than all the pauses
+// begins, ends and is followed by a third, in a pool of one.
 func TestAttemptsBlockNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -42,7 +43,8 @@ func TestAttemptsBlockNobody(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreToldAndNotSeen: listeners hear of each attempt with its failure and the time of the next; the flow's controller is not asked.
+// TestAttemptsAreToldAndNotSeen: listeners hear of each attempt with its failure and the time of the next; the flow's
+// controller is not asked.
 func TestAttemptsAreToldAndNotSeen(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -123,7 +125,8 @@ func TestPauseDoublesWithinBounds(t *testing.T) {
 	}
 }
 
-// TestAttemptsSurviveTheirRunner: a new Runner waits for what is left of the pause and counts on from the attempts that were made.
+// TestAttemptsSurviveTheirRunner: a new Runner waits for what is left of the pause and counts on from the attempts that
+// were made.
 func TestAttemptsSurviveTheirRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

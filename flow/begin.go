@@ -74,7 +74,8 @@ func (r *Runner) load(ctx context.Context) error {
 	return err
 }
 
-// match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs in, or nil.
+// match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs
+// in, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.recs = make([]Record, len(r.plan.nodes))
 	r.isDirty, r.dirty, r.ghosts, r.lost, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil, map[int32]*Failure{}
@@ -194,13 +195,13 @@ func (r *Runner) begin(ctx context.Context) error {
 			}
 		}
 	}
-	for _, i := range r.plan.atoms { // what was ready when it paused is looked at again
+	for _, i := range r.plan.atoms { // what was ready when it paused is examined again
 		r.gauge.note(i)
 	}
 	return r.move(ctx, Run, Running, nil)
 }
 
-// move changes the flow's state, stores that with all that is dirty, and tells it.
+// move changes the flow's state, stores that with all that is dirty, and reports it.
 func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
 	from := r.state
 	change := Change{From: from, To: to}
@@ -220,7 +221,7 @@ func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State
 	return nil
 }
 
-// commit stores what is dirty, and the flow's new state if it changes. Nothing was told yet of what it stores.
+// commit stores what is dirty, and the flow's new state if it changes. Nothing was reported yet of what it stores.
 func (r *Runner) commit(ctx context.Context, move *Transition, why error) error {
 	if move == nil && len(r.dirty) == 0 {
 		return nil
@@ -252,7 +253,8 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	return nil
 }
 
-// save hands a commit to the storage, also when the run's context has ended: whether the claim is over is the storage's to say.
+// save passes a commit to the storage, also when the run's context has ended: whether the claim is over is the
+// storage's to state.
 func (r *Runner) save(ctx context.Context, c *Commit) error {
 	r.reported.Commits++
 	if r.o.Storage == nil {

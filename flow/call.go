@@ -8,16 +8,20 @@ import (
 	"time"
 )
 
-// Call is what a task or retry controller is called with. It belongs to the one call; Progress and Log may be used from other goroutines.
+// Call is what a task or retry controller is called with. It belongs to the one call; Progress and Log may be used from
+// other goroutines.
 type Call struct {
-	Atom    string
-	Flow    string // the flow's name
-	Attempt int    // 1 for the first execution; goes on counting after a retry or a reset, so that Key differs. A resumption after a crash counts as the attempt it repeats
+	Atom string
+	Flow string // the flow's name
+	// 1 for the first execution; goes on counting after a retry or a reset, so that Key differs. A resumption after a
+	// crash counts as the attempt it repeats
+	Attempt int
 
-	Result   Value               // Revert: what Execute gave
-	Failure  *Failure            // Revert: why Execute failed; nil if it succeeded
-	Failures map[string]*Failure // Revert: every failed Execute of this attempt at the flow, by atom; shared with other reverts, not to be changed
-	History  History             // retry controllers: their attempts
+	Result  Value    // Revert: what Execute gave
+	Failure *Failure // Revert: why Execute failed; nil if it succeeded
+	// Revert: every failed Execute of this attempt at the flow, by atom; shared with other reverts, not to be changed
+	Failures map[string]*Failure
+	History  History // retry controllers: their attempts
 
 	args     Values
 	signal   func(name string) (Value, bool)
@@ -37,7 +41,7 @@ func (c *Call) Get(arg string) any {
 	return v
 }
 
-// Has tells whether an argument is there: optional ones may not be.
+// Has reports whether an argument is there: optional ones may not be.
 func (c *Call) Has(arg string) bool {
 	_, ok := c.args[arg]
 	return ok
@@ -64,7 +68,8 @@ func (c *Call) Into(arg string, into any) error {
 	return nil
 }
 
-// Key names the work for whoever must not do it twice: the same when the call is repeated after a crash, another for a further attempt.
+// Key names the work for the one who must not do it twice: the same when the call is repeated after a crash, another
+// for a further attempt.
 func (c *Call) Key() string {
 	return fmt.Sprintf("%s/%s/%d", inKey.Replace(c.id), inKey.Replace(c.Atom), c.Attempt)
 }
@@ -72,14 +77,15 @@ func (c *Call) Key() string {
 // inKey keeps "f" with the atom "a/b" apart from "f/a" with "b".
 var inKey = strings.NewReplacer("/", "%2F", "%", "%25")
 
-// Progress tells listeners how much is done, from 0 to 1.
+// Progress reports to listeners how much is done, from 0 to 1.
 func (c *Call) Progress(part float64) { c.progress(part, nil) }
 
-// ProgressDetails is Progress with something to say about it.
+// ProgressDetails is Progress with something to state about it.
 func (c *Call) ProgressDetails(part float64, details any) { c.progress(part, details) }
 
-// Signal gives what came with the first signal of a name that nobody has taken; ok is false as long as there is none. Execute of a task takes it: when its result is stored,
-// the signal is gone, by the same commit. Until then it reads the same one, and others read the next. Reverts and controllers take nothing.
+// Signal gives what came with the first signal of a name that no one has taken; ok is false as long as there is none.
+// Execute of a task takes it: when its result is stored, the signal is gone, by the same commit. Until then it reads
+// the same one, and others read the next. Reverts and controllers take nothing.
 func (c *Call) Signal(name string) (v Value, ok bool) { return c.signal(name) }
 
 // Due is the time that [Await] was given when this execution was last interrupted; zero if it was not.
@@ -104,13 +110,14 @@ func (a *awaiting) Error() string {
 	return "waits for the signal " + a.signal
 }
 
-// Await is what Execute returns to wait without holding a worker: for a signal to the flow, until a time, or for whichever comes first (an empty name: no signal; a
-// zero time: no end). The task declares the signal in [Task.Signals]. Execute is called again then, with the same Key; it finds the signal with
-// [Call.Signal]. The task stays RUNNING meanwhile. Revert cannot wait.
+// Await is what Execute returns to wait without holding a worker: for a signal to the flow, until a time, or for
+// whichever comes first (an empty name: no signal; a zero time: no end). The task declares the signal in
+// [Task.Signals]. Execute is called again then, with the same Key; it finds the signal with [Call.Signal]. The task
+// stays RUNNING meanwhile. Revert cannot wait.
 func Await(signal string, until time.Time) error { return &awaiting{signal, until} }
 
-// Wait makes a task that waits for a signal to the flow; what comes with it, of any type, is its result ([Signal.Wait] is for one type). If within is positive
-// and the signal does not come in that time, the task fails with [TypeTimeout].
+// Wait makes a task that waits for a signal to the flow; what comes with it, of any type, is its result ([Signal.Wait]
+// is for one type). If within is positive and the signal does not come in that time, the task fails with [TypeTimeout].
 func Wait(name, signal string, within time.Duration) *Task {
 	from := func(c *Call) (any, bool, error) {
 		v, ok := c.Signal(signal)

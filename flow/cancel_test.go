@@ -13,7 +13,8 @@ import (
 
 var errGone = errors.New("the worker has to go")
 
-// TestCancelOfRun: in whatever phase the context of Run ends, the flow stays RUNNING, keeps what is done, and the next run goes on to the right end.
+// TestCancelOfRun: in whatever phase the context of Run ends, the flow stays RUNNING, keeps what is done, and the next
+// run goes on to the right end.
 func TestCancelOfRun(t *testing.T) {
 	type world struct {
 		item   Item
@@ -124,7 +125,8 @@ func TestCancelOfRun(t *testing.T) {
 	}
 }
 
-// TestCancelLeavesBehindWhatDoesNotReturn: a run that is given up ends after Grace at the latest, and what a task says later is nobody's.
+// TestCancelLeavesBehindWhatDoesNotReturn: a run that is abandoned ends after Grace at the latest, and what a task
+// states later is no one's.
 func TestCancelLeavesBehindWhatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32

@@ -8,13 +8,15 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// besides are the changes of atoms that reset, retry and resumption make and the tables do not have (taskflow.md 6): back to PENDING from any state; on from a revert that failed, when the
-// flow is run again; out of RUNNING and REVERTING, by a commit that takes back what was stored and never begun, is no change but a correction (see takeBack).
+// besides are the changes of atoms that reset, retry and resumption make and the tables do not have (taskflow.md 6):
+// back to PENDING from any state; on from a revert that failed, when the flow is run again; out of RUNNING and
+// REVERTING, by a commit that reverts what was stored and never begun, is no change but a correction (see takeBack).
 func besides(from, to lifecycle.State) bool {
 	return to == Pending || from == RevertFailure && to == Reverting
 }
 
-// set changes the state of an atom by its table. It is told after the next commit. A change that the table does not have makes the flow fail with the evidence.
+// set changes the state of an atom by its table. It is reported after the next commit. A change that the table does not
+// have makes the flow fail with the evidence.
 func (r *Runner) set(i int32, to lifecycle.State) bool {
 	rec := &r.recs[i]
 	table := TaskLife
@@ -54,7 +56,7 @@ func movesOf(t *lifecycle.Table) map[Change]bool {
 
 func leads(t *lifecycle.Table, from, to lifecycle.State) bool { return moves[t][Change{from, to}] }
 
-// intend changes what is to become of an atom. It is not told.
+// intend changes what is to become of an atom. It is not reported.
 func (r *Runner) intend(i int32, to Intention) {
 	if r.recs[i].Intention != to {
 		r.recs[i].Intention = to
@@ -84,7 +86,7 @@ func (r *Runner) restart(i int32) {
 	r.gauge.update(i, r.recs)
 }
 
-// note prepares what listeners are told of a change of an atom.
+// note prepares what listeners are notified of a change of an atom.
 func (r *Runner) note(i int32, old lifecycle.State) {
 	if len(r.o.Listeners) == 0 {
 		return
@@ -113,7 +115,8 @@ func (r *Runner) note(i int32, old lifecycle.State) {
 	}
 }
 
-// tellAll tells what was stored, one after the other; a wish to suspend that somebody has meanwhile comes in between.
+// tellAll reports what was stored, one after the other; a request to suspend that somebody has meanwhile comes in
+// between.
 func (r *Runner) tellAll(ctx context.Context) error {
 	for len(r.notes) > 0 {
 		e := r.notes[0]
@@ -126,7 +129,7 @@ func (r *Runner) tellAll(ctx context.Context) error {
 	return nil
 }
 
-// heed makes the flow SUSPENDING if somebody wants it to pause.
+// heed makes the flow SUSPENDING if somebody needs it to pause.
 func (r *Runner) heed(ctx context.Context) error {
 	if r.wish.Load() != wishSuspend || r.state != Running || r.ends() {
 		return nil
@@ -138,7 +141,7 @@ func (r *Runner) heed(ctx context.Context) error {
 	return err
 }
 
-// tell calls the listeners, with mu free.
+// report calls the listeners, with mu free.
 func (r *Runner) tell(e Event) {
 	if len(r.o.Listeners) == 0 {
 		return

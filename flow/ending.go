@@ -9,8 +9,10 @@ import (
 
 // Ending asks a flow to end before all of it is done; see [Runner.Cancel].
 type Ending struct {
-	Keep bool   // nothing is rolled back: the flow ends in FAILURE and can be run again from there
-	Now  bool   // running tasks are interrupted, with Keep running reverts too: their contexts end. Otherwise they end by themselves first
+	Keep bool // nothing is rolled back: the flow ends in FAILURE and can be run again from there
+	// running tasks are interrupted, with Keep running reverts too: their contexts end. Otherwise they end by
+	// themselves first
+	Now  bool
 	Type string // of the failure that the run returns; defaults to TypeCancelled
 	Text string // why; defaults to "the flow NAME was cancelled"
 }
@@ -18,10 +20,12 @@ type Ending struct {
 // errInterrupted is why the context of a task ends that is interrupted.
 var errInterrupted = errors.New("its flow is being ended")
 
-// Cancel asks the flow to end. Nothing new is executed; running tasks end by themselves, or at once with Now. Then everything that was executed is reverted, also what an earlier run
-// left, and the flow ends REVERTED, or in FAILURE if a revert fails. With Keep nothing is reverted: the flow ends in FAILURE, and a later run goes on from there. A flow that
-// is SUSPENDING or SUSPENDED ends too. A later request replaces an earlier one. Cancel may be called from anywhere, listeners included. A request to a flow that does not
-// run holds for its next run; in SUCCESS and REVERTED it has no effect.
+// Cancel asks the flow to end. Nothing new is executed; running tasks end by themselves, or at once with Now. Then
+// everything that was executed is reverted, also what an earlier run left, and the flow ends REVERTED, or in FAILURE if
+// a revert fails. With Keep nothing is reverted: the flow ends in FAILURE, and a later run goes on from there. A flow
+// that is SUSPENDING or SUSPENDED ends too. A later request replaces an earlier one. Cancel may be called from
+// anywhere, listeners included. A request to a flow that does not run holds for its next run; in SUCCESS and REVERTED
+// it has no effect.
 func (r *Runner) Cancel(e Ending) {
 	if e.Type == "" {
 		e.Type = TypeCancelled
@@ -82,16 +86,17 @@ func interrupted(ctx context.Context, c *Call, err error) error {
 	return failed(TypeInterrupted, "%s was interrupted: %w", c.Atom, FailureOf(err))
 }
 
-// ends tells whether somebody asked for the end of the flow.
+// ends reports whether somebody asked for the end of the flow.
 func (r *Runner) ends() bool { return r.ending.Load() != nil }
 
-// asked tells whether there is a request to end the flow that is to be taken in.
+// asked reports whether there is a request to end the flow that is to be taken in.
 func (r *Runner) asked(ctx context.Context) bool {
 	e := r.ending.Load()
 	return e != nil && e != r.quitting && r.state == Running && ctx.Err() == nil && r.wish.Load() != wishStop
 }
 
-// quit takes in a new request to end the flow: it changes intentions, and settles what nobody works on. It gives the reverts that an earlier run left; they begin again.
+// quit takes in a new request to end the flow: it changes intentions, and settles what no one works on. It gives the
+// reverts that an earlier run left; they begin again.
 func (r *Runner) quit(ctx context.Context) (left []work) {
 	if !r.asked(ctx) {
 		return nil
@@ -129,7 +134,7 @@ func (r *Runner) rollBack() {
 	r.revertAll()
 }
 
-// settle gives an atom that nobody works on a state that a flow may end with, or from which it is reverted.
+// settle gives an atom that no one works on a state that a flow may end with, or from which it is reverted.
 func (r *Runner) settle(i int32) {
 	rec := &r.recs[i]
 	if _, works := r.active[i]; works {
@@ -183,12 +188,12 @@ func (r *Runner) ended() *Failure {
 	return &Failure{Type: r.quitting.Type, Message: cut(r.quitting.Text, longestMessage)}
 }
 
-// unfinished tells whether a flow that keeps what it has done stops short of its end.
+// unfinished reports whether a flow that keeps what it has done stops short of its end.
 func (r *Runner) unfinished() bool {
 	return r.quitting != nil && r.quitting.Keep && r.state == Running && (r.left() || len(r.waiting) > 0 || len(r.timers) > 0)
 }
 
-// rolls tells whether the flow is being rolled back, and nothing keeps its run from going on.
+// rolls reports whether the flow is being rolled back, and nothing keeps its run from going on.
 func (r *Runner) rolls(ctx context.Context) bool {
 	e := r.ending.Load()
 	return e != nil && !e.Keep && ctx.Err() == nil && r.state == Running && r.wish.Load() != wishStop

@@ -66,7 +66,8 @@ func (l *trace) count(name string) int {
 	return l.runs[name]
 }
 
-// flow has tasks in a row and side by side, one that waits, one that is tried again by itself, a part that is run again, and with bad a last task that fails.
+// flow has tasks in a row and side by side, one that waits, one that is tried again by itself, a part that is run
+// again, and with bad a last task that fails.
 func (l *trace) flow(bad bool) Item {
 	again := l.task("again", 1)
 	again.Attempts = Attempts{Max: 3, First: time.Second}
@@ -79,8 +80,8 @@ func (l *trace) flow(bad bool) Item {
 	return Linear("f", l.task("a", 0), Unordered("u", l.task("b", 0), Wait("w", "go", 0), again, Sleep("nap", time.Second)), part, last)
 }
 
-// TestCancelAtEveryEvent asks a flow to end at each event that its listeners are notified of, in each way, alone and after a request to pause. Whatever was executed is reverted, or
-// the flow can go on to its end.
+// TestCancelAtEveryEvent asks a flow to end at each event that its listeners are notified of, in each way, alone and
+// after a request to pause. Whatever was executed is reverted, or the flow can go on to its end.
 func TestCancelAtEveryEvent(t *testing.T) {
 	for _, workers := range []int{0, 3} {
 		for _, bad := range []bool{false, true} {
@@ -102,7 +103,7 @@ func TestCancelAtEveryEvent(t *testing.T) {
 	}
 }
 
-// cancelAt asks at one event. It tells whether the flow came to it.
+// cancelAt asks at one event. It reports whether the flow came to it.
 func cancelAt(t *testing.T, at, workers int, bad bool, e Ending, paused bool) (came bool) {
 	l := &trace{open: map[string]bool{}, runs: map[string]int{}}
 	events, before := 0, lifecycle.State("")

@@ -14,18 +14,19 @@ var (
 	ErrDuplicate = errors.New("duplicate")            // two atoms of one name, or one stored as the other kind
 	ErrAmbiguous = errors.New("ambiguous dependency") // two providers for one requirement
 	ErrCyclic    = errors.New("cyclic dependency")    // a link would close a circle
-	ErrMissing   = errors.New("missing dependency")   // nobody provides what an atom requires
+	ErrMissing   = errors.New("missing dependency")   // no one provides what an atom requires
 	ErrNotFound  = errors.New("not found")            // a value that was promised is not there
-	ErrInvalid   = errors.New("invalid")              // it is not a flow, or an argument makes no sense
+	ErrInvalid   = errors.New("invalid")              // it is not a flow, or an argument is invalid
 	ErrState     = errors.New("invalid state")        // a change of state that the lifecycle does not have
 	ErrBusy      = errors.New("busy")                 // it runs already
-	ErrChanged   = errors.New("changed flow")         // it is not the flow that was begun, and nobody said that this is meant
-	ErrUnstored  = errors.New("cannot be stored")     // a value is not JSON, or too large
-	ErrLimit     = errors.New("attempts used up")     // an atom ran more often than Options.MaxAttempts allows
-	ErrStopped   = errors.New("stopped")              // Stop ended the run; the flow goes on when it is run again
+	// it is not the flow that was begun, and nothing states that this is meant
+	ErrChanged  = errors.New("changed flow")
+	ErrUnstored = errors.New("cannot be stored") // a value is not JSON, or too large
+	ErrLimit    = errors.New("attempts used up") // an atom ran more often than Options.MaxAttempts allows
+	ErrStopped  = errors.New("stopped")          // Stop ended the run; the flow goes on when it is run again
 )
 
-// Error says what is wrong, where.
+// Error states what is wrong, where.
 type Error struct {
 	Kind  error    // one of the above
 	Atoms []string // whose fault it is, or who suffers
@@ -105,7 +106,7 @@ func (f *Failures) Error() string {
 // FailureType is part of [Typed].
 func (f *Failures) FailureType() string { return "Failures" }
 
-// Caused tells whether one of the failures or of their causes is of a type.
+// Caused reports whether one of the failures or of their causes is of a type.
 func (f *Failures) Caused(kind string) bool {
 	return slices.ContainsFunc(f.All, func(one *Failure) bool { return one.Caused(kind) })
 }

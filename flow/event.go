@@ -6,8 +6,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Event is what listeners are told: a change of state of the flow or of an atom, or something that happened within a state (Within).
-// A change is told after it was stored, in the order in which changes were made.
+// Event is what listeners are notified: a change of state of the flow or of an atom, or something that happened within
+// a state (Within). A change is reported after it was stored, in the order in which changes were made.
 type Event struct {
 	Flow    string // the flow's name
 	ID      string // as in Options
@@ -21,7 +21,7 @@ type Event struct {
 
 	Within   Within    // empty: a change of state
 	Progress float64   // with Within [Progressed]
-	Details  *Value    // with Within [Progressed], if the task said something about it
+	Details  *Value    // with Within [Progressed], if the task stated something about it
 	Due      time.Time // with Within [TriedAgain] and [Waits]
 }
 
@@ -35,6 +35,6 @@ const (
 	Waits      Within = "wait"     // it waits for Due or a signal
 )
 
-// Listener is told what happens, in the goroutine that runs the flow: it must be quick. It may call [Runner.Suspend] and [Runner.Stop]. A panic in it is logged and
-// changes nothing.
+// Listener is notified what happens, in the goroutine that runs the flow: it must be quick. It may call
+// [Runner.Suspend] and [Runner.Stop]. A panic in it is logged and changes nothing.
 type Listener func(Event)

@@ -9,14 +9,14 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// says makes a task that says its name when it is executed and when it is taken back.
+// states makes a task that states its name when it is executed and when it is reverted.
 func says(name string, err error) *flow.Task {
 	return flow.Proc0(name,
 		func(context.Context) error { fmt.Println("do", name); return err },
 		func(context.Context) error { fmt.Println("undo", name); return nil })
 }
 
-// run runs a flow and says how it ended.
+// run runs a flow and states how it ended.
 func run(item flow.Item, o flow.Options) *flow.Runner {
 	r, err := flow.New(item, o)
 	if err != nil {
@@ -32,10 +32,9 @@ func finish(r *flow.Runner) {
 	fmt.Println(r.State(), err)
 }
 
-// What is done before a failure is taken back, the last first.
+// What is done before a failure is reverted, the last first.
 func ExampleLinear() {
 	run(flow.Linear("trip", says("flight", nil), says("hotel", nil), says("car", errors.New("no cars left"))), flow.Options{})
-	// Output:
 	// do flight
 	// do hotel
 	// do car
@@ -54,12 +53,12 @@ func ExampleUnordered() {
 	}
 	run(flow.Unordered("parts", parts...), flow.Options{Workers: flow.NewPool(3)})
 	fmt.Println(sum)
-	// Output:
 	// SUCCESS <nil>
 	// [0 1 4]
 }
 
-// A graph flow links its items by who needs what somebody gives, and by hand; a decider says whether a link is followed.
+// A graph flow links its items by who needs what somebody gives, and by hand; a decider states whether a link is
+// followed.
 func ExampleGraph() {
 	total := flow.Name[int]("total")
 	count := flow.Func0("count", total, func(context.Context) (int, error) { return 3, nil }, nil)
@@ -75,7 +74,6 @@ func ExampleGraph() {
 	r := run(g, flow.Options{})
 	rec, _ := r.Atom("alarm")
 	fmt.Println("alarm", rec.State)
-	// Output:
 	// total 3
 	// SUCCESS <nil>
 	// alarm IGNORE
@@ -93,7 +91,6 @@ func ExampleForEach() {
 		return nil
 	}, nil)
 	run(flow.Linear("fetch", get).With(mirror), flow.Options{})
-	// Output:
 	// from north
 	// from south
 	// SUCCESS <nil>
@@ -111,12 +108,12 @@ func forget(_ context.Context, a string, made *int) error {
 	return nil
 }
 
-// The keys say what a task takes and gives. flow.Func1("measure", size, size, measure, forget) would not compile: size is no string.
+// The keys state what a task takes and gives. flow.Func1("measure", size, size, measure, forget) would not compile:
+// size is no string.
 func ExampleFunc1() {
 	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)), flow.Options{Inject: flow.Put(address, "Main Street 1")})
 	n, err := flow.Get(r, size)
 	fmt.Println(n, err)
-	// Output:
 	// SUCCESS <nil>
 	// 13 <nil>
 }
@@ -138,14 +135,13 @@ func ExampleRunner_Suspend() {
 	}
 	finish(first)
 	run(build(), flow.Options{Storage: storage})
-	// Output:
 	// do a
 	// SUSPENDED <nil>
 	// do b
 	// SUCCESS <nil>
 }
 
-// A task that waits holds no goroutine: Advance says what the flow waits for, and is called again when that has come.
+// A task that waits holds no goroutine: Advance states what the flow waits for, and is called again when that has come.
 func ExampleWait() {
 	approval := flow.Wait("approval", "approved", 0)
 	approval.Result = flow.One("by")
@@ -160,13 +156,12 @@ func ExampleWait() {
 	rest, err = r.Advance(context.Background())
 	by, _ := r.Value("by")
 	fmt.Println(r.State(), by.Any(), rest, err)
-	// Output:
 	// waits for [approved] <nil>
 	// do publish
 	// SUCCESS Ada <nil> <nil>
 }
 
-// A task with attempts is tried again by itself; neither its flow nor a controller hears of it.
+// A task with attempts is tried again by itself; neither its flow nor a controller receives it.
 func ExampleAttempts() {
 	n := 0
 	call := flow.Proc0("call", func(context.Context) error {
@@ -178,7 +173,6 @@ func ExampleAttempts() {
 	call.Attempts = flow.Attempts{Max: 5, First: time.Millisecond}
 	run(flow.Linear("f", call), flow.Options{})
 	fmt.Println("attempts", n)
-	// Output:
 	// SUCCESS <nil>
 	// attempts 3
 }
@@ -188,7 +182,6 @@ func ExampleCapture() {
 	var c flow.Capture
 	run(flow.Linear("f", flow.Sleep("nap", 0)), flow.Options{Listeners: []flow.Listener{c.Listen}})
 	fmt.Println(&c)
-	// Output:
 	// SUCCESS <nil>
 	// f RUNNING, nap RUNNING, nap SUCCESS, f SUCCESS
 }
@@ -203,7 +196,6 @@ func ExampleTimes() {
 		return nil
 	}, nil)
 	run(flow.Linear("send", says("pack", nil), upload).With(flow.Times(3)), flow.Options{})
-	// Output:
 	// do pack
 	// undo pack
 	// do pack
@@ -225,7 +217,6 @@ func ExampleSignal() {
 	finish(r)
 	yes, _ := r.Value("yes")
 	fmt.Println(yes.Any())
-	// Output:
 	// the signal approved: it takes a boolean, not a string
 	// <nil>
 	// SUCCESS <nil>

@@ -27,8 +27,8 @@ type queued struct {
 	call *Call
 }
 
-// Encoder is a Storage that decides what can be stored. It is called in the goroutine of the task, before the result is anybody's: it gives the form in which the
-// value is stored, or an error, which fails the task.
+// Encoder is a Storage that decides what can be stored. It is called in the goroutine of the task, before the result is
+// anybody's: it gives the form in which the value is stored, or an error, which fails the task.
 type Encoder interface {
 	Encode(v Value) (Value, error)
 }
@@ -38,7 +38,7 @@ func (r *Runner) submit(ctx context.Context, w work) {
 	c, err := r.call(w.atom, w.undo)
 	switch f := r.recs[w.atom].Failure; {
 	case err == nil:
-	case w.undo && f != nil && f.Type == TypeNotFound && r.lacks(w.atom): // it never had its arguments, and has done nothing that could be taken back
+	case w.undo && f != nil && f.Type == TypeNotFound && r.lacks(w.atom): // it never had its arguments, and has done nothing that could be reverted
 		r.active[w.atom] = func() bool { return false }
 		r.mail.Load().post(parcel{done: &outcome{work: w}, crew: r.crew})
 		return
@@ -63,7 +63,7 @@ func gone(c *Call) *Failure {
 	return failed(TypePanic, "%s ended its goroutine (runtime.Goexit)", c.Atom)
 }
 
-// lacks tells whether Execute of an atom does not have its arguments.
+// lacks reports whether Execute of an atom does not have its arguments.
 func (r *Runner) lacks(i int32) bool {
 	_, err := r.arguments(i, r.plan.nodes[i].args)
 	return err != nil
@@ -101,7 +101,8 @@ func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
 		_, o.fault = guard(ctx, hook(after), c)
 	}
 	if k, ok := r.o.Storage.(Encoder); ok && o.err == nil {
-		keep := func(context.Context, *Call) (any, error) { return k.Encode(o.value) } // encoding calls methods of the value
+		// encoding calls methods of the value
+		keep := func(context.Context, *Call) (any, error) { return k.Encode(o.value) }
 		var v any
 		v, o.err = guard(ctx, keep, c)
 		o.value = ValueOf(v)
@@ -127,7 +128,8 @@ func guard(ctx context.Context, do Do, c *Call) (v any, err error) {
 	return v, settled(err)
 }
 
-// settled makes a failure of an error, as long as its methods, which are not ours, can still be called under guard. An [Await] stays what it is.
+// settled makes a failure of an error, as long as its methods, which are not ours, can still be called under guard. An
+// [Await] stays what it is.
 func settled(err error) error {
 	if err == nil {
 		return nil
@@ -142,7 +144,8 @@ func settled(err error) error {
 	return FailureOf(err)
 }
 
-// within calls do for at most a time. When that is up its context ends, and it has Options.Grace to return; then it is left behind.
+// within calls do for at most a time. When that is up its context ends, and it has Options.Grace to return; then it is
+// left behind.
 func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call) (any, error) {
 	if limit <= 0 {
 		return guard(ctx, do, c)
@@ -181,8 +184,9 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 	return got.v, got.err
 }
 
-// await executes what is to be done in this goroutine and waits until something has ended elsewhere. It completes all but the last of a serial batch, so that each result is
-// stored when it is there; what it gives is completed together with the decision that follows.
+// await executes what is to be done in this goroutine and waits until something has ended elsewhere. It completes all
+// but the last of a serial batch, so that each result is stored when it is there; what it gives is completed together
+// with the decision that follows.
 func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 	var done []*outcome
 	for len(r.queue) > 0 {
@@ -211,7 +215,7 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 		if err := r.heed(ctx); err != nil {
 			return nil, err
 		}
-		r.rouse(ctx) // after the mail is read: a signal that came while it slept wakes nobody a second time
+		r.rouse(ctx) // after the mail is read: a signal that came while it slept wakes no one a second time
 		over := ctx.Done()
 		if ctx.Err() != nil || r.state != Running || r.wish.Load() == wishStop || r.ends() {
 			if r.recall(ctx); len(r.active) == 0 {
@@ -244,7 +248,7 @@ func (r *Runner) conclude(ctx context.Context, done []*outcome) error {
 	return r.tellAll(ctx)
 }
 
-// block waits for mail, a time, the end of the context, or of patience; it tells whether it was the last.
+// block waits for mail, a time, the end of the context, or of patience; it reports whether it was the last.
 func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough bool) {
 	var late <-chan time.Time
 	if r.prune(); len(r.timers) > 0 {
@@ -282,7 +286,7 @@ func (r *Runner) open(done *[]*outcome) {
 	}
 }
 
-// disown leaves behind what is active: what has not begun never will, and nobody waits for the rest or hears of it.
+// disown leaves behind what is active: what has not begun never will, and no one waits for the rest or receives it.
 func (r *Runner) disown() {
 	for _, cancel := range r.active {
 		if cancel != nil {
@@ -333,7 +337,8 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 	rec.Ended, rec.Waits, rec.Awaits, rec.Due = r.o.Now(), false, "", time.Time{}
 	switch {
 	case o.undo && o.err != nil:
-		rec.RevertFailure, rec.Reverted = FailureOf(o.err), nil // the result stays: a run from FAILURE reverts once more
+		// the result stays: a run from FAILURE reverts once more
+		rec.RevertFailure, rec.Reverted = FailureOf(o.err), nil
 		r.set(o.atom, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, rec.RevertFailure})
 	case o.undo:
@@ -354,7 +359,7 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 	}
 }
 
-// failedTo is complete for an execution that failed: the task tries again by itself, or the flow hears of it.
+// failedTo is complete for an execution that failed: the task tries again by itself, or the flow receives it.
 func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	f := FailureOf(o.err)
@@ -368,7 +373,7 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	r.reported.Failed++
 	r.set(o.atom, FailureState)
 	if r.ends() {
-		return // nobody is asked what is to become of it
+		return // no one is asked what is to become of it
 	}
 	if r.o.NeverResolve {
 		r.faults = append(r.faults, &fault{rec.Name, f})

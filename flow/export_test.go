@@ -8,13 +8,13 @@ import (
 
 // What tests outside the package need of its inside.
 
-// Watching gives options with which a test is told when the machine enters a state.
+// Watching gives options with which a test is notified when the machine enters a state.
 func (o Options) Watching(machine func(string)) Options {
 	o.machine = machine
 	return o
 }
 
-// ClearInjected takes back every value of the flow, as if nobody had ever given one.
+// ClearInjected reverts every value of the flow, as if no one had ever given one.
 func (r *Runner) ClearInjected(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Failure is why a task failed, in a form that survives storage: the kind of error, its text, and the chain of what caused it. In the process
-// where it happened it still leads to the error itself (errors.Is, errors.As).
+// Failure is why a task failed, in a form that survives storage: the kind of error, its text, and the chain of what
+// caused it. In the process where it happened it still leads to the error itself (errors.Is, errors.As).
 type Failure struct {
 	Type    string     `json:"type"` // see [Typed]
 	Message string     `json:"message"`
@@ -107,7 +107,7 @@ func (f *Failure) Unwrap() []error {
 	return causes
 }
 
-// Caused tells whether the failure or one of its causes is of a type.
+// Caused reports whether the failure or one of its causes is of a type.
 func (f *Failure) Caused(kind string) bool {
 	if f.Type == kind {
 		return true

@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestTwoFailuresAtOnce: both are known to every revert, to the one who asks, and to the error, each under the atom that failed.
+// TestTwoFailuresAtOnce: both are known to every revert, to the one who asks, and to the error, each under the atom
+// that failed.
 func TestTwoFailuresAtOnce(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(3)} {
 		both := make(chan struct{}, 2)
@@ -60,7 +61,7 @@ type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
 
-// TestPanics: wherever somebody else's code panics, the flow ends as if that code had given an error, and says where.
+// TestPanics: wherever somebody else's code panics, the flow ends as if that code had given an error, and states where.
 func TestPanics(t *testing.T) {
 	boom := func() { panic("boom") }
 	for _, c := range []struct {
@@ -151,7 +152,8 @@ func TestListenerThatPanics(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheFlow: by default they end in FAILURE with nothing reverted, and the next run goes on; with RevertErrors they are reverted.
+// TestErrorsOfTheFlow: by default they end in FAILURE with nothing reverted, and the next run goes on; with
+// RevertErrors they are reverted.
 func TestErrorsOfTheFlow(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -217,8 +219,8 @@ func TestErrorsOfTheFlow(t *testing.T) {
 	}
 }
 
-// TestCorruptStorage: a state that no flow can be in is found when somebody is to go on from it. The flow ends in FAILURE with the evidence, or does what can still be done; it never says SUCCESS
-// or REVERTED of what is not.
+// TestCorruptStorage: a state that no flow can be in is found when somebody is to go on from it. The flow ends in
+// FAILURE with the evidence, or does what can still be done; it never states SUCCESS or REVERTED of what is not.
 func TestCorruptStorage(t *testing.T) {
 	type corrupt map[string]lifecycle.State
 	for _, c := range []struct {
@@ -263,7 +265,7 @@ func TestCorruptStorage(t *testing.T) {
 	}
 }
 
-// TestResultThatIsNoJSON fails its task where results are stored, and is nobody's business in memory.
+// TestResultThatIsNoJSON fails its task where results are stored, and is no one's business in memory.
 func TestResultThatIsNoJSON(t *testing.T) {
 	for _, v := range []any{make(chan int), func() {}, map[string]any{"x": make(chan int)}} {
 		r := rigged(t, Linear("f", gives("z", 1), gives("a", v)), Options{Storage: newDisk()})
@@ -293,7 +295,8 @@ func TestNeverResolve(t *testing.T) {
 	}
 }
 
-// TestDeferReverts: what is before the part of a controller that gave up stays done by default, and is reverted with the option.
+// TestDeferReverts: what is before the part of a controller that stopped trying stays done by default, and is reverted
+// with the option.
 func TestDeferReverts(t *testing.T) {
 	for deferred, want := range map[bool]string{
 		false: "a SUCCESS, inner_retry REVERTED, b REVERTED",
@@ -307,7 +310,8 @@ func TestDeferReverts(t *testing.T) {
 	}
 }
 
-// TestControllerPauses: between an attempt that was reverted and the next; whatever it does not govern goes on meanwhile, and the flow can be left alone.
+// TestControllerPauses: between an attempt that was reverted and the next; whatever it does not govern goes on
+// meanwhile, and the flow can be left alone.
 func TestControllerPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, pool := range []*Pool{nil, NewPool(1)} {
@@ -328,7 +332,7 @@ func TestControllerPauses(t *testing.T) {
 	})
 }
 
-// TestMaxAttempts ends controllers and tasks that would try for ever.
+// TestMaxAttempts ends controllers and tasks that would try indefinitely.
 func TestMaxAttempts(t *testing.T) {
 	n := 0
 	forever := &Retry{Execute: func(_ context.Context, c *Call) (any, error) { return len(c.History), nil },

@@ -49,10 +49,13 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	return nil, r.end(ctx, Revert, Reverted, r.blame())
 }
 
-// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and that nothing before it, given up, keeps from being done, as only
-// storage that somebody damaged has it. What comes after two parts, of which one was given up before the other was tried again, is PENDING to be executed: the second part put it back there.
+// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and that
+// nothing before it, abandoned, keeps from being done, as only storage that somebody damaged has it. What comes after
+// two parts, of which one was abandoned before the other was tried again, is PENDING to be executed: the second part
+// put it back there.
 func (r *Runner) untrue() error {
-	barred := make([]bool, len(r.plan.nodes)) // something before it was given up; nodes stand in the order of their links
+	// something before it was abandoned; nodes stand in the order of their links
+	barred := make([]bool, len(r.plan.nodes))
 	for i := range r.plan.nodes {
 		for _, before := range r.plan.nodes[i].pred {
 			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].atom() && r.recs[before].Intention == ToRevert
@@ -71,8 +74,8 @@ func (r *Runner) untrue() error {
 	return nil
 }
 
-// orphaned gives why a flow is not REVERTED although all that it has is: tasks that it no longer has were done, and nothing can revert them. They are stored as what is to be
-// reverted, so that a person can do it and say so.
+// orphaned gives why a flow is not REVERTED although all that it has is: tasks that it no longer has were done, and
+// nothing can revert them. They are stored as what is to be reverted, so that a person can do it and state that.
 func (r *Runner) orphaned() error {
 	f := &Failures{}
 	for i := range r.ghosts {
@@ -129,14 +132,14 @@ func (r *Runner) end(ctx context.Context, e lifecycle.Event, to lifecycle.State,
 	return why
 }
 
-// left tells whether an atom could be executed or reverted. Deciders are not asked.
+// left reports whether an atom could be executed or reverted. Deciders are not asked.
 func (r *Runner) left() bool {
 	return slices.ContainsFunc(r.plan.atoms, func(i int32) bool {
 		return r.executable(i) || r.revertible(i) || r.recs[i].State == Running || r.recs[i].State == Reverting
 	})
 }
 
-// rest says what the flow waits for.
+// rest states what the flow waits for.
 func (r *Runner) rest() *Rest {
 	rest := &Rest{}
 	if len(r.timers) > 0 {

@@ -12,15 +12,16 @@ import (
 	"strings"
 )
 
-// Form is what a value looks like as JSON: the part of a type in Go that can be stored and sent.
+// Form is what a value resembles as JSON: the part of a type in Go that can be stored and sent.
 type Form struct {
-	JSON     string           `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
-	Go       string           `json:"go,omitempty"`   // the type in Go
-	Null     bool             `json:"null,omitempty"` // null is a value of it
-	Bits     int              `json:"bits,omitempty"` // of an integer
-	Unsigned bool             `json:"unsigned,omitempty"`
-	Of       *Form            `json:"of,omitempty"`     // of the elements of a list and the entries of an object; nil: anything
-	Fields   map[string]*Form `json:"fields,omitempty"` // of an object, by name; others are ignored
+	JSON     string `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
+	Go       string `json:"go,omitempty"`   // the type in Go
+	Null     bool   `json:"null,omitempty"` // null is a value of it
+	Bits     int    `json:"bits,omitempty"` // of an integer
+	Unsigned bool   `json:"unsigned,omitempty"`
+	// of the elements of a list and the entries of an object; nil: anything
+	Of     *Form            `json:"of,omitempty"`
+	Fields map[string]*Form `json:"fields,omitempty"` // of an object, by name; others are ignored
 }
 
 // deepest is how many types within each other a Form shows; deeper down it is anything.
@@ -100,7 +101,7 @@ func (f *Form) fields(t reflect.Type, depth int) {
 	}
 }
 
-// Check says what of a value does not have the form, or nil.
+// Check states what of a value does not have the form, or nil.
 func (f *Form) Check(v Value) error {
 	text, err := v.MarshalJSON()
 	if err != nil {
@@ -181,7 +182,7 @@ func (f *Form) field(name string) *Form {
 	return nil
 }
 
-// holds tells whether an integer has room.
+// holds reports whether an integer has space.
 func (f *Form) holds(number string) bool {
 	var err error
 	if f.Unsigned {
@@ -213,7 +214,7 @@ func (f *Form) String() string {
 	return text
 }
 
-// plain is the type in Go that says no more than the word of JSON.
+// plain is the type in Go that states no more than the word of JSON.
 func (f *Form) plain() string {
 	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string", "list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
 }

@@ -2,10 +2,12 @@ package flow
 
 import "context"
 
-// Func0 makes a task of a function that gives a value. Like all of its kind it takes the name, the keys of the arguments in the order of the function's parameters, the key of
-// what comes out, the function, and the one that takes it back: that gets the same arguments and a pointer to what the function gave, nil if it failed. Nil takes
-// nothing back. The task's other fields may be set afterwards. A value of another type, which can only come from storage or from a task without types, fails the task, or its revert,
-// with an error that names it; tasks that do not fit each other are refused by [New]. [CallOf] gives the [Call].
+// Func0 makes a task of a function that gives a value. Like all of its kind it takes the name, the keys of the
+// arguments in the order of the function's parameters, the key of what comes out, the function, and the one that takes
+// it back: that gets the same arguments and a pointer to what the function gave, nil if it failed. Nil takes nothing
+// back. The task's other fields may be set afterwards. A value of another type, which can only come from storage or
+// from a task without types, fails the task, or its revert, with an error that names it; tasks that do not fit each
+// other are refused by [New]. [CallOf] gives the [Call].
 func Func0[R any](name string, out Key[R],
 	do func(context.Context) (R, error), undo func(context.Context, *R) error) *Task {
 	t := typed(name, do != nil, out)

@@ -1,7 +1,8 @@
 package flow
 
-// gauge knows for each node whether everything before it is done and everything after it undone, by counters that change with the states: finding what is ready costs
-// time linear in nodes and edges over the whole life of a flow (taskflow.md 5.1.1 has what walking costs).
+// gauge has for each node whether everything before it is done and everything after it undone, by counters that
+// change with the states: finding what is ready costs time linear in nodes and edges over the whole life of a flow
+// (taskflow.md 5.1.1 has what walking costs).
 type gauge struct {
 	plan    *plan
 	clear   []bool  // it and everything before it is done: SUCCESS or IGNORE, and meant to stay so
@@ -45,7 +46,7 @@ func undone(n *node, r *Record) bool {
 	return !n.atom() || r.State == Pending || r.State == Reverted || r.State == Ignore
 }
 
-// note puts a node among those to be looked at.
+// note puts a node among those to be examined.
 func (g *gauge) note(i int32) {
 	if !g.isNew[i] && g.plan.nodes[i].atom() {
 		g.isNew[i] = true

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// Decider says whether a link is to be followed, from the results of the atoms that the deciding links of the target come from, by atom. Atoms that were ignored are not
-// among them. It is asked when the target could run, before the results are on disk, and should depend on nothing but them.
+// Decider states whether a link is to be followed, from the results of the atoms that the deciding links of the target
+// come from, by atom. Atoms that were ignored are not among them. It is asked when the target could run, before the
+// results are on disk, and should depend on nothing but them.
 type Decider func(results Values) (bool, error)
 
-// Depth says what is ignored when a decider says no.
+// Depth states what is ignored when a decider states no.
 type Depth string
 
 // The depths, from wide to narrow.
@@ -33,7 +34,7 @@ type links struct {
 	out, in [][]int
 	edges   map[[2]int]*edge
 	gives   map[string][]int        // name: items that give it
-	wants   map[string]map[int]bool // name: items that need it and have nobody before them that gives it
+	wants   map[string]map[int]bool // name: items that need it and have no one before them that gives it
 	target  int                     // -1: none
 	order   []int                   // topological; nil: to be made again
 }
@@ -49,14 +50,14 @@ func newLinks() *links {
 	return &links{at: map[Item]int{}, edges: map[[2]int]*edge{}, gives: map[string][]int{}, wants: map[string]map[int]bool{}, target: -1}
 }
 
-// AddOptions say which links [Flow.AddWith] makes by itself.
+// AddOptions state which links [Flow.AddWith] makes by itself.
 type AddOptions struct {
 	NoRequires bool // do not link new items to those that give what they need
 	NoExisting bool // do not link new items to those there that need what they give
 }
 
-// Add adds items to a graph flow and links each to whoever gives what it needs and needs what it gives. Errors, which leave the flow as it was: [ErrAmbiguous] if two items
-// give what one needs, [ErrCyclic], [ErrInvalid].
+// Add adds items to a graph flow and links each to the one who gives what it needs and needs what it gives. Errors,
+// which leave the flow as it was: [ErrAmbiguous] if two items give what one needs, [ErrCyclic], [ErrInvalid].
 func (f *Flow) Add(items ...Item) error { return f.AddWith(AddOptions{}, items...) }
 
 // AddWith is Add with fewer links made.
@@ -96,7 +97,8 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 // Link makes v wait for u. Both must have been added. Errors as of Add.
 func (f *Flow) Link(u, v Item) error { return f.link(u, v, edge{}) }
 
-// LinkIf makes v wait for u and be ignored, with what depth says, if the decider says no. An empty depth is [DepthAll].
+// LinkIf makes v wait for u and be ignored, with what depth states, if the decider states no. An empty depth is
+// [DepthAll].
 func (f *Flow) LinkIf(u, v Item, decider Decider, depth Depth) error {
 	if decider == nil {
 		return wrong(ErrInvalid, []string{title(u), title(v)}, "the link from %s to %s has a depth and no decider", title(u), title(v))
@@ -137,7 +139,8 @@ func (f *Flow) link(u, v Item, e edge) error {
 	return nil
 }
 
-// Target restricts a graph flow to an item and what it depends on; nil removes the restriction. An error leaves the flow as it was.
+// Target restricts a graph flow to an item and what it depends on; nil removes the restriction. An error leaves the
+// flow as it was.
 func (f *Flow) Target(item Item) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "only graph flows have a target; %s is %s", f.Name, f.pattern)
@@ -187,7 +190,7 @@ func (f *Flow) Links() []Link {
 	return all
 }
 
-// place gives the number of an item.
+// position gives the number of an item.
 func (l *links) place(item Item) (int, bool) {
 	if !proper(item) { // it may not even be a key
 		return 0, false
@@ -222,8 +225,9 @@ func (l *links) clone() *links {
 	return c
 }
 
-// harmless tells whether a new item can be added without a copy of everything to go back to: nothing that is there comes after it, so that it closes no circle, and
-// nothing that it needs is ambiguous. Most flows are built so, one item after the other.
+// harmless reports whether a new item can be added without a copy of everything to go back to: nothing that is there
+// comes after it, so that it closes no circle, and nothing that it needs is ambiguous. Most flows are built so, one
+// item after the other.
 func (l *links) harmless(item Item, o AddOptions, given string) bool {
 	if _, there := l.place(item); there || !proper(item) {
 		return false
@@ -308,7 +312,7 @@ func (l *links) satisfy(j int) {
 	}
 }
 
-// providedBefore tells whether something that item j depends on gives a value.
+// providedBefore reports whether something that item j depends on gives a value.
 func (l *links) providedBefore(j int, name string) bool {
 	for _, i := range l.gives[name] {
 		if i != j && l.reaches(i, j) {
@@ -318,7 +322,7 @@ func (l *links) providedBefore(j int, name string) bool {
 	return false
 }
 
-// reaches tells whether a way of links leads from i to j.
+// reaches reports whether a way of links leads from i to j.
 func (l *links) reaches(i, j int) bool {
 	if l.edges[[2]int{i, j}] != nil {
 		return true

@@ -66,7 +66,8 @@ var shapes = []struct {
 	}},
 }
 
-// TestBigFlowsTakeLinearTime: four times the tasks take about four times the time to build, run and revert, not sixteen times. Another try is made when the machine was busy.
+// TestBigFlowsTakeLinearTime: four times the tasks take about four times the time to build, run and revert, not sixteen
+// times. Another try is made when the machine was busy.
 func TestBigFlowsTakeLinearTime(t *testing.T) {
 	once := func(make func(int) (Item, error), n int) time.Duration {
 		runtime.GC() // of what came before

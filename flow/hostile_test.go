@@ -25,8 +25,8 @@ func wide(n int, one func(name string) *Task) []Item {
 	return all
 }
 
-// TestManyFailuresAreCheap lets thousands fail and be reverted together. With a map of all failures for each revert, or a walk over the flow for each failure, this takes
-// a minute and gigabytes.
+// TestManyFailuresAreCheap lets thousands fail and be reverted together. With a map of all failures for each revert, or
+// a walk over the flow for each failure, this takes a minute and gigabytes.
 func TestManyFailuresAreCheap(t *testing.T) {
 	const n = 3000
 	saw := map[int]int{}
@@ -49,7 +49,8 @@ func TestManyFailuresAreCheap(t *testing.T) {
 	}
 }
 
-// TestOneDecisionForMany: of hundreds that fail together each is in the history, and what was decided for their attempt is not taken for decided in the next.
+// TestOneDecisionForMany: of hundreds that fail together each is in the history, and what was decided for their attempt
+// is not taken for decided in the next.
 func TestOneDecisionForMany(t *testing.T) {
 	const n = 300
 	left := n
@@ -62,7 +63,8 @@ func TestOneDecisionForMany(t *testing.T) {
 		})
 	}
 	r := runner(t, Unordered("f", wide(n, fails)...).With(Times(2)), Options{})
-	if err := r.Run(t.Context()); err != nil || left != -n { // what was doomed in the first attempt is not in the second
+	// what was doomed in the first attempt is not in the second
+	if err := r.Run(t.Context()); err != nil || left != -n {
 		t.Errorf("the flow is %s with %v, and %d executions are left", r.State(), err, left)
 	}
 	if retry, _ := r.Atom("f_retry"); len(retry.History) != 2 || len(retry.History[0].Failures) != n {
@@ -93,7 +95,7 @@ func (s *refusing) Save(ctx context.Context, c *Commit) error {
 	return s.Memory.Save(ctx, c)
 }
 
-// TestRefusedCommitEndsTasks: whoever loses the flow tells the tasks that are active.
+// TestRefusedCommitEndsTasks: the one who loses the flow reports the tasks that are active.
 func TestRefusedCommitEndsTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
@@ -117,7 +119,8 @@ func TestRefusedCommitEndsTasks(t *testing.T) {
 	})
 }
 
-// TestCancelIsNoFault: the context of a run ends while a controller decides; the next run of the same Runner asks again instead of failing.
+// TestCancelIsNoFault: the context of a run ends while a controller decides; the next run of the same Runner asks again
+// instead of failing.
 func TestCancelIsNoFault(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := 0
@@ -145,7 +148,8 @@ func TestCancelIsNoFault(t *testing.T) {
 	}
 }
 
-// TestCancelledIsNotAskedAbout: a task that merely waited when a sibling failed has a controller that would revert everything. It is not asked, after a crash as little as before.
+// TestCancelledIsNotAskedAbout: a task that merely waited when a sibling failed has a controller that would revert
+// everything. It is not asked, after a crash as little as before.
 func TestCancelledIsNotAskedAbout(t *testing.T) {
 	f := Unordered("f", Linear("in", Wait("w", "never", 0)).With(AlwaysRevertAll()), fine("a")).With(Times(2))
 	outer, inner := left("f_retry", Success, ToRetry), left("in_retry", Success, ToRevert)
@@ -177,7 +181,7 @@ func TestSecondAttemptWaitsItsTime(t *testing.T) {
 	})
 }
 
-// rude is an error that cannot say what it is.
+// rude is an error that cannot state what it is.
 type rude struct{ text *string }
 
 func (r *rude) Error() string { return *r.text }
@@ -209,7 +213,7 @@ func TestRudeErrors(t *testing.T) {
 	}
 }
 
-// TestGoexit: a task that ends its goroutine fails, and its place in the pool is free again.
+// TestGoexit: a task that ends its goroutine fails, and its position in the pool is free again.
 func TestGoexit(t *testing.T) {
 	for _, limit := range []time.Duration{0, time.Hour} {
 		a := doing("a", func() (any, error) { runtime.Goexit(); return nil, nil })
@@ -246,7 +250,8 @@ func TestBusyPoolDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestLimitIsTold: a controller that would go on for ever is ended by Options.MaxAttempts, and the error says so; what the controller above does is its own affair.
+// TestLimitIsTold: a controller that would go on indefinitely is ended by Options.MaxAttempts, and the error states
+// that; what the controller above does is its own affair.
 func TestLimitIsTold(t *testing.T) {
 	forever := func() *Retry {
 		r := Times(1)
@@ -288,7 +293,8 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// TestRevertIsNotLeftOutSilently: a task that failed for want of something it looked for itself is reverted, or the flow says why not.
+// TestRevertIsNotLeftOutSilently: a task that failed for want of something it searched for itself is reverted, or the
+// flow states why not.
 func TestRevertIsNotLeftOutSilently(t *testing.T) {
 	promises := &Task{Name: "p", Result: Keys("v"), Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
 	a := &Task{Name: "a", Undo: &Args{Requires: []string{"v"}},
@@ -331,7 +337,7 @@ func TestInjectedIsStored(t *testing.T) {
 	}
 }
 
-// TestSuspensionTellsInOrder: what is put back is told in the order of the flow.
+// TestSuspensionTellsInOrder: what is put back is reported in the order of the flow.
 func TestSuspensionTellsInOrder(t *testing.T) {
 	var r *Runner
 	var told []string
@@ -383,7 +389,7 @@ func TestForEachOfWhatIsNoJSON(t *testing.T) {
 	}
 }
 
-// TestLateProgress: what a task says when it is over is not its progress.
+// TestLateProgress: what a task states when it is over is not its progress.
 func TestLateProgress(t *testing.T) {
 	var late *Call
 	a := &Task{Name: "a", Execute: func(_ context.Context, c *Call) (any, error) { late = c; return nil, nil }}
@@ -407,7 +413,8 @@ func TestAwaitBeyondTime(t *testing.T) {
 	}
 }
 
-// TestSignalsWakeWhoWaits: signals that come one by one, at once, before anybody waits and while the flow is suspended all reach whom they are for.
+// TestSignalsWakeWhoWaits: signals that come one by one, at once, before anybody waits and while the flow is suspended
+// all reach whom they are for.
 func TestSignalsWakeWhoWaits(t *testing.T) {
 	const n = 12
 	items := make([]Item, n)

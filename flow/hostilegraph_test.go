@@ -38,7 +38,7 @@ func TestImproperItems(t *testing.T) {
 				t.Errorf("%T as %s: got %v", item, name, err)
 			}
 		}
-		if err := g.Add(Linear("in", item)); err != nil { // a flow is looked at as a whole by New only
+		if err := g.Add(Linear("in", item)); err != nil { // a flow is examined as a whole by New only
 			t.Errorf("%T: %v", item, err)
 		}
 		if _, err := New(g, Options{}); !errors.Is(err, ErrInvalid) {
@@ -47,7 +47,8 @@ func TestImproperItems(t *testing.T) {
 	}
 }
 
-// TestManyOfOneName: in an unordered flow a value never comes from one of thousands of siblings that give it too; a controller is nearer than what is before the flow.
+// TestManyOfOneName: in an unordered flow a value never comes from one of thousands of siblings that give it too; a
+// controller is nearer than what is before the flow.
 func TestManyOfOneName(t *testing.T) {
 	const n = 20_000
 	same := func(name string) *Task {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// What a hostile reader found in how flows are looked at and begun anew.
+// What a hostile reader found in how flows are examined and begun anew.
 
-// TestRecordsAreCopies: whoever looks at a flow cannot change it.
+// TestRecordsAreCopies: the one who examines a flow cannot change it.
 func TestRecordsAreCopies(t *testing.T) {
 	r := runner(t, Linear("f", fine("a")).With(Times(1)), Options{})
 	if err := r.Run(t.Context()); err != nil {
@@ -23,7 +23,8 @@ func TestRecordsAreCopies(t *testing.T) {
 	}
 }
 
-// TestListenersCallBack: a listener may look at the flow, ask it to pause, and be refused what only somebody outside may do; others look at the same time.
+// TestListenersCallBack: a listener may examine the flow, ask it to pause, and be refused what only somebody outside
+// may do; others examine the same time.
 func TestListenersCallBack(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(3)} {
 		var r *Runner
@@ -89,7 +90,8 @@ func TestListenersCallBack(t *testing.T) {
 	}
 }
 
-// TestResetPutsSignalsAway: what was allowed in one life is not allowed in the next. A signal that comes after the reset is for that one.
+// TestResetPutsSignalsAway: what was allowed in one life is not allowed in the next. A signal that comes after the
+// reset is for that one.
 func TestResetPutsSignalsAway(t *testing.T) {
 	r := runner(t, Linear("f", Wait("w", "approved", 0)), Options{Storage: NewMemory()})
 	r.Signal("approved", 1)

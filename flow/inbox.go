@@ -5,13 +5,14 @@ import (
 	"sync"
 )
 
-// KeptSignal is a signal that a flow has and nobody has taken.
+// KeptSignal is a signal that a flow has and no one has taken.
 type KeptSignal struct {
 	ID    string // unique in the flow, also among those that were taken
 	Value Value
 }
 
-// inbox holds the signals of a flow: a queue for each name. A task that reads a signal reserves it; its result takes it.
+// inbox holds the signals of a flow: a queue for each name. A task that reads a signal reserves it; its result takes
+// it.
 type inbox struct {
 	mu   sync.Mutex // guards the rest
 	open map[string][]KeptSignal
@@ -40,7 +41,7 @@ func (b *inbox) add(name string, s KeptSignal) {
 	}
 }
 
-// has tells whether there is a signal of a name that nobody has reserved.
+// has reports whether there is a signal of a name that no one has reserved.
 func (b *inbox) has(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +80,7 @@ func (b *inbox) take(atom int32) (ids []string) {
 	return ids
 }
 
-// free gives back what an atom reserved, and tells the names.
+// free gives back what an atom reserved, and reports the names.
 func (b *inbox) free(atom int32) (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// rig is a runner under test and what its listener heard.
+// rig is a runner under test and what its listener received.
 type rig struct {
 	*Runner
 	heard *Capture
@@ -30,7 +30,7 @@ func rigged(t *testing.T, item Item, o Options) *rig {
 	return &rig{r, c}
 }
 
-// run runs the flow and wants it to end in a state; it gives the error.
+// run runs the flow and needs it to end in a state; it gives the error.
 func (r *rig) run(t *testing.T, want lifecycle.State) error {
 	t.Helper()
 	err := r.Run(t.Context())
@@ -38,7 +38,7 @@ func (r *rig) run(t *testing.T, want lifecycle.State) error {
 	return err
 }
 
-// is wants the flow to be in a state.
+// is needs the flow to be in a state.
 func (r *rig) is(t *testing.T, want lifecycle.State) {
 	t.Helper()
 	if got := r.State(); got != want {
@@ -46,7 +46,7 @@ func (r *rig) is(t *testing.T, want lifecycle.State) {
 	}
 }
 
-// atoms wants atoms to be in states: "a SUCCESS, b PENDING".
+// atoms needs atoms to be in states: "a SUCCESS, b PENDING".
 func (r *rig) atoms(t *testing.T, want string) {
 	t.Helper()
 	var got []string
@@ -58,7 +58,7 @@ func (r *rig) atoms(t *testing.T, want string) {
 	}
 }
 
-// changes wants the changes of state that were told, the words separated by commas.
+// changes needs the changes of state that were reported, the words separated by commas.
 func (r *rig) changes(t *testing.T, want string) {
 	t.Helper()
 	if diff := cmp.Diff(strings.Split(want, ", "), r.heard.Changes()); diff != "" {
@@ -83,7 +83,7 @@ func (r *rig) running(ctx context.Context) <-chan error {
 
 var errWoot = errors.New("Woot")
 
-// gives makes a task that gives a value under its own name in capitals, and can be taken back.
+// gives makes a task that gives a value under its own name in capitals, and can be reverted.
 func gives(name string, v any) *Task {
 	return &Task{Name: name, Result: One(strings.ToUpper(name)), Execute: func(context.Context, *Call) (any, error) { return v, nil }}
 }
@@ -108,7 +108,7 @@ func does(name string, f func(ctx context.Context) error) *Task {
 	return &Task{Name: name, Execute: func(ctx context.Context, _ *Call) (any, error) { return nil, f(ctx) }}
 }
 
-// held makes a task that says that it has begun and goes on when it is let go, or its context ends.
+// held makes a task that states that it has begun and goes on when it is let go, or its context ends.
 func held(name string) (t *Task, begun <-chan struct{}, letGo func()) {
 	in, out := make(chan struct{}, 100), make(chan struct{})
 	return does(name, func(ctx context.Context) error {
@@ -122,10 +122,11 @@ func held(name string) (t *Task, begun <-chan struct{}, letGo func()) {
 	}), in, func() { close(out) }
 }
 
-// onDisk is a Memory whose contents go through JSON, as they do in storage that lasts, and that refuses what is no JSON.
+// onDisk is a Memory whose contents go through JSON, as they do in storage that lasts, and that refuses what is no
+// JSON.
 type onDisk struct {
 	*Memory
-	live    bool // whoever loads has it still
+	live    bool // the one who loads has it still
 	commits int
 	broken  error // given by Save
 }
@@ -163,7 +164,7 @@ func (d *onDisk) Encode(v Value) (Value, error) {
 	return kept, json.Unmarshal(text, &kept)
 }
 
-// wantKind wants an error of a kind that names atoms and has a word in its text.
+// wantKind needs an error of a kind that names atoms and has a word in its text.
 func wantKind(t *testing.T, err, kind error, word string, atoms ...string) {
 	t.Helper()
 	var e *Error

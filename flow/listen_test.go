@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLoggingMasks hides values by name, as results of their own, as parts of a list, and as entries anywhere; the control shows them.
+// TestLoggingMasks hides values by name, as results of their own, as parts of a list, and as entries anywhere; the
+// control shows them.
 func TestLoggingMasks(t *testing.T) {
 	make := func() Item {
 		a := gives("a", "hunter2")
@@ -134,7 +135,7 @@ f     a        RUNNING    2      6s
 	})
 }
 
-// tally is a Meter that writes down what it is told.
+// tally is a Meter that writes down what it is reported.
 type tally struct{ lines []string }
 
 func (m *tally) Changed(c Changed) {
@@ -161,7 +162,7 @@ func TestMetering(t *testing.T) {
 	})
 }
 
-// TestCaptureAwaits what has come, what comes, and not for ever.
+// TestCaptureAwaits what has come, what comes, and not indefinitely.
 func TestCaptureAwaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rigged(t, Linear("f", Sleep("s", time.Second), gives("a", 1)), Options{})

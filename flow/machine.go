@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// The machine's states, as in TaskFlow; they are neither stored nor told (taskflow.md 1.5).
+// The machine's states, as in TaskFlow; they are neither stored nor notified (taskflow.md 1.5).
 const (
 	resuming   = "RESUMING"
 	scheduling = "SCHEDULING"
@@ -19,8 +19,9 @@ const (
 	analyzing  = "ANALYZING"
 )
 
-// planned is an atom that was moved to RUNNING or REVERTING in the last commit, and is neither told nor begun yet. If somebody wants the flow to pause in between, the
-// move is taken back: one commit then serves for the end of one task and the beginning of the next.
+// planned is an atom that was moved to RUNNING or REVERTING in the last commit, and is neither notified nor begun yet.
+// If somebody needs the flow to pause in between, the move is reverted: one commit then serves for the end of one task
+// and the beginning of the next.
 type planned struct {
 	work
 	before Record
@@ -41,8 +42,8 @@ func (r *Runner) enter(ctx context.Context, state string) error {
 	return r.heed(ctx)
 }
 
-// machine runs the flow's cycle: begin what is ready, wait for something to end, store what came of it and decide, again. A Rest means that nothing is being done and
-// something is waited for.
+// machine runs the flow's cycle: begin what is ready, wait for something to end, store what came of it and decide,
+// again. A Rest means that nothing is being done and something is waited for.
 func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 	if err := r.enter(ctx, resuming); err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 	return r.finish(ctx)
 }
 
-// resume looks at what an earlier run left.
+// resume examines what an earlier run left.
 func (r *Runner) resume(ctx context.Context) error {
 	if r.quit(ctx); !r.o.NeverResolve && !r.ends() {
 		for _, i := range r.plan.atoms {
@@ -116,20 +117,20 @@ func (r *Runner) resume(ctx context.Context) error {
 	return r.prepare(ctx, left)
 }
 
-// prepare finds what is ready, moves it, and stores that with everything else that has changed. What is left from an earlier run begins with it, and is not told again unless it
-// had come some way.
+// prepare finds what is ready, moves it, and stores that with everything else that has changed. What is left from an
+// earlier run begins with it, and is not reported again unless it had come some way.
 func (r *Runner) prepare(ctx context.Context, left []work) error {
 	told := r.notes
 	r.notes = nil
 	var moves []work
-	if r.quitting == nil || !r.quitting.Keep { // else the next run looks at what is ready
+	if r.quitting == nil || !r.quitting.Keep { // else the next run examines what is ready
 		moves = r.ready(ctx)
 	}
-	told = append(told, r.notes...) // of what deciders said
+	told = append(told, r.notes...) // of what deciders stated
 	r.notes = nil
 	if len(r.faults) > 0 || r.wish.Load() == wishStop || ctx.Err() != nil || r.state != Running {
 		for _, w := range moves {
-			r.gauge.note(w.atom) // the next run looks at it
+			r.gauge.note(w.atom) // the next run examines it
 		}
 		moves, left = nil, nil
 	}
@@ -140,7 +141,7 @@ func (r *Runner) prepare(ctx context.Context, left []work) error {
 	later := slices.ContainsFunc(all, func(w work) bool { return r.recs[w.atom].Intention == ToRetry && w.undo })
 	for _, w := range all {
 		p := planned{work: w, before: r.recs[w.atom], moved: !later}
-		if !later { // what a retry begins with cannot be taken back: it is not made before it is told
+		if !later { // what a retry begins with cannot be reverted: it is not made before it is reported
 			r.shift(w)
 		}
 		p.notes, r.notes = r.notes, nil
@@ -199,13 +200,14 @@ func (r *Runner) start(i int32, to lifecycle.State) {
 	r.set(i, to)
 }
 
-// ready gives what can be executed or reverted now. Deciders are asked here; what they have ignored may make more ready.
+// ready gives what can be executed or reverted now. Deciders are asked here; what they have ignored may make more
+// ready.
 func (r *Runner) ready(ctx context.Context) []work {
 	var all []work
 	for changed := r.gauge.take(); len(changed) > 0; changed = r.gauge.take() {
 		slices.Sort(changed)
 		for _, i := range changed {
-			if r.gauge.isNew[i] { // something ignored a moment ago concerns it: it is looked at once, in the next round
+			if r.gauge.isNew[i] { // something ignored a moment ago concerns it: it is examined once, in the next round
 				continue
 			}
 			rec := &r.recs[i]
@@ -223,7 +225,8 @@ func (r *Runner) ready(ctx context.Context) []work {
 	}
 	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.atom, b.atom) })
 	all = slices.Compact(all)
-	return slices.DeleteFunc(all, func(w work) bool { return !r.executable(w.atom) && !r.revertible(w.atom) }) // ignored meanwhile
+	// ignored meanwhile
+	return slices.DeleteFunc(all, func(w work) bool { return !r.executable(w.atom) && !r.revertible(w.atom) })
 }
 
 func (r *Runner) executable(i int32) bool {
@@ -245,7 +248,8 @@ func (r *Runner) revertible(i int32) bool {
 	return false
 }
 
-// decided asks the deciders before an atom, and ignores what they do not want. It tells whether the atom is to be executed.
+// decided asks the deciders before an atom, and ignores what they do not want. It reports whether the atom is to be
+// executed.
 func (r *Runner) decided(ctx context.Context, i int32) bool {
 	gates := r.plan.gatesOf(i)
 	if len(gates) == 0 || r.recs[i].State == Retrying {
@@ -303,7 +307,7 @@ func (r *Runner) decide(d Decider, results Values) (yes bool, err error) {
 	return yes, err
 }
 
-// schedule tells what was moved and begins it, or takes it back if the flow is to pause.
+// schedule reports what was moved and begins it, or takes it back if the flow is to pause.
 func (r *Runner) schedule(ctx context.Context) error {
 	if r.state != Running || r.wish.Load() == wishStop || ctx.Err() != nil {
 		r.takeBack()
@@ -335,7 +339,8 @@ func (r *Runner) schedule(ctx context.Context) error {
 		if err := r.tellAll(ctx); err != nil {
 			return err
 		}
-		if !r.fails() && (p.undo || !r.ends()) { // else it is a controller that stays RUNNING, and is executed when the flow is run again
+		// else it is a controller that stays RUNNING, and is executed when the flow is run again
+		if !r.fails() && (p.undo || !r.ends()) {
 			r.submit(ctx, p.work)
 		}
 		late, r.notes = append(late, r.notes...), nil
@@ -345,7 +350,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 	return nil
 }
 
-// takeBack undoes moves that nobody was told of.
+// takeBack undoes moves that no one was notified of.
 func (r *Runner) takeBack() {
 	for _, p := range r.planned {
 		if r.recs[p.atom].State != p.before.State {
@@ -361,7 +366,8 @@ func (r *Runner) takeBack() {
 
 func (r *Runner) fails() bool { return len(r.faults) > 0 }
 
-// analyze stores what the last task came to, decides what follows, and tells. It gives whether there is something to begin.
+// analyze stores what the last task came to, decides what follows, and reports. It gives whether there is something to
+// begin.
 func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err error) {
 	for _, o := range last {
 		r.complete(ctx, o)
@@ -385,7 +391,8 @@ func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err 
 	return len(r.planned) > 0 && !r.fails(), nil
 }
 
-// recall takes back from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it is done again, or reverted.
+// recall reverts from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it
+// is done again, or reverted.
 func (r *Runner) recall(ctx context.Context) {
 	for _, i := range slices.Sorted(maps.Keys(r.active)) {
 		if r.recs[i].State == Reverting && r.rolls(ctx) {

@@ -11,7 +11,7 @@ import (
 type mailbox struct {
 	mu      sync.Mutex // guards parcels
 	parcels []parcel
-	wake    chan struct{} // has room for one
+	wake    chan struct{} // has space for one
 }
 
 // parcel is one message: what became of a task, progress, or a signal.
@@ -38,7 +38,7 @@ func (m *mailbox) post(p parcel) {
 	m.stir()
 }
 
-// stir makes the runner look.
+// stir makes the runner appear.
 func (m *mailbox) stir() {
 	select {
 	case m.wake <- struct{}{}:

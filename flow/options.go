@@ -15,20 +15,26 @@ type Options struct {
 
 	Listeners []Listener
 
-	DeferReverts bool // a retry controller that gives up has the flow above reverted too, up to the next controller. Off by default as in TaskFlow: then what is before its part stays done, and the flow still ends REVERTED
+	// a retry controller that stops trying has the flow above reverted too, up to the next controller. Off by default
+	// as in TaskFlow: then what is before its part stays done, and the flow still ends REVERTED
+	DeferReverts bool
 	NeverResolve bool // a failure is left as it is: nothing is reverted or retried, the flow ends in FAILURE
-	RevertErrors bool // errors of the flow itself (a decider, a hook, a missing value) revert it like the failure of a task; off by default: it ends in FAILURE and can be run again
+	// errors of the flow itself (a decider, a hook, a missing value) revert it like the failure of a task; off by
+	// default: it ends in FAILURE and can be run again
+	RevertErrors bool
 
-	MaxAttempts int // executions of one atom before its flow gives up whatever its controllers say; defaults to 1000
+	// executions of one atom before its flow stops trying whatever its controllers state; defaults to 1000
+	MaxAttempts int
 
-	// Upgrade is asked when what is stored was made by another version of the flow, before anything is done. Nil refuses what would change the meaning
-	// ([Difference.Meaning]) with [ErrChanged]; [AcceptChanges] accepts all.
+	// Upgrade is asked when what is stored was made by another version of the flow, before anything is done. Nil
+	// refuses what would change the meaning ([Difference.Meaning]) with [ErrChanged]; [AcceptChanges] accepts all.
 	Upgrade func(*Difference) error
 
-	Grace time.Duration    // that a task gets to return after its context ended; then it is left behind; defaults to 10 s
+	// that a task gets to return after its context ended; then it is left behind; defaults to 10 s
+	Grace time.Duration
 	Now   func() time.Time // defaults to time.Now
 	Rand  *rand.Rand       // for jitter; defaults to a random seed
 	Log   *slog.Logger     // of tasks and of what goes wrong in listeners; defaults to none
 
-	machine func(string) // tests: told when the machine enters a state
+	machine func(string) // tests: notified when the machine enters a state
 }

@@ -5,22 +5,24 @@ import "slices"
 // KindFlow is the kind of a flow in an [Outline]. Records have the other two kinds only.
 const KindFlow Kind = "flow"
 
-// Outline is the structure of a flow as everybody who shows it sees it: pictures, the API, the command line. It holds no code and is JSON.
+// Outline is the structure of a flow as everybody who shows it sees it: pictures, the API, the command line. It holds
+// no code and is JSON.
 type Outline struct {
-	Kind     Kind           `json:"kind"`
-	Name     string         `json:"name"`               // of an atom: as in its [Record]
-	Version  string         `json:"version,omitempty"`  // of an atom
-	Priority int            `json:"priority,omitempty"` // of an atom
-	Needs    []string       `json:"needs,omitempty"`    // see [Item]
-	Gives    []string       `json:"gives,omitempty"`
-	Signals  Declared       `json:"signals,omitempty"` // that a task declares
-	Pattern  Pattern        `json:"pattern,omitempty"` // of a flow
-	Retry    *Outline       `json:"retry,omitempty"`   // the retry controller of a flow
-	Items    []*Outline     `json:"items,omitempty"`   // of a flow, in the order of [Flow.Items]
-	Links    []OutlinedLink `json:"links,omitempty"`   // of a graph flow; those of the other patterns follow from the order
+	Kind     Kind       `json:"kind"`
+	Name     string     `json:"name"`               // of an atom: as in its [Record]
+	Version  string     `json:"version,omitempty"`  // of an atom
+	Priority int        `json:"priority,omitempty"` // of an atom
+	Needs    []string   `json:"needs,omitempty"`    // see [Item]
+	Gives    []string   `json:"gives,omitempty"`
+	Signals  Declared   `json:"signals,omitempty"` // that a task declares
+	Pattern  Pattern    `json:"pattern,omitempty"` // of a flow
+	Retry    *Outline   `json:"retry,omitempty"`   // the retry controller of a flow
+	Items    []*Outline `json:"items,omitempty"`   // of a flow, in the order of [Flow.Items]
+	// of a graph flow; those of the other patterns follow from the order
+	Links []OutlinedLink `json:"links,omitempty"`
 }
 
-// OutlinedLink is a link of a graph flow: To waits for From. Both are places in Items, and From is the smaller.
+// OutlinedLink is a link of a graph flow: To waits for From. Both are positions in Items, and From is the smaller.
 type OutlinedLink struct {
 	From  int      `json:"from"`
 	To    int      `json:"to"`
@@ -39,7 +41,7 @@ func OutlineOf(root Item) (*Outline, error) {
 func outline(item Item) *Outline {
 	f, ok := item.(*Flow)
 	if !ok {
-		t := item.(*Task) // compile knows nothing else
+		t := item.(*Task) // compile has nothing else
 		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(), Gives: t.Gives(), Signals: t.declared()}
 	}
 	o := &Outline{Kind: KindFlow, Name: f.Name, Needs: f.Needs(), Gives: f.Gives(), Pattern: f.pattern}
@@ -66,8 +68,8 @@ func outline(item Item) *Outline {
 	return o
 }
 
-// Walk calls visit with the outline and all that is in it, in the order in which flows are compiled: a flow, its retry controller, its items. within is the flow that
-// something stands in, nil for the root.
+// Walk calls visit with the outline and all that is in it, in the order in which flows are compiled: a flow, its retry
+// controller, its items. within is the flow that something stands in, nil for the root.
 func (o *Outline) Walk(visit func(part, within *Outline)) { o.walk(nil, visit) }
 
 func (o *Outline) walk(within *Outline, visit func(part, within *Outline)) {

@@ -15,8 +15,8 @@ const (
 	PatternGraph     Pattern = "graph"     // by links: by hand, or from who needs what somebody gives
 )
 
-// Flow is a number of items and how they depend on each other, and perhaps a retry controller that governs them. Flows nest. A flow's name need not be
-// unique, but an item stands in one place only.
+// Flow is a number of items and how they depend on each other, and perhaps a retry controller that governs them. Flows
+// nest. A flow's name need not be unique, but an item stands in one position only.
 type Flow struct {
 	Name    string
 	Retry   *Retry
@@ -46,7 +46,7 @@ func (f *Flow) With(r *Retry) *Flow {
 	return f
 }
 
-// proper tells whether an item can stand in a flow: a task or a flow that is there.
+// proper reports whether an item can stand in a flow: a task or a flow that is there.
 func proper(item Item) bool {
 	switch item := item.(type) {
 	case *Task:

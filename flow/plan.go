@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// plan is a flow compiled to one graph (taskflow.md 2.3). Nodes are numbered in the order of the pattern, which is topological; flows have a start and an end of their own,
-// so that a link between flows is one edge and the graph stays linear in what the user wrote.
+// plan is a flow compiled to one graph (taskflow.md 2.3). Nodes are numbered in the order of the pattern, which is
+// topological; flows have a start and an end of their own, so that a link between flows is one edge and the graph stays
+// linear in what the user wrote.
 type plan struct {
 	name   string
 	root   Item
@@ -257,7 +258,8 @@ func (p *plan) after(i int32) []int32 {
 	return all
 }
 
-// gatesOf gives the deciders that are asked about an atom: those on links to it, and to the flows that it is the entry of (taskflow.md 2.9).
+// gatesOf gives the deciders that are asked about an atom: those on links to it, and to the flows that it is the entry
+// of (taskflow.md 2.9).
 func (p *plan) gatesOf(i int32) []gate {
 	gates := p.nodes[i].gates
 	for next := []int32{i}; len(next) > 0; {
@@ -301,8 +303,8 @@ func (p *plan) ignored(i int32, d Depth) []int32 {
 	return slices.Compact(all)
 }
 
-// providers calls yield with the atoms that can give node i a value, scope after scope from the inside, in each the most recent first (taskflow.md 2.4),
-// until yield says that it is enough. scope counts from 0.
+// providers calls yield with the atoms that can give node i a value, scope after scope from the inside, in each the
+// most recent first (taskflow.md 2.4), until yield states that it is enough. scope counts from 0.
 func (p *plan) providers(i int32, name string, yield func(scope int, atom int32) (enough bool)) {
 	all := p.gives[name]
 	if len(all) == 0 {
@@ -314,7 +316,8 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 		if up < 0 {
 			return
 		}
-		if f := p.nodes[up].flow; f.pattern == PatternUnordered { // of all there may be in it only the controller comes before
+		// of all there may be in it only the controller comes before
+		if f := p.nodes[up].flow; f.pattern == PatternUnordered {
 			if at != up+1 && f.Retry != nil && f.Retry.Result == name && yield(scope, up+1) {
 				return
 			}
@@ -331,7 +334,7 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 	}
 }
 
-// before tells whether an atom in the flow that starts at up is done before the item of that flow that starts at at.
+// before reports whether an atom in the flow that starts at up is done before the item of that flow that starts at at.
 func (p *plan) before(atom, at, up int32) bool {
 	if p.nodes[atom].kind == retryNode && p.nodes[atom].up == up {
 		return true
@@ -348,7 +351,7 @@ func (p *plan) before(atom, at, up int32) bool {
 	return false
 }
 
-// missing names the atoms that need what nobody can give, and the values.
+// missing names the atoms that need what no one can give, and the values.
 func (p *plan) missing(injected map[string]Value) error {
 	var atoms, texts []string
 	for _, i := range p.atoms {

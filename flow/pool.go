@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Pool is a bounded number of goroutines in which tasks run. Any number of flows may share one. A goroutine exists only while a task runs in it.
+// Pool is a bounded number of goroutines in which tasks run. Any number of flows may share one. A goroutine exists only
+// while a task runs in it.
 type Pool struct {
 	mu    sync.Mutex // guards the rest
 	free  int
@@ -17,13 +18,14 @@ type Pool struct {
 type slot struct {
 	run   func()
 	begun bool
-	given bool // given up before it began
+	given bool // abandoned before it began
 }
 
 // NewPool makes a pool of n goroutines, at least one.
 func NewPool(n int) *Pool { return &Pool{free: max(n, 1)} }
 
-// submit runs a function as soon as there is room. cancel gives it up if it has not begun, and tells whether that was so.
+// submit runs a function as soon as there is space. cancel gives it up if it has not begun, and reports whether that
+// was so.
 func (p *Pool) submit(run func()) (cancel func() bool) {
 	s := &slot{run: run}
 	p.mu.Lock()
@@ -33,7 +35,7 @@ func (p *Pool) submit(run func()) (cancel func() bool) {
 		s.begun = true
 		go p.work(s)
 	} else {
-		if p.head > len(p.queue)/2 { // a pool that is never idle does not grow for ever
+		if p.head > len(p.queue)/2 { // a pool that is never idle does not grow indefinitely
 			p.queue, p.head = slices.Delete(p.queue, 0, p.head), 0
 		}
 		p.queue = append(p.queue, s)
@@ -56,7 +58,7 @@ func (p *Pool) work(s *slot) {
 		if returned {
 			return
 		}
-		if s := p.next(); s != nil { // a task called runtime.Goexit: the place is free again
+		if s := p.next(); s != nil { // a task called runtime.Goexit: the position is free again
 			go p.work(s)
 		}
 	}()

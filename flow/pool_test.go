@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestFlowsShareAPool: all get on, never more tasks at once than it has room for, and as many when there is work.
+// TestFlowsShareAPool: all get on, never more tasks at once than it has space for, and as many when there is work.
 func TestFlowsShareAPool(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {

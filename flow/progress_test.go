@@ -68,7 +68,7 @@ func TestProgressIsClamped(t *testing.T) {
 	}
 }
 
-// TestProgressThatIsNoJSON is told without what cannot be stored, and the flow goes on.
+// TestProgressThatIsNoJSON is reported without what cannot be stored, and the flow goes on.
 func TestProgressThatIsNoJSON(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(1)} {
 		r := rigged(t, Linear("f", &Task{Name: "a", Execute: func(_ context.Context, c *Call) (any, error) {

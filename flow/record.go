@@ -20,7 +20,7 @@ const (
 	ToIgnore Intention = "IGNORE"
 )
 
-// Kind says what an atom is.
+// Kind states what an atom is.
 type Kind string
 
 // The kinds.
@@ -43,18 +43,21 @@ type Record struct {
 	RevertFailure *Failure `json:"revert_failure,omitempty"` // of Revert
 	History       History  `json:"history,omitempty"`        // of a retry controller
 
-	Attempts int       `json:"attempts,omitempty"` // executions; goes on counting after a retry or a reset: see [Call.Key]
-	Tries    int       `json:"tries,omitempty"`    // executions that failed and were followed by another by [Task.Attempts], in this attempt
-	Due      time.Time `json:"due,omitzero"`       // RUNNING: waits until then; see Awaits
-	Awaits   string    `json:"awaits,omitempty"`   // RUNNING: waits for this signal
-	Waits    bool      `json:"waits,omitempty"`    // RUNNING and nobody works on it: it waits for Due, Awaits or both
+	// executions; goes on counting after a retry or a reset: see [Call.Key]
+	Attempts int `json:"attempts,omitempty"`
+	// executions that failed and were followed by another by [Task.Attempts], in this attempt
+	Tries  int       `json:"tries,omitempty"`
+	Due    time.Time `json:"due,omitzero"`     // RUNNING: waits until then; see Awaits
+	Awaits string    `json:"awaits,omitempty"` // RUNNING: waits for this signal
+	Waits  bool      `json:"waits,omitempty"`  // RUNNING and no one works on it: it waits for Due, Awaits or both
 
 	Progress float64   `json:"progress,omitempty"` // of Execute or Revert, 0 to 1
 	Details  *Value    `json:"details,omitempty"`  // of the progress
 	Began    time.Time `json:"began,omitzero"`     // the present or last execution or revert
 	Ended    time.Time `json:"ended,omitzero"`
 
-	ExecuteBegan time.Time `json:"execute_began,omitzero"` // of an atom that is or was reverted: the execution that the revert takes back
+	// of an atom that is or was reverted: the execution that the revert reverts
+	ExecuteBegan time.Time `json:"execute_began,omitzero"`
 	ExecuteEnded time.Time `json:"execute_ended,omitzero"`
 }
 
@@ -66,8 +69,8 @@ type Snapshot struct {
 	Outline  *Outline                `json:"outline,omitempty"` // of the flow that made it; nil: it is not compared
 	Signals  map[string][]KeptSignal `json:"signals,omitempty"` // by name, the oldest first
 
-	// Live says that whoever left the flow in its state gave it up in order, or still has it: it need not be announced as RESUMING. Storage that is opened
-	// after a crash leaves it false.
+	// Live states that the one who left the flow in its state gave it up in order, or still has it: it need not be
+	// announced as RESUMING. Storage that is opened after a crash leaves it false.
 	Live bool `json:"-"`
 }
 
@@ -94,16 +97,17 @@ type Storage interface {
 	// Load gives what is stored; of a flow that was never run, an empty Snapshot.
 	Load(ctx context.Context) (*Snapshot, error)
 
-	// Save stores a commit: when it returns nil, all of it will be found by every later Load, and none of it otherwise. An error ends the run at once: nothing is
-	// announced, nothing more is started.
+	// Save stores a commit: when it returns nil, all of it will be found by every later Load, and none of it otherwise.
+	// An error ends the run at once: nothing is announced, nothing more is started.
 	Save(ctx context.Context, c *Commit) error
 }
 
-// Memory is a Storage that lasts as long as the process. It serves tests, and whoever wants to look at a flow while it runs.
+// Memory is a Storage that lasts as long as the process. It serves tests, and the one who needs to examine a flow while
+// it runs.
 type Memory struct {
 	mu   sync.Mutex // guards the rest
 	snap Snapshot
-	at   map[string]int // place in snap.Atoms
+	at   map[string]int // position in snap.Atoms
 }
 
 // NewMemory gives an empty storage.
@@ -147,7 +151,7 @@ func (m *Memory) Save(_ context.Context, c *Commit) error {
 	return nil
 }
 
-// Change changes what is stored, behind the back of whoever runs the flow.
+// Change changes what is stored, concurrently with the one who runs the flow.
 func (m *Memory) Change(change func(*Snapshot)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ func (p *plan) path(i int32) string {
 	return strings.Join(names, "/")
 }
 
-// where says what a node is and where it stands, for messages.
+// where states what a node is and where it stands, for messages.
 func (p *plan) where(i int32) string {
 	kind := "the task "
 	if p.nodes[i].kind == retryNode {
@@ -46,7 +46,7 @@ func (p *plan) contradictory() error {
 	return p.misfit(nil)
 }
 
-// contradiction says what of a task's fields cannot be; empty if all can.
+// contradiction states what of a task's fields cannot be; empty if all can.
 func (t *Task) contradiction() string {
 	if text := t.Args.nameless("Args"); text != "" {
 		return text
@@ -87,7 +87,8 @@ func (a *Args) nameless(field string) string {
 	return ""
 }
 
-// contradiction finds a binding of something that is no argument, as a misspelt one. Arguments that are injected are none that can be bound, but naming them does no harm.
+// contradiction finds a binding of something that is no argument, as a misspelt one. Arguments that are injected are
+// none that can be bound, but naming them does no harm.
 func (a *Args) contradiction(field string) string {
 	for _, arg := range slices.Sorted(maps.Keys(a.Rebind)) {
 		_, optional := a.Optional[arg]
@@ -125,7 +126,8 @@ func (r Result) contradiction() string {
 	return "Result has " + strings.Join(set, " and ") + "; set one of Name, Names and Keys"
 }
 
-// misfit refuses values of the flow that a typed task cannot take; without any, values that the tasks themselves inject.
+// misfit refuses values of the flow that a typed task cannot take; without any, values that the tasks themselves
+// inject.
 func (p *plan) misfit(injected map[string]Value) error {
 	for _, i := range p.atoms {
 		t := p.nodes[i].task
@@ -148,7 +150,8 @@ func (p *plan) misfit(injected map[string]Value) error {
 	return nil
 }
 
-// before gives what an argument is before anything has run: a value that is injected into the task or, if there are any, into the flow.
+// before gives what an argument is before anything has run: a value that is injected into the task or, if there are
+// any, into the flow.
 func (a *Args) before(arg string, injected map[string]Value) (what string, v Value, there bool) {
 	given, own := a.Inject[arg]
 	switch {
@@ -172,7 +175,7 @@ func fits(v Value, t reflect.Type) error {
 	return nil
 }
 
-// nameless says which item of a flow has no name.
+// nameless states which item of a flow has no name.
 func (b *builder) nameless(start int32, items []Item, k int) error {
 	in := b.plan.nodes[start].name
 	if path := b.plan.path(start); path != "" {
@@ -192,7 +195,7 @@ func (b *builder) nameless(start int32, items []Item, k int) error {
 	return wrong(ErrInvalid, nil, "item %d of %s, a %s%s, has no name", k+1, in, kind, near)
 }
 
-// kindOf says what an item is, for messages; known is false if it is neither a task nor a flow.
+// kindOf states what an item is, for messages; known is false if it is neither a task nor a flow.
 func kindOf(item Item) (kind string, known bool) {
 	switch item := item.(type) {
 	case *Task:

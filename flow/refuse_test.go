@@ -27,7 +27,7 @@ func TestTargetOfAStranger(t *testing.T) {
 	}
 }
 
-// TestAtomsThatContradictThemselves are refused before anything is done, each with its place.
+// TestAtomsThatContradictThemselves are refused before anything is done, each with its position.
 func TestAtomsThatContradictThemselves(t *testing.T) {
 	amount := Name[int]("amount")
 	none := func(context.Context, int) error { return nil }
@@ -105,7 +105,8 @@ func TestAtomsThatContradictThemselves(t *testing.T) {
 	}
 }
 
-// TestInjectedOfAnotherType: a value of the flow that a typed task cannot take is refused when the flow is made, and when the value is added.
+// TestInjectedOfAnotherType: a value of the flow that a typed task cannot take is refused when the flow is made, and
+// when the value is added.
 func TestInjectedOfAnotherType(t *testing.T) {
 	amount := Name[int]("amount")
 	ran := false
@@ -155,7 +156,7 @@ func TestNamelessItemsHaveAPlace(t *testing.T) {
 	}
 }
 
-// TestLinkNamesTheStranger: of two items it says which was not added, and to which flow.
+// TestLinkNamesTheStranger: of two items it states which was not added, and to which flow.
 func TestLinkNamesTheStranger(t *testing.T) {
 	a, b, c := gives("a", 1), gives("b", 2), gives("c", 3)
 	g := Graph("g")
@@ -175,7 +176,8 @@ type errNet struct{ host string }
 
 func (e errNet) Error() string { return "net " + e.host }
 
-// TestFailuresKeepTheirTypes: of several tasks that fail at the same time each error is found by its type, also when they are wrapped or of one type.
+// TestFailuresKeepTheirTypes: of several tasks that fail at the same time each error is found by its type, also when
+// they are wrapped or of one type.
 func TestFailuresKeepTheirTypes(t *testing.T) {
 	barrier := make(chan struct{}, 3)
 	meet := make(chan struct{})

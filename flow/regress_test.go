@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What random worlds found, each as small as it gets.
+// What random simulations found, each as small as it gets.
 
 func doing(name string, do func() (any, error)) *Task {
 	return &Task{Name: name, Execute: func(context.Context, *Call) (any, error) { return do() }}
@@ -75,7 +75,8 @@ func (b *brittle) Save(ctx context.Context, c *Commit) error {
 	return b.Memory.Save(ctx, c)
 }
 
-// When the storage fails, what is queued in the pool never begins, and what is active is not taken for what the next run begins.
+// When the storage fails, what is queued in the pool never begins, and what is active is not taken for what the next
+// run begins.
 func TestTasksLeftBehindAreNobodys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slowly, later atomic.Int32
@@ -114,7 +115,7 @@ func lacking() *Flow {
 	return Linear("f", a, Unordered("u", fine("b", "v"), fine("c")))
 }
 
-// What was moved with a task that cannot begin is taken back: nobody was told of it.
+// What was moved with a task that cannot begin is reverted: no one was notified of it.
 func TestNothingIsMovedUntold(t *testing.T) {
 	var told []lifecycle.State
 	r := runner(t, lacking(), Options{Listeners: []Listener{func(e Event) {
@@ -128,7 +129,7 @@ func TestNothingIsMovedUntold(t *testing.T) {
 	}
 }
 
-// The failure of a task that cannot begin is told although more was begun with it.
+// The failure of a task that cannot begin is reported although more was begun with it.
 func TestFailureToBeginIsTold(t *testing.T) {
 	var told []lifecycle.State
 	r := runner(t, lacking(), Options{RevertErrors: true, Listeners: []Listener{func(e Event) {
@@ -159,7 +160,7 @@ func TestSuspensionKeepsWhatMayHaveBegun(t *testing.T) {
 	})
 }
 
-// A wish to suspend that a listener has during a reset is not for the next run.
+// A request to suspend that a listener has during a reset is not for the next run.
 func TestResetLeavesNoWish(t *testing.T) {
 	var r *Runner
 	r = runner(t, Linear("f", fine("a")), Options{Listeners: []Listener{func(e Event) {
@@ -176,7 +177,7 @@ func TestResetLeavesNoWish(t *testing.T) {
 	}
 }
 
-// What becomes ready by being looked at together with what is ignored before it is executed once.
+// What becomes ready by being examined together with what is ignored before it is executed once.
 func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
 	calls := 0
 	f, a, b := Graph("f"), fine("a"), fine("b")
@@ -204,8 +205,9 @@ func TestNoPauseBeforeWhatCannotCome(t *testing.T) {
 	}
 }
 
-// What comes after two parts, of which one is given up and the other is tried again later, is not waited for: the flow is REVERTED. An atom that nothing keeps from being executed and that
-// was not executed is the control: only damaged storage has it.
+// What comes after two parts, of which one is abandoned and the other is tried again later, is not waited for: the flow
+// is REVERTED. An atom that nothing keeps from being executed and that was not executed is the control: only damaged
+// storage has it.
 func TestWhatComesAfterAGivenUpPartIsNotMissed(t *testing.T) {
 	tries := 0
 	twice := doing("b", func() (any, error) {

@@ -27,7 +27,8 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 	case DecideRevertAll:
 		r.revertAll()
 	case DecideRetry:
-		if rec := &r.recs[res.retry]; rec.Intention != ToRevert { // a whole flow that is being reverted is not retried in part
+		// a whole flow that is being reverted is not retried in part
+		if rec := &r.recs[res.retry]; rec.Intention != ToRevert {
 			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
 				var d time.Duration
 				if err := r.consult("the retry controller "+rec.Name, func() { d = pause(len(rec.History)) }); err != nil {
@@ -46,7 +47,7 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 	}
 }
 
-// judge finds the resolution: that of the nearest controller, or of one further out if it gives up.
+// checker finds the resolution: that of the nearest controller, or of one further out if it stops trying.
 func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, error) {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
@@ -80,8 +81,8 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 	return resolution{DecideRevert, g}, nil
 }
 
-// heard tells whether the failure of an atom was put to its controller already. What merely waited when something else failed was not, and need not be; without a controller
-// there is nobody to ask, and the answer is always the same.
+// received reports whether the failure of an atom was put to its controller already. What merely waited when something
+// else failed was not, and need not be; without a controller there is no one to ask, and the answer is always the same.
 func (r *Runner) heard(i int32) bool {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
@@ -162,8 +163,8 @@ func (r *Runner) retrySubflow(g int32) {
 	}
 }
 
-// fail notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow in FAILURE, or has it reverted with
-// Options.RevertErrors.
+// fail notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow
+// in FAILURE, or has it reverted with Options.RevertErrors.
 func (r *Runner) fail(i int32, err error) {
 	f := FailureOf(err)
 	rec := &r.recs[i]
@@ -185,7 +186,7 @@ func (r *Runner) fail(i int32, err error) {
 	r.revertAll()
 }
 
-// waitFor notes that nobody works on a RUNNING atom.
+// waitFor notes that no one works on a RUNNING atom.
 func (r *Runner) waitFor(i int32) {
 	r.waiting[i] = true
 	rec := &r.recs[i]
@@ -284,7 +285,7 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 		return nil, err
 	}
 	due := rec.Due
-	if rec.State == Running && rec.Failure != nil { // that was the pause after a failure: nobody awaited it
+	if rec.State == Running && rec.Failure != nil { // that was the pause after a failure: no one awaited it
 		due = time.Time{}
 	}
 	c := &Call{
@@ -303,7 +304,8 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 	return c, nil
 }
 
-// reasons gives why atoms failed so far. All reverts share the map until something changes: thousands of them may run in a flow with thousands of failures.
+// reasons gives why atoms failed so far. All reverts share the map until something changes: thousands of them may run
+// in a flow with thousands of failures.
 func (r *Runner) reasons() map[string]*Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -316,7 +318,7 @@ func (r *Runner) reasons() map[string]*Failure {
 	return r.known
 }
 
-// progressOf gives what a task tells its progress with.
+// progressOf gives what a task reports its progress with.
 func (r *Runner) progressOf(i int32) func(float64, any) {
 	mail, crew := r.mail.Load(), r.crew
 	name, kind := r.recs[i].Name, r.recs[i].Kind
@@ -334,7 +336,7 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 			}
 			details = kept
 		}
-		if r.o.Workers == nil { // the flow's goroutine is busy with the task: whoever has news tells it
+		if r.o.Workers == nil { // the flow's goroutine is busy with the task: the one who has news reports it
 			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state, Within: Progressed, Progress: part, At: r.o.Now()}
 			if details != nil {
 				v := ValueOf(details)

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Retry is a retry controller: it governs a flow and what is in it, up to inner flows that have one of their own. It runs before them and gives a value for the
-// attempt; when something fails it decides; when it decides to retry, everything it governs and everything after that is reverted and done again.
-// It runs in the goroutine of the flow and should be quick.
+// Retry is a retry controller: it governs a flow and what is in it, up to inner flows that have one of their own. It
+// runs before them and gives a value for the attempt; when something fails it decides; when it decides to retry,
+// everything it governs and everything after that is reverted and done again. It runs in the goroutine of the flow and
+// should be quick.
 type Retry struct {
 	Name     string // defaults to the flow's name and "_retry"
 	Version  string // defaults to "1.0"
@@ -16,10 +17,13 @@ type Retry struct {
 	Args     Args
 	Result   string // the name under which the value of the attempt is there; empty: none
 
-	Execute Do                                                   // gives the value of an attempt; [Call.History] tells of those before
-	Decide  func(ctx context.Context, c *Call) (Decision, error) // something failed; the last attempt in the history says what
-	Revert  Do                                                   // called when it is given up; nil takes nothing back
-	Pause   func(attempt int) time.Duration                      // between an attempt that was reverted and the next; nil: none. Nothing else waits for it
+	// gives the value of an attempt; [Call.History] reports those before
+	Execute Do
+	// something failed; the last attempt in the history states what
+	Decide func(ctx context.Context, c *Call) (Decision, error)
+	Revert Do // called when it is abandoned; nil takes nothing back
+	// between an attempt that was reverted and the next; nil: none. Nothing else waits for it
+	Pause func(attempt int) time.Duration
 }
 
 // Decision is what a retry controller answers to a failure.
@@ -28,8 +32,8 @@ type Decision string
 // The decisions.
 const (
 	DecideRetry     Decision = "RETRY"      // revert what it governs, and run that again
-	DecideRevert    Decision = "REVERT"     // give up: revert what it governs, and ask the controller above
-	DecideRevertAll Decision = "REVERT_ALL" // give up: revert the whole flow
+	DecideRevert    Decision = "REVERT"     // stop trying: revert what it governs, and ask the controller above
+	DecideRevertAll Decision = "REVERT_ALL" // stop trying: revert the whole flow
 )
 
 // Attempt is one try of a retry controller.
@@ -44,7 +48,7 @@ type FailedAtom struct {
 	Failure *Failure `json:"failure"`
 }
 
-// History tells of the attempts of a retry controller, the present one last.
+// History reports the attempts of a retry controller, the present one last.
 type History []Attempt
 
 // Provided lists the values of the attempts.
@@ -56,7 +60,7 @@ func (h History) Provided() []any {
 	return all
 }
 
-// CausedBy tells whether anything that failed in an attempt was of a type; attempt -1 is the last, -2 the one before.
+// CausedBy reports whether anything that failed in an attempt was of a type; attempt -1 is the last, -2 the one before.
 func (h History) CausedBy(kind string, attempt int) bool {
 	if attempt < 0 {
 		attempt += len(h)
@@ -92,7 +96,8 @@ func always(d Decision) *Retry {
 	}
 }
 
-// Times lets its part of the flow run n times in all (at least once), then gives up. Its value is the number of the attempt, from 1.
+// Times lets its part of the flow run n times in all (at least once), then stops trying. Its value is the number of the
+// attempt, from 1.
 func Times(n int) *Retry {
 	return &Retry{
 		Execute: func(_ context.Context, c *Call) (any, error) { return len(c.History) + 1, nil },
@@ -105,12 +110,14 @@ func Times(n int) *Retry {
 	}
 }
 
-// ForEach runs its part of the flow with one value after another, until it succeeds or none is left. A value that is there twice is tried twice.
+// ForEach runs its part of the flow with one value after another, until it succeeds or none is left. A value that is
+// there twice is tried twice.
 func ForEach(values ...any) *Retry {
 	return each(func(*Call) ([]any, error) { return values, nil })
 }
 
-// ParameterizedForEach is [ForEach] over a list that is a value of the flow: the argument "values", which can be rebound.
+// ParameterizedForEach is [ForEach] over a list that is a value of the flow: the argument "values", which can be
+// rebound.
 func ParameterizedForEach() *Retry {
 	r := each(func(c *Call) (values []any, err error) { return values, c.Into("values", &values) })
 	r.Args.Requires = []string{"values"}
@@ -164,7 +171,7 @@ func untried(all []any, h History) []any {
 	return out
 }
 
-// RevertingAll makes a controller that gives up revert the whole flow and not its own part only.
+// RevertingAll makes a controller that stops trying revert the whole flow and not its own part only.
 func (r *Retry) RevertingAll() *Retry {
 	decide := r.Decide
 	r.Decide = func(ctx context.Context, c *Call) (Decision, error) {

@@ -15,15 +15,16 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Runner runs one flow: it decides what is ready, lets it be done, stores what came of it, tells listeners, and finds out how the flow ends. All of this happens
-// in the goroutine that calls Run or Advance; only tasks run elsewhere, if there is a Pool.
+// Runner runs one flow: it decides what is ready, lets it be done, stores what came of it, notifies listeners, and
+// finds out how the flow ends. All of this happens in the goroutine that calls Run or Advance; only tasks run
+// elsewhere, if there is a Pool.
 type Runner struct {
 	plan    *plan
 	o       Options
 	running atomic.Bool
-	wish    atomic.Int32 // of somebody who wants the run to end; see wishes
+	wish    atomic.Int32 // of somebody who needs the run to end; see requests
 	mail    atomic.Pointer[mailbox]
-	telling sync.Mutex // listeners are told one thing at a time
+	telling sync.Mutex // listeners are notified one thing at a time
 	ending  atomic.Pointer[Ending]
 	reins   reins
 
@@ -45,17 +46,20 @@ type Runner struct {
 	failing map[int32]*Failure  // why atoms failed that are not tried again by themselves
 	known   map[string]*Failure // the same for those who are reverted; nil: to be made again
 	fresh   bool                // nothing was stored of the atoms yet
-	notes   []Event             // of changes that are made but not told
+	notes   []Event             // of changes that are made but not reported
 
-	planned  []planned                 // moved, and about to be told and begun
-	queue    []queued                  // begun, and to be executed in this goroutine
-	active   map[int32]func() bool     // executing or queued in the pool; gives up what has not begun
-	unbegun  map[int32]bool            // moved to RUNNING by this Runner, and nothing came of it yet; atoms that an earlier run may have begun are not among them
-	crew     int                       // number of times that what was active was left behind; what comes from an earlier crew is nobody's
-	waiting  map[int32]bool            // RUNNING, and nobody works on it
-	unwanted []int32                   // atoms that waited when they were given up
+	planned []planned             // moved, and about to be reported and begun
+	queue   []queued              // begun, and to be executed in this goroutine
+	active  map[int32]func() bool // executing or queued in the pool; stops trying what has not begun
+	// moved to RUNNING by this Runner, and nothing came of it yet; atoms that an earlier run may have begun are not
+	// among them
+	unbegun map[int32]bool
+	// number of times that what was active was left behind; what comes from an earlier crew is no one's
+	crew     int
+	waiting  map[int32]bool            // RUNNING, and no one works on it
+	unwanted []int32                   // atoms that waited when they were abandoned
 	callers  map[string]map[int32]bool // atoms that wait for a signal, and some that did
-	came     []string                  // signals that callers were not looked through for
+	came     []string                  // signals that callers were not appeared through for
 	doomed   map[int32]bool            // controllers all that depends on which is to be reverted, or wholeFlow
 	timers   timers
 	again    map[int32]bool     // a failed revert that is to be tried once more
@@ -66,7 +70,7 @@ type Runner struct {
 	reported Stats
 }
 
-// wishes of others.
+// requests of others.
 const (
 	noWish int32 = iota
 	wishSuspend
@@ -122,10 +126,11 @@ func New(item Item, o Options) (*Runner, error) {
 //	nil          SUCCESS, or SUSPENDED
 //	*Failure     REVERTED or FAILURE, because of one atom
 //	*Failures    the same, because of several
-//	[ErrMissing] a required value is provided by nobody; nothing has happened
+//	[ErrMissing] a required value is provided by no one; nothing has happened
 //	others       see [ErrState], [ErrBusy], [ErrChanged], [ErrStopped]; the context's cause; the storage's error. The flow can be run again
 //
-// A flow that has ended is run again: from SUCCESS what is new is done, from FAILURE it goes on, from REVERTED it is reset and begins anew.
+// A flow that has ended is run again: from SUCCESS what is new is done, from FAILURE it goes on, from REVERTED it is
+// reset and begins anew.
 func (r *Runner) Run(ctx context.Context) error {
 	for {
 		rest, err := r.Advance(ctx)
@@ -145,7 +150,7 @@ type Rest struct {
 	Atoms   []string  // that wait
 }
 
-// doze waits for a signal, a wish or a time.
+// doze waits for a signal, a request or a time.
 func (r *Runner) doze(ctx context.Context, rest *Rest) error {
 	var late <-chan time.Time
 	if !rest.Until.IsZero() {
@@ -162,8 +167,8 @@ func (r *Runner) doze(ctx context.Context, rest *Rest) error {
 	return nil
 }
 
-// Advance is Run that does not wait while nothing is being done: it gives what the flow waits for, and is to be called again then. No goroutine is held
-// in between. A nil Rest means that the run is over.
+// Advance is Run that does not wait while nothing is being done: it gives what the flow waits for, and is to be called
+// again then. No goroutine is held in between. A nil Rest means that the run is over.
 func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	if !r.running.CompareAndSwap(false, true) {
 		return nil, wrong(ErrBusy, nil, "the flow %s is running already", r.plan.name)
@@ -173,7 +178,8 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	defer r.mu.Unlock()
 	ctx, giveUp := context.WithCancel(ctx)
 	defer func() { r.reins.release() }()
-	defer giveUp() // nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
+	// nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
+	defer giveUp()
 	began := r.o.Now()
 	defer func() { r.reported.Active += r.o.Now().Sub(began) }()
 	r.quitting = nil
@@ -183,7 +189,8 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 		return nil, err
 	}
 	rest, err := r.machine(ctx)
-	for rest == nil && err == nil && r.state == Suspended && r.ends() && r.quitting == nil { // it was SUSPENDING when it was asked to end
+	// it was SUSPENDING when it was asked to end
+	for rest == nil && err == nil && r.state == Suspended && r.ends() && r.quitting == nil {
 		if err = r.begin(ctx); err == nil {
 			rest, err = r.machine(ctx)
 		}
@@ -212,11 +219,13 @@ func (r *Runner) abandon() {
 	r.disown()
 }
 
-// Suspend asks the flow to pause: nothing new is begun; what is active ends and is stored. Run returns when the flow is SUSPENDED, or has come to its end meanwhile. It may be
-// called from anywhere, listeners included; a flow that does not run stays as it is.
+// Suspend asks the flow to pause: nothing new is begun; what is active ends and is stored. Run returns when the flow is
+// SUSPENDED, or has come to its end meanwhile. It may be called from anywhere, listeners included; a flow that does not
+// run stays as it is.
 func (r *Runner) Suspend() { r.want(wishSuspend) }
 
-// Stop asks the run to end as Suspend does, but leaves the flow RUNNING: Run gives [ErrStopped]. It is for a worker that has to go, not for the flow.
+// Stop asks the run to end as Suspend does, but leaves the flow RUNNING: Run gives [ErrStopped]. It is for a worker
+// that has to go, not for the flow.
 func (r *Runner) Stop() { r.want(wishStop) }
 
 func (r *Runner) want(wish int32) {
@@ -226,11 +235,13 @@ func (r *Runner) want(wish int32) {
 	}
 }
 
-// Signal sends a signal to the flow. Whoever awaits it goes on, now or when it comes to that. Signals of a name are a queue: each is taken once. With a Storage the
-// signal is not stored by this: storage that lasts has its own way for signals. Error: [ErrInvalid] if no task declares the signal, or with another type.
+// Signal sends a signal to the flow. The one who awaits it goes on, now or when it comes to that. Signals of a name are
+// a queue: each is taken once. With a Storage the signal is not stored by this: storage that lasts has its own way for
+// signals. Error: [ErrInvalid] if no task declares the signal, or with another type.
 func (r *Runner) Signal(name string, value any) error { return r.signal(name, value, false) }
 
-// SignalEarly is Signal that accepts a name that no task declares yet: a later version of the flow may. The type of one that is declared is checked.
+// SignalEarly is Signal that accepts a name that no task declares yet: a later version of the flow may. The type of one
+// that is declared is checked.
 func (r *Runner) SignalEarly(name string, value any) error { return r.signal(name, value, true) }
 
 func (r *Runner) signal(name string, value any, early bool) error {
@@ -241,13 +252,14 @@ func (r *Runner) signal(name string, value any, early bool) error {
 	return nil
 }
 
-// Receive takes in a signal with an id and without a check, for storage that keeps signals: one with an id that the flow had is left out. [Commit].Taken tells when it is taken.
+// Receive takes in a signal with an id and without a check, for storage that keeps signals: one with an id that the
+// flow had is left out. [Commit].Taken reports when it is taken.
 func (r *Runner) Receive(name, id string, value any) {
 	r.mail.Load().post(parcel{signal: name, id: id, value: value})
 }
 
-// Reset puts all atoms and the flow itself back to PENDING, from any state in which it does not run: results, failures, histories and the
-// signals that came are gone. All of it is one commit.
+// Reset puts all atoms and the flow itself back to PENDING, from any state in which it does not run: results, failures,
+// histories and the signals that came are gone. All of it is one commit.
 func (r *Runner) Reset(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return wrong(ErrBusy, nil, "the flow %s is running", r.plan.name)
@@ -293,7 +305,7 @@ func (r *Runner) State() lifecycle.State {
 // Name gives the flow's name.
 func (r *Runner) Name() string { return r.plan.name }
 
-// Load reads what is stored, if it was not read yet, so that the flow can be looked at before it is run.
+// Load reads what is stored, if it was not read yet, so that the flow can be examined before it is run.
 func (r *Runner) Load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -336,7 +348,8 @@ func (r *Runner) Stats() Stats {
 	return r.reported
 }
 
-// Inject adds values of the flow and stores them. Errors: the storage's; [ErrInvalid] if a typed task takes one as another type.
+// Inject adds values of the flow and stores them. Errors: the storage's; [ErrInvalid] if a typed task takes one as
+// another type.
 func (r *Runner) Inject(ctx context.Context, values Values) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -359,7 +372,8 @@ func (r *Runner) Inject(ctx context.Context, values Values) error {
 	return nil
 }
 
-// Value gives a value of the flow: an injected one, or what the first atom has that gives it. ok is false if nobody has given it yet, or it was reverted.
+// Value gives a value of the flow: an injected one, or what the first atom has that gives it. ok is false if no one has
+// given it yet, or it was reverted.
 func (r *Runner) Value(name string) (v Value, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

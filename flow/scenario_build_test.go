@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// built is a flow made of words, for one engine: in a world whose process dies, each process makes its own.
+// built is a flow made of words, for one engine: in a harness whose process crashes, each process makes its own.
 type built struct {
 	world *world
 	life  int // the process that it belongs to
@@ -179,7 +179,8 @@ func (b *built) task(words *itemWords) *flow.Task {
 	return t
 }
 
-// argumentsOf puts together what an execution is called with. TaskFlow injects by the name under which a value is looked up, not by that of the argument.
+// argumentsOf puts together what an execution is called with. TaskFlow injects by the name under which a value is
+// looked up, not by that of the argument.
 func argumentsOf(do *doWords, requires []string, optional, inject map[string]any, rebind *rebindWords) flow.Args {
 	a := flow.Args{Optional: flow.Values{}, Rebind: map[string]string{}, Inject: flow.Values{}}
 	for _, arg := range union(do.needs(), requires) {
@@ -297,7 +298,8 @@ func (b *built) retry(words *retryWords) (*flow.Retry, error) {
 	return r, nil
 }
 
-// values gives the values in their order; those of a set from the last to the first, each once, so that no scenario relies on the order in which they are written.
+// values gives the values in their order; those of a set from the last to the first, each once, so that no scenario
+// relies on the order in which they are written.
 func (r *retryWords) values() []any {
 	var all []any
 	for _, v := range r.Values {
@@ -346,7 +348,7 @@ type raised struct{ kind, text string }
 func (e *raised) Error() string       { return e.text }
 func (e *raised) FailureType() string { return e.kind }
 
-// do makes what words say; told notes the call.
+// do makes what words state; notified notes the call.
 func (b *built) do(words *doWords, told func(life int, c *flow.Call)) flow.Do {
 	if words == nil {
 		words = &doWords{}

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// check compares what a step has come to with what it says.
+// check compares what a step has come to with what it states.
 func (p *play) check(c *checkWords) {
 	if p.loose {
 		return
@@ -164,7 +164,7 @@ func (p *play) checkCalls(c *checkWords) {
 	}
 	for name, want := range c.RevertedWith {
 		got := slices.Clone(w.reverted[name])
-		for i := range got { // a revert gets what the execution got, too; scenarios tell of the rest
+		for i := range got { // a revert gets what the execution got, too; scenarios report of the rest
 			got[i] = only(got[i], want, i)
 		}
 		p.differ(name+" reverted with", lean(want), lean(got))
@@ -181,7 +181,7 @@ func (p *play) checkCalls(c *checkWords) {
 	}
 }
 
-// lean leaves out arguments that are null: an optional argument that nobody gives is the same.
+// lean leaves out arguments that are null: an optional argument that no one gives is the same.
 func lean(calls []map[string]any) []map[string]any {
 	all := []map[string]any{}
 	for _, call := range calls {
@@ -222,7 +222,7 @@ func asked(call map[string]any, want []map[string]any, i int, arg string) map[st
 	return one
 }
 
-// judge says what is wrong with an error that was raised or not; empty: nothing is.
+// checker states what is wrong with an error that was raised or not; empty: nothing is.
 func (r *raiseWords) judge(err error) string {
 	switch {
 	case r == nil && err == nil:
@@ -238,7 +238,7 @@ func (r *raiseWords) judge(err error) string {
 	}
 	candidates := []error{err}
 	var several *flow.Failures
-	if errors.As(err, &several) { // as TaskFlow's own tests do, one of those that are wrapped is looked for
+	if errors.As(err, &several) { // as TaskFlow's own tests do, one of those that are wrapped is searched for
 		for _, one := range several.All {
 			candidates = append(candidates, one)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// compare holds events against what is wanted of them; the error says what differs.
+// compare holds events against what is wanted of them; the error states what differs.
 func (c *comparison) compare(got []string) error {
 	if c.Compare == "running_count" {
 		return c.count(got)
@@ -69,7 +69,7 @@ func (c *comparison) count(got []string) error {
 	return nil
 }
 
-// within tells whether part occurs in all, in its order.
+// within reports whether part occurs in all, in its order.
 func within(part, all []string) bool {
 	for _, e := range all {
 		if len(part) > 0 && part[0] == e {
@@ -83,7 +83,7 @@ func unique(all []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(all)))
 }
 
-// events compares all that a step wants of its events.
+// events compares all that a step needs of its events.
 func (c *checkWords) events(got []string) (wrong []error) {
 	if len(c.comparison.Events) > 0 && c.Segments != nil {
 		return []error{fmt.Errorf("events and segments exclude each other")}
@@ -121,7 +121,8 @@ func (c *checkWords) events(got []string) (wrong []error) {
 	return wrong
 }
 
-// TestComparisonsRefuse is the control of all scenarios: each kind of comparison refuses what it has to, and lets pass what it may.
+// TestComparisonsRefuse is the control of all scenarios: each kind of comparison refuses what it has to, and lets pass
+// what it may.
 func TestComparisonsRefuse(t *testing.T) {
 	for _, c := range []struct{ kind, want, good, bad string }{
 		{"", `["a", "b"]`, "a b", "b a"},

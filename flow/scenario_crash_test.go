@@ -11,14 +11,15 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// crash makes a play one in which the process dies at a commit, and another goes on. What then differs from a play without a crash, and may:
+// crash makes a play one in which the process crashes at a commit, and another goes on. What then differs from a play
+// without a crash, and may:
 //
-//   - What was stored at the moment of death is not told, by nobody: listeners died too.
-//   - A wish to suspend dies with the process that had it. The flow then goes on to its end, and the steps that would have taken it from SUSPENDED there have
+//   - What was stored at the moment of death is not reported, by no one: listeners crashed too.
+//   - A request to suspend crashes with the process that had it. The flow then goes on to its end, and the steps that would have taken it from SUSPENDED there have
 //     nothing left to do.
-//     If it was the last step, the flow ends as it does when nobody suspends it.
-//   - A run from FAILURE tries failed reverts once more; that wish, too, dies with the process, the flow ends in FAILURE again and is run again.
-//   - A flow whose end was stored is not run again by the step that ran it: whoever looks finds that it has ended. (Running it again would begin it anew.)
+//     If it was the last step, the flow ends as it does when no one suspends it.
+//   - A run from FAILURE tries failed reverts once more; that request, too, crashes with the process, the flow ends in FAILURE again and is run again.
+//   - A flow whose end was stored is not run again by the step that ran it: the one who appears finds that it has ended. (Running it again would begin it anew.)
 type crash struct {
 	ledger *ledger
 	states []lifecycle.State // of the flow after each step of the play without a crash; nil in that play itself
@@ -26,11 +27,12 @@ type crash struct {
 	defect bool              // what the steps expect is wrong
 	late   bool              // what was to suspend the flow happened in one process, and it went on in another
 	strays bool              // the suspension that the scenario is about was lost
-	wentOn bool              // it was that of the last step: the flow has come to an end that the scenario does not tell
+	// it was that of the last step: the flow has come to an end that the scenario does not report
+	wentOn bool
 	seen   []lifecycle.State // of the flow after each step
 }
 
-// skips tells whether a step has nothing left to do.
+// skips reports whether a step has nothing left to do.
 func (c *crash) skips(p *play, i int) bool {
 	c.step = i
 	for len(c.seen) < i { // steps so far
@@ -87,7 +89,7 @@ func (c *crash) survive(p *play, words *checkWords, do func() error) error {
 	return err
 }
 
-// over tells whether a run ended with a move.
+// over reports whether a run ended with a move.
 func over(last flow.Transition) bool {
 	switch last.To {
 	case flow.Success, flow.FailureState, flow.Reverted, flow.Pending:
@@ -140,7 +142,7 @@ func (p *play) remains() remains {
 	return all
 }
 
-// told lists the events of atoms that were told in all steps.
+// notified lists the events of atoms that were reported in all steps.
 func (w *world) told() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +163,7 @@ func crashing(t *testing.T, f performance, at int, lost bool, states []lifecycle
 	return crashingOn(t, f, l, states)
 }
 
-// lying plays a scenario with a crash after a commit of which the storage says that it has it.
+// lying plays a scenario with a crash after a commit of which the storage states that it has it.
 func lying(t *testing.T, f performance, at int, states []lifecycle.State) *play {
 	t.Helper()
 	l := newLedger(newWorld())
@@ -186,8 +188,9 @@ func crashingOn(t *testing.T, f performance, l *ledger, states []lifecycle.State
 	return p
 }
 
-// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and lets another process go on: it comes to the same end, nothing whose success
-// was stored is executed again, and what both processes tell is told in the same order.
+// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and lets another process go on:
+// it comes to the same end, nothing whose success was stored is executed again, and what both processes report is
+// notified in the same order.
 func TestCrashScenarios(t *testing.T) {
 	for _, e := range scenarios(t).Scenarios {
 		t.Run(e.id, func(t *testing.T) {
@@ -231,7 +234,7 @@ func crashEverywhere(t *testing.T, f performance) {
 	}
 }
 
-// timed tells whether it depends on the time how many attempts a scenario takes.
+// timed reports whether it depends on the time how many attempts a scenario takes.
 func (s *scenario) timed() bool {
 	var looks func(i *itemWords) bool
 	looks = func(i *itemWords) bool {
@@ -240,7 +243,7 @@ func (s *scenario) timed() bool {
 	return looks(s.Flow)
 }
 
-// exact tells whether a scenario has one order of events only.
+// exact reports whether a scenario has one order of events only.
 func (s *scenario) exact() bool {
 	exact := false
 	for i := range s.Steps {
@@ -256,7 +259,7 @@ func (s *scenario) exact() bool {
 	return exact
 }
 
-// compareRemains says in what a play with a crash differs from one without, and must not.
+// compareRemains states in what a play with a crash differs from one without, and must not.
 func compareRemains(f performance, p *play, want remains, told []string) (wrong []string) {
 	got := p.remains()
 	if p.crash.wentOn {
@@ -282,7 +285,7 @@ func compareRemains(f performance, p *play, want remains, told []string) (wrong 
 	return wrong
 }
 
-// TestCrashesAreNoticed is the control: a storage that says that it stored a commit, and did not, is found out.
+// TestCrashesAreNoticed is the control: a storage that states that it stored a commit, and did not, is found out.
 func TestCrashesAreNoticed(t *testing.T) {
 	const text = `{"id": "x", "flow": {"linear": "f", "of": [{"task": "a"}, {"task": "b", "do": {"return": 5}}, {"task": "c", "do": {"fail": "Woot!"}}]},
 		"steps": [{"run": {"raises": {}, "events": []}}]}`
@@ -294,7 +297,8 @@ func TestCrashesAreNoticed(t *testing.T) {
 	whole := crashing(t, f, 0, false, nil)
 	want, told := whole.remains(), whole.world.told()
 	tried, _, _, _ := whole.crash.ledger.account()
-	for at := 2; at < tried; at++ { // what the first and the last commit begin and end, the next process does once more: nothing is lost with them
+	// what the first and the last commit begin and end, the next process does once more: nothing is lost with them
+	for at := 2; at < tried; at++ {
 		p := lying(t, f, at, whole.crash.seen)
 		if len(p.wrong) == 0 && len(compareRemains(f, p, want, told)) == 0 {
 			t.Errorf("nobody noticed that commit %d was lost", at)

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// host is an engine over a store that runs flows as jobs. It knows the flows of scenarios by number.
+// host is an engine over a store that runs flows as jobs. It has the flows of scenarios by number.
 type host struct {
 	store  job.Store
 	engine *jobengine.Engine
@@ -70,8 +70,8 @@ func (h *host) made(args json.RawMessage) (flow.Item, error) {
 	return h.items[n], nil
 }
 
-// stored is the stage of flows that are jobs. What it keeps outlives engines, but presets and second engines over it are not played: the records of a job are changed
-// under a claim only.
+// stored is the stage of flows that are jobs. What it keeps outlives engines, but presets and second engines over it
+// are not played: the records of a job are changed under a claim only.
 type stored struct {
 	*host
 	workers int
@@ -108,7 +108,7 @@ type ordered struct {
 	*flow.Runner
 	item   flow.Item
 	order  durable.Order
-	told   <-chan lifecycle.State // what listeners were told of the flow
+	told   <-chan lifecycle.State // what listeners were notified of the flow
 	inject flow.Values
 	id     job.ID
 }
@@ -130,7 +130,7 @@ func (o *ordered) Run(ctx context.Context) error {
 			return err
 		}
 		if before.State == flow.Reverted {
-			return errAnew // a person's reset of the job does that, and is told to no listener
+			return errAnew // a person's reset of the job does that, and is reported to no listener
 		}
 		retries = before.Retries + 1
 		if _, err := o.host.engine.Do(ctx, jobengine.Act{Job: o.id, Event: flow.Run, By: lifecycle.Owner, Actor: "scenario", Confirm: true}); err != nil {
@@ -141,7 +141,7 @@ func (o *ordered) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for state := lifecycle.State(""); state != j.State; { // it is told after it was stored
+	for state := lifecycle.State(""); state != j.State; { // it is reported after it was stored
 		select {
 		case state = <-o.told:
 		case <-ctx.Done():
@@ -154,7 +154,7 @@ func (o *ordered) Run(ctx context.Context) error {
 	return o.blame(&j)
 }
 
-// said is an error of which only the text is kept.
+// stated is an error of which only the text is kept.
 type said struct{ text string }
 
 func (e *said) Error() string { return e.text }
@@ -215,7 +215,8 @@ func (o *ordered) Inject(_ context.Context, values flow.Values) error {
 	return nil
 }
 
-// asJob tells whether a scenario can be played by a job: what it does is run, and nobody suspends it at a moment that only the process itself can choose.
+// asJob reports whether a scenario can be played by a job: what it does is run, and no one suspends it at a moment that
+// only the process itself can choose.
 func (s *scenario) asJob() bool {
 	return !slices.ContainsFunc(s.Steps, func(one step) bool {
 		return one.Preset != nil || one.NewEngine != nil || one.Reset != nil || one.Suspend != nil || one.Inject != nil || one.ClearInjected != nil ||
@@ -231,7 +232,7 @@ func TestDurableScenarios(t *testing.T) {
 	for _, e := range b.Scenarios {
 		s, err := e.read()
 		if err != nil || len(s.Steps) == 0 || !s.asJob() {
-			continue // TestScenarios says what is wrong with it
+			continue // TestScenarios states what is wrong with it
 		}
 		t.Run(e.id, func(t *testing.T) {
 			for _, f := range performances(t, s) {

@@ -16,15 +16,16 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// The scenarios of jobs are about TaskFlow's jobboard: postings that somebody claims, and consumes, abandons or trashes. They map on ours so:
+// The scenarios of jobs are about TaskFlow's jobboard: postings that somebody claims, and consumes, abandons or
+// trashes. They map on ours so:
 //
 //	post      engine.Submit of a job; TaskFlow's five priorities are 10, 30, 50, 70, 90 of ours
-//	claim     engine.Acquire by an outside worker; what it grants besides is given back at once. Nothing granted: the job has ended or is nobody's (NotFound), or has an owner
+//	claim     engine.Acquire by an outside worker; what it grants besides is given back at once. Nothing granted: the job has ended or is no one's (NotFound), or has an owner
 //	consume   engine.Conclude with the event that ends the job well, under the epoch with which it was claimed
 //	trash     the same with the event that ends it badly
 //	abandon   a change without a transition, under the epoch: the claim ends, and the job is due again
-//	lose_owner, elapse   time passes, and the running engine takes claims away that nobody renews
-//	state     ended: COMPLETE; claimed: CLAIMED; else UNCLAIMED. listed: not ended. An old epoch is Stale for every one of these calls; whose job it is now says the record
+//	lose_owner, elapse   time passes, and the running engine takes claims away that no one renews
+//	state     ended: COMPLETE; claimed: CLAIMED; else UNCLAIMED. listed: not ended. An old epoch is Stale for every one of these calls; whose job it is now states the record
 type jobStep struct {
 	Post      *jobCall   `json:"post"`
 	Claim     *jobCall   `json:"claim"`
@@ -167,7 +168,7 @@ func (b *board) step(s *jobStep) error {
 	return fmt.Errorf("the step says nothing: %+v", *s)
 }
 
-// swept waits until the engine has looked for lost claims.
+// swept waits until the engine has searched for lost claims.
 func (b *board) swept() {
 	time.Sleep(time.Minute)
 	synctest.Wait()
@@ -219,7 +220,7 @@ func (b *board) claim(c *jobCall) error {
 	return b.whose(c, nil)
 }
 
-// whose says why something cannot be done, in the words of TaskFlow.
+// whose states why something cannot be done, in the words of TaskFlow.
 func (b *board) whose(c *jobCall, refused error) error {
 	j, err := b.store.Get(b.t.Context(), b.ids[c.Job])
 	switch {
@@ -356,7 +357,8 @@ func (b *board) order() (names []string, err error) {
 	}
 }
 
-// TestJobTableScenarios holds the life of a job on a board against the table: what is allowed happens, everything else is refused.
+// TestJobTableScenarios holds the life of a job on a board against the table: what is allowed happens, everything else
+// is refused.
 func TestJobTableScenarios(t *testing.T) {
 	table, has := scenarios(t).Tables["job"]
 	if !has {
@@ -390,7 +392,8 @@ func TestJobTableScenarios(t *testing.T) {
 				t.Errorf("%s: %s to %s gives %s, %v", name, pair[0], pair[1], after, err)
 			}
 		}
-		for _, pair := range slices.Concat(table.Ignored, table.Forbidden) { // asking for what is the case already is refused too, and changes nothing
+		// asking for what is the case already is refused too, and changes nothing
+		for _, pair := range slices.Concat(table.Ignored, table.Forbidden) {
 			if after, err := try(t, open, pair[0], pair[1]); err == nil || after != pair[0] {
 				t.Errorf("%s: %s to %s gives %s, %v", name, pair[0], pair[1], after, err)
 			}

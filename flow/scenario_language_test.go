@@ -13,10 +13,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The scenario language is that of testdata/scenarios.yaml, whose header defines it. The types below are its grammar: a word that is not here fails the
-// scenario in which it stands, so that nothing is ever left out in silence.
+// The scenario language is that of testdata/scenarios.yaml, whose header defines it. The types below are its grammar: a
+// word that is not here fails the scenario in which it stands, so that nothing is ever left out in silence.
 
-// book is a file of scenarios.
+// index is a file of scenarios.
 type book struct {
 	Tables     map[string]table `json:"transition_tables"`
 	Scenarios  []entry          `json:"scenarios"`
@@ -125,7 +125,7 @@ func (d *deciderWords) UnmarshalJSON(text []byte) error {
 	return strict(text, &d.deciderMap)
 }
 
-// doWords says what an execution or a revert does.
+// doWords states what an execution or a revert does.
 type doWords struct {
 	attempt bool // the string "attempt": as Times
 	doMap
@@ -207,12 +207,13 @@ func (r *rebindWords) UnmarshalJSON(text []byte) error {
 }
 
 type retryWords struct {
-	Kind      string         `json:"kind"`
-	Name      string         `json:"name"`
-	Provides  string         `json:"provides"`
-	Attempts  *int           `json:"attempts"`
-	Values    []any          `json:"values"`
-	AsSet     bool           `json:"as_set"` // the values are a set: each once, in an order that the scenario does not tell
+	Kind     string `json:"kind"`
+	Name     string `json:"name"`
+	Provides string `json:"provides"`
+	Attempts *int   `json:"attempts"`
+	Values   []any  `json:"values"`
+	// the values are a set: each once, in an order that the scenario does not report
+	AsSet     bool           `json:"as_set"`
 	RevertAll bool           `json:"revert_all"`
 	Do        *doWords       `json:"do"`
 	Undo      *doWords       `json:"undo"`
@@ -412,7 +413,7 @@ func (e entry) read() (*scenario, error) {
 	return s, nil
 }
 
-// words counts what a step says.
+// words counts what a step states.
 func (s *step) words() int {
 	n := 0
 	for _, said := range []bool{s.Preset != nil, s.Run != nil, s.NewEngine != nil, s.Reset != nil, s.Suspend != nil, s.Gate != nil, s.Inject != nil,
@@ -474,7 +475,7 @@ func scenarios(t *testing.T) *book {
 	return b
 }
 
-// TestUnknownWordsAreRefused: a scenario that says something that nobody understands fails.
+// TestUnknownWordsAreRefused: a scenario that states something that no one understands fails.
 func TestUnknownWordsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		`{"id": "x", "steps": [{"runs": {}}]}`,

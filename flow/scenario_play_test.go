@@ -19,7 +19,7 @@ type play struct {
 	pool     *flow.Pool
 	loose    bool // what a step expects is not compared; what holds always is
 
-	crash *crash // nil: nobody dies
+	crash *crash // nil: no one crashes
 
 	base   context.Context
 	ctx    context.Context // of the process
@@ -31,7 +31,7 @@ type play struct {
 	wrong []string
 }
 
-// errAnew is what an engine says that does not begin anew where a Runner would.
+// errAnew is what an engine states that does not begin anew where a Runner would.
 var errAnew = errors.New("it has ended and does not begin anew by itself")
 
 // newPlay sets the stage: a process with an engine, and the values that the flow is given.
@@ -194,8 +194,8 @@ func (s *suspendWords) hits(e event) bool {
 	return e.letter == letter && e.name == name && e.state == s.State
 }
 
-// truthful checks what holds of every flow, whatever a scenario says: the states are those of the tables, SUCCESS means that everything succeeded or was
-// ignored, REVERTED that nothing has failed that was not taken back.
+// truthful checks what holds of every flow, whatever a scenario states: the states are those of the tables, SUCCESS
+// means that everything succeeded or was ignored, REVERTED that nothing has failed that was not reverted.
 func (p *play) truthful() {
 	if p.unmade != nil {
 		return

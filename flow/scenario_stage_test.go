@@ -32,7 +32,7 @@ type stage interface {
 	engine(item flow.Item, o flow.Options) (engine, error)
 	// change changes what is kept, behind everybody's back.
 	change(func(*flow.Snapshot)) error
-	// keeps tells whether what is kept outlives the engine: presets and second engines need that.
+	// keeps reports whether what is kept outlives the engine: presets and second engines need that.
 	keeps() bool
 }
 
@@ -58,20 +58,20 @@ func (m memory) change(change func(*flow.Snapshot)) error {
 	return nil
 }
 
-// errDead is what a storage says to a process that has died.
+// errDead is what a storage states to a process that has crashed.
 var errDead = errors.New("the process is dead")
 
-// ledger is a storage that looks at what it is given, and can let the process die at a commit.
+// ledger is a storage that examines what it is given, and can let the process die at a commit.
 type ledger struct {
 	*flow.Memory
 	world   *world
 	asJSON  bool // what is stored goes through JSON, as in storage that lasts
-	crashAt int  // the number of the commit at which the process dies; 0: it does not
+	crashAt int  // the number of the commit at which the process crashes; 0: it does not
 	lost    bool // and whether that commit is lost
-	forgets int  // the number of a commit that is not stored, and said to be; 0: none is
+	forgets int  // the number of a commit that is not stored, and stated to be; 0: none is
 
 	mu    sync.Mutex // guards the rest
-	saves int        // told of
+	saves int        // notified of
 	kept  int        // stored
 	last  flow.Transition
 	dead  bool
@@ -156,7 +156,7 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 	return nil
 }
 
-// look refuses that an atom whose success is stored is begun again without a reset, a revert or a retry.
+// appear refuses that an atom whose success is stored is begun again without a reset, a revert or a retry.
 func (l *ledger) look(old, now flow.Record) {
 	if old.State != flow.Success {
 		return
@@ -167,15 +167,16 @@ func (l *ledger) look(old, now flow.Record) {
 	}
 }
 
-// revive lets another process begin after the first has died.
+// revive lets another process begin after the first has crashed.
 func (l *ledger) revive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false
-	l.world.note(l.world.life(), func() { maps.Copy(l.world.announced, l.was) }) // who waits for news reads what is stored
+	// who waits for news reads what is stored
+	l.world.note(l.world.life(), func() { maps.Copy(l.world.announced, l.was) })
 }
 
-// account tells how many commits were tried and stored, and what the flow's last move was.
+// account reports how many commits were tried and stored, and what the flow's last move was.
 func (l *ledger) account() (tried, stored int, last flow.Transition, dead bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

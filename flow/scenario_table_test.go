@@ -8,7 +8,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// moved asks a flow in a state to come to another by an event, as its Runner does it, and gives where it is then, also in storage, and what was told.
+// moved asks a flow in a state to come to another by an event, as its Runner does it, and gives where it is then, also
+// in storage, and what was reported.
 func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State, told int, err error) {
 	t.Helper()
 	m := flow.NewMemory()
@@ -25,7 +26,8 @@ func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.S
 	return r.State(), snap.State, told, err
 }
 
-// TestFlowTableScenarios holds what a Runner does with the state of its flow against the table: every pair, by every event that leads to the second state.
+// TestFlowTableScenarios holds what a Runner does with the state of its flow against the table: every pair, by every
+// event that leads to the second state.
 func TestFlowTableScenarios(t *testing.T) {
 	table, has := scenarios(t).Tables["flow"]
 	if !has {

@@ -39,8 +39,8 @@ type performance struct {
 	unsuspended remains // what is left if the suspension of the last step is lost
 }
 
-// performances gives the ways in which a scenario is played: with one worker and with several, with what it expects or, where that is known to be
-// wrong, with what we say instead.
+// performances gives the entries which a scenario is played: with one worker and with several, with what it expects or,
+// where that is known to be wrong, with what we state instead.
 func performances(t *testing.T, s *scenario) []performance {
 	t.Helper()
 	engines := s.Engines
@@ -83,12 +83,13 @@ func (f *performance) pool() *flow.Pool {
 	return flow.NewPool(2)
 }
 
-// keeps tells whether a scenario can be played only where the flow is kept.
+// keeps reports whether a scenario can be played only where the flow is kept.
 func (s *scenario) keeps() bool {
 	return slices.ContainsFunc(s.Steps, func(one step) bool { return one.Preset != nil || one.NewEngine != nil })
 }
 
-// TestScenarios plays the conformance scenarios of TaskFlow: those of testdata, or of the file that STAGEPOST_SCENARIOS names.
+// TestScenarios plays the conformance scenarios of TaskFlow: those of testdata, or of the file that STAGEPOST_SCENARIOS
+// names.
 func TestScenarios(t *testing.T) {
 	b := scenarios(t)
 	if len(b.Scenarios)+len(b.Jobs)+len(b.Conductors)+len(b.Tables) == 0 {
@@ -137,7 +138,7 @@ func playOn(t *testing.T, f performance, w *world, on stage) {
 	}
 }
 
-// checkBuild looks at a flow that is made and not run.
+// checkBuild examines a flow that is made and not run.
 func checkBuild(t *testing.T, s *scenario) {
 	t.Helper()
 	b, err := build(newWorld(), s.Flow)
@@ -184,7 +185,7 @@ func checkBuild(t *testing.T, s *scenario) {
 func TestOurs(t *testing.T) {
 	for id, o := range ours(t) {
 		if o.Flow == nil {
-			continue // it is played in the place of a scenario
+			continue // it is played in the position of a scenario
 		}
 		for _, parallel := range []bool{false, true} {
 			f := performance{name: "ours", scenario: &scenario{ID: id, Flow: o.Flow, Store: o.Store, Steps: o.Steps}, parallel: parallel}

@@ -14,13 +14,13 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// world is what surrounds one play of a scenario: what is told, called, set and noticed in it.
+// harness is what surrounds one play of a scenario: what is reported, called, set and noticed in it.
 type world struct {
 	began time.Time
 	pace  float64 // by which waits are multiplied
 
 	mu         sync.Mutex // guards the rest
-	lives      int        // processes so far: what tasks of dead ones still do is nobody's business
+	lives      int        // processes so far: what tasks of dead ones still do is no one's business
 	changed    chan struct{}
 	announced  map[string]bool // "atom STATE"
 	gates      map[string]bool
@@ -33,12 +33,12 @@ type world struct {
 	all        []event // of all steps
 	machine    []string
 	violations []string
-	asked      func(event)  // whoever wants to suspend
+	asked      func(event)  // the one who needs to suspend
 	entered    func(string) // the same, by states of the machine
 	stored     func(atom string) string
 }
 
-// event is something that was told.
+// event is something that was reported.
 type event struct {
 	name, letter, state, result string
 	saved                       bool // it has a result
@@ -191,7 +191,7 @@ func (w *world) decided(life int, names []string) {
 	w.note(life, func() { w.histories = append(w.histories, names) })
 }
 
-// listen is told everything that an engine of a process tells.
+// listen is reported everything that an engine of a process reports.
 func (w *world) listen(life int) flow.Listener {
 	return func(e flow.Event) {
 		one, is := eventOf(e)
@@ -259,7 +259,7 @@ func plain(v any) any {
 	return settled(out)
 }
 
-// same tells whether two values are the same as JSON.
+// same reports whether two values are the same as JSON.
 func same(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)

@@ -21,7 +21,7 @@ type shape struct {
 type shapedFlow struct {
 	pattern Pattern
 	items   []string       // atoms by name, flows by path with a slash at the end, which no other item has
-	at      map[string]int // place in items
+	at      map[string]int // position in items
 	out     map[string][]string
 	atoms   map[string][]string // item: the atoms in it
 }
@@ -35,7 +35,8 @@ func shapeOf(o *Outline, now map[string]string) *shape {
 	return s
 }
 
-// flow adds a flow and gives the atoms in it. Names of atoms have no part in paths, so that an atom and a flow may share one.
+// flow adds a flow and gives the atoms in it. Names of atoms have no part in paths, so that an atom and a flow may
+// share one.
 func (s *shape) flow(o *Outline, path string, now map[string]string) (atoms []string) {
 	f := &shapedFlow{pattern: o.Pattern, at: map[string]int{}, out: map[string][]string{}, atoms: map[string][]string{}}
 	s.flows[path] = f
@@ -74,7 +75,7 @@ func (s *shape) flow(o *Outline, path string, now map[string]string) (atoms []st
 	return atoms
 }
 
-// before tells whether item u is done before item v.
+// before reports whether item u is done before item v.
 func (f *shapedFlow) before(u, v string) bool {
 	switch f.pattern {
 	case PatternLinear:
@@ -104,7 +105,7 @@ type comparison struct {
 	found    []string
 }
 
-// same tells whether two outlines are stored as the same text.
+// same reports whether two outlines are stored as the same text.
 func (o *Outline) same(other *Outline) bool {
 	a, errA := json.Marshal(o)
 	b, errB := json.Marshal(other)
@@ -207,7 +208,8 @@ func (c *comparison) which(u, v string, ran func(string) bool) string {
 	return inWords(u)
 }
 
-// pairs calls yield with pairs of items that the flow puts one before the other and that both flows have: so many that every pair of which one has run follows from them.
+// pairs calls yield with pairs of items that the flow puts one before the other and that both flows have: so many that
+// every pair of which one has run follows from them.
 func (f *shapedFlow) pairs(other *shapedFlow, ran func(string) bool, yield func(u, v string)) {
 	var items []string
 	for _, item := range f.items {

@@ -11,12 +11,14 @@ import (
 	"github.com/stagepost/stagepost/internal/nearest"
 )
 
-// Signal is the name of a signal together with the type of what comes with it. A task declares the signals that it waits for ([Task.Signals]); who sends a signal and who waits for
-// it use the same Signal, so that the compiler sees whether they fit:
+// Signal is the name of a signal together with the type of what comes with it. A task declares the signals that it
+// waits for ([Task.Signals]); who sends a signal and who waits for it use the same Signal, so that the compiler sees
+// whether they fit:
 //
 //	const Approved = flow.Signal[bool]("approved")
 //
-// What reaches the flow from outside, such as by the API, is checked against the type when it is sent and when it is taken.
+// What reaches the flow from outside, such as by the API, is checked against the type when it is sent and when it is
+// taken.
 type Signal[T any] string
 
 // AnySignal is a [Signal] of any type.
@@ -56,7 +58,7 @@ func (s Signal[T]) Send(r *Runner, v T) error { return r.Signal(string(s), v) }
 // Declared are the signals that the tasks of a flow declare, by name.
 type Declared map[string]*Form
 
-// Check says why a signal cannot be sent, or nil. early lets a name pass that no task declares. Error: [ErrInvalid].
+// Check states why a signal cannot be sent, or nil. early lets a name pass that no task declares. Error: [ErrInvalid].
 func (d Declared) Check(name string, v Value, early bool) error {
 	form, there := d[name]
 	switch {
@@ -91,7 +93,8 @@ func (d Declared) known(name string) string {
 	return text + " (signals of the flow: " + strings.Join(names[:min(most, len(names))], ", ") + more + ")"
 }
 
-// declare notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two tasks declare with different types.
+// declare notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two
+// tasks declare with different types.
 func (p *plan) declare() error {
 	first := map[string]int32{} // the atom with the type
 	types := map[string]reflect.Type{}
@@ -134,7 +137,7 @@ func (t *Task) declared() Declared {
 	return all
 }
 
-// declares tells whether a task declares a signal.
+// declares reports whether a task declares a signal.
 func (t *Task) declares(name string) bool {
 	return slices.ContainsFunc(t.Signals, func(s AnySignal) bool { return s.String() == name })
 }

@@ -12,7 +12,8 @@ import (
 
 const approved = Signal[bool]("approved")
 
-// TestSignalsAreDeclared: a signal that no task declares is refused with what is known, and accepted early; one of another type is refused in both cases.
+// TestSignalsAreDeclared: a signal that no task declares is refused with what is known, and accepted early; one of
+// another type is refused in both cases.
 func TestSignalsAreDeclared(t *testing.T) {
 	item := Linear("f", approved.Wait("w", 0), Wait("any", "config", 0))
 	for _, c := range []struct {
@@ -47,7 +48,8 @@ func TestSignalsAreDeclared(t *testing.T) {
 	wantKind(t, r.Signal("x", 1), ErrInvalid, "the flow declares no signals")
 }
 
-// TestSignalIsTyped: what is sent in its type is taken in it, and an early one of another type, sent before the flow declared it, fails the wait.
+// TestSignalIsTyped: what is sent in its type is taken in it, and an early one of another type, sent before the flow
+// declared it, fails the wait.
 func TestSignalIsTyped(t *testing.T) {
 	type vote struct {
 		By  string `json:"by"`
@@ -87,7 +89,8 @@ func TestAwaitIsDeclared(t *testing.T) {
 	}
 }
 
-// TestSignalsThatContradict: two tasks declare one signal with different types, or one without a name. One of them may take anything.
+// TestSignalsThatContradict: two tasks declare one signal with different types, or one without a name. One of them may
+// take anything.
 func TestSignalsThatContradict(t *testing.T) {
 	_, err := New(Linear("f", approved.Wait("a", 0), Signal[string]("approved").Wait("b", 0)), Options{})
 	wantKind(t, err, ErrInvalid, `the task b in f declares the signal "approved" as string, and a as bool`, "b", "a")

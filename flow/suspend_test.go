@@ -12,8 +12,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestSuspendWhileTasksAreQueued: what runs ends and is kept, what is queued behind the pool goes back to PENDING, the flow is SUSPENDED, and the next run does only what is left
-// (TaskFlow ends REVERTED here, and does everything once more).
+// TestSuspendWhileTasksAreQueued: what runs ends and is kept, what is queued behind the pool goes back to PENDING, the
+// flow is SUSPENDED, and the next run does only what is left (TaskFlow ends REVERTED here, and does everything once
+// more).
 func TestSuspendWhileTasksAreQueued(t *testing.T) {
 	for _, ask := range []func(*Runner){(*Runner).Suspend, (*Runner).Stop} {
 		synctest.Test(t, func(t *testing.T) {
@@ -57,7 +58,8 @@ func TestSuspendWhileTasksAreQueued(t *testing.T) {
 	}
 }
 
-// TestSuspendAnyTime: a flow that is suspended again and again by somebody else, wherever it is, comes to the end that it would have come to, and does nothing twice.
+// TestSuspendAnyTime: a flow that is suspended again and again by somebody else, wherever it is, comes to the end that
+// it would have come to, and does nothing twice.
 func TestSuspendAnyTime(t *testing.T) {
 	for _, bad := range []bool{false, true} {
 		for _, pool := range []*Pool{nil, NewPool(1), NewPool(3)} {
@@ -126,7 +128,7 @@ func TestSuspendWhereNothingRuns(t *testing.T) {
 	}
 }
 
-// TestSuspendByListener: at every event that a flow tells, in turn.
+// TestSuspendByListener: at every event that a flow reports, in turn.
 func TestSuspendByListener(t *testing.T) {
 	for _, bad := range []bool{false, true} {
 		for _, pool := range []*Pool{nil, NewPool(2)} {

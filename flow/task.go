@@ -19,12 +19,13 @@ type Item interface {
 	Gives() []string
 }
 
-// Do is what a task or a retry controller does: it gets its arguments from the call and gives a result. The context ends when the task's time is up,
-// its flow is given up or its worker loses the claim; it must return then. It may be called again after a crash, with the same [Call.Key].
+// Do is what a task or a retry controller does: it gets its arguments from the call and gives a result. The context
+// ends when the task's time is up, its flow is abandoned or its worker loses the claim; it must return then. It may be
+// called again after a crash, with the same [Call.Key].
 type Do func(ctx context.Context, c *Call) (any, error)
 
-// Task is the smallest part of a flow that is done, taken back and stored on its own. The zero value of every field but Name and Execute works.
-// Tasks belong to one flow and are not changed once it is built.
+// Task is the smallest part of a flow that is done, reverted and stored on its own. The zero value of every field but
+// Name and Execute works. Tasks belong to one flow and are not changed once it is built.
 type Task struct {
 	Name     string   // unique in the whole flow
 	Version  string   // of the code; defaults to "1.0". See [Options.Upgrade]
@@ -40,10 +41,11 @@ type Task struct {
 	Execute Do // nil does nothing
 	Revert  Do // nil takes nothing back; gets the result or failure too: [Call.Result], [Call.Failure], [Call.Failures]
 
-	// Hooks. An error before fails the task; an error after, which is called whatever came before, fails the flow and leaves the task RUNNING.
+	// Hooks. An error before fails the task; an error after, which is called whatever came before, fails the flow and
+	// leaves the task RUNNING.
 	BeforeExecute, AfterExecute, BeforeRevert, AfterRevert func(ctx context.Context, c *Call) error
 
-	Attempts Attempts      // tried again by itself, before the flow hears of a failure
+	Attempts Attempts      // tried again by itself, before the flow receives a failure
 	Timeout  time.Duration // of one attempt at Execute or Revert; zero: none
 
 	span     time.Duration           // of a task that waits or sleeps
@@ -53,15 +55,15 @@ type Task struct {
 	nameless bool                    // it is typed and has a key without a name
 }
 
-// Args says what a task or retry controller needs and where it comes from.
+// Args states what a task or retry controller needs and where it comes from.
 type Args struct {
 	Requires []string          // arguments that must be there
-	Optional Values            // arguments with what they are when nobody provides them
+	Optional Values            // arguments with what they are when no one provides them
 	Rebind   map[string]string // argument: name of the value, where that is another
 	Inject   Values            // arguments that are given here and looked up nowhere
 }
 
-// Result says under which names the result of a task is there for others. The zero Result: under none.
+// Result states under which names the result of a task is there for others. The zero Result: under none.
 type Result struct {
 	Name  string   // the whole result
 	Names []string // the elements of a list, by position; "" leaves one out
@@ -79,11 +81,12 @@ func Keys(keys ...string) Result { return Result{Keys: keys} }
 
 // Attempts lets one task be tried again without its flow noticing. While it waits nothing else does.
 type Attempts struct {
-	Max     int                 // executions in all; 0 and 1: no second one
-	First   time.Duration       // pause after the first failure, doubled after each further one; defaults to 1 s
-	Longest time.Duration       // defaults to 5 min
-	Jitter  float64             // part of the pause, 0 to 1, by which chance moves it up or down; defaults to 0.2, negative: none
-	Until   func(*Failure) bool // says true of failures that need no second attempt; nil: none
+	Max     int           // executions in all; 0 and 1: no second one
+	First   time.Duration // pause after the first failure, doubled after each further one; defaults to 1 s
+	Longest time.Duration // defaults to 5 min
+	// part of the pause, 0 to 1, by which chance moves it up or down; defaults to 0.2, negative: none
+	Jitter float64
+	Until  func(*Failure) bool // states true of failures that need no second attempt; nil: none
 }
 
 // pause gives the wait after attempt n; chance is in [0,1).

@@ -18,7 +18,8 @@ func inTasks() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "flow.guard(")
 }
 
-// TestTimeout: a task whose time is up fails with type Timeout, whether it heeds its context, returns late, or never does.
+// TestTimeout: a task whose time is up fails with type Timeout, whether it heeds its context, returns late, or never
+// does.
 func TestTimeout(t *testing.T) {
 	late := errors.New("I was busy")
 	for _, c := range []struct {
@@ -70,7 +71,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfRevert: a revert whose time is up is a revert that failed; the next run tries it again, with what the task gave.
+// TestTimeoutOfRevert: a revert whose time is up is a revert that failed; the next run tries it again, with what the
+// task gave.
 func TestTimeoutOfRevert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, seen := true, []any{}

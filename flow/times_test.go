@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestForwardRunIsKept: a task that is reverted keeps when it was executed beside when it was reverted, also when the revert is done again in another process. A new execution
-// begins with neither.
+// TestForwardRunIsKept: a task that is reverted keeps when it was executed beside when it was reverted, also when the
+// revert is done again in another process. A new execution begins with neither.
 func TestForwardRunIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, stuck := time.Now(), true

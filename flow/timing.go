@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Timing measures how long flows and their atoms are in their states. The zero Timing works; give its Listen to [Options.Listeners] of any number of flows.
+// Timing measures how long flows and their atoms are in their states. The zero Timing works; give its Listen to
+// [Options.Listeners] of any number of flows.
 type Timing struct {
 	mu    sync.Mutex // guards the rest
 	since map[who]time.Time
@@ -69,8 +70,8 @@ func (t *Timing) Listen(e Event) {
 	s.Took += max(e.At.Sub(from), 0)
 }
 
-// Spans gives what was measured: flow by flow, atoms in the order in which they were first heard of. States that last are not among it. What went before the first event of a flow is
-// not counted.
+// Spans gives what was measured: flow by flow, atoms in the order in which they were first received. States that last
+// are not among it. What went before the first event of a flow is not counted.
 func (t *Timing) Spans() []Span {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +99,8 @@ func (t *Timing) Table(to io.Writer) error {
 	return w.Flush()
 }
 
-// Meter is told what flows do, for those who count it. Its methods are called in the goroutines that run flows, by many at once: they must be quick and must not block.
+// Meter is notified what flows do, for those who count it. Its methods are called in the goroutines that run flows, by
+// many at once: they must be quick and must not block.
 type Meter interface {
 	Changed(c Changed)
 	TriedAgain(f Again)
@@ -121,7 +123,8 @@ type Again struct {
 	Pause      time.Duration
 }
 
-// Metering is a listener that tells a meter. One of them is for one flow: it remembers when its atoms came into their states.
+// Metering is a listener that reports a meter. One of them is for one flow: it remembers when its atoms came into their
+// states.
 func Metering(m Meter) Listener {
 	since := map[string]time.Time{}
 	var mu sync.Mutex // guards since

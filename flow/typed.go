@@ -10,12 +10,13 @@ import (
 	"slices"
 )
 
-// Key is the name of a value together with its type. Whoever gives the value and whoever takes it use the same Key, so that the compiler sees whether they fit:
+// Key is the name of a value together with its type. The one who gives the value and the one who takes it use the same
+// Key, so that the compiler sees whether they fit:
 //
 //	var Address = flow.Name[string]("address")
 type Key[T any] struct {
 	name  string
-	usual *T // what it is when nobody provides it; nil: it must be provided
+	usual *T // what it is when no one provides it; nil: it must be provided
 }
 
 // Name makes the key of a value.
@@ -64,7 +65,8 @@ func Get[T any](r *Runner, k Key[T]) (v T, err error) {
 	return decode[T](found, "the value %q of the flow %s", k.name, r.Name())
 }
 
-// When is a [Decider] by the result of one task: the first of the tasks that the deciding links come from and that gives the key. If that was ignored, the link is followed.
+// When is a [Decider] by the result of one task: the first of the tasks that the deciding links come from and that
+// gives the key. If that was ignored, the link is followed.
 func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 	return func(results Values) (bool, error) {
 		all, there := results[from.Name]
@@ -85,7 +87,7 @@ func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 
 var errNull = errors.New("it is null")
 
-// decode makes a T of a value. The error says of what.
+// decode makes a T of a value. The error states of what.
 func decode[T any](from Value, format string, args ...any) (v T, err error) {
 	if err = from.Into(&v); err == nil && !nullable(reflect.TypeFor[T]()) {
 		if text, e := from.MarshalJSON(); e == nil && string(text) == "null" {
@@ -99,7 +101,7 @@ func decode[T any](from Value, format string, args ...any) (v T, err error) {
 	return v, nil
 }
 
-// nullable tells whether null means something for a type.
+// nullable reports whether null means something for a type.
 func nullable(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface, reflect.Chan, reflect.Func:
@@ -119,7 +121,8 @@ func blamed(err error, atom string) error {
 // callKey is where a context has the Call.
 type callKey struct{}
 
-// CallOf gives the Call of a typed function, from its context: for progress, the log, signals, and the key of the work. It is nil elsewhere.
+// CallOf gives the Call of a typed function, from its context: for progress, the log, signals, and the key of the work.
+// It is nil elsewhere.
 func CallOf(ctx context.Context) *Call {
 	c, _ := ctx.Value(callKey{}).(*Call)
 	return c
@@ -183,7 +186,8 @@ func typed(name string, does bool, out keyed, args ...keyed) *Task {
 	return t
 }
 
-// mistyped refuses typed tasks that have nothing to do, use keys without a name, or would get a value of another type from the nearest that gives it.
+// mistyped refuses typed tasks that have nothing to do, use keys without a name, or would get a value of another type
+// from the nearest that gives it.
 func (p *plan) mistyped() error {
 	for _, i := range p.atoms {
 		t := p.nodes[i].task

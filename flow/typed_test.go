@@ -28,7 +28,7 @@ var (
 	receiptKey = Name[receipt]("receipt")
 )
 
-// shop is a flow of typed tasks; what the undo is told goes to told.
+// shop is a flow of typed tasks; what the undo is reported goes to notified.
 func shop(told *[]string, last *Task) Item {
 	return Linear("shop",
 		Func2("charge", cardKey, amountKey, receiptKey,
@@ -102,7 +102,7 @@ func TestTypedUndoOfAFailure(t *testing.T) {
 	}
 }
 
-// TestTypedArities: each kind hands its arguments on in order.
+// TestTypedArities: each kind passes its arguments on in order.
 func TestTypedArities(t *testing.T) {
 	var got []string
 	note := func(v ...any) { got = append(got, fmt.Sprint(v...)) }
@@ -148,7 +148,8 @@ func TestTypesThatDoNotFit(t *testing.T) {
 	_, err := New(Linear("f", giver, Proc1("b", number, take, nil)), Options{})
 	wantKind(t, err, ErrInvalid, `b takes "x" as int, and a gives it as string`, "b", "a")
 	giver = Func0("a", text, func(context.Context) (string, error) { return "5", nil }, nil)
-	if _, err := New(Unordered("f", giver, Proc1("b", number, take, nil)), Options{}); err != nil { // control: a does not give it to b
+	// control: a does not give it to b
+	if _, err := New(Unordered("f", giver, Proc1("b", number, take, nil)), Options{}); err != nil {
 		t.Error(err)
 	}
 	plain := &Task{Name: "a", Result: One("x"), Execute: func(context.Context, *Call) (any, error) { return "5", nil }}
@@ -253,7 +254,7 @@ func unlook(context.Context, string, *int) error { return nil }
 	}
 }
 
-// imports knows this package, by its sources, and what it imports itself.
+// imports has this package, by its sources, and what it imports itself.
 var imports = struct {
 	fset *token.FileSet
 	from types.Importer

@@ -14,8 +14,9 @@ type Difference struct {
 	Removed  []Removed
 	Renamed  []Renamed // by [Task.Was]
 	Versions []VersionChange
-	Shape    []string // what of the order, nesting and results of atoms that have run is not as it is stored, as sentences
-	early    []string // of the added: something after them has happened already
+	// what of the order, nesting and results of atoms that have run is not as it is stored, as sentences
+	Shape []string
+	early []string // of the added: something after them has happened already
 }
 
 // Removed is a stored atom that the flow no longer has.
@@ -38,8 +39,8 @@ func (d *Difference) empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Renamed)+len(d.Versions)+len(d.Shape) == 0
 }
 
-// Meaning lists in what the flow would not mean what it meant when it was begun; empty if it just goes on: new atoms at places that were not reached, and whatever
-// changed of atoms that have not run.
+// Meaning lists in what the flow would not mean what it meant when it was begun; empty if it just goes on: new atoms at
+// positions that were not reached, and whatever changed of atoms that have not run.
 func (d *Difference) Meaning() []string {
 	var all []string
 	for _, name := range d.early {
@@ -58,7 +59,7 @@ func (d *Difference) Meaning() []string {
 	return append(all, d.Shape...)
 }
 
-// remedy says what somebody can do who meets a refusal.
+// remedy states what somebody can do who meets a refusal.
 func (d *Difference) remedy() string {
 	var all []string
 	if slices.ContainsFunc(d.Removed, func(r Removed) bool { return r.State != Pending && r.State != Ignore && r.State != Reverted }) {
@@ -73,7 +74,8 @@ func (d *Difference) remedy() string {
 // mostMeant bounds the differences that a refusal lists.
 const mostMeant = 16
 
-// AcceptChanges goes on with whatever the flow has become: stored atoms that it no longer has are left as they are, new ones run.
+// AcceptChanges goes on with whatever the flow has become: stored atoms that it no longer has are left as they are, new
+// ones run.
 func AcceptChanges(*Difference) error { return nil }
 
 func more(n int) string {

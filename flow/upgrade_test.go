@@ -25,7 +25,8 @@ func half(t *testing.T) *onDisk {
 	return disk
 }
 
-// TestUpgrade: what changes the meaning of what was done is refused before anything is done, unless somebody accepts it; what lies ahead may change.
+// TestUpgrade: what changes the meaning of what was done is refused before anything is done, unless somebody accepts
+// it; what lies ahead may change.
 func TestUpgrade(t *testing.T) {
 	newer := func(name string) *Task { task := gives(name, 9); task.Version = "2.0"; return task }
 	was := func(name, old string) *Task {
@@ -84,7 +85,7 @@ func must(s *Snapshot, err error) *Snapshot {
 	return s
 }
 
-// TestUpgradeHookRefuses with its own error, and is told everything.
+// TestUpgradeHookRefuses with its own error, and is reported everything.
 func TestUpgradeHookRefuses(t *testing.T) {
 	z := gives("z", 1)
 	z.Was, z.Version, z.Result = []string{"y", "a"}, "3", One("A")
@@ -124,7 +125,8 @@ func TestKindsDoNotChange(t *testing.T) {
 	wantKind(t, run.Run(t.Context()), ErrDuplicate, "a is stored as a task, and is a retry now", "a")
 }
 
-// TestReshaped: the order, the nesting and the results of what has run are compared with what is stored; what lies ahead may change.
+// TestReshaped: the order, the nesting and the results of what has run are compared with what is stored; what lies
+// ahead may change.
 func TestReshaped(t *testing.T) {
 	a, b, c := func() Item { return gives("a", 1) }, func() Item { return gives("b", 1) }, func() Item { return gives("c", 1) }
 	other := gives("b", 1)
@@ -240,7 +242,8 @@ func TestRefusalsNameTheRemedy(t *testing.T) {
 	}
 }
 
-// TestRemovedTaskIsNotReverted: a flow that was accepted without a task that was done is not REVERTED while that is done; with the task it is.
+// TestRemovedTaskIsNotReverted: a flow that was accepted without a task that was done is not REVERTED while that is
+// done; with the task it is.
 func TestRemovedTaskIsNotReverted(t *testing.T) {
 	disk := half(t)
 	flawed := Linear("f", gives("b", 2), fails("c"))

@@ -12,8 +12,8 @@ import (
 // Values are arguments and results by name.
 type Values map[string]any
 
-// Value is something that tasks hand on: an argument, a result. In memory it stays the Go value that it was; once it has been stored it is
-// JSON, and is decoded when somebody looks. The zero Value is null.
+// Value is something that tasks hand on: an argument, a result. In memory it stays the Go value that it was; once it
+// has been stored it is JSON, and is decoded when somebody appears. The zero Value is null.
 type Value struct {
 	live any
 	text json.RawMessage // nil: live is the value
@@ -27,7 +27,8 @@ func ValueOf(v any) Value {
 	return Value{live: v}
 }
 
-// Any gives the Go value. What comes from storage is nil, bool, string, int (numbers without fraction), float64, []any or map[string]any.
+// Any gives the Go value. What comes from storage is nil, bool, string, int (numbers without fraction), float64, []any
+// or map[string]any.
 func (v Value) Any() any {
 	if v.text == nil {
 		return v.live
@@ -106,7 +107,7 @@ func (v *Value) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Equal tells whether two values are the same as JSON; of values that are no JSON, whether Go writes them the same.
+// Equal reports whether two values are the same as JSON; of values that are no JSON, whether Go writes them the same.
 func (v Value) Equal(o Value) bool {
 	a, errA := json.Marshal(v)
 	b, errB := json.Marshal(o)

@@ -57,7 +57,8 @@ func TestSignalWheneverItComes(t *testing.T) {
 	}
 }
 
-// TestSignalComesAfterwards: a signal to a flow that has ended changes nothing, and is there when it is run again from the beginning.
+// TestSignalComesAfterwards: a signal to a flow that has ended changes nothing, and is there when it is run again from
+// the beginning.
 func TestSignalComesAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rigged(t, Linear("f", waits("w", "go", time.Minute)), Options{})
@@ -73,7 +74,8 @@ func TestSignalComesAfterwards(t *testing.T) {
 	})
 }
 
-// TestWaitTimesOut: exactly when its time is up, as a failure like any other, and not if the signal comes a moment before.
+// TestWaitTimesOut: exactly when its time is up, as a failure like any other, and not if the signal comes a moment
+// before.
 func TestWaitTimesOut(t *testing.T) {
 	for _, c := range []struct {
 		signal time.Duration
@@ -98,7 +100,8 @@ func TestWaitTimesOut(t *testing.T) {
 	}
 }
 
-// TestSiblingEndsTheWaiting: what waits when something else fails is Cancelled and reverted, and is not what the flow failed of.
+// TestSiblingEndsTheWaiting: what waits when something else fails is Cancelled and reverted, and is not what the flow
+// failed of.
 func TestSiblingEndsTheWaiting(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(2)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -118,7 +121,8 @@ func TestSiblingEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// TestSiblingEndsTheBackoff: what waits for its next attempt when something else fails has failed of what it failed of last.
+// TestSiblingEndsTheBackoff: what waits for its next attempt when something else fails has failed of what it failed of
+// last.
 func TestSiblingEndsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		flaky := does("flaky", func(context.Context) error { return errors.New("flaked") })
@@ -132,7 +136,8 @@ func TestSiblingEndsTheBackoff(t *testing.T) {
 	})
 }
 
-// TestSuspendWhileWaiting: a flow is suspended while it waits, and a new Runner on what was stored goes on with the rest of the time, or with the signal that came.
+// TestSuspendWhileWaiting: a flow is suspended while it waits, and a new Runner on what was stored goes on with the
+// rest of the time, or with the signal that came.
 func TestSuspendWhileWaiting(t *testing.T) {
 	for _, signal := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -166,7 +171,7 @@ func TestSuspendWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestAwaitGoesOn: Execute is called again when the signal is there or the time has come, and knows which.
+// TestAwaitGoesOn: Execute is called again when the signal is there or the time has come, and can determine which.
 func TestAwaitGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
@@ -190,7 +195,7 @@ func TestAwaitGoesOn(t *testing.T) {
 	})
 }
 
-// TestAwaitOfNothing: whoever waits for neither a signal nor a time has failed, and so has a revert that waits.
+// TestAwaitOfNothing: the one who waits for neither a signal nor a time has failed, and so has a revert that waits.
 func TestAwaitOfNothing(t *testing.T) {
 	r := rigged(t, does("a", func(context.Context) error { return Await("", time.Time{}) }), Options{})
 	wantKind(t, r.run(t, Reverted).(*Failure).err, ErrInvalid, "waits for nothing", "a")

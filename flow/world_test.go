@@ -21,7 +21,7 @@ var (
 	most   = flag.Int("crashes", 14, "courses with crashes for each world of TestWorlds: a sample of so many; 0: one at every commit, stored and not in turns. Each 20th world has both at every commit")
 )
 
-// course lets a world take its course with some crashes, and has it judged by a chart.
+// course lets a harness take its course with some crashes, and has it decided by a chart.
 func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play, *judge, *verdict) {
 	p := &play{spec: s, chart: draw(s), tamper: tm, crashes: crashes, store: NewMemory(), hits: map[string]int{}}
 	var stuck error
@@ -33,7 +33,8 @@ func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play
 	}()
 	synctest.Test(t, func(*testing.T) {
 		stuck = p.perform(context.Background())
-		time.Sleep(time.Hour) // whatever is left behind after a crash ends; a goroutine that does not is a deadlock of the bubble
+		// whatever is left behind after a crash ends; a goroutine that does not is a deadlock of the bubble
+		time.Sleep(time.Hour)
 	})
 	over = true
 	if tm.warp != nil {
@@ -50,8 +51,8 @@ func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play
 	return p, j, bad
 }
 
-// crashesOf gives the crashes that a world has to live with: at every commit, stored or not, if those are no more than most, or else a sample; at every commit if most is 0. Chains are
-// among them.
+// crashesOf gives the crashes that a harness has to live with: at every commit, stored or not, if those are no more
+// than most, or else a sample; at every commit if most is 0. Chains are among them.
 func crashesOf(s *spec, commits, most int) [][]crash {
 	rnd := rand.New(rand.NewPCG(s.seed, 23))
 	var all [][]crash
@@ -76,7 +77,7 @@ func crashesOf(s *spec, commits, most int) [][]crash {
 	return all
 }
 
-// TestWorlds lets random flows take their course, with crashes at their commits, and has all of it judged.
+// TestWorlds lets random flows take their course, with crashes at their commits, and has all of it decided.
 func TestWorlds(t *testing.T) {
 	var mu sync.Mutex
 	figures := map[string]int{}
@@ -112,7 +113,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// visit judges all courses of a world, and compares them.
+// visit decides all courses of a harness, and compares them.
 func visit(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *verdict) {
 	c := draw(s)
 	p, j, bad := course(t, s, c, nil, tamper{})
@@ -144,7 +145,7 @@ func visit(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *verd
 	return s, nil, nil
 }
 
-// unlike tells where two logs differ.
+// unlike reports where two logs differ.
 func unlike(a, b []entry) *verdict {
 	for k := range min(len(a), len(b)) {
 		if a[k].String() != b[k].String() {
@@ -157,8 +158,8 @@ func unlike(a, b []entry) *verdict {
 	return nil
 }
 
-// steady tells whether the end of a world depends on nothing but the flow: what happens at the same time has no influence. That is so if nothing does, or if one task at most
-// fails and the flow itself makes no error.
+// steady reports whether the end of a harness depends on nothing but the flow: what happens at the same time has no
+// influence. That is so if nothing does, or if one task at most fails and the flow itself makes no error.
 func steady(s *spec, j *judge) bool {
 	if len(s.stages) > 1 && j.seen["revert failures"] > 0 {
 		return false // that a failed revert is to be tried once more is not stored: a crash needs one more run
@@ -171,7 +172,8 @@ func steady(s *spec, j *judge) bool {
 	return linear
 }
 
-// differ compares the ends of two courses of a steady world. Whether something was not begun or was reverted may depend on how far its neighbours were.
+// differ compares the ends of two courses of a steady harness. Whether something was not begun or was reverted may
+// depend on how far its neighbours were.
 func differ(s *spec, a, b *Memory) *verdict {
 	end := func(m *Memory) string {
 		snap, _ := m.Load(context.Background())

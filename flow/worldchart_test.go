@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// atoms is a set of atoms of a chart; a world has no more than 64.
+// atoms is a set of atoms of a chart; a harness has no more than 64.
 type atoms uint64
 
 func (s atoms) has(i int) bool { return s>>i&1 == 1 }
@@ -18,8 +18,8 @@ func (s atoms) list() []int {
 	return all
 }
 
-// chart is the graph of a world, drawn from its description by the words of taskflow.md 2.2, 2.3 and 2.9 and independently of the plan: what is before and after an atom
-// is found by walking.
+// chart is the graph of a harness, drawn from its description by the words of taskflow.md 2.2, 2.3 and 2.9 and
+// independently of the plan: what is before and after an atom is found by walking.
 type chart struct {
 	names    []string
 	at       map[string]int
@@ -151,7 +151,8 @@ func (p *part) linked() [][2]int {
 	return all
 }
 
-// wants lists the values that a part needs from outside; in a world every value has one giver, so that whatever is given inside is meant from inside.
+// needs lists the values that a part needs from outside; in a harness every value has one giver, so that whatever is
+// given inside is meant from inside.
 func (p *part) wants() []string {
 	own := p.given()
 	var all []string

@@ -25,7 +25,7 @@ func pairsOf(text string) map[string]bool {
 	return all
 }
 
-// change is what a commit does, as the judge sees it.
+// change is what a commit does, as the checker sees it.
 type change struct {
 	next      []*Record
 	reset     bool
@@ -34,7 +34,7 @@ type change struct {
 	ignored   atoms
 	succeeded atoms
 	failures  []int // to be resolved
-	perhaps   []int // failed, with attempts of their own left: resolved if nobody else's failure came first
+	perhaps   []int // failed, with attempts of their own left: resolved if no one else's failure came first
 	faulty    bool  // an error of the flow itself, and the flow reverts such
 }
 
@@ -74,7 +74,7 @@ func (j *judge) commit(c *Commit) {
 	clear(j.answers)
 }
 
-// changed checks the change of one atom, and queues what is to be told of it.
+// changed checks the change of one atom, and queues what is to be notified of it.
 func (j *judge) changed(i int, ch *change) {
 	old, rec := j.recs[i], ch.next[i]
 	if rec.Waits {
@@ -109,7 +109,7 @@ func (j *judge) changed(i int, ch *change) {
 	}
 }
 
-// takenBack tells whether a commit only takes back a move that nobody was told of, and drops it.
+// takenBack reports whether a commit only reverts a move that no one was notified of, and drops it.
 func (j *judge) takenBack(i int, old, rec *Record, ch *change) bool {
 	steps := j.untold[i]
 	if len(steps) == 0 || ch.reset || steps[len(steps)-1].to != old.State || steps[len(steps)-1].from != rec.State || old.State != "RUNNING" && old.State != "REVERTING" {
@@ -171,7 +171,8 @@ func (j *judge) enters(i int, from, to lifecycle.State, ch *change) {
 		}
 	case "REVERTED":
 		f := ch.next[i].Failure
-		nothing := !j.begun[i] && f != nil && f.Type == TypeNotFound // it never had its arguments: there is nothing to take back
+		// it never had its arguments: there is nothing to revert
+		nothing := !j.begun[i] && f != nil && f.Type == TypeNotFound
 		if (out == nil || out.err != nil || out.fault) && !nothing {
 			j.wrong("result", "%s is stored as REVERTED and was not", name)
 		}
@@ -213,7 +214,7 @@ func (j *judge) fails(i int, ch *change) {
 	}
 }
 
-// says asks the deciders about an atom: the depth of a no.
+// states asks the deciders about an atom: the depth of a no.
 func (j *judge) says(i int, recs []*Record) (Depth, error) {
 	var widest Depth
 	for _, w := range j.c.gates[i] {

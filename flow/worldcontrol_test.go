@@ -16,10 +16,10 @@ type control struct {
 	name, property string
 	tamper         tamper
 	crashes        []crash
-	misread        func(*part) // what the judge's chart gets wrong
+	misread        func(*part) // what the checker's chart gets wrong
 }
 
-// firstAtom changes the first record of a log for which change says yes.
+// firstAtom changes the first record of a log for which change states yes.
 func firstAtom(change func(*Record) bool) tamper {
 	return tamper{warp: func(log []entry) []entry {
 		for k := range log {
@@ -35,7 +35,7 @@ func firstAtom(change func(*Record) bool) tamper {
 	}}
 }
 
-// firstEntry changes the first entry of a log for which change says yes.
+// firstEntry changes the first entry of a log for which change states yes.
 func firstEntry(change func(*entry) bool) tamper {
 	return tamper{warp: func(log []entry) []entry {
 		for k := range log {
@@ -47,7 +47,7 @@ func firstEntry(change func(*entry) bool) tamper {
 	}}
 }
 
-// dropping is storage that loses what drop says.
+// dropping is storage that loses what drop states.
 func dropping(drop func(*Record) bool) tamper {
 	return tamper{store: func(_ int, c *Commit) *Commit {
 		own := *c
@@ -56,7 +56,8 @@ func dropping(drop func(*Record) bool) tamper {
 	}}
 }
 
-// unmoved is storage that does not store that tasks come to a state; nobody is told of it, so that this is what is seen.
+// unmoved is storage that does not store that tasks come to a state; no one is notified of it, so that this is what is
+// seen.
 func unmoved(to lifecycle.State, instead func(Record) lifecycle.State) tamper {
 	tell := func(e Event) []Event {
 		if e.New == to && e.Atom != "" {
@@ -183,7 +184,7 @@ func controls() []control {
 	}
 }
 
-// ending lets flows that end in one state say that they end in another.
+// ending lets flows that end in one state state that they end in another.
 func ending(is, says lifecycle.State) tamper {
 	return tamper{warp: func(log []entry) []entry {
 		for k := range log {
@@ -202,7 +203,8 @@ func ending(is, says lifecycle.State) tamper {
 	}}
 }
 
-// TestJudgeSees is the control of TestWorlds: for every property there is a defect that breaks it and is seen, in worlds in which nothing is wrong without it.
+// TestJudgeSees is the control of TestWorlds: for every property there is a defect that breaks it and is seen, in
+// simulations in which nothing is wrong without it.
 func TestJudgeSees(t *testing.T) {
 	for _, c := range controls() {
 		t.Run(c.name, func(t *testing.T) {
@@ -230,7 +232,8 @@ func TestJudgeSees(t *testing.T) {
 	}
 }
 
-// TestComparisonsSee is the control of what is found by comparing two courses, of worlds that come to no end, and of goroutines that are left.
+// TestComparisonsSee is the control of what is found by comparing two courses, of simulations that come to no end, and
+// of goroutines that are left.
 func TestComparisonsSee(t *testing.T) {
 	s := imagine(3)
 	p, _, bad := course(t, s, draw(s), nil, tamper{})

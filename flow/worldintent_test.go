@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// hopes is what every atom is meant to become, and what the controllers' histories tell: the names of what failed, by attempt.
+// hopes is what every atom is meant to become, and what the controllers' histories report: the names of what failed, by
+// attempt.
 type hopes struct {
 	intents []Intention
 	history [][][]string
@@ -39,7 +40,7 @@ func hopesOf(recs []*Record) *hopes {
 	return h
 }
 
-// differ says in what two differ.
+// differ states in what two differ.
 func (h *hopes) differ(o *hopes, c *chart) string {
 	for i := range h.intents {
 		if h.intents[i] != o.intents[i] {
@@ -126,7 +127,8 @@ func (j *judge) resolve(i int, h *hopes) {
 	}
 }
 
-// heard tells whether the failure of an atom was put to its controller. That of an atom which merely waited when something else failed was not, and is not after a crash.
+// received reports whether the failure of an atom was put to its controller. That of an atom which merely waited when
+// something else failed was not, and is not after a crash.
 func (j *judge) heard(i int) bool {
 	g := j.c.governor[i]
 	if g < 0 {
@@ -197,7 +199,7 @@ func (j *judge) returns(e *entry) {
 	j.ends(e, lacking)
 }
 
-// left tells whether an atom could be executed or reverted, or waits for something.
+// left reports whether an atom could be executed or reverted, or waits for something.
 func (j *judge) left() string {
 	for i, rec := range j.recs {
 		switch {

@@ -32,7 +32,7 @@ func (p *play) item(f *part) Item {
 	return made
 }
 
-// graph builds a graph flow. That every link is legal is part of what a world claims.
+// graph builds a graph flow. That every link is legal is part of what a harness claims.
 func (p *play) graph(f *part) Item {
 	made := Graph(f.name)
 	if f.steer != nil {
@@ -76,7 +76,7 @@ func (p *play) must(err error) {
 	}
 }
 
-// answer is what a decider says to the result of its source. The judge asks it too: it is part of the world.
+// answer is what a decider states to the result of its source. The checker asks it too: it is part of the harness.
 func (j join) answer(result any, stage int) (bool, error) {
 	switch j.says {
 	case "no":
@@ -171,7 +171,8 @@ func (p *play) hook(f *part, stages int, what string) error {
 	return nil
 }
 
-// runKey is under which the context of a run has the number of its runner: what a runner that is gone began is not taken for what its successor began.
+// runKey is under which the context of a run has the number of its runner: what a runner that is gone began is not
+// taken for what its successor began.
 type runKey struct{}
 
 func runOf(ctx context.Context) int { return ctx.Value(runKey{}).(int) }
@@ -185,7 +186,8 @@ func (p *play) begin(ctx context.Context, c *Call, undo bool) {
 	}
 }
 
-// linger lets some time pass in a parallel world, so that things end in another order than they began. It passes in a synctest bubble.
+// linger lets some time pass in a parallel harness, so that things end in another order than they began. It passes in a
+// synctest bubble.
 func (p *play) linger(atom string, attempt int) {
 	if p.workers > 0 {
 		h := fnv.New32()

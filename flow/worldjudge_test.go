@@ -15,14 +15,14 @@ type verdict struct {
 	tale           string // the entries before it
 }
 
-// step is a change of an atom that was stored and is to be told.
+// step is a change of an atom that was stored and is to be reported.
 type step struct {
 	from, to lifecycle.State
 	commit   int
 }
 
-// judge reads the log of a play and holds it against taskflow.md. It has no state machine of its own but the stored records and what was told; what may follow is found by
-// walking the chart.
+// checker reads the log of a play and holds it against taskflow.md. It has no state machine of its own but the stored
+// records and what was reported; what may follow is found by walking the chart.
 type judge struct {
 	*spec
 	c       *chart
@@ -36,9 +36,9 @@ type judge struct {
 	state  lifecycle.State
 	recs   []*Record // as stored; never nil
 	saved  int       // commits
-	told   int       // commit of the change of an atom that was told last
+	told   int       // commit of the change of an atom that was reported last
 	untold [][]step
-	moves  []Transition // of the flow, not told
+	moves  []Transition // of the flow, not reported
 
 	begun   []bool // since it was moved to RUNNING or REVERTING
 	busy    []bool
@@ -52,7 +52,7 @@ type judge struct {
 	unsure  bool // deciders or controllers failed since the last commit
 
 	bad  *verdict
-	seen map[string]int // what this world had, for the figures
+	seen map[string]int // what this harness had, for the figures
 }
 
 func newJudge(s *spec, c *chart) *judge {
@@ -130,7 +130,7 @@ func (j *judge) read(e *entry) {
 	}
 }
 
-// mild tells whether errors of the flow itself revert it.
+// mild reports whether errors of the flow itself revert it.
 func (j *judge) mild() bool { return j.revertsErrs && !j.never }
 
 // fault notes an error of a decider or controller.
@@ -143,10 +143,10 @@ func (j *judge) fault(atom string) {
 	}
 }
 
-// forget is what a crash does: what was not told never will be.
+// forget is what a crash does: what was not reported never will be.
 func (j *judge) forget(e *entry) {
 	j.wished, j.run, j.running, j.moves, j.again, j.told = false, e.run, false, nil, 0, j.saved
-	j.faults = nil // what is not stored is forgotten; the records still tell
+	j.faults = nil // what is not stored is forgotten; the records still report
 	clear(j.untold)
 	clear(j.answers)
 }
@@ -167,7 +167,7 @@ func (j *judge) begins() {
 	clear(j.out)
 }
 
-// hear checks that what is told is what was stored, in that order, step by step.
+// hear checks that what is reported is what was stored, in that order, step by step.
 func (j *judge) hear(e Event) {
 	if e.Atom == "" {
 		if len(j.moves) == 0 || j.moves[0].From != e.Old || j.moves[0].To != e.New {
@@ -262,7 +262,7 @@ func (j *judge) whole(k int, name string) (Value, bool) {
 	return *rec.Result, true
 }
 
-// lacks tells whether something is not there that an atom needs.
+// lacks reports whether something is not there that an atom needs.
 func (j *judge) lacks(i int) bool {
 	return j.c.task[i] != nil && slices.ContainsFunc(j.c.task[i].needs, func(name string) bool {
 		_, there := j.whole(j.c.giver[name], name)

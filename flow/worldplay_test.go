@@ -14,10 +14,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// entry is one thing that was seen to happen in a world, in order.
+// entry is one thing that was seen to happen in a harness, in order.
 type entry struct {
-	what string // see the judge
-	run  int    // runner, counted from 1; a call of a runner that is gone counts for nobody
+	what string // see the checker
+	run  int    // runner, counted from 1; a call of a runner that is gone counts for no one
 
 	atom     string
 	undo     bool
@@ -35,7 +35,8 @@ type entry struct {
 	text   string
 }
 
-// crash is how the storage behaves at a commit, counted from the last crash: what is saved is stored, or is not; either way the runner hears of an error.
+// crash is how the storage behaves at a commit, counted from the last crash: what is saved is stored, or is not; either
+// way the runner receives an error.
 type crash struct {
 	at     int
 	stored bool
@@ -44,7 +45,7 @@ type crash struct {
 
 var errCrash = errors.New("the storage is gone")
 
-// play is one course of a world.
+// play is one course of a harness.
 type play struct {
 	*spec
 	chart   *chart
@@ -64,10 +65,10 @@ type play struct {
 	hits    map[string]int // crashes that happened
 }
 
-// tamper breaks what happens, for the controls: each is what a defect would look like.
+// tamper breaks what happens, for the controls: each is what a defect would resemble.
 type tamper struct {
 	store func(n int, c *Commit) *Commit // what is really stored
-	tell  func(e Event) []Event          // what is really told
+	tell  func(e Event) []Event          // what is really notified
 	gauge func(*gauge)
 	twice func(atom string, undo bool) bool
 	warp  func([]entry) []entry // what is seen of it all
@@ -219,7 +220,7 @@ func (p *play) measure(r *Runner) string {
 	return ""
 }
 
-// clear tells whether everything before an atom is done and meant to stay so (taskflow.md 2.6).
+// clear reports whether everything before an atom is done and meant to stay so (taskflow.md 2.6).
 func (c *chart) clear(i int, recs []*Record) bool {
 	for _, k := range c.before[i].list() {
 		rec := recs[k]
@@ -230,7 +231,7 @@ func (c *chart) clear(i int, recs []*Record) bool {
 	return true
 }
 
-// quiet tells whether everything after an atom is undone.
+// quiet reports whether everything after an atom is undone.
 func (c *chart) quiet(i int, recs []*Record) bool {
 	for _, k := range c.after[i].list() {
 		if s := recs[k].State; s != "PENDING" && s != "REVERTED" && s != "IGNORE" {
@@ -240,7 +241,7 @@ func (c *chart) quiet(i int, recs []*Record) bool {
 	return true
 }
 
-// perform goes through the stages of the world. It gives an error if the world does not come to an end.
+// perform goes through the stages of the harness. It gives an error if the harness does not come to an end.
 func (p *play) perform(ctx context.Context) error {
 	if _, err := p.open(); err != nil {
 		return err
@@ -273,7 +274,7 @@ func (p *play) again(ctx context.Context, most int, step func(context.Context) (
 			continue
 		}
 		dead := p.crashes[0]
-		synctest.Wait() // what is under way in the pool goes on, and is nobody's
+		synctest.Wait() // what is under entry the pool goes on, and is no one's
 		if p.hits["crashes"]++; dead.stored {
 			p.hits["stored"]++
 		}
@@ -302,7 +303,7 @@ func (p *play) reset(ctx context.Context) (bool, error) {
 	p.note(entry{what: "reset"})
 	err := p.runner.Reset(context.WithValue(ctx, runKey{}, p.run))
 	var wrong *StateError
-	if errors.As(err, &wrong) { // a runner died and left it RUNNING: nothing to do but go on
+	if errors.As(err, &wrong) { // a runner crashed and left it RUNNING: nothing to do but go on
 		err = nil
 	}
 	p.note(entry{what: "was reset", err: err})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// shrink looks for a smaller world with the same fault: with fewer options, stages, crashes and items.
+// shrink searches for a smaller harness with the same fault: with fewer options, stages, crashes and items.
 func shrink(t *testing.T, s *spec, crashes []crash, bad *verdict) (*spec, []crash, *verdict) {
 	if bad.property == "deterministic" || bad.property == "same end" {
 		return s, crashes, bad // found by comparing
@@ -22,7 +22,7 @@ func shrink(t *testing.T, s *spec, crashes []crash, bad *verdict) (*spec, []cras
 	return s, crashes, bad
 }
 
-// showsFault looks for crashes with which a world shows a fault: none, those given, or one at any commit.
+// showsFault searches for crashes with which a harness shows a fault: none, those given, or one at any commit.
 func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]crash, *verdict) {
 	c := draw(s)
 	p, _, bad := course(t, s, c, nil, tamper{})
@@ -46,7 +46,7 @@ func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]cras
 	return nil, nil
 }
 
-// smaller gives worlds that are a bit simpler.
+// smaller gives simulations that are a bit simpler.
 func smaller(s *spec) []*spec {
 	var all []*spec
 	change := func(f func(*spec)) {

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// many is more often than anything happens in a world.
+// many is more often than anything happens in a harness.
 const many = 99
 
-// part is a piece of a random flow as data: it is built into items for every runner, drawn into a chart for the judge, and printed.
+// part is a piece of a random flow as data: it is built into items for every runner, drawn into a chart for the
+// checker, and printed.
 type part struct {
 	kind  string // "task", or the pattern
 	name  string
@@ -28,7 +29,8 @@ type part struct {
 	conduct  conduct
 }
 
-// conduct is how a task behaves. It depends on numbers of attempts, rounds of the controller above, and stages of the world only, never on time.
+// conduct is how a task behaves. It depends on numbers of attempts, rounds of the controller above, and stages of the
+// harness only, never on time.
 type conduct struct {
 	fails     int  // the first so many executions
 	byRound   bool // counted by the value of the controller above, not by attempts
@@ -43,8 +45,9 @@ type conduct struct {
 // join is a link by hand between items of a graph.
 type join struct {
 	from, to int
-	says     string // of a decider: yes, no, odd (yes when the source's attempt was odd), error (in the first stage); empty: no decider
-	depth    Depth
+	// of a decider: yes, no, odd (yes when the source's attempt was odd), error (in the first stage); empty: no decider
+	says  string
+	depth Depth
 }
 
 // steer is a retry controller.
@@ -52,7 +55,7 @@ type steer struct {
 	name     string
 	kind     string // times, each, values, always, custom
 	n        int
-	all      bool     // gives up with REVERT_ALL
+	all      bool     // stops trying with REVERT_ALL
 	then     Decision // custom: after n rounds
 	fails    int      // custom: the round whose Execute fails; 0: none
 	errs     int      // custom: Decide gives an error in the first so many stages
@@ -61,7 +64,7 @@ type steer struct {
 	priority int
 }
 
-// spec is a world: a flow, options, and what is done with it.
+// spec is a harness: a flow, options, and what is done with it.
 type spec struct {
 	seed        uint64
 	root        *part
@@ -76,7 +79,7 @@ type spec struct {
 	shy         bool     // at most one task fails, so that the end depends on nothing but the flow
 }
 
-// author makes random worlds.
+// author makes random simulations.
 type author struct {
 	*rand.Rand
 	left    int // atoms that may still be made
@@ -90,7 +93,7 @@ type author struct {
 
 func (a *author) chance(percent int) bool { return a.IntN(100) < percent }
 
-// imagine makes the world of a seed.
+// imagine makes the harness of a seed.
 func imagine(seed uint64) *spec {
 	a := &author{Rand: rand.New(rand.NewPCG(seed, 17))}
 	switch n := a.IntN(100); {
@@ -288,7 +291,7 @@ func (s *spec) size() int {
 	return n
 }
 
-// String prints the world as text, one line for each part.
+// String prints the harness as text, one line for each part.
 func (s *spec) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: workers %d, defer %t, never %t, revert errors %t, forgets %t, suspend at %v, stop at %v, %s\n", s.seed, s.workers, s.deferring, s.never, s.revertsErrs,

@@ -20,7 +20,7 @@ const (
 	Unreachable     Rule = "unreachable-state" // every state can be reached from the start
 	DeadEnd         Rule = "dead-end"          // a state that nothing leaves, whatever the outcome, is an end
 	NoFailure       Rule = "no-failure-exit"   // work can fail, and so can the step of a queue, whose attempts must end
-	NotBounded      Rule = "not-bounded"       // only a queue without a failure exit says what bounds its attempts
+	NotBounded      Rule = "not-bounded"       // only a queue without a failure exit states what bounds its attempts
 	NoTimeout       Rule = "no-timeout-exit"   // work can take too long
 	NoLost          Rule = "no-lost-exit"      // a worker can die
 	EndLeft         Rule = "end-left"          // an end is left only by an operator, by retention or by a restart
@@ -61,7 +61,7 @@ func (f Faults) Error() string {
 }
 
 // Check gives every fault of the stages, in the order of the states, without making a table. Tools that read tables
-// from files use it to give the places of all faults at once.
+// from files use it to give the positions of all faults at once.
 func Check(name string, stages ...Stage) Faults { return check(build(name, stages)) }
 
 func check(t *Table) Faults {
@@ -106,7 +106,7 @@ func (c *checker) add(r Rule, s Stage, e Event, format string, args ...string) {
 	c.faults = append(c.faults, Fault{Rule: r, State: s.State, Event: e, Detail: detail})
 }
 
-// transitions checks what can be said of one transition alone.
+// transitions checks what can be stated of one transition alone.
 func (c *checker) transitions(s Stage) {
 	seen := map[Event]bool{}
 	for _, a := range s.Transitions {
@@ -235,8 +235,8 @@ func (c *checker) reach() map[State]bool {
 	return reached
 }
 
-// outcomes walks all pairs of state and outcome and reports success ends reached with another outcome than ok, and states
-// whose exits all need an outcome other than the one they are reached with.
+// outcomes walks all pairs of state and outcome and reports success ends reached with another outcome than ok, and
+// states whose exits all need an outcome other than the one they are reached with.
 func (c *checker) outcomes() {
 	type pair struct {
 		s State
@@ -278,7 +278,7 @@ func (c *checker) outcomes() {
 
 func quoted(o Outcome) string { return fmt.Sprintf("%q", string(o)) }
 
-// loops finds circles that run without people and without a budget: those would go on for ever.
+// loops finds circles that run without people and without a budget: those would go on indefinitely.
 func (c *checker) loops() {
 	free := func(a Transition) bool {
 		return a.Class != Loop && a.Budget == "" && a.By&(Worker|Timer|Engine) != 0

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// order is a sound table in which every rule has something to look at.
+// order is a sound table in which every rule has something to examine.
 func order() []Stage {
 	return []Stage{
 		OnQueue("Open", "A customer brings it here; a packer takes it.",
@@ -159,7 +159,8 @@ var plants = []struct {
 		}},
 }
 
-// TestAsks: the attribute is part of the hash of a table that uses it, of its JSON and of its document, and of no other's.
+// TestAsks: the attribute is part of the hash of a table that uses it, of its JSON and of its document, and of no
+// other's.
 func TestAsks(t *testing.T) {
 	asks := order()
 	*transition(asks, "Open", "hold") = transition(asks, "Open", "hold").Asks()
@@ -239,8 +240,8 @@ func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// TestQueueNeedsAFailureExitOrABound: a queue whose step can fail says what then, or what bounds its attempts. The bound is part of no hash: jobs go on under a table that
-// only says it.
+// TestQueueNeedsAFailureExitOrABound: a queue whose step can fail states what then, or what bounds its attempts. The
+// bound is part of no hash: jobs go on under a table that only states it.
 func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 	bounded, exit, silent := order(), order(), order()
 	at(exit, "Open").Limit = ""
@@ -273,7 +274,7 @@ func TestEnduringWorkNeedsNoFailure(t *testing.T) {
 	}
 }
 
-// TestRestartableEndMayRunAgain shows that an end may be left by the engine when it says so, and not otherwise.
+// TestRestartableEndMayRunAgain shows that an end may be left by the engine when it states that, and not otherwise.
 func TestRestartableEndMayRunAgain(t *testing.T) {
 	s := order()
 	add(s, "Broken", On("rerun", "Packing", Engine, "The plan is tried again.").Restarts().Within("plans"))

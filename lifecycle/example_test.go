@@ -23,19 +23,18 @@ func parcel() *lifecycle.Table {
 	)
 }
 
-// Next is the only judge of a move, and a refusal names the moves that there are.
+// Next is the only checker of a move, and a refusal names the moves that there are.
 func ExampleTable_Next() {
 	life := parcel()
 	p, err := life.Next(life.Start(), "begin", lifecycle.Worker)
 	fmt.Println(p.State, p.LastOK, err)
 	_, err = life.Next(life.Start(), "finish", lifecycle.Operator)
 	fmt.Println(err)
-	// Output:
 	// Packing Open <nil>
 	// an Open job does not take the event finish (can: hold)
 }
 
-// A history is judged by the same table as a live move.
+// A history is decided by the same table as a live move.
 func ExampleTable_Replay() {
 	p, err := parcel().Replay([]lifecycle.Taken{
 		{Event: "begin", By: lifecycle.Worker},
@@ -43,7 +42,6 @@ func ExampleTable_Replay() {
 		{Event: "retry", By: lifecycle.Operator},
 	})
 	fmt.Printf("%s, after success in %s, outcome %q, %v\n", p.State, p.LastOK, p.Outcome, err)
-	// Output: Packing, after success in Open, outcome "", <nil>
 }
 
 // Can gives what one actor may do: the buttons of a page, the completion of a command.
@@ -52,7 +50,6 @@ func ExampleTable_Can() {
 	for _, by := range lifecycle.Actors() {
 		fmt.Println(by, life.Can(life.Start(), by))
 	}
-	// Output:
 	// worker [begin]
 	// timer []
 	// operator [hold]
@@ -60,17 +57,16 @@ func ExampleTable_Can() {
 	// engine []
 }
 
-// A step that says nothing but success or failure leaves the event to the table.
+// A step that states nothing but success or failure leaves the event to the table.
 func ExampleTable_Choose() {
 	life := parcel()
 	p := lifecycle.Position{State: "Packing"}
 	success, _ := life.Choose(p, lifecycle.Pass, lifecycle.Worker)
 	failure, _ := life.Choose(p, lifecycle.Fail, lifecycle.Worker)
 	fmt.Println(success, failure)
-	// Output: finish fail
 }
 
-// New tells all that is wrong with a table at once.
+// New reports all that is wrong with a table at once.
 func ExampleNew() {
 	_, err := lifecycle.New("hasty",
 		lifecycle.OnWork("Packing", "A packer collects the goods.",
@@ -78,9 +74,8 @@ func ExampleNew() {
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
 		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look."))
 	fmt.Println(err)
-	// Output:
 	// Packing -finish->: the transition has no sentence [missing-sentence]
-	// Packing: a step here can fail, and no transition says what then [no-failure-exit]
+	// Packing: a step here can fail, and no transition states what then [no-failure-exit]
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
 	// Broken: no transition leads here from Packing [unreachable-state]
 }
@@ -96,7 +91,6 @@ func ExampleTable_Stages() {
 		}
 		fmt.Println()
 	}
-	// Output:
 	// Open (queue): begin hold
 	// Held (wait): release
 	// Packing (work): finish fail
@@ -114,6 +108,5 @@ func ExampleCheck() {
 	for _, f := range faults {
 		fmt.Println(f)
 	}
-	// Output:
 	// Lost: no transition leads here from Open [unreachable-state]
 }

@@ -13,7 +13,7 @@ type Position struct {
 	Outcome Outcome `json:"outcome,omitempty"`
 }
 
-// Illegal says that an event is not legal at a position, and which events are.
+// Illegal states that an event is not legal at a position, and which events are.
 type Illegal struct {
 	Table    string
 	Position Position
@@ -39,7 +39,7 @@ func (e *Illegal) Error() string {
 	return fmt.Sprintf("%s%s (can: %s)", e.Event.deniedTo(e.Position.State), why, can)
 }
 
-// noTransition is the rule of an event that the state does not have. The sentence says as much without it.
+// noTransition is the rule of an event that the state does not have. The sentence states as much without it.
 const noTransition = "the lifecycle has no such transition"
 
 // participles are the events of people that read as verbs.
@@ -49,7 +49,7 @@ var participles = map[Event]string{
 	"reset": "reset", "discard": "discarded", "undo": "undone", "revert": "reverted", "approve": "approved", "reject": "rejected",
 }
 
-// deniedTo says that the event is not possible in a state: "a Completed job cannot be released".
+// deniedTo states that the event is not possible in a state: "a Completed job cannot be released".
 func (e Event) deniedTo(s State) string {
 	article := "a"
 	if s != "" && strings.ContainsRune("AEIOUaeiou", rune(s[0])) {
@@ -76,7 +76,7 @@ func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
 	return t.follow(p, a), nil
 }
 
-// refuse says why transition a is not legal at p for the actor, or nothing.
+// refuse states why transition a is not legal at p for the actor, or nothing.
 func (t *Table) refuse(p Position, a Transition, by Actor) string {
 	if a.By&by == 0 {
 		return "only " + strings.ReplaceAll(a.By.String(), ",", " or ") + " may"
@@ -145,8 +145,8 @@ func (t *Table) Can(p Position, by Actor) []Event {
 	return events
 }
 
-// Choose gives the one transition of class c that actor by may take at p: the success event of a step that said nothing more,
-// the failure event of one that failed. ok is false when there is none or more than one.
+// Choose gives the one transition of class c that actor by may take at p: the success event of a step that stated
+// nothing more, the failure event of one that failed. ok is false when there is none or more than one.
 func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 	stage, found := t.stage(p.State)
 	if !found {
@@ -161,7 +161,7 @@ func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 	return e, n == 1
 }
 
-// Taken is one transition that a history says was taken.
+// Taken is one transition that a history states was taken.
 type Taken struct {
 	Event Event
 	By    Actor

@@ -20,7 +20,7 @@ func shop(t *testing.T) *Table {
 	return table
 }
 
-// TestPositionFollowsTheArrow walks an order through failure, retry and success and looks at all four parts.
+// TestPositionFollowsTheArrow walks an order through failure, retry and success and examines all four parts.
 func TestPositionFollowsTheTransition(t *testing.T) {
 	table := shop(t)
 	p := table.Start()
@@ -79,8 +79,8 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 	}
 }
 
-// TestOutcomeGuards shows that a transition with a needed outcome is legal with that outcome only, and that a decided outcome
-// stays.
+// TestOutcomeGuards shows that a transition with a needed outcome is legal with that outcome only, and that a decided
+// outcome stays.
 func TestOutcomeGuards(t *testing.T) {
 	table, err := New("shop.return",
 		OnQueue("Open", "Comes in; a clerk looks at it.",

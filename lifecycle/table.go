@@ -18,11 +18,11 @@ type Event string
 // The events that every lifecycle shares. Queue and Work stages carry these loops, which stay in the state.
 const (
 	Lost    Event = "lost"    // the claim ran out; the start stays counted
-	Waiting Event = "wait"    // the step said what it waits for; no attempt is counted
+	Waiting Event = "wait"    // the step stated what it waits for; no attempt is counted
 	Backoff Event = "backoff" // an error that a later attempt may not meet; an attempt is counted
 	Yield   Event = "yield"   // the worker stops and gives the job back; no attempt is counted
 
-	Reprioritize Event = "priority" // an operator gives it another place in its queue; in every state but the ends
+	Reprioritize Event = "priority" // an operator gives it another position in its queue; in every state but the ends
 )
 
 // Actor is a set of those who may cause a transition.
@@ -67,7 +67,7 @@ next:
 	return set, nil
 }
 
-// Outcome tells how a job ended, or will end once its cleanup is done. It is not a state.
+// Outcome reports how a job ended, or will end once its cleanup is done. It is not a state.
 type Outcome string
 
 // The outcomes. The empty one means that nothing is decided yet.
@@ -79,7 +79,7 @@ const (
 	Cancelled Outcome = "cancelled"
 )
 
-// Kind says what a job in the state waits for.
+// Kind states what a job in the state waits for.
 type Kind string
 
 // The kinds of stage; see the package documentation.
@@ -90,7 +90,7 @@ const (
 	End   Kind = "end"
 )
 
-// Class says what a transition means for the job's position.
+// Class states what a transition means for the job's position.
 type Class string
 
 // The classes of transition.
@@ -102,7 +102,7 @@ const (
 	Reenter Class = "reenter" // goes to the position's Origin, if it is listed
 )
 
-// Transition is one way out of a stage.
+// Transition is one exit of a stage.
 type Transition struct {
 	Event   Event   `json:"event"`
 	To      State   `json:"to,omitempty"`      // target; empty for Reenter
@@ -112,7 +112,7 @@ type Transition struct {
 	Set     Outcome `json:"sets,omitempty"`    // outcome decided by this transition, unless one is decided already
 	Need    Outcome `json:"when,omitempty"`    // legal only with this outcome
 	Restart bool    `json:"restart,omitempty"` // empties the outcome: the job runs again
-	Ask     bool    `json:"asks,omitempty"`    // a person's: the worker that has the job keeps it and is told
+	Ask     bool    `json:"asks,omitempty"`    // a person's: the worker that has the job keeps it and is notified
 	Budget  string  `json:"budget,omitempty"`  // the limit that ends a loop without people in it
 	Doc     string  `json:"doc"`               // one sentence
 }
@@ -126,11 +126,12 @@ func (a Transition) When(o Outcome) Transition { a.Need = o; return a }
 // Restarts returns the transition as one that empties the outcome, so that an ended job runs again.
 func (a Transition) Restarts() Transition { a.Restart = true; return a }
 
-// Asks returns the transition as one by which a person asks something of a job at work: the worker that has the job keeps it and is told. By any
-// other transition a person takes the job away from its worker.
+// Asks returns the transition as one by which a person asks something of a job at work: the worker that has the job
+// keeps it and is notified. By any other transition a person takes the job away from its worker.
 func (a Transition) Asks() Transition { a.Ask = true; return a }
 
-// Stays tells whether the transition is a loop that is only bookkeeping: one by which a person asks something of the worker is not.
+// Stays reports whether the transition is a loop that is only bookkeeping: one by which a person asks something of the
+// worker is not.
 func (a Transition) Stays() bool { return a.Class == Loop && !a.Ask }
 
 // Within returns the transition with the name of the limit that ends the loop it closes.
@@ -171,18 +172,19 @@ func OnLoop(e Event, by Actor, doc string) Transition {
 
 // Stage is one state of a table with the transitions that leave it.
 type Stage struct {
-	State       State        `json:"state"`
-	Kind        Kind         `json:"kind"`
-	Outcome     Outcome      `json:"outcome,omitempty"`     // End: the outcome of a job that ends here; empty keeps what was decided
-	Restartable bool         `json:"restartable,omitempty"` // End: may be run again by whoever its transitions name
-	Endures     string       `json:"endures,omitempty"`     // Work: why it has no failure exit but tries for ever
+	State State `json:"state"`
+	Kind  Kind  `json:"kind"`
+	// End: the outcome of a job that ends here; empty keeps what was decided
+	Outcome     Outcome      `json:"outcome,omitempty"`
+	Restartable bool         `json:"restartable,omitempty"` // End: may be run again by the one who its transitions name
+	Endures     string       `json:"endures,omitempty"`     // Work: why it has no failure exit but tries indefinitely
 	Limit       string       `json:"bounded,omitempty"`     // Queue: what ends its attempts, as it has no failure exit
 	Doc         string       `json:"doc"`                   // who brings a job here and who takes it away
 	Transitions []Transition `json:"arrows,omitempty"`
 }
 
-// OnQueue is a stage that waits for a worker; it carries the four loops, but for those whose event has a transition among
-// arrows: that one takes the loop's place.
+// OnQueue is a stage that waits for a worker; it carries the four loops, but for those whose event has a transition
+// among arrows: that one takes the loop's position.
 func OnQueue(s State, doc string, transitions ...Transition) Stage {
 	return Stage{State: s, Kind: Queue, Doc: doc, Transitions: withLoops(s, transitions)}
 }
@@ -245,7 +247,8 @@ type Table struct {
 	name   string
 	stages []Stage
 	index  map[State]int
-	phases map[State]bool // those that a re-entering transition can go back to: a failure in one is remembered even if it waits
+	// those that a re-entering transition can go back to: a failure in one is remembered even if it waits
+	phases map[State]bool
 	hash   string
 }
 
@@ -356,13 +359,13 @@ func (t *Table) Transition(s State, e Event) (Transition, bool) {
 	return Transition{}, false
 }
 
-// Ended tells whether s is an end.
+// Ended reports whether s is an end.
 func (t *Table) Ended(s State) bool {
 	i, ok := t.index[s]
 	return ok && t.stages[i].Kind == End
 }
 
-// Tombstone tells whether s is an end that nothing leaves and that says nothing of the work: Deleted, Cleaned.
+// Tombstone reports whether s is an end that nothing leaves and that states nothing of the work: Deleted, Cleaned.
 func (t *Table) Tombstone(s State) bool {
 	i, ok := t.index[s]
 	return ok && t.stages[i].Kind == End && t.stages[i].Outcome == None && len(t.stages[i].Transitions) == 0

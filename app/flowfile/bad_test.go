@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestBadFiles wants the exact text for what people get wrong.
+// TestBadFiles needs the exact text for what people get wrong.
 func TestBadFiles(t *testing.T) {
 	const head = "flow: f\nlinear:\n"
 	const graph = "flow: f\ngraph:\n"
@@ -138,7 +138,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// TestOffByDefault tells how what is off is turned on.
+// TestOffByDefault reports how what is off is turned on.
 func TestOffByDefault(t *testing.T) {
 	_, err := Parse([]byte("flow: f\nlinear:\n  - {task: a, run: x, revert: y}\n  - {task: b, http: {url: 'http://x'}}\n"), Options{})
 	want := "3:20: commands are off: the program that reads the file must allow them (flowfile.Options.Commands); " +

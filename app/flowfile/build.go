@@ -10,8 +10,9 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// Flow builds the flow for the given inputs: those that the file declares, with its defaults for what is missing. It is a new one at each call, and the same for the same
-// file and inputs. Errors are of kind flow.ErrInvalid, flow.ErrDuplicate and those of flow.Flow.Add.
+// Flow builds the flow for the given inputs: those that the file declares, with its defaults for what is missing. It is
+// a new one at each call, and the same for the same file and inputs. Errors are of kind flow.ErrInvalid,
+// flow.ErrDuplicate and those of flow.Flow.Add.
 func (f *File) Flow(inputs flow.Values) (flow.Item, error) {
 	if f.o.any {
 		return nil, invalid(nil, "the flow %s was only looked at: it cannot be run", f.name)
@@ -91,7 +92,7 @@ func (b *builder) part(p *part) (*flow.Flow, error) {
 	return g, nil
 }
 
-// located is an error of building with the place that it belongs to.
+// located is an error of building with the position that it belongs to.
 type located struct {
 	place
 	error
@@ -165,7 +166,8 @@ func (b *builder) args(a *args, given flow.Values) flow.Args {
 	return out
 }
 
-// each builds a part with a task for each item, and if they provide something, a task that gathers it in the order of the list.
+// each builds a part with a task for each item, and if they provide something, a task that gathers it in the order of
+// the list.
 func (b *builder) each(i *item) (flow.Item, error) {
 	all, err := i.each.list(b.values, b.placeholder)
 	if err != nil {
@@ -272,7 +274,8 @@ func (a *Arguments) Values() flow.Values {
 	return values
 }
 
-// Factory gives a function that builds flows from [Arguments] in JSON: whoever stores them can build the flow again in another process.
+// Factory gives a function that builds flows from [Arguments] in JSON: the one who stores them can build the flow again
+// in another process.
 func Factory(o Options) func(args json.RawMessage) (flow.Item, error) {
 	return func(text json.RawMessage) (flow.Item, error) {
 		var a Arguments

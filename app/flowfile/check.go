@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// check builds the flow as far as that is possible without inputs, and tells what is wrong with the whole.
+// check builds the flow as far as that is possible without inputs, and reports what is wrong with the whole.
 func (r *reader) check(f *File) {
 	b := &builder{o: &f.o, values: flow.Values{}, placeholder: true, at: map[flow.Item]*item{}}
 	for _, in := range f.inputs {
@@ -46,7 +46,8 @@ func (r *reader) broken(f *File, err error) {
 	case errors.As(err, &e) && len(e.Atoms) > 0:
 		found := map[string]place{}
 		places(f.root, found)
-		for name := e.Atoms[0]; name != ""; name = name[:max(strings.LastIndexByte(name, '/'), 0)] { // fan-outs make names of their own behind a slash
+		// fan-outs make names of their own behind a slash
+		for name := e.Atoms[0]; name != ""; name = name[:max(strings.LastIndexByte(name, '/'), 0)] {
 			if p, there := found[name]; there {
 				at = p
 				break
@@ -65,7 +66,7 @@ func places(p *part, found map[string]place) {
 	}
 }
 
-// misser finds who needs what nobody before it provides.
+// misser finds who needs what no one before it provides.
 type misser struct {
 	*reader
 	*builder
@@ -84,7 +85,7 @@ func (m *misser) givers(p *part) {
 	}
 }
 
-// part looks through a part; have is what is provided before it. It gives what is provided after it.
+// part appears through a part; have is what is provided before it. It gives what is provided after it.
 func (m *misser) part(p *part, built *flow.Flow, have map[string]bool) {
 	if p.again != nil {
 		if p.again.of != "" {
@@ -159,7 +160,7 @@ func (m *misser) need(at place, who, name string, have map[string]bool) {
 	}
 }
 
-// Finding is something that can be said of a file.
+// Finding is something that can be stated of a file.
 type Finding struct {
 	Line     int      `json:"line"`
 	Column   int      `json:"column"`
@@ -173,7 +174,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%d:%d: %s: %s", f.Line, f.Column, f.Severity, f.Text)
 }
 
-// Excerpt gives the line with a caret below the place.
+// Excerpt gives the line with a caret below the position.
 func (f Finding) Excerpt() string {
 	return tree.Excerpt(tree.Position{Line: f.Line, Column: f.Column}, f.Source)
 }

@@ -86,7 +86,8 @@ func (r *reader) dir(t *tree.Node) string {
 	return filepath.Join(r.o.Dir, dir)
 }
 
-// reserved are variables that change what programs do before they read their arguments. A value that came from outside must not be in them.
+// reserved are variables that change what programs do before they read their arguments. A value that came from outside
+// must not be in them.
 var reserved = []string{"PATH", "HOME", "LANG", "LANGUAGE", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "PS1", "PS2", "PS4", "PWD", "OLDPWD", "SHELL",
 	"TMPDIR", "TERM", "USER", "LOGNAME", "NODE_OPTIONS", "RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERL5DB", "JAVA_TOOL_OPTIONS", "EDITOR", "VISUAL", "PAGER",
 	"PROMPT_COMMAND", "HOSTALIASES", "LOCALDOMAIN", "GCONV_PATH", "OPTIND", "http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "HTTP_PROXY"}

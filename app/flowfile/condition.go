@@ -8,10 +8,10 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// term is a condition over the results of tasks, by name. It always ends, and looks at nothing else.
+// term is a condition over the results of tasks, by name. It always ends, and examines nothing else.
 type term func(results flow.Values) bool
 
-// condition reads a condition, and the tasks that it looks at in the order of the file.
+// condition reads a condition, and the tasks that it examines in the order of the file.
 func (r *reader) condition(t *tree.Node) (term, []ref) {
 	c := conditions{reader: r}
 	what := c.term(t)

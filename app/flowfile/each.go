@@ -55,11 +55,13 @@ func (r *reader) template(k *task, t *tree.Node) {
 		r.wrong(t.At("each"), "the argument %s is there twice: each gives it", r.text(arg, "each"))
 	}
 	if name, is := t.Get("each").Value.(string); is && nameForm.MatchString(name) {
-		k.args.inject = append(k.args.inject, arg{ref{t.At("each"), name}, nil}) // the value follows when the flow is built
+		// the value follows when the flow is built
+		k.args.inject = append(k.args.inject, arg{ref{t.At("each"), name}, nil})
 	}
 }
 
-// list gives the items of a fan-out for the given values of the flow. A pattern without a slash looks at the last part of a path.
+// list gives the items of a fan-out for the given values of the flow. A pattern without a slash examines the last part
+// of a path.
 func (e *each) list(values flow.Values, placeholder bool) ([]any, error) {
 	all := e.values
 	if e.isInput {
@@ -91,8 +93,8 @@ func (e *each) list(values flow.Values, placeholder bool) ([]any, error) {
 	return fit, nil
 }
 
-// label makes an atom's name of an item: its text as far as it is made of letters that names have; otherwise with the beginning of a digest, so that different items have
-// different names wherever they stand in the list.
+// label makes an atom's name of an item: its text as far as it is made of letters that names have; otherwise with the
+// beginning of a digest, so that different items have different names wherever they stand in the list.
 func label(v any) string {
 	text, isText := v.(string)
 	if !isText {

@@ -18,7 +18,7 @@ import (
 
 func failing(context.Context, *flow.Call) (any, error) { return nil, errors.New("no") }
 
-// told are functions that tell what is called: "name(arguments)", and "-name" for reverts.
+// notified are functions that determine what is called: "name(arguments)", and "-name" for reverts.
 func told(log *[]string) Options {
 	note := func(sign string) flow.Do {
 		return func(_ context.Context, c *flow.Call) (any, error) {
@@ -187,7 +187,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestSameFlow builds a flow twice and wants the same atoms, links and versions.
+// TestSameFlow builds a flow twice and needs the same atoms, links and versions.
 func TestSameFlow(t *testing.T) {
 	for _, name := range []string{"vm.yaml", "saga.yaml", "fanout.yaml"} {
 		inputs := flow.Values{}

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// Check is something that [Lint] looks for only when it is asked to.
+// Check is something that [Lint] searches for only when it is asked to.
 type Check string
 
-// CheckReverts notes tasks that do something and say not how it is taken back.
+// CheckReverts notes tasks that do something and state not how it is reverted.
 const CheckReverts Check = "reverts"
 
-// Lint says what is wrong with a file, and what is allowed and probably not meant. It allows commands and requests and takes the names of functions on trust, since what a
-// program allows is not the file's fault. Findings stand in the order of their places.
+// Lint states what is wrong with a file, and what is allowed and probably not meant. It allows commands and requests
+// and takes the names of functions on trust, since what a program allows is not the file's fault. Findings stand in the
+// order of their positions.
 func Lint(text []byte, checks ...Check) []Finding {
 	f, r := read(text, Options{any: true})
 	lines := linesOf(text)
@@ -124,7 +125,7 @@ func (l *linter) results() {
 	}
 }
 
-// effects tells whether a task changes anything outside, as far as can be seen.
+// effects reports whether a task changes anything outside, as far as can be seen.
 func (k *task) effects() bool {
 	switch k.act.kind {
 	case "run":
@@ -135,7 +136,7 @@ func (k *task) effects() bool {
 	return false
 }
 
-// commands looks at the variables that commands use.
+// commands examines the variables that commands use.
 func (l *linter) commands(k *task) {
 	values := map[string]bool{} // all that the flow has
 	for _, in := range l.file.inputs {
@@ -193,10 +194,11 @@ type used struct {
 	name     string
 	quoted   bool // it stands in double quotes, or where quotes make no difference
 	assigned bool // the text gives it a value itself
-	guarded  bool // the text says what is to be if it is not set: ${name:-other}
+	guarded  bool // the text states what is to be if it is not set: ${name:-other}
 }
 
-// scan finds the variables of a text for sh. It knows quotes, comments, substitutions and assignments, and takes here documents for what they look like: it serves hints only.
+// scan finds the variables of a text for sh. It has quotes, comments, substitutions and assignments, and takes here
+// documents for what they resemble: it serves hints only.
 func scan(text string) []used {
 	var all []used
 	single, double := false, false
@@ -242,7 +244,7 @@ func scan(text string) []used {
 	return all
 }
 
-// assignedIn tells whether a text gives a variable a value: name=, for name in, read name.
+// assignedIn reports whether a text gives a variable a value: name=, for name in, read name.
 func assignedIn(text, name string) bool {
 	for from := 0; ; {
 		at := strings.Index(text[from:], name)

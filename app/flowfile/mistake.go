@@ -23,15 +23,15 @@ func wrongAt(at place, format string, args ...any) *Mistake {
 // Error gives "line:column: text".
 func (m *Mistake) Error() string { return fmt.Sprintf("%d:%d: %s", m.Line, m.Column, m.Text) }
 
-// Excerpt gives the line with a caret below the place.
+// Excerpt gives the line with a caret below the position.
 func (m *Mistake) Excerpt() string {
 	return tree.Excerpt(tree.Position{Line: m.Line, Column: m.Column}, m.Source)
 }
 
-// Mistakes are all that is wrong with a file, in the order of their places; at most [MostMistakes].
+// Mistakes are all that is wrong with a file, in the order of their positions; at most [MostMistakes].
 type Mistakes []*Mistake
 
-// MostMistakes is how many are told of one file.
+// MostMistakes is how many are notified of one file.
 const MostMistakes = 50
 
 // Error gives all in one line.

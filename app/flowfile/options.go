@@ -8,12 +8,12 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// Options say what files may do. With the zero Options they may wait and sleep, nothing else.
+// Options state what files may do. With the zero Options they may wait and sleep, nothing else.
 type Options struct {
 	Commands  bool              // files may run commands, as the user that the program runs as
 	Commander process.Commander // runs them; defaults to [Local]
 	Dir       string            // what a relative dir of a task is below; defaults to none: dir must be absolute then
-	Path      string            // where commands look for programs; defaults to /usr/local/bin:/usr/bin:/bin
+	Path      string            // where commands search for programs; defaults to /usr/local/bin:/usr/bin:/bin
 
 	HTTP        *fetch.Client // files may send requests, within the client's policy; nil: they may not
 	HTTPTimeout time.Duration // of one request; defaults to 60 s

@@ -117,10 +117,11 @@ func (r *reader) input(t *tree.Node) {
 // Name gives the flow's name.
 func (f *File) Name() string { return f.name }
 
-// About gives what the file says of itself.
+// About gives what the file states of itself.
 func (f *File) About() string { return f.about }
 
-// KeepAtDeadline tells whether what was done is kept when the flow has not ended by its deadline. Who submits the flow as a job sets durable.Settings.KeepAtDeadline by it.
+// KeepAtDeadline reports whether what was done is kept when the flow has not ended by its deadline. Who submits the
+// flow as a job sets durable.Settings.KeepAtDeadline by it.
 func (f *File) KeepAtDeadline() bool { return f.keeps }
 
 // Inputs lists the values that the flow takes from outside, in the order of the file.

@@ -6,8 +6,9 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// Below gives v, a value for the input, with the paths in it made absolute: relative ones are below dir, where whoever submits the flow stands. It changes nothing of inputs
-// that are no paths. Commands run elsewhere, and mostly in another process: there a relative path would mean another file.
+// Below gives v, a value for the input, with the paths in it made absolute: relative ones are below dir, where the one
+// who submits the flow stands. It changes nothing of inputs that are no paths. Commands run elsewhere, and mostly in
+// another process: there a relative path would mean another file.
 func (in *Input) Below(dir string, v flow.Value) flow.Value {
 	if !in.Path {
 		return v
@@ -31,7 +32,7 @@ func (in *Input) Below(dir string, v flow.Value) flow.Value {
 	return v
 }
 
-// checkPath refuses values that are not what path: true says. Null and the empty text stand for no path.
+// checkPath refuses values that are not what path: true states. Null and the empty text stand for no path.
 func (in *Input) checkPath(v any) error {
 	if !in.Path {
 		return nil

@@ -20,7 +20,8 @@ linear:
   - {sleep: 1ms}
 `
 
-// TestPaths: whoever submits makes paths absolute, and a flow is not begun with others: they would mean something else where its commands run.
+// TestPaths: the one who submits makes paths absolute, and a flow is not begun with others: they would mean something
+// else where its commands run.
 func TestPaths(t *testing.T) {
 	f := mustParse(t, paths, Options{})
 	below := func(name string, v any) any {
@@ -62,7 +63,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestSketch: a file is looked at without its inputs, without its functions, and with all that may be off; it cannot be run from there.
+// TestSketch: a file is examined without its inputs, without its functions, and with all that may be off; it cannot be
+// run from there.
 func TestSketch(t *testing.T) {
 	f, err := Look([]byte(`flow: f
 inputs: {files: {required: true, path: true}, out: {required: true}}

@@ -75,7 +75,8 @@ func (k *task) undoing(o *Options) flow.Do {
 	return k.revert.do(o, output, k.known)
 }
 
-// known gives what a revert knows: its arguments, the result of the task, and the names that it provided. Where the task failed these are null, so that a script can ask for them.
+// known gives what a revert has: its arguments, the result of the task, and the names that it provided. Where the
+// task failed these are null, so that a script can ask for them.
 func (k *task) known(c *flow.Call) flow.Values {
 	all := flow.Values{}
 	if len(k.provides.names()) > 0 || k.act != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/internal/nearest"
 )
 
-// reader turns a tree into what it says, and collects what is wrong.
+// reader turns a tree into what it states, and collects what is wrong.
 type reader struct {
 	o        Options
 	inputs   []Input

@@ -20,7 +20,7 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// request is what http says.
+// request is what http states.
 type request struct {
 	method  string
 	url     address
@@ -41,7 +41,7 @@ type field struct {
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,100}$`)
 
-// ownHeaders are not for files: they say where a message ends and who is asked.
+// ownHeaders are not for files: they state where a message ends and who is asked.
 var ownHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect", "Keep-Alive"}
 
 // http reads a request.
@@ -137,7 +137,7 @@ func (r *reader) body(q *request, t *tree.Node, want func(place, template)) {
 // Types of failures of requests.
 const (
 	TypeHTTPRefused     = "HTTPRefused"     // the answer has an unexpected status, and a second try would get it again
-	TypeHTTPUnavailable = "HTTPUnavailable" // no answer, or one that says to come back later (5xx, 408, 425, 429)
+	TypeHTTPUnavailable = "HTTPUnavailable" // no answer, or one that states to come back later (5xx, 408, 425, 429)
 	TypeHTTPForbidden   = "HTTPForbidden"   // the address must not be asked
 )
 
@@ -229,7 +229,7 @@ func (q *request) content(value lookup) (body []byte, kind string, err error) {
 	return nil, "", nil
 }
 
-// do sends the request; what comes back is read as output says.
+// do sends the request; what comes back is read as output states.
 func (q *request) do(ctx context.Context, o *Options, key, output string, value lookup) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.HTTPTimeout)
 	defer cancel()
@@ -324,7 +324,7 @@ func result(text []byte, output string) (any, error) {
 	return string(text), nil
 }
 
-// value looks a hole up among the arguments of a call.
+// value looks up a hole among the arguments of a call.
 func holes(values flow.Values) lookup {
 	return func(name string) (any, error) {
 		v, there := values[name]

@@ -75,7 +75,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestRefusedValues are those that would change where a request goes, or what else it says.
+// TestRefusedValues are those that would change where a request goes, or what else it states.
 func TestRefusedValues(t *testing.T) {
 	base := serve(t, 200)
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestRevertByRequest takes back what a request made, by what it answered.
+// TestRevertByRequest reverts what a request made, by what it answered.
 func TestRevertByRequest(t *testing.T) {
 	var deleted []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -42,7 +42,8 @@ func (c commander) Run(ctx context.Context, command *process.Command) (*process.
 	return c(ctx, command)
 }
 
-// TestLimitFails makes a failure of a task out of a limit that was met, with what the command had said by then. Neither of its files alone goes beyond the limit.
+// TestLimitFails makes a failure of a task out of a limit that was met, with what the command had stated by then.
+// Neither of its files alone goes beyond the limit.
 func TestLimitFails(t *testing.T) {
 	confined(t, func(t *testing.T, f *process.Confined) {
 		f.Limits.Disk = 1 << 20

@@ -5,8 +5,8 @@ import "encoding/json"
 // SchemaID names the schema.
 const SchemaID = "urn:stagepost:schema:flow"
 
-// Schema gives the JSON Schema (Draft 2020-12) of a file, indented, as docs/flowfile.schema.json has it. Editors use it to complete and check while one types.
-// [Parse] checks by the same tables, and more than a schema can say.
+// Schema gives the JSON Schema (Draft 2020-12) of a file, indented, as docs/flowfile.schema.json has it. Editors use it
+// to complete and check while one types. [Parse] checks by the same tables, and more than a schema can state.
 func Schema() []byte {
 	defs := map[string]any{
 		"name":     json.RawMessage(aName),

@@ -75,7 +75,7 @@ func TestSchemaFits(t *testing.T) {
 	}
 }
 
-// TestEveryKeyIsDescribed wants a sentence for each key, and its mention in the reference.
+// TestEveryKeyIsDescribed needs a sentence for each key, and its mention in the reference.
 func TestEveryKeyIsDescribed(t *testing.T) {
 	page := read1(t, "../../docs/flows.md")
 	for _, table := range []table{fileTable, partTable, eachTable, revertTable, inputKeys, retryKeys, waitKeys, attemptKeys, httpKeys, providesKeys, testKeys} {

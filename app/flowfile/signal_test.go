@@ -7,7 +7,8 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// TestSignalsOfFiles: a flow takes the signals of its waits and of the functions that it names, with values of the type that is given.
+// TestSignalsOfFiles: a flow takes the signals of its waits and of the functions that it names, with values of the type
+// that is given.
 func TestSignalsOfFiles(t *testing.T) {
 	for _, c := range []struct {
 		kind    string

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// place is where something stands in a file.
+// position is where something stands in a file.
 type place = tree.Position
 
 // ref names something that stands elsewhere.
@@ -69,7 +69,7 @@ type each struct {
 	pattern flow.Pattern
 }
 
-// task is a task as the file says it.
+// task is a task as the file states it.
 type task struct {
 	place
 	name     string
@@ -156,7 +156,7 @@ type Input struct {
 	place    place
 }
 
-// Severity says how bad a finding is.
+// Severity states how bad a finding is.
 type Severity string
 
 // The severities.

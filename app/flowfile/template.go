@@ -197,7 +197,8 @@ func (t template) header(value lookup) (string, error) {
 	})
 }
 
-// fillTree puts values into the leaves of a JSON value. A leaf that is nothing but one hole becomes the value itself, with its type.
+// fillTree puts values into the leaves of a JSON value. A leaf that is nothing but one hole becomes the value itself,
+// with its type.
 func fillTree(v any, value lookup) (any, error) {
 	switch v := v.(type) {
 	case string:

@@ -13,12 +13,13 @@ var shellSets = []string{"PWD", "OLDPWD", "IFS", "PPID", "OPTIND", "OPTARG", "PS
 // commandHas are the variables that every command has; see [action.environment] and [Command].
 var commandHas = []string{"PATH", "LANG", "HOME", "STAGEPOST_FLOW", "STAGEPOST_TASK", "STAGEPOST_KEY", "STAGEPOST_ATTEMPT", "STAGEPOST_FAILURE", "STAGEPOST_COMMANDS"}
 
-// given tells whether a variable is there without being an argument: numbers are those of functions and of set.
+// given reports whether a variable is there without being an argument: numbers are those of functions and of set.
 func given(name string) bool {
 	return name[0] >= '0' && name[0] <= '9' || slices.Contains(shellSets, name) || slices.Contains(commandHas, name)
 }
 
-// opaque tells whether a text for sh may set variables in a way that cannot be seen here: it reads another text, or has a here document that is not substituted.
+// opaque reports whether a text for sh may set variables in a way that cannot be seen here: it reads another text, or
+// has a here document that is not substituted.
 func opaque(script string) bool {
 	for _, word := range []string{"<<'", `<<"`, `<<\`, "<<-'", `<<-"`, "<< '", `<< "`} {
 		if strings.Contains(script, word) {
@@ -32,7 +33,7 @@ func opaque(script string) bool {
 	})
 }
 
-// segments splits a text for sh into the words of its simple commands, roughly: quotes are not looked at.
+// segments splits a text for sh into the words of its simple commands, roughly: quotes are not examined.
 func segments(script string) [][]string {
 	var all [][]string
 	for _, one := range strings.FieldsFunc(script, func(r rune) bool { return strings.ContainsRune("\n;|&(){}`", r) }) {

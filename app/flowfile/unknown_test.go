@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnknownVariable: a variable in run or revert that nothing sets is warned of; the environment of a command is known.
+// TestUnknownVariable: a variable in run or revert that nothing sets is warned of; the environment of a command is
+// known.
 func TestUnknownVariable(t *testing.T) {
 	const revert = "echo x\n    revert: |\n      "
 	for _, c := range []struct{ script, want string }{

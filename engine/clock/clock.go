@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Clock returns the time. Now never jumps while the process runs: leases, due times and timeouts use it. Wall is the time
-// of the machine and may jump; only retention uses it, through a [Guard]. Timers are those of package time.
+// Clock returns the time. Now never jumps while the process runs: leases, due times and timeouts use it. Wall is the
+// time of the machine and may jump; only retention uses it, through a [Guard]. Timers are those of package time.
 type Clock interface {
 	Now() time.Time
 	Wall() time.Time
 }
 
-// System is the machine's clock. Its Now continues while the machine is suspended, where the system reports the duration
-// of that (Linux).
+// System is the machine's clock. Its Now continues while the machine is suspended, where the system reports the
+// duration of that (Linux).
 func System() Clock { return newSteady(suspended) }
 
-// steady adds to the wall time of the start the monotonic time that has passed, which stops while the machine is suspended,
-// and the duration of that.
+// steady adds to the wall time of the start the monotonic time that has passed, which stops while the machine is
+// suspended, and the duration of that.
 type steady struct {
 	start     time.Time
 	suspended func() (since time.Duration, ok bool) // for how long the machine was suspended since it began to run
@@ -36,8 +36,8 @@ func newSteady(suspended func() (time.Duration, bool)) *steady {
 	return s
 }
 
-// Bounds of the question for suspension: it is not asked more often than once in suspendAsked, and less than suspendLeast
-// is the noise of two clocks that are read one after the other.
+// Bounds of the question for suspension: it is not asked more often than once in suspendAsked, and less than
+// suspendLeast is the noise of two clocks that are read one after the other.
 const (
 	suspendAsked = 100 * time.Millisecond
 	suspendLeast = 2 * time.Second

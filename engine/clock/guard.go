@@ -16,13 +16,15 @@ const (
 
 // State describes the time as an engine sees it.
 type State struct {
-	Wall      time.Time     `json:"wall"`               // the time of the machine
-	Now       time.Time     `json:"now"`                // what records get
-	Trusted   time.Time     `json:"trusted"`            // the true time is not before it; ages are counted by it
-	Doubt     string        `json:"doubt,omitempty"`    // why nothing is removed by its age; empty: nothing speaks against it
+	Wall    time.Time `json:"wall"`    // the time of the machine
+	Now     time.Time `json:"now"`     // what records get
+	Trusted time.Time `json:"trusted"` // the true time is not before it; ages are counted by it
+	// why nothing is removed by its age; empty: nothing speaks against it
+	Doubt     string        `json:"doubt,omitempty"`
 	By        time.Duration `json:"-"`                  // how far the wall clock is off, if there is a doubt
 	Confirmed time.Time     `json:"confirmed,omitzero"` // when a person confirmed a clock that had gone forward
-	Restart   bool          `json:"restart,omitempty"`  // records get another time than the machine's until the next start
+	// records get another time than the machine's until the next start
+	Restart bool `json:"restart,omitempty"`
 }
 
 // Guard decides whether ages can be computed. It compares the wall clock with the steady one, and at the start with the
@@ -120,8 +122,8 @@ func (g *Guard) Kept() job.KeptClock {
 	return job.KeptClock{Trusted: s.Trusted, Latest: s.Now, Confirmed: s.Confirmed}
 }
 
-// Shifted is a clock that is ahead of another by a duration: the machine's clock is behind the last trusted time, and new
-// records must not seem older than those that exist.
+// Shifted is a clock that is ahead of another by a duration: the machine's clock is behind the last trusted time, and
+// new records must not seem older than those that exist.
 func Shifted(c Clock, ahead time.Duration) Clock { return shifted{c, ahead} }
 
 type shifted struct {

@@ -18,7 +18,8 @@ func suspended() (time.Duration, bool) {
 	if !ok {
 		return 0, false
 	}
-	running, ok := readClock(clockMonotonic) // read last: an interruption in between makes the difference smaller, never larger
+	// read last: an interruption in between makes the difference smaller, never larger
+	running, ok := readClock(clockMonotonic)
 	return boot - running, ok
 }
 

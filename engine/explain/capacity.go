@@ -60,7 +60,7 @@ func (e *Explainer) whyStopped(c engine.Capacity) *engine.Blocker {
 		Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")}}
 }
 
-// whyAlone says that a suspect runs alone, or is to.
+// whyAlone states that a suspect runs alone, or is to.
 func (e *Explainer) whyAlone(c engine.Capacity) *engine.Blocker {
 	switch {
 	case c.Alone != "":
@@ -105,8 +105,8 @@ func goesFirst(j *job.Job) job.Remedy {
 	return job.Reordering(j.ID, job.FirstPriority, "puts it before all jobs of a lower priority")
 }
 
-// under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a place for it already. It reads pages of the limit's jobs: for
-// explanations, not for claims.
+// under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a position for it
+// already. It reads pages of the limit's jobs: for explanations, not for claims.
 func (e *Explainer) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
 	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner || l.Tag != "" && !slices.Contains(j.Tags, l.Tag) {
 		return -1, nil

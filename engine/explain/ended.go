@@ -35,7 +35,8 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	return nil
 }
 
-// happened gives what ended a job, as it was recorded: the refusal, the error, the report, or who ended it with that person's reason.
+// happened gives what ended a job, as it was recorded: the refusal, the error, the report, or who ended it with that
+// person's reason.
 func happened(j *job.Job, last *job.Event) string {
 	by := fmt.Sprintf("%s by %s", last.Event, cmp.Or(last.Actor, last.By.String()))
 	switch {

@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestExplain: the application says who ends what its step waits for. Without it that is a timer (TestWhyDueAndBackoffAndReason).
+// TestExplain: the application states who ends what its step waits for. Without it that is a timer
+// (TestWhyDueAndBackoffAndReason).
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {

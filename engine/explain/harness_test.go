@@ -19,7 +19,8 @@ import (
 // TestMain fails if a goroutine is left over.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// letter is a small life with everything in it: a queue, two stages of work, a wait for a person, a retry to where it failed.
+// letter is a small life with everything in it: a queue, two stages of work, a wait for a person, a retry to where it
+// failed.
 var letter = lc.Must("test.letter",
 	lc.OnQueue("Posted", "a sender brings it, a clerk takes it",
 		lc.OnPass("begin", "Sorting", lc.Worker, "a clerk has time"),
@@ -91,7 +92,7 @@ func bagOf(n int, kind job.Kind) engine.Work {
 	}}
 }
 
-// world is an engine with its explainer, inside a synctest bubble.
+// harness is an engine with its explainer, inside a synctest bubble.
 type world struct {
 	*engine.Engine
 	*explain.Explainer

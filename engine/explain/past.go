@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// heldThen adds the holds that concerned job j, which stood at p, at x.At: as the audit list tells, if the store keeps one.
+// heldThen adds the holds that concerned job j, which stood at p, at x.At: as the audit list reports, if the store
+// keeps one.
 func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *Explanation) error {
 	auditor, ok := e.store.(job.Auditor)
 	if !ok || e.engine.Work(j.Kind).Life.Ended(p.State) {

@@ -15,15 +15,15 @@ import (
 // What makes a job stuck.
 const (
 	StuckSlow    = "slow"      // in its state for longer than usual
-	StuckOverdue = "overdue"   // its time in the state is up, and nobody moved it
-	StuckSilent  = "silent"    // its worker has not been heard of since its claim ran out
+	StuckOverdue = "overdue"   // its time in the state is up, and no one moved it
+	StuckSilent  = "silent"    // its worker has not been received since its claim ran out
 	StuckHeld    = "held"      // held for more than a week
 	StuckBatch   = "old-batch" // a batch of more than a day
 )
 
-// Bounds of one look, and of patience.
+// Bounds of one check, and of patience.
 const (
-	stuckLook    = 10_000 // open jobs of a kind that one look reads, the oldest first
+	stuckLook    = 10_000 // open jobs of a kind that one check reads, the oldest first
 	stuckRows    = 100    // rows by default
 	stuckReasons = 3      // of why, in a row
 	stuckHeld    = 7 * 24 * time.Hour
@@ -38,7 +38,7 @@ type StuckQuery struct {
 	Limit  int        // rows, and given-up messages. Defaults to 100, at most 1000
 }
 
-// StuckReport is what a look for stuck jobs found.
+// StuckReport is what a search for stuck jobs found.
 type StuckReport = api.Stuck
 
 // StuckJob is one row.
@@ -50,11 +50,11 @@ type candidate struct {
 	worst float64 // how many times over a limit
 }
 
-// StuckReason says why a job counts as stuck.
+// StuckReason states why a job counts as stuck.
 type StuckReason = api.StuckReason
 
-// Stuck finds the open jobs that stay longer than usual for their state, are overdue or held for long, or whose worker is silent, the worst first,
-// and the messages that were given up. Its work is bounded; Cut says where it stopped.
+// Stuck finds the open jobs that stay longer than usual for their state, are overdue or held for long, or whose worker
+// is silent, the worst first, and the messages that were abandoned. Its work is bounded; Cut states where it stopped.
 func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
 	if q.Factor <= 0 {
 		q.Factor = 1
@@ -95,7 +95,7 @@ func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error
 	return *r, s.messages(ctx, kinds, q.Limit)
 }
 
-// stuck is one look.
+// stuck is one check.
 type stuck struct {
 	explainer *Explainer
 	factor    float64
@@ -105,7 +105,7 @@ type stuck struct {
 	rows      []candidate
 }
 
-// look goes through the open jobs of a kind, the oldest first.
+// appear goes through the open jobs of a kind, the oldest first.
 func (s *stuck) look(ctx context.Context, k job.Kind) error {
 	usual, err := s.explainer.Usual(ctx, k)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *stuck) look(ctx context.Context, k job.Kind) error {
 	}
 }
 
-// judge adds a row if anything about the job took too long.
+// checker adds a row if anything about the job took too long.
 func (s *stuck) judge(j *job.Job, u Usual) {
 	row := candidate{StuckJob: StuckJob{
 		Job: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Worker: j.Worker, Since: j.Entered,
@@ -205,7 +205,7 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 	return nil
 }
 
-// messages adds the messages that were given up, of jobs of the kinds.
+// messages adds the messages that were abandoned, of jobs of the kinds.
 func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
 	given := job.GivenUp
 	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{Now: s.at, List: &job.MessageQuery{Settled: &given, Limit: 1000}})
@@ -232,7 +232,7 @@ func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error
 	return nil
 }
 
-// basis says where a limit comes from.
+// basis states where a limit comes from.
 func (u Usual) basis() string {
 	if u.Known {
 		return fmt.Sprintf("p95 of %d stays", u.Stays)
@@ -240,7 +240,7 @@ func (u Usual) basis() string {
 	return fmt.Sprintf("default, for there are only %d stays", u.Stays)
 }
 
-// rounded drops what nobody reads from a duration.
+// rounded drops what no one reads from a duration.
 func rounded(d time.Duration) time.Duration {
 	if d > time.Minute {
 		return d.Round(time.Second)

@@ -27,7 +27,7 @@ const (
 // Usual is how long jobs of a kind stay in a state, waiting and working counted together.
 type Usual struct {
 	Limit time.Duration // what nearly all stay below: the 95th percentile, at least a minute; or the default
-	Stays int           // that were looked at
+	Stays int           // that were examined
 	Known bool          // Limit comes from them; else it is the default
 }
 
@@ -42,11 +42,11 @@ type usualKind struct {
 	states map[lifecycle.State]Usual
 }
 
-// IsBatch tells whether jobs of the kind are batches: what is made of other jobs.
+// IsBatch reports whether jobs of the kind are batches: what is made of other jobs.
 func IsBatch(k job.Kind) bool { return strings.HasSuffix(string(k), batchSuffix) }
 
-// Usual tells how long jobs of a kind usually stay in each of its states, from the histories of the newest that ended or moved on. Answers are
-// up to a minute old.
+// Usual reports how long jobs of a kind usually stay in each of its states, from the histories of the newest that ended
+// or moved on. Answers are up to a minute old.
 func (e *Explainer) Usual(ctx context.Context, k job.Kind) (map[lifecycle.State]Usual, error) {
 	w := e.engine.Work(k)
 	if w == nil {

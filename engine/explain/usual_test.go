@@ -15,7 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// sorting makes a world whose Sorting takes as long as the job's group says, and blocks for a group that is no time.
+// sorting makes a harness whose Sorting takes as long as the job's group states, and blocks for a group that is no
+// time.
 func sorting(t *testing.T) *world {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
@@ -46,7 +47,8 @@ func codes(j explain.StuckJob) string {
 	return strings.Join(all, ",")
 }
 
-// TestUsualIsThe95thPercentile of the stays of those that moved on, with a floor, a default below 20, and a minute of memory.
+// TestUsualIsThe95thPercentile of the stays of those that moved on, with a floor, a default below 20, and a minute of
+// memory.
 func TestUsualIsThe95thPercentile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -91,7 +93,7 @@ func TestUsualIsThe95thPercentile(t *testing.T) {
 	})
 }
 
-// TestStuckTellsTheWorstFirst, with why and its remedy, and says nothing of those that are as usual.
+// TestStuckTellsTheWorstFirst, with why and its remedy, and states nothing of those that are as usual.
 func TestStuckTellsTheWorstFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -132,7 +134,8 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 	})
 }
 
-// TestStuckFindsWhatTimeForgot: held for long, overdue, with a silent worker. The engine is stopped, so that its sweep does not mend them.
+// TestStuckFindsWhatTimeForgot: held for long, overdue, with a silent worker. The engine is stopped, so that its sweep
+// does not mend them.
 func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -182,7 +185,7 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	})
 }
 
-// TestStuckTellsOfMessages that were given up, without their bodies.
+// TestStuckTellsOfMessages that were abandoned, without their bodies.
 func TestStuckTellsOfMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)

@@ -12,7 +12,7 @@ import (
 
 // Codes of blockers, besides those that the engine, its gates and its steps record.
 const (
-	BlockDue     = "due"     // its time has not come: a backoff, or the order says when
+	BlockDue     = "due"     // its time has not come: a backoff, or the order states when
 	BlockClaim   = "claim"   // a worker has it
 	BlockLimit   = "limit"   // as many as allowed are under way
 	BlockBusy    = "busy"    // every slot is taken
@@ -25,7 +25,8 @@ const (
 	BlockEnded   = "ended"   // it has ended
 )
 
-// Explainer explains the jobs of one engine. Make it with [New] and keep it: it remembers for a minute how long jobs stay in their states.
+// Explainer explains the jobs of one engine. Make it with [New] and keep it: it remembers for a minute how long jobs
+// stay in their states.
 type Explainer struct {
 	engine *engine.Engine
 	store  job.Store
@@ -42,7 +43,7 @@ type Explanation struct {
 	At       time.Time          `json:"at"`
 	Position lifecycle.Position `json:"position"`
 	Blockers []engine.Blocker   `json:"blockers"`        // empty exactly when the job moves in the next tick
-	Not      []string           `json:"not"`             // what was looked at and is no reason
+	Not      []string           `json:"not"`             // what was examined and is no reason
 	Moves    []Exit             `json:"moves"`           // what would move it, and who may
 	Chain    []job.Event        `json:"chain,omitempty"` // of an ended job: how it came to its end
 	Rule     string             `json:"rule,omitempty"`  // of an ended job: the transition that ended it, and why
@@ -60,7 +61,7 @@ type Exit struct {
 	Remedy  *job.Remedy `json:"remedy,omitempty"`  // how a person does it now
 }
 
-// Why tells what a job waits for: every reason, not the first. A zero time asks about now.
+// Why reports what a job waits for: every reason, not the first. A zero time asks about now.
 func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanation, error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
@@ -151,7 +152,7 @@ func (e *Explainer) offer(ctx context.Context, w *engine.Work, j *job.Job, moves
 	return nil
 }
 
-// refusal tells whether an error says that a person may not do something now.
+// refusal reports whether an error states that a person may not do something now.
 func refusal(err error) bool {
 	kind := job.KindOf(err)
 	return err != nil && (kind == job.Refused || kind == job.Conflict)

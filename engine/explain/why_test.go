@@ -37,7 +37,7 @@ func (w *world) blocker(id job.ID, code string) engine.Blocker {
 	return x.Blockers[0]
 }
 
-// says checks a blocker's parts. since and until are times after began; -1 stands for no time.
+// states checks a blocker's parts. since and until are times after began; -1 stands for no time.
 func says(t *testing.T, b engine.Blocker, began time.Time, since, until time.Duration, holder, sentence, remedy string) {
 	t.Helper()
 	at := func(d time.Duration) time.Time {
@@ -182,8 +182,8 @@ func TestWhyImpaired(t *testing.T) {
 	})
 }
 
-// TestWhyBehind: two slots are free and three jobs wait, of which the last is told who goes first. The hold is released behind the engine's
-// back, so that it looks only at its next sweep.
+// TestWhyBehind: two slots are free and three jobs wait, of which the last is reported who goes first. The hold is
+// released behind the engine's back, so that it appears only at its next sweep.
 func TestWhyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Slots: 2, Sweep: time.Hour}, letters(nil))
@@ -243,7 +243,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
 		defer w.stop()
 		batch := w.post(engine.Order{Kind: "test.bag"})
-		time.Sleep(time.Minute + 2*time.Second) // between two looks at the gate
+		time.Sleep(time.Minute + 2*time.Second) // between two checks of the gate
 		synctest.Wait()
 		says(t, w.blocker(batch.ID, engine.CauseChildren), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
@@ -347,7 +347,7 @@ func TestWhyThen(t *testing.T) {
 	})
 }
 
-// TestWhyKnowsItsKinds: an engine says of a kind that it was not given that it does not know it.
+// TestWhyKnowsItsKinds: an engine states of a kind that it was not given that it does not know it.
 func TestWhyKnowsItsKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -368,7 +368,7 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 	})
 }
 
-// TestWhyClaimSince: a claim is told since when it was made, not since the job came.
+// TestWhyClaimSince: a claim is reported since when it was made, not since the job came.
 func TestWhyClaimSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
@@ -389,7 +389,7 @@ func TestWhyClaimSince(t *testing.T) {
 	})
 }
 
-// TestWhyWaitAfterAttempts: a wait after failed attempts is told as a wait.
+// TestWhyWaitAfterAttempts: a wait after failed attempts is reported as a wait.
 func TestWhyWaitAfterAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {
@@ -405,8 +405,8 @@ func TestWhyWaitAfterAttempts(t *testing.T) {
 	})
 }
 
-// TestWhyTellsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is told with the reason that Do gives, and only
-// while the rule forbids it.
+// TestWhyTellsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is reported with the
+// reason that Do gives, and only while the rule forbids it.
 func TestWhyTellsWhatARuleRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := true

@@ -2,6 +2,7 @@
 //
 //	DIR/<last two characters of the id>/<id>.log
 //
-// A file holds one JSON object per line: time, level, msg, epoch, state and attrs. Line breaks inside a text are escaped, so that nobody
-// can forge a line (check S18). Files are only appended to. A job's log ends with a marker line when it has reached its size.
+// A file holds one JSON object per line: time, level, msg, epoch, state and attrs. Line breaks inside a text are
+// escaped, so that no one can forge a line (check S18). Files are only appended to. A job's log ends with a marker line
+// when it has reached its size.
 package joblog

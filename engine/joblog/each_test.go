@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestEachFindsLogsOnly: files that are no logs, or lie where no log would, are left out; who has enough is not asked again.
+// TestEachFindsLogsOnly: files that are no logs, or lie where no log would, are left out; who has enough is not asked
+// again.
 func TestEachFindsLogsOnly(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, joblog.Options{})

@@ -59,7 +59,7 @@ func Open(dir string, o Options) (*Logs, error) {
 	return &Logs{dir: dir, options: o, files: map[job.ID]*list.Element{}, recent: list.New()}, nil
 }
 
-// Logger gives the log of one claim of a job. What it is handed as attributes stands under "attrs".
+// Logger gives the log of one claim of a job. What it is handed as attributes is under "attrs".
 func (l *Logs) Logger(id job.ID, epoch int64, state lifecycle.State) *slog.Logger {
 	h := slog.NewJSONHandler(&writer{logs: l, id: id}, &slog.HandlerOptions{Level: l.options.Level})
 	return slog.New(h).With("epoch", epoch, "state", string(state)).WithGroup("attrs")

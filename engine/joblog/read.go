@@ -38,8 +38,9 @@ const (
 	maxChunk = 4 << 20
 )
 
-// Read gives up to n lines (0: 1000) from a byte offset that an earlier Next gave (0: the beginning). A job that never logged has an empty
-// log. A line that is not finished yet is left for the next call; one that a crash cut off is given as a warning.
+// Read stops trying to n lines (0: 1000) from a byte offset that an earlier Next gave (0: the beginning). A job that
+// never logged has an empty log. A line that is not finished yet is left for the next call; one that a crash cut off is
+// given as a warning.
 func (l *Logs) Read(id job.ID, offset int64, n int) (Chunk, error) {
 	c := Chunk{Lines: []Line{}, Next: max(offset, 0)}
 	path, err := l.path(id)
@@ -87,7 +88,8 @@ func parse(text []byte) Line {
 	return line
 }
 
-// LastLine gives the highest number that lines of one claim have ([lines.Number]); 0 if none has one or the log cannot be read.
+// LastLine gives the highest number that lines of one claim have ([lines.Number]); 0 if none has one or the log cannot
+// be read.
 func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
 	last, more := int64(0), true
 	for offset := int64(0); more; {

@@ -59,7 +59,8 @@ func (w *writer) Write(line []byte) (int, error) {
 
 // note makes a line of the log's own.
 func (l *Logs) note(text string) []byte {
-	line, _ := json.Marshal(Line{Time: l.options.Now().Round(time.Microsecond), Level: "WARN", Msg: text}) // plain fields: cannot fail
+	// plain fields: cannot fail
+	line, _ := json.Marshal(Line{Time: l.options.Now().Round(time.Microsecond), Level: "WARN", Msg: text})
 	return append(line, '\n')
 }
 
@@ -94,7 +95,7 @@ func (l *Logs) open(id job.ID) (*file, error) {
 	return one, nil
 }
 
-// look finds out how an earlier process left the log: full, or with a line that it did not finish.
+// appear finds out how an earlier process left the log: full, or with a line that it did not finish.
 func (f *file) look() error {
 	end, err := f.f.Seek(0, io.SeekEnd)
 	if err != nil || end == 0 {

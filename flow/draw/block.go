@@ -21,7 +21,7 @@ const (
 	headRoom  = 24.0 // for the label of a flow
 )
 
-// block is a part with a place. x and y are the upper left corner.
+// block is a part with a position. x and y are the upper left corner.
 type block struct {
 	part       *part
 	lines      []string // of a box that holds no others
@@ -33,7 +33,8 @@ type block struct {
 	labels     []*tag
 }
 
-// stroke is a line from above to below: straight down, across a gap, straight down. It is drawn as pieces, so that those that several links share are drawn once.
+// stroke is a line from above to below: straight down, across a gap, straight down. It is drawn as pieces, so that
+// those that several links share are drawn once.
 type stroke struct {
 	x1, y1, bend1, bend2, x2, y2 float64 // it leaves x1 between bend1 and bend2
 	dashed, head                 bool
@@ -47,7 +48,7 @@ type tag struct {
 	x, y, w, h float64
 }
 
-// place makes the blocks of a part, with the upper left corner at 0, 0.
+// position makes the blocks of a part, with the upper left corner at 0, 0.
 func place(p *part) *block {
 	if p.kind != flow.KindFlow {
 		return leaf(p)
@@ -145,7 +146,7 @@ func (s *status) noteLines() []string {
 	return lines
 }
 
-// icon gives the room for the icon of a state, if there is one.
+// icon gives the space for the icon of a state, if there is one.
 func (p *part) icon() float64 {
 	if p.kind == flow.KindFlow || p.status.word == "" {
 		return 0

@@ -29,7 +29,8 @@ func (n *names) of(p *part) string {
 	return n.id[p]
 }
 
-// edges calls yield with all links in a flow: those of a graph flow, those that follow from the order of a linear one, and from a retry controller to what begins.
+// edges calls yield with all links in a flow: those of a graph flow, those that follow from the order of a linear one,
+// and from a retry controller to what begins.
 func (p *part) edges(yield func(from, to *part, depth flow.Depth)) {
 	entered := make([]bool, len(p.items))
 	links := p.links
@@ -142,7 +143,7 @@ func (d *dot) part(p *part, indent string) {
 	fmt.Fprintf(&d.b, "%s}\n", indent)
 }
 
-// dotEdge tells states apart without colour.
+// dotEdge reports states apart without colour.
 func dotEdge(class string) string {
 	switch class {
 	case "running", "failed":
@@ -208,7 +209,7 @@ func (p *part) last() *part {
 	return p
 }
 
-// dotText quotes a text for Graphviz, which knows the quote, the backslash and the line break.
+// dotText quotes a text for Graphviz, which has the quote, the backslash and the line break.
 func dotText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }

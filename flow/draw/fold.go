@@ -8,8 +8,9 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// fold replaces all but a number of like items in every flow by rests. Like are all items of an unordered or linear flow, and those of a graph flow that wait for the
-// same and are waited for by the same. In a linear flow, neighbours become one, and the first and the last stay. places is how many items of graph flows have still room.
+// fold replaces all but a number of like items in every flow by rests. Like are all items of an unordered or linear
+// flow, and those of a graph flow that wait for the same and are waited for by the same. In a linear flow, neighbours
+// become one, and the first and the last stay. positions is how many items of graph flows have still space.
 func (p *part) fold(most int, places *int) {
 	if most < 0 {
 		return
@@ -46,17 +47,19 @@ func (p *part) fold(most int, places *int) {
 		p.bound(max(*places, most), places)
 		return
 	}
-	if p.pattern == flow.PatternUnordered { // the rest is said last
+	if p.pattern == flow.PatternUnordered { // the rest is stated last
 		slices.SortStableFunc(items, func(a, b *part) int { return cmp.Compare(b2i(a.kind == kindRest), b2i(b.kind == kindRest)) })
 	}
 	p.items, p.links = items, relink(p.links, at)
 	p.bound(max(*places, most), places)
 }
 
-// mostPlaced is how many items of graph flows have a place of their own, however different they are. The lanes of links that pass many ranks grow with the square of that.
+// mostPlaced is how many items of graph flows have a position of their own, however different they are. The lanes of
+// links that pass many ranks grow with the square of that.
 const mostPlaced = 1000
 
-// bound leaves a number of items of a graph flow, the most pressing ones. The others become a rest without links, which stands last.
+// bound leaves a number of items of a graph flow, the most pressing ones. The others become a rest without links, which
+// stands last.
 func (p *part) bound(most int, places *int) {
 	if p.pattern != flow.PatternGraph {
 		return

@@ -25,7 +25,8 @@ func tangle(n int) *flow.Outline {
 	return o
 }
 
-// TestTangle: a picture of a flow with many items of which no two are alike does not grow with the square of them, and shows what failed; the control draws all.
+// TestTangle: a picture of a flow with many items of which no two are alike does not grow with the square of them, and
+// shows what failed; the control draws all.
 func TestTangle(t *testing.T) {
 	o := tangle(30_000)
 	records := []flow.Record{{Name: "t29998", Kind: flow.KindTask, State: flow.FailureState}}

@@ -15,7 +15,7 @@ type cell struct {
 	label *tag   // of a label
 }
 
-// node is a node of the layout. The data of a link says whether it is dashed.
+// node is a node of the layout. The data of a link states whether it is dashed.
 type node = layered.Node[cell, bool]
 
 // sheet is the layout of one connected component.
@@ -27,7 +27,8 @@ type sheet struct {
 // laneKey names the lane that plain links to one item share on a rank.
 type laneKey struct{ item, rank int }
 
-// layers lays out the items of a graph flow: each component in ranks by the longest way to it, the components side by side.
+// layers lays out the items of a graph flow: each component in ranks by the longest way to it, the components side by
+// side.
 func (b *block) layers() *block {
 	links := needed(len(b.items), b.part.links)
 	rank := ranksOf(len(b.items), links)
@@ -78,7 +79,8 @@ func needed(n int, links []flow.OutlinedLink) []flow.OutlinedLink {
 	return all
 }
 
-// ranksOf gives each item the length of the longest way to it; where links have labels, these stand on ranks of their own.
+// ranksOf gives each item the length of the longest way to it; where links have labels, these stand on ranks of their
+// own.
 func ranksOf(n int, links []flow.OutlinedLink) []int {
 	step := 1
 	if slices.ContainsFunc(links, func(l flow.OutlinedLink) bool { return l.Depth != "" }) {

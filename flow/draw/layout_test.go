@@ -31,7 +31,8 @@ func (b *block) kids() []*block {
 	return append([]*block{b.retry}, b.items...)
 }
 
-// collisions lists what stands on something else in a flow and those in it: boxes on each other or beyond the edge, lines on boxes and labels that are not their ends.
+// collisions lists what stands on something else in a flow and those in it: boxes on each other or beyond the edge,
+// lines on boxes and labels that are not their ends.
 func (b *block) collisions() []string {
 	var found []string
 	kids := b.kids()

@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// Mermaid draws a flow as a Mermaid flowchart with a subgraph for each flow, and the states of the records if there are any.
+// Mermaid draws a flow as a Mermaid flowchart with a subgraph for each flow, and the states of the records if there are
+// any.
 func Mermaid(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) error {
 	root := opts.read(o, records)
 	m := &mermaid{members: map[string][]string{}, looks: map[string]look{}}
@@ -88,7 +89,8 @@ func (m *mermaid) links(p *part) {
 	}
 }
 
-// mermaidText keeps a clean text free of what Mermaid reads as syntax in a quoted label, as HTML, as an entity or as Markdown.
+// mermaidText keeps a clean text free of what Mermaid reads as syntax in a quoted label, as HTML, as an entity or as
+// Markdown.
 func mermaidText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch r {

@@ -6,12 +6,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Options say what a picture of a flow shows. The zero Options work.
+// Options state what a picture of a flow shows. The zero Options work.
 type Options struct {
 	State lifecycle.State // of the flow; empty: not shown
 	Now   time.Time       // for what has not ended; zero: its time is not shown
-	Most  int             // of like items that are drawn one by one, the failed and active first; the others become one box. Defaults to 12; negative: all are drawn
-	ID    string          // beginning of the ids in an SVG, so that several can stand in one page. Defaults to "flow"
+	// of like items that are drawn one by one, the failed and active first; the others become one box. Defaults to 12;
+	// negative: all are drawn
+	Most int
+	ID   string // beginning of the ids in an SVG, so that several can stand in one page. Defaults to "flow"
 }
 
 func (o Options) most() int {

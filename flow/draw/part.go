@@ -129,7 +129,7 @@ func rankOf(s lifecycle.State) int {
 	return len(order)
 }
 
-// done says how much of a flow is through: "3 of 7"; nothing if nothing is known.
+// done states how much of a flow is through: "3 of 7"; nothing if nothing is known.
 func (p *part) done() string {
 	all := p.tally.tasks()
 	if all == 0 || p.tally[""] == all {
@@ -138,7 +138,7 @@ func (p *part) done() string {
 	return fmt.Sprintf("%d of %d", p.tally[flow.Success]+p.tally[flow.Ignore], all)
 }
 
-// sum is what a rest says: "997 more: 950 SUCCESS, 47 PENDING".
+// sum is what a rest states: "997 more: 950 SUCCESS, 47 PENDING".
 func (p *part) sum() string {
 	text := fmt.Sprintf("%d more", p.count)
 	if n := p.tally.tasks(); n != p.count {

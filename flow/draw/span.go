@@ -32,7 +32,8 @@ type Span struct {
 	Failed bool      `json:"failed,omitempty"` // it ended with a failure
 }
 
-// SpansOf reads from records what the atoms do or did last, and of those that are or were reverted what is taken back; records keep no more than that. now ends what has not ended.
+// SpansOf reads from records what the atoms do or did last, and of those that are or were reverted what is reverted;
+// records keep no more than that. now ends what has not ended.
 func SpansOf(records []flow.Record, now time.Time) []Span {
 	var all []Span
 	for i := range records {
@@ -49,7 +50,7 @@ func spansOf(r *flow.Record, now time.Time) []Span {
 	if r.Began.IsZero() {
 		return nil
 	}
-	var all []Span // with what is taken back
+	var all []Span // with what is reverted
 	if !r.ExecuteBegan.IsZero() && !r.ExecuteEnded.Before(r.ExecuteBegan) {
 		all = append(all, with(Executes, r.ExecuteBegan, r.ExecuteEnded, false, r.Failure != nil))
 	}
@@ -76,8 +77,9 @@ func spansOf(r *flow.Record, now time.Time) []Span {
 	return nil
 }
 
-// SpansOfEvents reads from the events of a run, in their order, all that the atoms did, every attempt on its own. now ends what has not ended. When an atom goes
-// on after it waited for a signal is not told to listeners; what follows the signal counts as waiting.
+// SpansOfEvents reads from the events of a run, in their order, all that the atoms did, every attempt on its own. now
+// ends what has not ended. When an atom goes on after it waited for a signal is not reported to listeners; what follows
+// the signal counts as waiting.
 func SpansOfEvents(events []flow.Event, now time.Time) []Span {
 	var all []Span
 	open := map[string]*Span{}
@@ -158,7 +160,8 @@ type chart struct {
 	from, to time.Time
 }
 
-// chartOf sorts spans into lanes by when they begin. Spans without a beginning are left out; those that end before they begin have no length.
+// chartOf sorts spans into lanes by when they begin. Spans without a beginning are left out; those that end before they
+// begin have no length.
 func chartOf(spans []Span, most int) *chart {
 	c := &chart{}
 	byAtom := map[string]int{}
@@ -193,7 +196,7 @@ func chartOf(spans []Span, most int) *chart {
 	return c
 }
 
-// at gives the place of a time on the axis, from 0 to 1.
+// at gives the position of a time on the axis, from 0 to 1.
 func (c *chart) at(t time.Time) float64 {
 	whole := c.to.Sub(c.from)
 	if whole <= 0 {

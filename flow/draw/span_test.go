@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/flow/draw"
 )
 
-// TestSpansOfRecords: what each state says about the time.
+// TestSpansOfRecords: what each state states about the time.
 func TestSpansOfRecords(t *testing.T) {
 	failed := &flow.Failure{Type: "E"}
 	for name, c := range map[string]struct {
@@ -50,7 +50,7 @@ func TestSpansOfRecords(t *testing.T) {
 	}
 }
 
-// TestSpansOfEvents: every attempt on its own, as listeners heard of it.
+// TestSpansOfEvents: every attempt on its own, as listeners received it.
 func TestSpansOfEvents(t *testing.T) {
 	e := func(atom string, seconds float64, within flow.Within, to ...float64) flow.Event {
 		ev := flow.Event{Atom: atom, Kind: flow.KindTask, Old: flow.Running, New: flow.Running, At: at(seconds), Within: within}
@@ -88,7 +88,8 @@ func TestSpansOfEvents(t *testing.T) {
 	}
 }
 
-// TestWholeMessages: what failed and was rolled back is marked in every drawing, with all of its message; a task that was rolled back with it is not.
+// TestWholeMessages: what failed and was rolled back is marked in every drawing, with all of its message; a task that
+// was rolled back with it is not.
 func TestWholeMessages(t *testing.T) {
 	o, err := flow.OutlineOf(flow.Linear("f", task("a"), task("b")))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// look is how a state looks, beside its word: never by colour alone.
+// appear is how a state appears, beside its word: never by colour alone.
 type look struct {
 	class   string // in an SVG, of boxes and their edges
 	symbol  string // in a terminal
@@ -17,10 +17,10 @@ type look struct {
 	colour  string // idem, the number of an SGR sequence
 	fill    string // DOT and Mermaid
 	stroke  string
-	urgency int // smaller is shown first when there is no room for all
+	urgency int // smaller is shown first when there is no space for all
 }
 
-const waits lifecycle.State = "waits" // RUNNING and nobody works on it: no state, only a look
+const waits lifecycle.State = "waits" // RUNNING and no one works on it: no state, only a check
 
 var looks = map[lifecycle.State]look{
 	flow.RevertFailure: {"worse", "✘", "!", "31", "#fde3e1", "#b3261e", 0},
@@ -39,24 +39,24 @@ var looks = map[lifecycle.State]look{
 	flow.Deleted:       {"ignored", "⊘", "/", "2", "#ffffff", "#667182", 5},
 }
 
-// culprit is the look of what failed and was reverted for it, or is being reverted: no state, only a look.
+// culprit is the check of what failed and was reverted for it, or is being reverted: no state, only a check.
 var culprit = look{"culprit", "✗", "!", "31", "#eee2fa", "#b3261e", 0}
 
-// unknown is the look of what nobody has said anything about.
+// unknown is the check of what no one has stated anything about.
 var unknown = look{"pending", "◦", ".", "", "#f3f5f8", "#667182", 6}
 
-// status is what is said of an atom.
+// status is what is stated of an atom.
 type status struct {
 	look
 	word     string  // the state; empty: nothing is known
-	attempt  int     // 0: not said
+	attempt  int     // 0: not stated
 	took     string  // or has taken so far
 	note     string  // what it waits for, why it failed
 	failure  bool    // the note is of a failure
 	progress float64 // 0 to 1; negative: not shown
 }
 
-// statusOf reads a record; nil says nothing.
+// statusOf reads a record; nil states nothing.
 func statusOf(rec *flow.Record, now time.Time) status {
 	if rec == nil {
 		return status{look: unknown, progress: -1}
@@ -88,7 +88,7 @@ func statusOf(rec *flow.Record, now time.Time) status {
 	return s
 }
 
-// caused tells whether an atom has failed by itself, and not because something else did or its flow was ended.
+// caused reports whether an atom has failed by itself, and not because something else did or its flow was ended.
 func caused(rec *flow.Record) bool {
 	switch f := rec.Failure; rec.State {
 	case flow.FailureState, flow.Reverting, flow.Reverted, flow.RevertFailure:
@@ -108,12 +108,12 @@ func lookOf(s lifecycle.State, waiting bool) look {
 	return l
 }
 
-// pauses tells whether a retry controller lets time pass before the next attempt.
+// pauses reports whether a retry controller lets time pass before the next attempt.
 func pauses(rec *flow.Record, now time.Time) bool {
 	return rec.Kind == flow.KindRetry && rec.Intention == flow.ToRetry && rec.Due.After(now)
 }
 
-// noteOf says in one line what an atom waits for or why it failed.
+// noteOf states in one line what an atom waits for or why it failed.
 func noteOf(rec *flow.Record, now time.Time) string {
 	switch {
 	case pauses(rec, now):
@@ -138,12 +138,12 @@ func noteOf(rec *flow.Record, now time.Time) string {
 	return ""
 }
 
-// backsOff tells whether what waits has failed and is to be tried again.
+// backsOff reports whether what waits has failed and is to be tried again.
 func backsOff(rec *flow.Record) bool {
 	return rec.Tries > 0 && rec.Failure != nil && !rec.Ended.IsZero()
 }
 
-// due says when something is to happen.
+// due states when something is to happen.
 func due(t, now time.Time) string {
 	switch {
 	case t.IsZero():
@@ -156,7 +156,7 @@ func due(t, now time.Time) string {
 	return fmt.Sprintf("at %s, in %s", moment(t, now), took(t.Sub(now)))
 }
 
-// until says how long something lasts.
+// until states how long something lasts.
 func until(t, now time.Time) string {
 	if t.IsZero() {
 		return "for nothing"

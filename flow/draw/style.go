@@ -4,9 +4,10 @@ import "regexp"
 
 var themed = regexp.MustCompile(`([a-z-]+):(var\(--[a-z-]+,(#[0-9a-f]{6})\))`)
 
-// Style is the style sheet that every SVG carries inside. A page that allows no inline style serves it with its own; colours are custom
-// properties of .flow-picture, so that a page can set them to its theme. States differ by icon, edge and word as well as by colour.
-// Each such colour follows a plain one, for programs that know no custom properties, as librsvg.
+// Style is the style sheet that every SVG carries inside. A page that allows no inline style serves it with its own;
+// colours are custom properties of .flow-picture, so that a page can set them to its theme. States differ by icon, edge
+// and word as well as by colour. Each such colour follows a plain one, for programs that know no custom properties, as
+// librsvg.
 var Style = themed.ReplaceAllString(style, "$1:$3;$1:$2")
 
 const style = `.flow-picture{--fp-ground:#ffffff;--fp-box:#f3f5f8;--fp-nest:#f9fafc;--fp-ink:#1c2430;--fp-line:#667182;--fp-running:#0b57d0;--fp-running-fill:#d7e5ff;` +
@@ -54,7 +55,7 @@ const style = `.flow-picture{--fp-ground:#ffffff;--fp-box:#f3f5f8;--fp-nest:#f9f
 .flow-picture .ignored .name{font-weight:400;font-style:italic}
 `
 
-// icons are the shapes of the states in a square of 12, by the class of a look.
+// icons are the shapes of the states in a square of 12, by the class of a check.
 var icons = map[string]string{
 	"pending":   "M1 6a5 5 0 1 0 10 0a5 5 0 1 0-10 0",
 	"running":   "M3 1l8 5-8 5z",

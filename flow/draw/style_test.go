@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestColoursCanBeRead holds the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for what else has a meaning.
+// TestColoursCanBeRead holds the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for what else
+// has a meaning.
 func TestColoursCanBeRead(t *testing.T) {
 	light, dark, found := strings.Cut(draw.Style, "@media (prefers-color-scheme:dark)")
 	if !found {
@@ -68,7 +69,8 @@ func luminance(t *testing.T, hex string) float64 {
 	return sum
 }
 
-// TestColoursWithoutProperties: programs that know no custom properties, as librsvg, find a plain colour before each that is one.
+// TestColoursWithoutProperties: programs that know no custom properties, as librsvg, find a plain colour before each
+// that is one.
 func TestColoursWithoutProperties(t *testing.T) {
 	all := regexp.MustCompile(`[;{]([a-z-]+):var\(--[a-z-]+,(#[0-9a-f]{6})\)`).FindAllStringSubmatchIndex(draw.Style, -1)
 	if len(all) < 30 || len(all) != strings.Count(draw.Style, "var(") {
@@ -82,7 +84,7 @@ func TestColoursWithoutProperties(t *testing.T) {
 	}
 }
 
-// TestWholeMessage: the tip of a task that failed has all of its message, and says so after its revert too.
+// TestWholeMessage: the tip of a task that failed has all of its message, and states that after its revert too.
 func TestWholeMessage(t *testing.T) {
 	long := strings.Repeat("disk full ", 500) + "at the end"
 	o := &flow.Outline{Kind: flow.KindFlow, Name: "f", Pattern: flow.PatternLinear, Items: []*flow.Outline{{Kind: flow.KindTask, Name: "a"}}}

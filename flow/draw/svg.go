@@ -10,9 +10,10 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// SVG draws a flow as a complete svg element that can stand alone or in a page: flows as boxes with their items inside, retry controllers at the top of what they govern,
-// tasks with icon, state, attempt, time and progress. Dashed links have a decider and say how much a no ignores. Links that follow from others are left out. It has
-// no scripts, and follows light and dark. Without records (nil) it shows the structure.
+// SVG draws a flow as a complete svg element that can stand alone or in a page: flows as boxes with their items inside,
+// retry controllers at the top of what they govern, tasks with icon, state, attempt, time and progress. Dashed links
+// have a decider and state how much a no ignores. Links that follow from others are left out. It has no scripts, and
+// follows light and dark. Without records (nil) it shows the structure.
 func SVG(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) error {
 	root := opts.read(o, records)
 	top := place(root)
@@ -28,7 +29,7 @@ func SVG(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) erro
 	return d.end(w)
 }
 
-// describe says in words what the picture shows.
+// describe states in words what the picture shows.
 func describe(root *part) string {
 	n := root.tally.tasks()
 	text := fmt.Sprintf("%d tasks", n)
@@ -88,7 +89,7 @@ func (d *canvas) block(b *block, depth int) {
 	}
 }
 
-// longestNote bounds what a tip says of a failure, in characters: more than a failure keeps of its message.
+// longestNote bounds what a tip states of a failure, in characters: more than a failure keeps of its message.
 const longestNote = 20_000
 
 // tip is what is shown when somebody points at a block: all that its label may have lost.

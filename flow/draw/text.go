@@ -9,7 +9,8 @@ import (
 	"golang.org/x/text/width"
 )
 
-// clean keeps a text on its line: no control characters, none that turn the direction of writing, none that XML does not know. Names and messages come from outside.
+// clean keeps a text on its line: no control characters, none that turn the direction of writing, none that XML does
+// not know. Names and messages come from outside.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -17,7 +18,7 @@ func clean(s string) string {
 			return ' '
 		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r&0xfffe == 0xfffe, r >= 0xfdd0 && r <= 0xfdef:
 			return -1
-		case unicode.Is(unicode.Co, r): // private: nobody knows how wide it is
+		case unicode.Is(unicode.Co, r): // private: no one can determine how wide it is
 			return unicode.ReplacementChar
 		}
 		return r
@@ -37,7 +38,8 @@ func ascii(s string) string {
 	}, s)
 }
 
-// columns tells how many columns of a terminal a rune takes: 2 for wide ones, 0 for those that go on top of the one before.
+// columns reports how many columns of a terminal a rune takes: 2 for wide ones, 0 for those that go on top of the one
+// before.
 func columns(r rune) int {
 	if r < 0x300 {
 		return 1
@@ -52,7 +54,7 @@ func columns(r rune) int {
 	return 1
 }
 
-// room tells how many columns a clean text takes.
+// space reports how many columns a clean text takes.
 func room(s string) int {
 	n := 0
 	for _, r := range s {
@@ -61,7 +63,8 @@ func room(s string) int {
 	return n
 }
 
-// cut shortens a clean text to a number of columns; that something is missing is shown by an ellipsis. Marks without width are bounded as well.
+// cut shortens a clean text to a number of columns; that something is missing is shown by an ellipsis. Marks without
+// width are bounded as well.
 func cut(s string, most int) string {
 	if most <= 0 {
 		return ""

@@ -54,7 +54,8 @@ func TestTook(t *testing.T) {
 	}
 }
 
-// TestEveryStateHasALook: states that the tables have are never drawn as unknown, and no two that mean different things look alike without colour.
+// TestEveryStateHasALook: states that the tables have are never drawn as unknown, and no two that mean different things
+// appear alike without colour.
 func TestEveryStateHasALook(t *testing.T) {
 	for _, table := range []*lifecycle.Table{flow.Life, flow.TaskLife, flow.RetryLife} {
 		for _, stage := range table.Stages() {
@@ -129,7 +130,7 @@ func TestLinksThatFollowAreLeftOut(t *testing.T) {
 	}
 }
 
-// FuzzTexts puts any text into every place that a user or a failed program can write to.
+// FuzzTexts puts any text into every position that a user or a failed program can write to.
 func FuzzTexts(f *testing.F) {
 	f.Add("name", "message", 40)
 	f.Add("\x1b[2J\u202e漢\xff", "]]>\"<&\x00", 7)

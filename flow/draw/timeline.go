@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TimelineOptions say how a timeline is drawn. The zero ones work.
+// TimelineOptions state how a timeline is drawn. The zero ones work.
 type TimelineOptions struct {
 	MaxRows int    // atoms that are shown; the others are counted. Defaults to 200; negative: all
 	ID      string // beginning of the ids in an SVG. Defaults to "timeline"
@@ -24,8 +24,8 @@ func (o TimelineOptions) rows() int {
 	return o.MaxRows
 }
 
-// Timeline draws spans as an SVG with a row for each atom and the time since the first span from left to right. Executions are filled, reverts have a dashed edge,
-// waiting is low and light, a failure ends in a cross.
+// Timeline draws spans as an SVG with a row for each atom and the time since the first span from left to right.
+// Executions are filled, reverts have a dashed edge, waiting is low and light, a failure ends in a cross.
 func Timeline(w io.Writer, spans []Span, opts TimelineOptions) error {
 	const (
 		rowHeight, margin, top = 22.0, 12.0, 44.0

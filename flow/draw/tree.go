@@ -11,18 +11,20 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TreeOptions say how a tree is written. The zero ones give all lines in ASCII without colour, however long.
+// TreeOptions state how a tree is written. The zero ones give all lines in ASCII without colour, however long.
 type TreeOptions struct {
-	State    lifecycle.State // of the flow; empty: not shown
-	Now      time.Time       // for what has not ended; zero: its time is not shown
-	Width    int             // columns of the terminal; longer lines are cut. 0: any length
-	MaxLines int             // most lines; the failed, active and waiting parts are shown first, the others counted. 0: all
-	Color    bool            // ANSI colours; states have symbols and words besides
-	Unicode  bool            // draw with characters beyond ASCII; otherwise those of names become question marks
+	State lifecycle.State // of the flow; empty: not shown
+	Now   time.Time       // for what has not ended; zero: its time is not shown
+	Width int             // columns of the terminal; longer lines are cut. 0: any length
+	// most lines; the failed, active and waiting parts are shown first, the others counted. 0: all
+	MaxLines int
+	Color    bool // ANSI colours; states have symbols and words besides
+	Unicode  bool // draw with characters beyond ASCII; otherwise those of names become question marks
 }
 
-// Tree writes a flow as a tree for terminals: a line for each flow, retry controller and task, with symbol, state, attempt, time, progress, and what it waits for or why it
-// failed. At the end it counts what is stored of tasks that the flow does not have any more. No line has control characters but those of colours.
+// Tree writes a flow as a tree for terminals: a line for each flow, retry controller and task, with symbol, state,
+// attempt, time, progress, and what it waits for or why it failed. At the end it counts what is stored of tasks that
+// the flow does not have any more. No line has control characters but those of colours.
 func Tree(o *flow.Outline, records []flow.Record, opts TreeOptions) []string {
 	root, left := partOf(o, records, opts.Now)
 	t := &tree{opts: opts, root: root}
@@ -84,8 +86,8 @@ func (t *tree) grow(p, above *part) {
 	}
 }
 
-// choose says what is shown when there is no room for all: the pressing parts first and the flows that they stand in, then by order. Each flow with something
-// hidden has one more line for that.
+// choose states what is shown when there is no space for all: the pressing parts first and the flows that they stand
+// in, then by order. Each flow with something hidden has one more line for that.
 func (t *tree) choose(extra int) {
 	most := t.opts.MaxLines - extra
 	if t.opts.MaxLines <= 0 || len(t.all) <= most {
@@ -121,7 +123,8 @@ func (t *tree) choose(extra int) {
 	}
 }
 
-// eager orders parts by what is shown first; flows come along with what is in them. What is quiet follows in the order of the flow.
+// eager orders parts by what is shown first; flows come along with what is in them. What is quiet follows in the order
+// of the flow.
 func eager(p *part) int {
 	if p.kind == flow.KindFlow || p.urgency > looks[waits].urgency {
 		return unknown.urgency

@@ -19,7 +19,8 @@ import (
 
 // Blobs keeps large values, by job, so that they can be removed with it. Its methods are called by many at once.
 type Blobs interface {
-	// Put stores a value under its digest, "sha256:" and 64 hexadecimal digits. When it returns nil the value survives the end of the machine. It may be called again.
+	// Put stores a value under its digest, "sha256:" and 64 hexadecimal digits. When it returns nil the value survives
+	// the end of the machine. It may be called again.
 	Put(ctx context.Context, id job.ID, digest string, content []byte) error
 	// Get gives a value, or an error that is fs.ErrNotExist. Whether it has the digest is for the caller to find out.
 	Get(ctx context.Context, id job.ID, digest string) ([]byte, error)
@@ -42,14 +43,15 @@ func digestOf(content []byte) string {
 	return digestPrefix + hex.EncodeToString(sum[:])
 }
 
-// Dir is a [Blobs] in a directory: one directory for each job, one file for each value. A file has its name only when it is whole and on the disk.
+// Dir is a [Blobs] in a directory: one directory for each job, one file for each value. A file has its name only when
+// it is whole and on the disk.
 func Dir(path string) Blobs { return dir(path) }
 
 type dir string
 
 var errName = errors.New("it is not a name that can stand in a path")
 
-// place gives the directory of a job.
+// position gives the directory of a job.
 func (d dir) place(id job.ID) (string, error) {
 	if name := string(id); name == "" || strings.HasPrefix(name, ".") || strings.ContainsAny(name, "/\\\x00") {
 		return "", fmt.Errorf("job %q: %w", id, errName)
@@ -75,7 +77,8 @@ func (d dir) Put(_ context.Context, id job.ID, digest string, content []byte) er
 		return err
 	}
 	if info, err := os.Stat(name); err == nil && info.Size() == int64(len(content)) {
-		if has, err := os.ReadFile(name); err == nil && bytes.Equal(has, content) { // one that was damaged is replaced: a task that is done again mends it
+		// one that was damaged is replaced: a task that is done again mends it
+		if has, err := os.ReadFile(name); err == nil && bytes.Equal(has, content) {
 			return d.syncNames(within) // who wrote it may have been killed before that
 		}
 	}
@@ -132,7 +135,8 @@ func (d dir) Jobs(context.Context) ([]job.ID, error) {
 	return ids, err
 }
 
-// Tidy removes the large values of jobs that no longer exist, and tells of how many jobs. It may be called at any time, by one process of those that share Blobs or by all.
+// Tidy removes the large values of jobs that no longer exist, and reports how many jobs. It may be called at any time,
+// by one process of those that share Blobs or by all.
 func (f *Flows) Tidy(ctx context.Context, store job.Store) (removed int, err error) {
 	if f.o.Blobs == nil {
 		return 0, nil

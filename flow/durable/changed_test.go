@@ -66,7 +66,7 @@ func TestChangedFlow(t *testing.T) {
 				o := one(c.now)
 				o.Upgrade = c.up
 				w = start(t, store, o, engine.Options{})
-				w.early(id, "other", 1) // no reason to go on, but to look
+				w.early(id, "other", 1) // no reason to go on, but to appear
 				if c.end == "SUCCESS" {
 					w.until(id, func(j *job.Job) bool { return !j.Claimed() && j.Cause == durable.BlockSignal && j.Epoch == 2 })
 					w.stop() // what was accepted is accepted once
@@ -95,7 +95,7 @@ func TestChangedFlow(t *testing.T) {
 	}
 }
 
-// TestUnknownFactory is K09: the flow waits for a worker that has its factory, and why says so.
+// TestUnknownFactory is K09: the flow waits for a worker that has its factory, and why states that.
 func TestUnknownFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, b := mem.New(), &book{}
@@ -131,7 +131,8 @@ func TestUnknownFactory(t *testing.T) {
 	})
 }
 
-// TestFactoryFails: a factory that cannot make the flow any more ends it in FAILURE from wherever it stands; it can be run again.
+// TestFactoryFails: a factory that cannot make the flow any more ends it in FAILURE from wherever it stands; it can be
+// run again.
 func TestFactoryFails(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, calls, bad := &book{}, 0, true
@@ -154,7 +155,8 @@ func TestFactoryFails(t *testing.T) {
 	})
 }
 
-// TestLargeValues go to files named for their digest, and come back; one that is damaged ends the flow instead of being used.
+// TestLargeValues go to files named for their digest, and come back; one that is damaged ends the flow instead of being
+// used.
 func TestLargeValues(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, got, at := &book{}, "", t.TempDir()
@@ -243,7 +245,8 @@ type rude struct{}
 
 func (rude) MarshalJSON() ([]byte, error) { panic("no JSON today") }
 
-// TestLimits: what cannot be stored fails its task, which is reverted as always, with an error that names the type or the limit.
+// TestLimits: what cannot be stored fails its task, which is reverted as always, with an error that names the type or
+// the limit.
 func TestLimits(t *testing.T) {
 	cycle := map[string]any{}
 	cycle["self"] = cycle

@@ -18,12 +18,13 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// line is what an engine has of its store. It dies at a commit; from then on every call fails, as for a process that was killed.
+// line is what an engine has of its store. It crashes at a commit; from then on every call fails, as for a process that
+// was killed.
 type line struct {
 	job.Store
 	ledger *ledger
 	at     int  // the commit, from 1; 0: none
-	after  bool // the last commit is made, and nobody learns of it
+	after  bool // the last commit is made, and no one learns of it
 
 	mu      sync.Mutex // guards the rest
 	commits int
@@ -107,7 +108,7 @@ func (l *line) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return l.Store.List(ctx, q)
 }
 
-// ledger knows what is stored of atoms, and which of them ran although they were stored as done.
+// ledger can determine what is stored of atoms, and which of them ran although they were stored as done.
 type ledger struct {
 	book
 	mu     sync.Mutex // guards the rest
@@ -144,9 +145,10 @@ func (l *ledger) watched(name string, more ...func(*flow.Task)) *flow.Task {
 
 // plot is a flow to crash, what people do to it, and what must come of it.
 type plot struct {
-	name  string
-	make  func(l *ledger) flow.Item
-	act   func(t *testing.T, w *world, id job.ID) // until it ends, or its engine is dead; called again on the next engine
+	name string
+	make func(l *ledger) flow.Item
+	// until it ends, or its engine is dead; called again on the next engine
+	act   func(t *testing.T, w *world, id job.ID)
 	end   lc.State
 	atoms string
 	most  int // executions and reverts without a crash
@@ -194,7 +196,8 @@ var plots = []plot{
 				if j := rest(w, id); j.ID == "" || j.Ended {
 					return
 				}
-				_ = w.flows.Signal(context.Background(), w.Engine, id, durable.Signal{Name: "approved"}) // the next engine sends it again
+				// the next engine sends it again
+				_ = w.flows.Signal(context.Background(), w.Engine, id, durable.Signal{Name: "approved"})
 				time.Sleep(time.Second)
 			}
 		},
@@ -213,7 +216,8 @@ var plots = []plot{
 		},
 		act: func(t *testing.T, w *world, id job.ID) {
 			time.Sleep(1500 * time.Millisecond)
-			_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"}) // refused if it was done already
+			// refused if it was done already
+			_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 			j := rest(w, id)
 			if j.ID == "" || j.Ended {
 				return
@@ -229,7 +233,7 @@ var plots = []plot{
 	},
 }
 
-// live runs a plot on a line until its engine has died or the flow has ended.
+// live runs a plot on a line until its engine has crashed or the flow has ended.
 func (p *plot) live(t *testing.T, store *line, l *ledger, id job.ID) (job.ID, bool) {
 	w := start(t, store, one(func() flow.Item { return p.make(l) }), engine.Options{Lease: 3 * time.Second, Grace: time.Second, Sweep: time.Second})
 	time.Sleep(time.Millisecond) // it is at work
@@ -252,7 +256,8 @@ func (p *plot) live(t *testing.T, store *line, l *ledger, id job.ID) (job.ID, bo
 	return id, ended
 }
 
-// TestCrashAtEveryCommit kills the engine of a flow before and after each commit, some of the next engines too, and lets another go on.
+// TestCrashAtEveryCommit kills the engine of a flow before and after each commit, some of the next engines too, and
+// lets another go on.
 func TestCrashAtEveryCommit(t *testing.T) {
 	for i := range plots {
 		p := &plots[i]
@@ -273,7 +278,7 @@ func TestCrashAtEveryCommit(t *testing.T) {
 	}
 }
 
-// crash tries one window, and a second one on the engine that comes then. It tells whether the flow had ended before.
+// crash tries one window, and a second one on the engine that comes then. It reports whether the flow had ended before.
 func (p *plot) crash(t *testing.T, at int, after bool, second int) (whole bool) {
 	store, l := mem.New(), &ledger{done: map[string]bool{}}
 	deaths := []int{at}
@@ -340,7 +345,8 @@ func (f forgetful) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	return tasks, err
 }
 
-// severed is what a worker has of its store that hears nothing any more: its claim runs out, and it does not know. Without fencing it writes all the same.
+// severed is what a worker has of its store that receives nothing any more: its claim runs out, and it does not know.
+// Without fencing it writes all the same.
 type severed struct {
 	job.Store
 	unfenced bool
@@ -366,7 +372,7 @@ func (s *severed) Commit(ctx context.Context, changes ...job.Change) ([]job.Resu
 	return results, err
 }
 
-// TestLostClaim: a worker that was given up stores nothing when it comes back; the control is one that ignores epochs.
+// TestLostClaim: a worker that was abandoned stores nothing when it comes back; the control is one that ignores epochs.
 func TestLostClaim(t *testing.T) {
 	for _, unfenced := range []bool{false, true} {
 		t.Run(fmt.Sprint("unfenced ", unfenced), func(t *testing.T) {
@@ -384,7 +390,7 @@ func TestLostClaim(t *testing.T) {
 				one := start(t, &severed{store, unfenced, &stale}, worker("one", time.Minute), options)
 				time.Sleep(time.Millisecond) // it is at work
 				id := one.submit(order)
-				time.Sleep(1500 * time.Millisecond) // it hears of nothing, but sweeps
+				time.Sleep(1500 * time.Millisecond) // it receives nothing, but sweeps
 				two := start(t, store, worker("two", 0), options)
 				two.until(id, func(j *job.Job) bool { return j.Ended })
 				eq(t, "events", two.events(id), "create run lost resume park run finish")
@@ -423,7 +429,8 @@ func TestTwoEngines(t *testing.T) {
 	}
 }
 
-// TestPoison: a flow whose workers crash again and again is rolled back; if they crash then too, or it cannot be loaded, it ends in FAILURE and names what remains.
+// TestPoison: a flow whose workers crash again and again is rolled back; if they crash then too, or it cannot be
+// loaded, it ends in FAILURE and names what remains.
 func TestPoison(t *testing.T) {
 	for _, c := range []struct {
 		where, want string
@@ -457,7 +464,7 @@ func TestPoison(t *testing.T) {
 			id, ended, deaths := job.ID(""), false, 0
 			for ; !ended && deaths < 20; deaths++ {
 				now = &line{Store: store, ledger: l}
-				if !ordered { // by an engine that dies at once
+				if !ordered { // by an engine that crashes at once
 					id, ended = p.live(t, &line{Store: store, ledger: l, at: 1}, l, id)
 					ordered = true
 					continue

@@ -12,12 +12,13 @@ import (
 type Data struct {
 	Name    string                  `json:"name"`
 	Counts  map[lifecycle.State]int `json:"counts,omitempty"`  // atoms by state; none before it is run
-	Suspend *Suspension             `json:"suspend,omitempty"` // somebody wants it to pause, or to stay so
+	Suspend *Suspension             `json:"suspend,omitempty"` // somebody needs it to pause, or to stay so
 	End     *Ending                 `json:"end,omitempty"`     // somebody or something ended it, or asked for that
-	Again   lifecycle.State         `json:"again,omitempty"`   // it is RUNNING because a person ran it from this state, and no worker has begun
+	// it is RUNNING because a person ran it from this state, and no worker has begun
+	Again lifecycle.State `json:"again,omitempty"`
 }
 
-// Suspension says who wants a flow to pause.
+// Suspension states who needs a flow to pause.
 type Suspension struct {
 	Actor string    `json:"actor,omitempty"`
 	Note  string    `json:"note,omitempty"`
@@ -36,7 +37,7 @@ func DataOf(j *job.Job) (Data, error) {
 	return d, nil
 }
 
-// sentence tells who it was.
+// sentence reports who it was.
 func (s *Suspension) sentence() string {
 	text := "it is suspended"
 	if s == nil {

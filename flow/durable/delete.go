@@ -20,7 +20,8 @@ func (f *Flows) announce(j *job.Job, c *job.Change) []job.Message {
 	return []job.Message{{Key: fmt.Sprintf("%s/values/%d", j.ID, j.Seq+1), Job: j.ID, Topic: topicValues, Created: c.At, Due: c.At, Body: []byte("{}")}}
 }
 
-// Deliver is for [engine.Options].Deliver of an engine whose flows have Blobs: it removes the large values of flows that were deleted.
+// Deliver is for [engine.Options].Deliver of an engine whose flows have Blobs: it removes the large values of flows
+// that were deleted.
 func (f *Flows) Deliver() map[string]engine.Deliver {
 	if f.o.Blobs == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestDelete: a flow that has ended is deleted with its large values, by a person or when its time is up; one that has not is refused. The control is a flow beside it, which
-// keeps its values.
+// TestDelete: a flow that has ended is deleted with its large values, by a person or when its time is up; one that has
+// not is refused. The control is a flow beside it, which keeps its values.
 func TestDelete(t *testing.T) {
 	for _, byTime := range []bool{false, true} {
 		dir := t.TempDir()

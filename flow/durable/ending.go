@@ -30,10 +30,12 @@ type Ending struct {
 	Note  string    `json:"note,omitempty"`
 	At    time.Time `json:"at,omitzero"`
 
-	Poisoned bool `json:"poisoned,omitempty"` // it ends because of its crashed workers: when the starts are used up once more, it fails
+	// it ends because of its crashed workers: when the starts are used up once more, it fails
+	Poisoned bool `json:"poisoned,omitempty"`
 }
 
-// kindEnding is the kind of the task that holds the request, requested its state. The task is the truth: a worker that has not read the request cannot overwrite it.
+// kindEnding is the kind of the task that holds the request, requested its state. The task is the truth: a worker that
+// has not read the request cannot overwrite it.
 const (
 	kindEnding job.Kind        = "flow.ending"
 	requested  lifecycle.State = "REQUESTED"
@@ -105,7 +107,7 @@ func unend(c *job.Change, d *Data) {
 	}
 }
 
-// ends takes in a request and hands it to the runner, if there is one.
+// ends takes in a request and passes it to the runner, if there is one.
 func (s *session) ends(e *Ending) {
 	if e == nil || s.end != nil && s.end.request() == e.request() && s.end.Poisoned == e.Poisoned {
 		return
@@ -149,7 +151,8 @@ func (s *session) expire() {
 	s.ownEnd(&Ending{Keep: s.spec.Settings.KeepAtDeadline, Now: true, Cause: engine.CauseTimeout, Text: what + " " + at.UTC().Format(time.RFC3339)})
 }
 
-// poison ends a flow whose workers crashed too often: it is rolled back, with a budget of starts of its own. It gives an error when that is used up too.
+// poison ends a flow whose workers crashed too often: it is rolled back, with a budget of starts of its own. It gives
+// an error when that is used up too.
 func (s *session) poison(ctx context.Context, tasks []job.Task) error {
 	j := s.run.Job()
 	if j.Starts <= s.flows.o.MaxStarts {
@@ -178,7 +181,7 @@ func (s *session) poison(ctx context.Context, tasks []job.Task) error {
 	return s.run.Save(ctx)
 }
 
-// settle gives the atoms of a flow that cannot be loaded states to end with, and says what remains.
+// settle gives the atoms of a flow that cannot be loaded states to end with, and states what remains.
 func (s *session) settle(tasks []job.Task) (remains []string, err error) {
 	for i := range tasks {
 		t := &tasks[i]
@@ -215,7 +218,7 @@ func (s *session) settle(tasks []job.Task) (remains []string, err error) {
 	return remains, nil
 }
 
-// remain tells whether a task in a state has effects that were not rolled back.
+// remain reports whether a task in a state has effects that were not rolled back.
 func remain(state lifecycle.State) bool {
 	switch state {
 	case flow.Success, flow.FailureState, flow.RevertFailure, flow.Running, flow.Reverting:

@@ -73,8 +73,8 @@ func endings() (all []*plot) {
 	return all
 }
 
-// TestEndingAtEveryCommit kills the engine of a flow that is being ended before and after each commit: the request survives, everything is rolled back or kept as it was asked, and
-// no atom is left in the middle.
+// TestEndingAtEveryCommit kills the engine of a flow that is being ended before and after each commit: the request
+// survives, everything is rolled back or kept as it was asked, and no atom is left in the middle.
 func TestEndingAtEveryCommit(t *testing.T) {
 	for _, p := range endings() {
 		t.Run(p.name, func(t *testing.T) {
@@ -193,7 +193,8 @@ func TestCancelInterrupts(t *testing.T) {
 	}
 }
 
-// TestStopSettlesReverts: a flow that is stopped although an earlier run left reverts unfinished, and although it cannot be loaded any more, names them; nothing is left in the middle.
+// TestStopSettlesReverts: a flow that is stopped although an earlier run left reverts unfinished, and although it
+// cannot be loaded any more, names them; nothing is left in the middle.
 func TestStopSettlesReverts(t *testing.T) {
 	for _, loads := range []bool{true, false} {
 		for _, e := range []lc.Event{flow.Halt, flow.Cancel} {
@@ -262,8 +263,8 @@ func mustNew(t *testing.T, o durable.Options) *durable.Flows {
 	return f
 }
 
-// TestRequestBeforeTheLastCommit: a request that is stored right before the commit that would end the flow, and that the worker has not read, is not lost. The control is one that
-// comes after it: it is refused.
+// TestRequestBeforeTheLastCommit: a request that is stored right before the commit that would end the flow, and that
+// the worker has not read, is not lost. The control is one that comes after it: it is refused.
 func TestRequestBeforeTheLastCommit(t *testing.T) {
 	for _, e := range []lc.Event{flow.Cancel, flow.Halt} {
 		synctest.Test(t, func(t *testing.T) {
@@ -292,7 +293,7 @@ func TestRequestBeforeTheLastCommit(t *testing.T) {
 	}
 }
 
-// TestDeadline: a deadline rolls back unless the order says otherwise; the control has time enough.
+// TestDeadline: a deadline rolls back unless the order states otherwise; the control has time enough.
 func TestDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
 		deadline time.Duration

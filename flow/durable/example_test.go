@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// A factory makes a flow from its arguments, the same each time. The flow is a job: an engine that is started again goes on with it.
+// A factory makes a flow from its arguments, the same each time. The flow is a job: an engine that is started again
+// goes on with it.
 func ExampleFlows_Submit() {
 	greet := func(args json.RawMessage) (flow.Item, error) {
 		var name string
@@ -40,7 +41,6 @@ func ExampleFlows_Submit() {
 	fmt.Println(j.State)
 	stop()
 	check(<-ended)
-	// Output:
 	// hello Ada
 	// SUCCESS
 }

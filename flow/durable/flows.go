@@ -21,8 +21,8 @@ const Kind job.Kind = "flow"
 // Prefix is that of the ids of flows.
 const Prefix = "flw"
 
-// Factory makes the flow of an order from its arguments. It is called on every worker that takes the flow, each time it takes it: it must make the same flow then, and do
-// nothing else.
+// Factory makes the flow of an order from its arguments. It is called on every worker that takes the flow, each time it
+// takes it: it must make the same flow then, and do nothing else.
 type Factory func(args json.RawMessage) (flow.Item, error)
 
 // Limits bound what is stored of one flow. Zero fields take the defaults.
@@ -30,26 +30,33 @@ type Limits struct {
 	Value   int // bytes of the largest value as JSON; defaults to 16 MiB
 	Inline  int // bytes of the largest value that stands in a record; larger ones go to Blobs; defaults to 32 KiB
 	Signals int // that no task has taken; defaults to 1000
-	Total   int // bytes of all that stands in the records of a flow; values of up to 256 bytes are always let in; defaults to 64 MiB
-	Inject  int // bytes of the arguments and injected values of an order; defaults to 1 MiB
+	// bytes of all that stands in the records of a flow; values of up to 256 bytes are always let in; defaults to 64
+	// MiB
+	Total  int
+	Inject int // bytes of the arguments and injected values of an order; defaults to 1 MiB
 }
 
 // Options of Flows. The zero Options work, but know no factory.
 type Options struct {
 	Factories map[string]Factory
 	Workers   *flow.Pool // tasks of all flows run in it; defaults to a pool of 16
-	Slots     int        // flows that are run at once by an engine, in slots of their own; defaults to the engine's, shared with other jobs
-	Blobs     Blobs      // for large values; nil: none may be larger than Limits.Inline
-	Limits    Limits
+	// flows that are run at once by an engine, in slots of their own; defaults to the engine's, shared with other jobs
+	Slots  int
+	Blobs  Blobs // for large values; nil: none may be larger than Limits.Inline
+	Limits Limits
 
-	Upgrade   func(*flow.Difference) error                    // see [flow.Options.Upgrade]
-	Listeners []flow.Listener                                 // of all flows; Event.ID is the job's
-	Attach    func(id job.ID, item flow.Item) []flow.Listener // further listeners of one flow, asked each time it is taken; nil: none
-	Policies  map[lifecycle.State]engine.Policy               // of single states; see MaxStarts
-	MaxStarts int                                             // claims whose workers crashed before a flow is rolled back, and once more as many before it fails; defaults to 5
-	Keep      time.Duration                                   // how long ended flows are kept before they are deleted; defaults to job.Unlimited
-	Attempts  int                                             // executions of one atom before its flow gives up; defaults to 1000
-	Grace     time.Duration                                   // see [flow.Options.Grace]
+	Upgrade   func(*flow.Difference) error // see [flow.Options.Upgrade]
+	Listeners []flow.Listener              // of all flows; Event.ID is the job's
+	// further listeners of one flow, asked each time it is taken; nil: none
+	Attach   func(id job.ID, item flow.Item) []flow.Listener
+	Policies map[lifecycle.State]engine.Policy // of single states; see MaxStarts
+	// claims whose workers crashed before a flow is rolled back, and once more as many before it fails; defaults to 5
+	MaxStarts int
+	// how long ended flows are kept before they are deleted; defaults to job.Unlimited
+	Keep time.Duration
+	// executions of one atom before its flow stops trying; defaults to 1000
+	Attempts int
+	Grace    time.Duration // see [flow.Options.Grace]
 }
 
 // Flows runs flows. It is safe for concurrent use, and may serve several engines.
@@ -96,7 +103,8 @@ func usual(v *int, otherwise int) {
 	}
 }
 
-// Bind joins Flows to an engine that was made with its Work. It is called before the engine runs: without it flows cannot be reset.
+// Bind joins Flows to an engine that was made with its Work. It is called before the engine runs: without it flows
+// cannot be reset.
 func (f *Flows) Bind(e *engine.Engine) { f.engine.Store(e) }
 
 // Work is the kind that an engine is to be made with.

@@ -39,7 +39,8 @@ func TestSuccess(t *testing.T) {
 		if v.Outline == nil || len(v.Remains)+len(v.Awaits) > 0 || v.Spec.Factory != "f" {
 			t.Errorf("view %+v", v)
 		}
-		if _, err := seen.Await(t.Context(), flow.Reached("deploy", flow.Success)); err != nil { // told after it is stored
+		// notified after it is stored
+		if _, err := seen.Await(t.Context(), flow.Reached("deploy", flow.Success)); err != nil {
 			t.Fatal(err)
 		}
 		if changes := seen.Changes(); len(changes) != 10 || changes[0] != "deploy RUNNING" || changes[9] != "deploy SUCCESS" {
@@ -159,7 +160,8 @@ func TestSuspendWhileATaskRuns(t *testing.T) {
 	}
 }
 
-// TestSuspendUnclaimed: a flow that waits is suspended by whoever claims it next, and a signal does not wake it then.
+// TestSuspendUnclaimed: a flow that waits is suspended by the one who claims it next, and a signal does not wake it
+// then.
 func TestSuspendUnclaimed(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b := &book{}
@@ -210,7 +212,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestSignalWhileRunning: one atom waits and another is at work: the worker hears of the signal and keeps its claim.
+// TestSignalWhileRunning: one atom waits and another is at work: the worker receives the signal and keeps its claim.
 func TestSignalWhileRunning(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, began, may := &book{}, make(chan string, 1), make(chan struct{})
@@ -250,7 +252,8 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// TestStopAndRestart is K04: the worker goes, the flow stays RUNNING without an attempt counted, and another one goes on.
+// TestStopAndRestart is K04: the worker goes, the flow stays RUNNING without an attempt counted, and another one goes
+// on.
 func TestStopAndRestart(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, began, may := &book{}, make(chan string, 1), make(chan struct{})

@@ -20,9 +20,10 @@ type byHand struct {
 	Note  string `json:"note"`
 }
 
-// MarkReverted notes that a person has rolled back a task of a flow in FAILURE by hand: the task is REVERTED, with actor and note, and a later run or cancel goes on with what is
-// before it. The flow stays in FAILURE until then. Of the act, Job, By, Actor, Note and Version count; the note is required. Errors: NotFound; Invalid; Refused if the flow is not in
-// FAILURE or the task is not to be rolled back; Conflict.
+// MarkReverted notes that a person has rolled back a task of a flow in FAILURE by hand: the task is REVERTED, with
+// actor and note, and a later run or cancel goes on with what is before it. The flow stays in FAILURE until then. Of
+// the act, Job, By, Actor, Note and Version count; the note is required. Errors: NotFound; Invalid; Refused if the flow
+// is not in FAILURE or the task is not to be rolled back; Conflict.
 func (f *Flows) MarkReverted(ctx context.Context, e *engine.Engine, task string, a engine.Act) (job.Job, error) {
 	a.Event = MarkEvent
 	return e.Amend(ctx, a, string(a.Job)+" "+task, func(j *job.Job) ([]job.Task, json.RawMessage, error) {

@@ -12,7 +12,8 @@ import (
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestRevertByHand: a revert that fails each time is done by a person, who says so; then the flow is rolled back to its end. The control is the same flow without the mark.
+// TestRevertByHand: a revert that fails each time is done by a person, who states that; then the flow is rolled back to
+// its end. The control is the same flow without the mark.
 func TestRevertByHand(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b := &book{}
@@ -40,7 +41,7 @@ func TestRevertByHand(t *testing.T) {
 		eq(t, "marked", w.states(id), "a SUCCESS, b REVERTED, c REVERTED")
 		v := w.view(id)
 		eq(t, "remains", v.Remains, []string{"a"})
-		for i := range v.Atoms[1:] { // what was taken back, and when
+		for i := range v.Atoms[1:] { // what was reverted, and when
 			a := &v.Atoms[i+1]
 			if a.ExecuteBegan.IsZero() || a.ExecuteEnded.Before(a.ExecuteBegan) || a.Began.Before(a.ExecuteEnded) || a.Ended.Before(a.Began) {
 				t.Errorf("%s was executed from %s to %s and reverted from %s to %s", a.Name, a.ExecuteBegan, a.ExecuteEnded, a.Began, a.Ended)

@@ -44,7 +44,7 @@ func (s *beside) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	return s.Store.Tasks(ctx, id)
 }
 
-// waitsNow tells whether a change is the commit by which an atom begins to wait.
+// waitsNow reports whether a change is the commit by which an atom begins to wait.
 func waitsNow(changes []job.Change) bool {
 	return slices.ContainsFunc(changes, func(c job.Change) bool {
 		return slices.ContainsFunc(c.Tasks, func(t job.Task) bool {
@@ -53,8 +53,9 @@ func waitsNow(changes []job.Change) bool {
 	})
 }
 
-// TestSignalBesideCommit: a signal that is stored in the moment in which the flow stores that it waits, and that the worker cannot read at once, lets it go on in time:
-// the flow does not come to rest with a record whose news nobody has looked at.
+// TestSignalBesideCommit: a signal that is stored in the moment in which the flow stores that it waits, and that the
+// worker cannot read at once, lets it go on in time: the flow does not come to rest with a record whose news no one has
+// examined.
 func TestSignalBesideCommit(t *testing.T) {
 	for name, failures := range map[string]int32{"read at once": 0, "read at the second try": 1, "read at the fourth try": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func TestSignalBesideCommit(t *testing.T) {
 	}
 }
 
-// TestStopWhileLoading: a worker that is told to stop while it reads a flow begins none of its tasks.
+// TestStopWhileLoading: a worker that is asked to stop while it reads a flow begins none of its tasks.
 func TestStopWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, store := &book{}, &beside{Store: mem.New()}
@@ -160,7 +161,7 @@ func TestDamagedValueIsReplaced(t *testing.T) {
 	}
 }
 
-// ticking is a clock that is a little later at each look.
+// ticking is a clock that is a little later at each check.
 type ticking struct{ looks atomic.Int64 }
 
 func (c *ticking) Now() time.Time {
@@ -169,7 +170,8 @@ func (c *ticking) Now() time.Time {
 
 func (c *ticking) Wall() time.Time { return time.Now() }
 
-// TestShortPause: a flow whose time comes while it is found out that it waits is not left for as long as one that does not know its time. Of so many pauses one ends then.
+// TestShortPause: a flow whose time comes while it is found out that it waits is not left for as long as one that does
+// not know its time. Of so many pauses one ends then.
 func TestShortPause(t *testing.T) {
 	for pause := range 40 {
 		synctest.Test(t, func(t *testing.T) {
@@ -184,7 +186,8 @@ func TestShortPause(t *testing.T) {
 	}
 }
 
-// TestStormOfSignals: signals that come faster than the tasks of a large flow can be read leave its worker time for its commits, and the last one is heard.
+// TestStormOfSignals: signals that come faster than the tasks of a large flow can be read leave its worker time for its
+// commits, and the last one is received.
 func TestStormOfSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, store, began, may := &book{}, &beside{Store: mem.New()}, make(chan string, 1), make(chan struct{})

@@ -30,13 +30,14 @@ var (
 	killedSeed = flag.Uint64("killseed", 0, "of TestKilledFlows; 0: another each time")
 )
 
-// The worker of TestKilledFlows is this test's own program, told so by the environment.
+// The worker of TestKilledFlows is this test's own program, notified so by the environment.
 const (
 	workerDir = "STAGEPOST_TEST_WORKER" // directory of store and effects
 	effects   = "effects"               // a line for each execution and revert, written before it is done
 )
 
-// behaviour is what a task does, by a number: it follows from the flow's seed, the atom and the attempt alone, so that a repetition after a kill does the same.
+// behaviour is what a task does, by a number: it follows from the flow's seed, the atom and the attempt alone, so that
+// a repetition after a kill does the same.
 func behaviour(seed uint64, atom string, attempt int, undo bool) int {
 	sum := seed
 	for _, c := range fmt.Sprint(atom, attempt, undo) {
@@ -45,7 +46,8 @@ func behaviour(seed uint64, atom string, attempt int, undo bool) int {
 	return int(sum >> 33 % 100)
 }
 
-// randomFlow makes a flow of about ten tasks; with an even seed all of it is one line. note is told of every execution and revert before it is done.
+// randomFlow makes a flow of about ten tasks; with an even seed all of it is one line. note is notified of every
+// execution and revert before it is done.
 func randomFlow(seed uint64, note func(c *flow.Call, undo bool)) flow.Item {
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	n := 0
@@ -96,7 +98,8 @@ func randomFlow(seed uint64, note func(c *flow.Call, undo bool)) flow.Item {
 // killOptions are those of the flows, in the worker and in the test.
 func killOptions(note func(c *flow.Call, undo bool)) durable.Options {
 	policies := map[lifecycle.State]engine.Policy{}
-	for _, state := range []lifecycle.State{flow.Pending, flow.Running, flow.Suspending, flow.Suspended, flow.Resuming} { // killed workers are what this is about
+	// killed workers are what this is about
+	for _, state := range []lifecycle.State{flow.Pending, flow.Running, flow.Suspending, flow.Suspended, flow.Resuming} {
 		policies[state] = engine.Policy{MaxStarts: 10_000, Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}}
 	}
 	return durable.Options{
@@ -140,15 +143,16 @@ func TestKillWorker(t *testing.T) {
 	t.Fatal(e.Run(context.Background())) // it is killed
 }
 
-// TestKilledFlows has flows run by a worker that is killed at random moments and started again: each ends as it would have without, and nothing whose success was on the disk
-// when a worker died is executed again for the same attempt.
+// TestKilledFlows has flows run by a worker that is killed at random moments and started again: each ends as it would
+// have without, and nothing whose success was on the disk when a worker crashed is executed again for the same attempt.
 func TestKilledFlows(t *testing.T) {
 	seed := cmp.Or(*killedSeed, rand.Uint64())
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	dir := t.TempDir()
 	ids := orderKilled(t, dir, seed)
-	done := map[string]bool{}              // executions, by key, whose success was stored when a worker died
-	seen, kills, again, idle := 0, 0, 0, 1 // idle grows with each kill that came before an effect: on a slow machine a worker needs longer to begin
+	done := map[string]bool{} // executions, by key, whose success was stored when a worker crashed
+	// idle grows with each kill that came before an effect: on a slow machine a worker needs longer to begin
+	seen, kills, again, idle := 0, 0, 0, 1
 	due := time.Time{}
 	for open := len(ids); open > 0; kills++ {
 		if kills > 20**killed {
@@ -248,8 +252,8 @@ func effectLines(t *testing.T, dir string) []string {
 	return lines
 }
 
-// lookKilled reads what a dead worker left: successes go to done, flows that have ended are compared with the same flow run in memory. It gives how many have not ended, and when
-// the first of them is due.
+// lookKilled reads what a dead worker left: successes go to done, flows that have ended are compared with the same flow
+// run in memory. It gives how many have not ended, and when the first of them is due.
 func lookKilled(t *testing.T, dir string, ids map[job.ID]uint64, seed uint64, done map[string]bool) (open int, due time.Time) {
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
@@ -294,7 +298,7 @@ func lookKilled(t *testing.T, dir string, ids map[job.ID]uint64, seed uint64, do
 	return open, due
 }
 
-// truth tells what is wrong with an end.
+// truth reports what is wrong with an end.
 func truth(end lifecycle.State, states map[string]string) string {
 	count := map[string]int{}
 	for _, s := range states {
@@ -312,13 +316,13 @@ func truth(end lifecycle.State, states map[string]string) string {
 	return ""
 }
 
-// undisturbed gives how a flow ends that nobody kills.
+// undisturbed gives how a flow ends that no one kills.
 func undisturbed(t *testing.T, seed uint64) (state string, states map[string]string) {
 	r, err := flow.New(randomFlow(seed, func(*flow.Call, bool) {}), flow.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = r.Run(t.Context()) // its end tells
+	_ = r.Run(t.Context()) // its end reports
 	states = map[string]string{}
 	for _, a := range r.Atoms() {
 		if a.Kind == flow.KindTask {

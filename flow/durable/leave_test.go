@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestStopDoesNotWaitForEver: a task that takes longer than the engine's grace is interrupted, and done again by the next worker with the same key.
+// TestStopDoesNotWaitForEver: a task that takes longer than the engine's grace is interrupted, and done again by the
+// next worker with the same key.
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, b, began, may := mem.New(), &book{}, make(chan string, 2), make(chan struct{})

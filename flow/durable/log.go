@@ -6,11 +6,13 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// mostTold is up to how many tasks a flow may have for its log to tell of each that succeeded. The log of a job has a bound of its own, and failures must find room in it.
+// mostTold is up to how many tasks a flow may have for its log to report of each that succeeded. The log of a job has a
+// bound of its own, and failures must find space in it.
 const mostTold = 1000
 
-// logging makes the listener that writes to the job's log what the flow and its tasks do. Values stay out of it: they may be secret, and stand with the flow.
-// What a failure says is written as it is; for commands that is also the end of their standard error.
+// logging makes the listener that writes to the job's log what the flow and its tasks do. Values stay out of it: they
+// may be secret, and stand with the flow. What a failure states is written as it is; for commands that is also the end
+// of their standard error.
 func (s *session) logging(item flow.Item) (flow.Listener, error) {
 	level := flow.LogLevel
 	if len(s.store.atoms) <= mostTold {

@@ -14,11 +14,12 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestManyWaitingFlows lets 10,000 flows wait for a signal: they hold no goroutine and little memory, and a signal makes one of them go on at once.
+// TestManyWaitingFlows lets 10,000 flows wait for a signal: they hold no goroutine and little memory, and a signal
+// makes one of them go on at once.
 func TestManyWaitingFlows(t *testing.T) {
 	const n = 10_000
 	arrived := make(chan struct{}, n)
-	var mu sync.Mutex // guards heard
+	var mu sync.Mutex // guards received
 	heard := map[string]time.Time{}
 	o := one(func() flow.Item {
 		return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a")}, flow.Wait("approval", "approved", 0), &flow.Task{Name: "c"})

@@ -59,7 +59,8 @@ func meddled(b *book) flow.Item {
 	return flow.Unordered("deploy", flow.Linear("line", b.task("a"), b.task("b"), b.task("c")), flow.Wait("approval", "approved", 0))
 }
 
-// meddle runs the flow with somebody before the nth commit until it rests; then people send the signal and run it, until it ends.
+// meddle runs the flow with somebody before the nth commit until it rests; then people send the signal and run it,
+// until it ends.
 func meddle(t *testing.T, m *meddler, b *book, what func(w *world, id job.ID)) (met bool) {
 	w := start(t, m, one(func() flow.Item { return meddled(b) }), engine.Options{Lease: time.Hour, Sweep: time.Hour})
 	var id job.ID
@@ -95,10 +96,12 @@ func meddle(t *testing.T, m *meddler, b *book, what func(w *world, id job.ID)) (
 	return m.commits >= m.at
 }
 
-// TestMeddling has others do something right before each commit of a worker: the flow pauses or goes on, and nothing is done twice or missed.
+// TestMeddling has others do something right before each commit of a worker: the flow pauses or goes on, and nothing is
+// done twice or missed.
 func TestMeddling(t *testing.T) {
 	suspend := func(w *world, id job.ID) {
-		_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"}) // refused while PENDING
+		// refused while PENDING
+		_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 	}
 	signal := func(w *world, id job.ID) {
 		_ = w.flows.Signal(context.Background(), w.Engine, id, durable.Signal{Name: "approved", Value: true})

@@ -23,7 +23,8 @@ type Settings struct {
 	NeverResolve   bool `json:"never_resolve,omitempty"`
 	RevertErrors   bool `json:"revert_errors,omitempty"`
 	KeepAtDeadline bool `json:"keep_at_deadline,omitempty"` // a deadline ends the flow without rolling it back
-	Workers        int  `json:"workers,omitempty"`          // tasks at once, in a pool of its own; 1: one after another; 0: in Options.Workers
+	// tasks at once, in a pool of its own; 1: one after another; 0: in Options.Workers
+	Workers int `json:"workers,omitempty"`
 }
 
 // Order asks for a flow.
@@ -68,8 +69,9 @@ func SpecOf(j *job.Job) (Spec, error) {
 	return s, nil
 }
 
-// Submit makes a job of an order once its flow is made, compiled and found to have everything it requires. Errors: Invalid, wrapping those of [flow.New] and
-// [flow.ErrMissing]; Conflict if the key or the id was used for another order; those of [engine.Engine.Submit].
+// Submit makes a job of an order once its flow is made, compiled and found to have everything it requires. Errors:
+// Invalid, wrapping those of [flow.New] and [flow.ErrMissing]; Conflict if the key or the id was used for another
+// order; those of [engine.Engine.Submit].
 func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job, error) {
 	spec, err := f.Check(o)
 	if err != nil {
@@ -92,7 +94,7 @@ func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job,
 	return j, nil
 }
 
-// same tells whether two specs are one order. Both are compared as they are stored.
+// same reports whether two specs are one order. Both are compared as they are stored.
 func same(a, b *Spec) bool {
 	text := func(s *Spec) []byte {
 		t, err := json.Marshal(s) // compacts what it holds
@@ -168,7 +170,8 @@ func (f *Flows) build(s *Spec) (item flow.Item, err error) {
 	return item, nil
 }
 
-// complete tells whether a flow has everything it requires, by beginning it on a storage that refuses the first commit.
+// complete reports whether a flow has everything it requires, by beginning it on a storage that refuses the first
+// commit.
 func complete(item flow.Item, s *Spec) error {
 	r, err := flow.New(item, flow.Options{Storage: rehearsal{s}})
 	if err != nil {

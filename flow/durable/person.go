@@ -33,7 +33,8 @@ func (f *Flows) accompany(ctx context.Context, j *job.Job, a *engine.Act, c *job
 		d.Suspend = &Suspension{Actor: c.Actor, Note: c.Note, At: c.At}
 	case flow.Run:
 		d.Suspend = nil
-		if d.Again != flow.FailureState { // one that was run from there and suspended before it began still has to try its reverts again
+		// one that was run from there and suspended before it began still has to try its reverts again
+		if d.Again != flow.FailureState {
 			d.Again = j.State
 		}
 		if j.Ended {

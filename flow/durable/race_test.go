@@ -2,5 +2,6 @@
 
 package durable_test
 
-// killedFlows is how many flows TestKilledFlows has by default: with the race detector a worker takes ten times as long to begin.
+// killedFlows is how many flows TestKilledFlows has by default: with the race detector a worker takes ten times as long
+// to begin.
 const killedFlows = 20

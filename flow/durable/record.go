@@ -18,7 +18,7 @@ const (
 	kindRetry   job.Kind = "flow.retry"
 	kindSignal  job.Kind = "flow.signal"
 	kindOutline job.Kind = "flow.outline"
-	kindRenamed job.Kind = "flow.renamed" // an atom that stands under another name now
+	kindRenamed job.Kind = "flow.renamed" // an atom that is under another name now
 )
 
 // States of tasks that are no atoms.
@@ -71,10 +71,11 @@ func kindOf(k flow.Kind) job.Kind {
 	return kindTask
 }
 
-// isAtom tells whether a task is an atom.
+// isAtom reports whether a task is an atom.
 func isAtom(t *job.Task) bool { return t.Kind == kindTask || t.Kind == kindRetry }
 
-// taskOf makes the task for a record. Large values are put away. Errors: those of Blobs, and of values that somebody changed since they were kept.
+// taskOf makes the task for a record. Large values are put away. Errors: those of Blobs, and of values that somebody
+// changed since they were kept.
 func (f *Flows) taskOf(ctx context.Context, id job.ID, r *flow.Record) (job.Task, error) {
 	d := atomData{
 		Version: r.Version, Intention: r.Intention, Failure: r.Failure, RevertFailure: r.RevertFailure,
@@ -106,7 +107,7 @@ func (f *Flows) taskOf(ctx context.Context, id job.ID, r *flow.Record) (job.Task
 	if d.Reverted, err = put(r.Reverted); err != nil {
 		return t, fmt.Errorf("the result of the revert of %s: %w", r.Name, err)
 	}
-	if d.Details, err = put(r.Details); err != nil { // nobody has kept them: they are for people, and stop nothing
+	if d.Details, err = put(r.Details); err != nil { // no one has kept them: they are for people, and stop nothing
 		d.Details = &stored{Value: json.RawMessage(`"(cannot be stored)"`)}
 	}
 	for i := range r.History {
@@ -166,7 +167,8 @@ func (f *Flows) recordOf(ctx context.Context, id job.ID, t *job.Task) (flow.Reco
 	return r, err
 }
 
-// restarted gives the task of an atom that a reset put back: nothing is left but the number of executions, so that keys differ.
+// restarted gives the task of an atom that a reset put back: nothing is left but the number of executions, so that keys
+// differ.
 func restarted(id job.ID, t *job.Task) (job.Task, error) {
 	r, _, err := atom(id, t)
 	if err != nil {

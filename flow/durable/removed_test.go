@@ -10,7 +10,8 @@ import (
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestRemovedTaskRemains: a flow that goes on without a task that was done, and fails, is in FAILURE and names the task until a person has reverted it.
+// TestRemovedTaskRemains: a flow that goes on without a task that was done, and fails, is in FAILURE and names the task
+// until a person has reverted it.
 func TestRemovedTaskRemains(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b := &book{}
@@ -41,7 +42,8 @@ func TestRemovedTaskRemains(t *testing.T) {
 	})
 }
 
-// TestReshapedFlow: tasks that change their places, or provide another name, after they have run end the flow as changed.
+// TestReshapedFlow: tasks that change their positions, or provide another name, after they have run end the flow as
+// changed.
 func TestReshapedFlow(t *testing.T) {
 	b := &book{}
 	wait := func() *flow.Task { return flow.Wait("approval", "approved", 0) }

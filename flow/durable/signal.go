@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Signal is something that a flow is told.
+// Signal is something that a flow is reported.
 type Signal struct {
 	Name  string
 	Value any    // JSON in the end; nil: null
@@ -35,8 +35,10 @@ type storedSignal struct {
 	At    time.Time `json:"at"`
 }
 
-// Signal stores a signal of a flow, at the end of the queue of its name. The task that awaits it takes it, now or when it comes to that, by the commit of its result. A reset puts
-// all signals away. Errors: Invalid, also for a name that no task of the flow declares and for a value of another type than it declares; NotFound; Refused for a flow that has ended or has Limits.Signals that nobody has taken, Unavailable.
+// Signal stores a signal of a flow, at the end of the queue of its name. The task that awaits it takes it, now or when
+// it comes to that, by the commit of its result. A reset puts all signals away. Errors: Invalid, also for a name that
+// no task of the flow declares and for a value of another type than it declares; NotFound; Refused for a flow that has
+// ended or has Limits.Signals that no one has taken, Unavailable.
 func (f *Flows) Signal(ctx context.Context, e *engine.Engine, id job.ID, s Signal) error {
 	if s.Name == "" || len(s.Name) > longestSignal {
 		return job.Errorf(job.Invalid, "signal", id, "a signal needs a name of at most %d bytes", longestSignal)
@@ -80,8 +82,9 @@ type inlet struct {
 	declared flow.Declared
 }
 
-// admit refuses a signal that no task declares, one of another type, and one to a flow that has as many as it may have. It does not read the tasks of the flow for each signal, but
-// again once as many came as there was room for, and before it refuses one.
+// admit refuses a signal that no task declares, one of another type, and one to a flow that has as many as it may have.
+// It does not read the tasks of the flow for each signal, but again once as many came as there was space for, and
+// before it refuses one.
 func (f *Flows) admit(ctx context.Context, e *engine.Engine, j *job.Job, s Signal, v flow.Value) error {
 	f.mu.Lock()
 	in, known := f.inlets[j.ID]
@@ -121,7 +124,8 @@ func (f *Flows) admit(ctx context.Context, e *engine.Engine, j *job.Job, s Signa
 	return nil
 }
 
-// declared gives the signals that a flow declares: by the stored outline, and if that is missing or does not have the name, by the flow as its factory makes it now.
+// declared gives the signals that a flow declares: by the stored outline, and if that is missing or does not have the
+// name, by the flow as its factory makes it now.
 func (f *Flows) declared(j *job.Job, tasks []job.Task, name string) (flow.Declared, error) {
 	for i := range tasks {
 		if tasks[i].Kind != kindOutline {

@@ -83,7 +83,8 @@ func (w *world) attempts(id job.ID) int {
 	return 0
 }
 
-// TestSignalsQueue: signals of one name are taken in the order in which they came, also those that came before anybody waited; no more are kept than the limit says.
+// TestSignalsQueue: signals of one name are taken in the order in which they came, also those that came before anybody
+// waited; no more are kept than the limit states.
 func TestSignalsQueue(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, began, may := &book{}, make(chan string, 1), make(chan struct{})
@@ -110,7 +111,8 @@ func TestSignalsQueue(t *testing.T) {
 	})
 }
 
-// TestSignalIsTakenWithTheResult: at whichever commit the engine dies, a signal is gone if and only if the result of its wait is stored.
+// TestSignalIsTakenWithTheResult: at whichever commit the engine crashes, a signal is gone if and only if the result of
+// its wait is stored.
 func TestSignalIsTakenWithTheResult(t *testing.T) {
 	for at, whole := 1, false; !whole && at < 50; at++ {
 		for _, after := range []bool{false, true} {
@@ -157,7 +159,8 @@ func (s hoarder) Commit(ctx context.Context, changes ...job.Change) ([]job.Resul
 	return s.Store.Commit(ctx, changes...)
 }
 
-// TestTakenSignalStaysTaken when the flow is loaded again, which a signal of another name brings about. The control is a store that does not store what was taken.
+// TestTakenSignalStaysTaken when the flow is loaded again, which a signal of another name brings about. The control is
+// a store that does not store what was taken.
 func TestTakenSignalStaysTaken(t *testing.T) {
 	for _, forgets := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -180,8 +183,9 @@ func TestTakenSignalStaysTaken(t *testing.T) {
 	}
 }
 
-// TestSignalIsDeclared: a name that no task of the flow declares and a value of another type are refused, by the stored outline when the factory is elsewhere. A name that only
-// the flow as it is made now declares is accepted, and early every name is.
+// TestSignalIsDeclared: a name that no task of the flow declares and a value of another type are refused, by the stored
+// outline when the factory is elsewhere. A name that only the flow as it is made now declares is accepted, and early
+// every name is.
 func TestSignalIsDeclared(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		approved, b := flow.Signal[bool]("approved"), &book{}

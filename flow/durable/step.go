@@ -24,21 +24,21 @@ const (
 
 // Causes of flows in FAILURE and REVERTED. Others are the type of the first failure in lower case.
 const (
-	CauseReverted = "reverted" // a task failed, and what it and others did was taken back
+	CauseReverted = "reverted" // a task failed, and what it and others did was reverted
 	CauseChanged  = "changed"  // the flow is not the one that was begun
 	CauseFactory  = "factory"  // the factory does not make the flow
-	CauseMissing  = "missing"  // nobody provides what an atom requires
+	CauseMissing  = "missing"  // no one provides what an atom requires
 	CauseDamaged  = "damaged"  // what is stored cannot be read
 )
 
-// longestWait is after how long a flow that waits is looked at, whatever it waits for.
+// longestWait is after how long a flow that waits is examined, whatever it waits for.
 const longestWait = 24 * time.Hour
 
 // elsewhere is how long a worker leaves a flow whose factory it lacks to others.
 const elsewhere = 10 * time.Second
 
-// session is one worker's time with a flow, from claim to the end of the claim. The goroutine of the step has the engine's run, serves commits and hears of changes; another
-// runs the flow.
+// session is one worker's time with a flow, from claim to the end of the claim. The goroutine of the step has the
+// engine's run, serves commits and receives changes; another runs the flow.
 type session struct {
 	flows    *Flows
 	run      *engine.Run
@@ -51,8 +51,8 @@ type session struct {
 	end      *Ending         // the request to end the flow; nil: there is none
 	over     bool            // the claim has ended with what was committed
 	stopping atomic.Bool
-	heard    map[string]string // signals that the runner knows, with what they were when
-	poked    bool              // the runner was told something that it may not have seen
+	heard    map[string]string // signals that the runner has, with what they were when
+	poked    bool              // the runner was notified something that it may not have seen
 	suspend  atomic.Bool       // the record is SUSPENDING
 	looked   time.Time         // when signals were read last
 	patience time.Duration     // for how long they are not read after that
@@ -174,7 +174,7 @@ func (s *session) play(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stopping, done := s.run.Stopping(), make(chan pause, 1)
-	var again <-chan time.Time // a look that failed, or came too soon after another
+	var again <-chan time.Time // a check that failed, or came too soon after another
 	look := func() {
 		again = nil
 		switch later, err := s.look(ctx); {
@@ -211,7 +211,7 @@ func (s *session) play(ctx context.Context) error {
 				panic(p.panic)
 			}
 			select {
-			case <-s.changed: // with the last commit, which has the news in its record: the record will not tell of it once more
+			case <-s.changed: // with the last commit, which has the news in its record: the record will not report of it once more
 				look()
 			default:
 			}
@@ -227,7 +227,7 @@ func (s *session) play(ctx context.Context) error {
 	}
 }
 
-// restless tells whether there is something for a flow that rests to do at once.
+// restless reports whether there is something for a flow that rests to do at once.
 func (s *session) restless(rest *flow.Rest) bool {
 	poked := s.poked
 	s.poked = false
@@ -252,7 +252,8 @@ func (s *session) advance(ctx context.Context, done chan<- pause) {
 	s.store.advancing = false
 }
 
-// look takes in what others changed: a wish to suspend, signals. Signals are not read more often than leaves three quarters of the time to commits: it says when to look again then.
+// appear takes in what others changed: a request to suspend, signals. Signals are not read more often than leaves three
+// quarters of the time to commits: it states when to appear again then.
 func (s *session) look(ctx context.Context) (later time.Duration, err error) {
 	if s.over {
 		return 0, nil
@@ -299,7 +300,7 @@ func (s *session) rows(ctx context.Context) error {
 	return nil
 }
 
-// fresh reads the record again, and tells the runner if somebody wants it to pause.
+// fresh reads the record again, and reports the runner if somebody needs it to pause.
 func (s *session) fresh(ctx context.Context) error {
 	if err := s.run.Fresh(context.WithoutCancel(ctx)); err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// storage is the [flow.Storage] of a session: it hands commits to the goroutine of the step. Its fields belong to the goroutine that runs the flow.
+// storage is the [flow.Storage] of a session: it passes commits to the goroutine of the step. Its fields belong to the
+// goroutine that runs the flow.
 type storage struct {
 	session   *session
 	snap      flow.Snapshot
@@ -28,13 +29,13 @@ type storage struct {
 	states  map[string]lifecycle.State // of atoms
 	counts  map[lifecycle.State]int    // of states
 	sizes   map[string]int             // of their data, in bytes
-	total   atomic.Int64               // of sizes; tasks look at it
+	total   atomic.Int64               // of sizes; tasks examine it
 	was     map[string][]string        // earlier names of atoms
 	atoms   map[string]bool            // names of the flow's atoms
 	outline []byte                     // to be stored with the next commit; nil: it is
 }
 
-// always is the size in bytes of values that no total keeps out: what reverts give must find its place.
+// always is the size in bytes of values that no total keeps out: what reverts give must find its position.
 const always = 256
 
 // request is a commit on its way to the goroutine of the step.
@@ -45,7 +46,7 @@ type request struct {
 	reply  chan reply
 }
 
-// reply tells what became of a commit.
+// reply reports what became of a commit.
 type reply struct {
 	err   error
 	ended bool
@@ -140,7 +141,7 @@ func (m *storage) Save(ctx context.Context, c *flow.Commit) error {
 	case s.suspend.Load():
 		s.runner.Suspend() // at once, before it begins anything
 	case s.stopping.Load():
-		s.runner.Stop() // it was told before it ran, when it had no ear for it
+		s.runner.Stop() // it was reported before it ran, when it had no ear for it
 	}
 	return m.err
 }
@@ -178,7 +179,8 @@ func (m *storage) save(ctx context.Context, c *flow.Commit) error {
 	return r.err
 }
 
-// Encode is part of [flow.Encoder]: what the tasks of a flow give becomes JSON at once, so that those that follow see the same whether there was a crash in between or not.
+// Encode is part of [flow.Encoder]: what the tasks of a flow give becomes JSON at once, so that those that follow see
+// the same whether there was a crash in between or not.
 func (m *storage) Encode(v flow.Value) (flow.Value, error) {
 	text, err := encode(v)
 	if err != nil {
@@ -189,7 +191,8 @@ func (m *storage) Encode(v flow.Value) (flow.Value, error) {
 		return v, err
 	}
 	if len(text) > f.o.Limits.Inline {
-		_, _ = f.keep(context.Background(), s.id, text) // already here, beside other tasks; the commit does it again if it failed
+		// already here, beside other tasks; the commit does it again if it failed
+		_, _ = f.keep(context.Background(), s.id, text)
 	} else if has := m.total.Load(); len(text) > always && has+int64(len(text)) > int64(f.o.Limits.Total) {
 		return v, &flow.Error{Kind: flow.ErrUnstored, Text: fmt.Sprintf("the records of the flow have %d bytes; %d more are over the limit of %d", has, len(text), f.o.Limits.Total)}
 	}
@@ -233,7 +236,7 @@ func (s *session) commit(ctx context.Context, q request) reply {
 	}
 }
 
-// came tells whether an atom in a state has come to something.
+// came reports whether an atom in a state has come to something.
 func came(s lifecycle.State) bool {
 	return s == flow.Success || s == flow.FailureState || s == flow.Reverted || s == flow.RevertFailure
 }
@@ -247,7 +250,7 @@ func (s *session) prepare(q request) error {
 		case m.To == flow.Running:
 			d.Again, d.Suspend = "", nil
 		case m.To == flow.Resuming && j.State == flow.Suspending && d.Suspend == nil:
-			d.Suspend = &Suspension{} // from here on nothing else says so
+			d.Suspend = &Suspension{} // from here on nothing else states that
 		case flow.Life.Ended(m.To):
 			d.Again, d.Suspend = "", nil
 			if err := q.commit.Err; err != nil {
@@ -283,7 +286,8 @@ func (s *session) write(ctx context.Context, c *flow.Commit) error {
 	return s.run.Move(ctx, c.Move.Event)
 }
 
-// last takes in, before a commit that ends the flow or lets it pause, what others stored meanwhile. It gives errSuperseded if that is a request to end which the run does not know.
+// last takes in, before a commit that ends the flow or lets it pause, what others stored meanwhile. It gives
+// errSuperseded if that is a request to end which the run does not know.
 func (s *session) last(ctx context.Context, q request) error {
 	m := q.commit.Move
 	if m == nil || m.To != flow.Suspended && !flow.Life.Ended(m.To) {
@@ -302,7 +306,7 @@ func (s *session) last(ctx context.Context, q request) error {
 	return nil
 }
 
-// keepOnly stores what a commit that was to end the flow says of its atoms.
+// keepOnly stores what a commit that was to end the flow states of its atoms.
 func (s *session) keepOnly(ctx context.Context, q request) error {
 	q.commit.Move = nil
 	if err := s.prepare(q); err != nil {
@@ -332,13 +336,14 @@ func (s *session) committed(q request) reply {
 	return reply{ended: s.over}
 }
 
-// longestSentence bounds why a flow ended, in bytes, and mostNamed the atoms that it names: it stands in the record, in the history and in every list.
+// longestSentence bounds why a flow ended, in bytes, and mostNamed the atoms that it names: it stands in the record, in
+// the history and in every list.
 const (
 	longestSentence = 16 << 10
 	mostNamed       = 8
 )
 
-// sentence says why a flow ended.
+// sentence states why a flow ended.
 func sentence(err error) string {
 	more := ""
 	if many := (*flow.Failures)(nil); errors.As(err, &many) && len(many.All) > mostNamed {

@@ -46,7 +46,7 @@ func valueOf(text []byte) flow.Value {
 	return v
 }
 
-// check tells whether a value of n bytes may be stored.
+// check reports whether a value of n bytes may be stored.
 func (f *Flows) check(n int) error {
 	switch {
 	case n > f.o.Limits.Value:
@@ -57,7 +57,8 @@ func (f *Flows) check(n int) error {
 	return nil
 }
 
-// keep gives a value the form in which it stands in a record, and puts a large one away. Errors: [flow.ErrUnstored]; those of Blobs.
+// keep gives a value the form in which it stands in a record, and puts a large one away. Errors: [flow.ErrUnstored];
+// those of Blobs.
 func (f *Flows) keep(ctx context.Context, id job.ID, text []byte) (stored, error) {
 	if err := f.check(len(text)); err != nil {
 		return stored{}, err
@@ -84,7 +85,8 @@ func (f *Flows) fetch(ctx context.Context, id job.ID, s *stored) (flow.Value, er
 	return valueOf(text), nil
 }
 
-// Value gives the JSON of a large value of a flow. Errors are of kind Internal if it is lost or damaged; those of Blobs.
+// Value gives the JSON of a large value of a flow. Errors are of kind Internal if it is lost or damaged; those of
+// Blobs.
 func (f *Flows) Value(ctx context.Context, id job.ID, b Blob) ([]byte, error) {
 	if f.o.Blobs == nil {
 		return nil, job.Errorf(job.Internal, "read", id, "the value %s was put away, and there is no place for large values here", b.Digest)

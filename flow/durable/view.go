@@ -10,7 +10,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// View is a flow as it stands, for people and programs that look at it. It is one moment's only if nobody works on the flow.
+// View is a flow as it stands, for people and programs that examine it. It is one moment's only if no one works on the
+// flow.
 type View struct {
 	Job     job.Job
 	Spec    Spec
@@ -19,7 +20,7 @@ type View struct {
 	Atoms   []Atom        // in the order of the flow, then those that it no longer has; none before it is first run
 	Signals []Sent        // that no task has taken, the oldest first
 	Awaits  []string      // signals that somebody waits for now, sorted
-	Remains []string      // tasks of a flow in FAILURE whose effects were not taken back: done, failed, or half way
+	Remains []string      // tasks of a flow in FAILURE whose effects were not reverted: done, failed, or half way
 }
 
 // Atom is the record of an atom. Large values are missing in it.
@@ -73,7 +74,7 @@ func (f *Flows) View(ctx context.Context, store job.Store, id job.ID) (*View, er
 	if err != nil || v.Outline != nil || f.o.Factories[v.Spec.Factory] == nil {
 		return v, err
 	}
-	if item, err := f.build(&v.Spec); err == nil { // else the flow says so itself when it is run
+	if item, err := f.build(&v.Spec); err == nil { // else the flow states that itself when it is run
 		v.Outline, _ = flow.OutlineOf(item) // build has made one
 		v.arrange()
 	}

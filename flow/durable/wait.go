@@ -16,7 +16,7 @@ const soon = 100 * time.Millisecond
 
 // wait gives the claim back until something happens.
 func (s *session) wait(rest *flow.Rest) error {
-	b := engine.Blocker{Code: BlockTime, Until: rest.Until} // explain says the rest of it
+	b := engine.Blocker{Code: BlockTime, Until: rest.Until} // explain states the rest of it
 	var signals, times waiters
 	var names []string // of signals
 	for _, name := range rest.Atoms {
@@ -43,7 +43,8 @@ func (s *session) wait(rest *flow.Rest) error {
 	if len(times.names) > 0 {
 		parts = append(parts, times.say(""))
 	}
-	if !rest.Until.IsZero() && !rest.Until.Equal(signals.first) && !rest.Until.Equal(times.first) { // a pause before something is tried again
+	// a pause before something is tried again
+	if !rest.Until.IsZero() && !rest.Until.Equal(signals.first) && !rest.Until.Equal(times.first) {
 		parts = append(parts, "it waits until "+rest.Until.UTC().Format(time.RFC3339))
 	}
 	b.Sentence = strings.Join(parts, "; ")
@@ -59,7 +60,7 @@ func (s *session) wait(rest *flow.Rest) error {
 	return engine.Wait(b)
 }
 
-// explain says who ends what a flow waits for, and how.
+// explain states who ends what a flow waits for, and how.
 func explain(j *job.Job, b *engine.Blocker) {
 	switch b.Code {
 	case BlockSignal:
@@ -86,7 +87,7 @@ func (w *waiters) add(a *flow.Record) {
 	}
 }
 
-// say makes a sentence of who waits, what for, and how long.
+// state makes a sentence of who waits, what for, and how long.
 func (w *waiters) say(what string) string {
 	text, until := someOf(w.names)+" waits"+what, " until "
 	if len(w.names) > 1 {
@@ -98,7 +99,7 @@ func (w *waiters) say(what string) string {
 	return text
 }
 
-// someOf lists names as a sentence has room for.
+// someOf lists names as a sentence has space for.
 func someOf(names []string) string {
 	const most = 5
 	if len(names) > most {

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestWaitSentences: the record says who waits for a signal, who for a time, and how long.
+// TestWaitSentences: the record states who waits for a signal, who for a time, and how long.
 func TestWaitSentences(t *testing.T) {
 	for _, c := range []struct {
 		name, code, want, holder string
@@ -46,7 +46,7 @@ func TestWaitSentences(t *testing.T) {
 	}
 }
 
-// TestWhyWithoutFactory: a worker that does not know the flow says who would go on with it, and not that time does.
+// TestWhyWithoutFactory: a worker that does not know the flow states who would go on with it, and not that time does.
 func TestWhyWithoutFactory(t *testing.T) {
 	store := mem.New()
 	o := one(func() flow.Item { return flow.Linear("deploy", flow.Wait("a", "x", 0)) })
@@ -64,7 +64,7 @@ func TestWhyWithoutFactory(t *testing.T) {
 	}
 }
 
-// TestLog: the log of the job tells what its flow did and why it failed, and holds no values.
+// TestLog: the log of the job reports what its flow did and why it failed, and holds no values.
 func TestLog(t *testing.T) {
 	logs, err := joblog.Open(t.TempDir(), joblog.Options{Level: slog.LevelInfo})
 	if err != nil {
@@ -76,7 +76,7 @@ func TestLog(t *testing.T) {
 			&flow.Task{Name: "login", Execute: func(context.Context, *flow.Call) (any, error) { return "hunter2", nil }},
 			&flow.Task{Name: "boot", Execute: func(context.Context, *flow.Call) (any, error) { return nil, errors.New("the kernel panics") }})
 	})
-	told := make(chan struct{}) // the end is told after it is stored, to the log first
+	told := make(chan struct{}) // the end is reported after it is stored, to the log first
 	o.Listeners = []flow.Listener{func(e flow.Event) {
 		if e.Atom == "" && e.New == flow.Reverted {
 			close(told)

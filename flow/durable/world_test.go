@@ -36,7 +36,7 @@ func both(t *testing.T, test func(t *testing.T, store job.Store)) {
 	})
 }
 
-// world is an engine with flows, and what its tasks did.
+// harness is an engine with flows, and what its tasks did.
 type world struct {
 	*engine.Engine
 	flows *durable.Flows
@@ -186,7 +186,7 @@ func (w *world) events(id job.ID) string {
 	return strings.Join(all, " ")
 }
 
-// book notes what tasks did.
+// index notes what tasks did.
 type book struct {
 	mu    sync.Mutex // guards the rest
 	lines []string   // "+a" executed, "-a" reverted
@@ -234,7 +234,7 @@ func (b *book) task(name string, more ...func(*flow.Task)) *flow.Task {
 	return t
 }
 
-// failing makes a task fail as long as while says so.
+// failing makes a task fail as long as while states that.
 func (b *book) failing(while func(c *flow.Call) bool) func(*flow.Task) {
 	return func(t *flow.Task) {
 		t.Execute = func(_ context.Context, c *flow.Call) (any, error) {
@@ -249,7 +249,7 @@ func (b *book) failing(while func(c *flow.Call) bool) func(*flow.Task) {
 
 func always(*flow.Call) bool { return true }
 
-// held makes a task tell that it has begun, and wait until it may end.
+// held makes a task determine that it has begun, and wait until it may end.
 func (b *book) held(began chan<- string, may <-chan struct{}) func(*flow.Task) {
 	return func(t *flow.Task) {
 		t.Execute = func(ctx context.Context, c *flow.Call) (any, error) {

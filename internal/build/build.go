@@ -1,4 +1,4 @@
-// Package build tells which build of the program runs.
+// Package build reports which build of the program runs.
 package build
 
 import "runtime/debug"

@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// Manager is the service manager that started the program: what it wants to be told, and where (sd_notify(3)). The zero manager is none.
+// Manager is the service manager that started the program: what it needs to be reported, and where (sd_notify(3)). The
+// zero manager is none.
 type Manager struct {
 	socket   string        // NOTIFY_SOCKET: a path, or "@" and the name of an abstract socket
 	watchdog time.Duration // WATCHDOG_USEC: it kills a program that gives no sign of life for so long; 0: never
 }
 
-// findManager reads the manager from the environment. WATCHDOG_PID names another process where a wrapper was given the variables.
+// findManager reads the manager from the environment. WATCHDOG_PID names another process where a wrapper was given the
+// variables.
 func find(env func(string) (string, bool), pid int) (Manager, error) {
 	var m Manager
 	m.socket, _ = env("NOTIFY_SOCKET")
@@ -43,7 +45,8 @@ func find(env func(string) (string, bool), pid int) (Manager, error) {
 	return m, nil
 }
 
-// Find finds the manager of this process and takes its variables out of the environment, so that no child speaks in our name.
+// Find finds the manager of this process and takes its variables out of the environment, so that no child speaks in our
+// name.
 func Find() (Manager, error) {
 	m, err := find(os.LookupEnv, os.Getpid())
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
@@ -74,8 +77,9 @@ func (m Manager) Notify(assignments ...string) error {
 	return nil
 }
 
-// Alive sends signs of life until ctx ends, at half of the time after which the manager gives up, as long as probe finds nothing wrong in a
-// quarter of it. A probe that hangs stops them, and so the manager restarts a program that runs but gets nothing done.
+// Alive sends signs of life until ctx ends, at half of the time after which the manager stops trying, as long as probe
+// finds nothing wrong in a quarter of it. A probe that hangs stops them, and so the manager restarts a program that
+// runs but gets nothing done.
 func (m Manager) Alive(ctx context.Context, log *slog.Logger, probe func(context.Context) error, status func() string) {
 	if m.socket == "" || m.watchdog == 0 {
 		return

@@ -53,7 +53,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife come while the probe finds nothing wrong, and not otherwise: neither when it fails nor when it hangs. What a probe led to is there when the next one begins.
+// TestSignsOfLife come while the probe finds nothing wrong, and not otherwise: neither when it fails nor when it hangs.
+// What a probe led to is there when the next one begins.
 func TestSignsOfLife(t *testing.T) {
 	const watchdog = 100 * time.Millisecond
 	status := func() string { return "fine" }

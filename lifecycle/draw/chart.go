@@ -6,12 +6,13 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// View says what of a table a drawing shows and marks. The zero View draws the plain table without its loops.
+// View states what of a table a drawing shows and marks. The zero View draws the plain table without its loops.
 type View struct {
 	Current lifecycle.Position // the state that is lit; none when its State is empty
-	Path    []lifecycle.Taken  // the transitions taken so far, from the start; marked up to the first that the table does not allow
-	By      lifecycle.Actor    // whose legal exits from Current are strong; everybody's when 0
-	Loops   bool               // show the transitions that stay in their state
+	// the transitions taken so far, from the start; marked up to the first that the table does not allow
+	Path  []lifecycle.Taken
+	By    lifecycle.Actor // whose legal exits from Current are strong; everybody's when 0
+	Loops bool            // show the transitions that stay in their state
 }
 
 // step is one transition as drawn: a re-entering transition has as many as it has targets.

@@ -59,7 +59,7 @@ func dotLook(a lifecycle.Transition, m marks, s step) string {
 	return look
 }
 
-// dotText quotes a text for Graphviz, which knows the quote, the backslash and the line break.
+// dotText quotes a text for Graphviz, which has the quote, the backslash and the line break.
 func dotText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "", "\x00", "").Replace(s) + `"`
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// TestSVGMarksTheView looks at what a view lights: the current state, the legal exits of one actor, the way taken.
+// TestSVGMarksTheView examines what a view lights: the current state, the legal exits of one actor, the way taken.
 func TestSVGMarksTheView(t *testing.T) {
 	table := shop(t)
 	path := []Taken{{Event: "begin", By: Worker}, {Event: "fail", By: Worker}}
@@ -68,7 +68,7 @@ func TestAFalsePathIsMarkedUpToTheMistake(t *testing.T) {
 	}
 }
 
-// hostile is a table whose words try to leave their place.
+// hostile is a table whose words try to leave their position.
 func hostile(t *testing.T) *Table {
 	t.Helper()
 	table, err := New(`x"><script>`,

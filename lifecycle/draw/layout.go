@@ -21,7 +21,7 @@ const (
 	gapMost    = 44.0
 )
 
-// place is what a node stands for.
+// position is what a node stands for.
 type place struct {
 	stage int               // box: index of the stage
 	words []lifecycle.Event // label: one word a line
@@ -42,15 +42,16 @@ type (
 	link = layered.Link[place, line]
 )
 
-// layout places a lifecycle: states in even ranks, labels in the odd ranks between them. Transitions from many states to
-// one share a lane once each has passed its label; so do the branches of a re-entering transition.
+// layout arranges a lifecycle: states in even ranks, labels in the odd ranks between them. Transitions from many
+// states to one share a lane once each has passed its label; so do the branches of a re-entering transition.
 type layout struct {
 	layered.Sheet[place, line]
 	t     *chart
 	boxes []*node // by index of the stage
 }
 
-// laneKey names the lane that steps share on a rank: by where they lead, or by where a re-entering transition comes from.
+// laneKey names the lane that steps share on a rank: by where they lead, or by where a re-entering transition comes
+// from.
 type laneKey struct {
 	rank  int
 	state lifecycle.State
@@ -65,7 +66,7 @@ type builder struct {
 	labels map[laneKey]*node
 }
 
-// layOut places a table with or without its loops.
+// layOut positions a table with or without its loops.
 func layOut(t *chart, loops bool) *layout {
 	b := &builder{layout: &layout{t: t}, lanes: map[laneKey]*node{}, labels: map[laneKey]*node{}}
 	b.Measures = layered.Measures{

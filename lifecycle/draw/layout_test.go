@@ -14,7 +14,7 @@ import (
 	. "github.com/stagepost/stagepost/lifecycle"
 )
 
-// rect is the place of a box or a label.
+// rect is the position of a box or a label.
 type rect struct {
 	n                        *node
 	left, top, right, bottom float64

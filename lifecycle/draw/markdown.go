@@ -7,8 +7,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Markdown writes the document of the tables: for each a diagram, then its states with their sentences and transitions. The
-// transitions that stay in their state are the same everywhere and are described once.
+// Markdown writes the document of the tables: for each a diagram, then its states with their sentences and transitions.
+// The transitions that stay in their state are the same everywhere and are described once.
 func Markdown(tables ...*lifecycle.Table) string {
 	var b strings.Builder
 	b.WriteString("# Lifecycles\n\nGenerated from the tables in the code (`go test ./docs -update`); change the tables, not this page.\n\n")

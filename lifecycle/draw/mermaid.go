@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Mermaid draws the table as a stateDiagram-v2: one line for each transition, ends lead to [*]. Re-entering transitions have a line
-// for each state they may go back to.
+// Mermaid draws the table as a stateDiagram-v2: one line for each transition, ends lead to [*]. Re-entering transitions
+// have a line for each state they may go back to.
 func Mermaid(table *lifecycle.Table, v View) string { return chartOf(table).mermaid(v) }
 
 func (t *chart) mermaid(v View) string {
@@ -76,8 +76,8 @@ func leads(steps map[step]bool, to lifecycle.State) bool {
 // mermaidWords have a meaning of their own in a state diagram.
 var mermaidWords = []string{"state", "end", "note", "direction", "class", "classdef", "as", "style", "default"}
 
-// mermaidID gives the state's own name where Mermaid can read it as an identifier, else s and its number, which no state
-// of the table has.
+// mermaidID gives the state's own name where Mermaid can read it as an identifier, else s and its number, which no
+// state of the table has.
 func (t *chart) mermaidID(i int) string {
 	name := string(t.stages[i].State)
 	plain := name != "" && !slices.Contains(mermaidWords, strings.ToLower(name))

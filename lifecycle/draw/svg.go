@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Style is the style sheet that every drawing carries inside. A page that allows no inline style serves it with its own;
-// colours are custom properties of .lifecycle, so that a page can set them to its theme.
+// Style is the style sheet that every drawing carries inside. A page that allows no inline style serves it with its
+// own; colours are custom properties of .lifecycle, so that a page can set them to its theme.
 const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;--lc-line:#667182;--lc-fail:#b3261e;` +
 	`--lc-ok:#1a7340;--lc-strong:#0b57d0;--lc-lit:#ffe29a;--lc-taken:#7a3fc0}
 @media (prefers-color-scheme:dark){.lifecycle{--lc-ground:#14181f;--lc-box:#222934;--lc-ink:#e8ecf2;--lc-line:#97a3b4;` +
@@ -41,10 +41,10 @@ const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;
 .lifecycle .word.legal{font-weight:700}
 `
 
-// SVG draws the table as a complete svg element: states from the start at the top downwards, one word at each transition, a
-// sentence behind each state and word as its title. It has no scripts, follows light and dark, and can stand inside an
-// HTML page. Queue states have round ends, waiting ones a dashed edge, ends a double one; dashed lines go back to where a
-// job failed.
+// SVG draws the table as a complete svg element: states from the start at the top downwards, one word at each
+// transition, a sentence behind each state and word as its title. It has no scripts, follows light and dark, and can
+// stand inside an HTML page. Queue states have round ends, waiting ones a dashed edge, ends a double one; dashed lines
+// go back to where a job failed.
 func SVG(table *lifecycle.Table, v View) string { return chartOf(table).svg(v) }
 
 func (t *chart) svg(v View) string {
@@ -62,7 +62,7 @@ func (t *chart) svg(v View) string {
 	return d.b.String()
 }
 
-// describe says in words what the drawing shows.
+// describe states in words what the drawing shows.
 func (t *chart) describe(v View) string {
 	ends := []string{}
 	for _, s := range t.stages {
@@ -178,7 +178,8 @@ func (d *drawing) dashed(n *node) string {
 	return " dashed"
 }
 
-// linkPath leaves the upper node straight down to the edge of its band, crosses the gap in a curve and enters the lower.
+// linkPath leaves the upper node straight down to the edge of its band, crosses the gap in a curve and enters the
+// lower.
 func (d *drawing) linkPath(k *link) string {
 	from, to := d.Bottom(k.Top), d.Top(k.Bottom)
 	y1, y2 := d.Bottoms[k.Top.Rank], d.Tops[k.Bottom.Rank]

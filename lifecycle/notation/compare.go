@@ -24,8 +24,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s%s -> %s", where, d.State, d.To)
 }
 
-// Compare tells which states, and which ways from one state to another, only one of two descriptions has. States are the
-// same when their names differ only in capitals and separators. Loops and the names of events do not count.
+// Compare reports which states, and which ways from one state to another, only one of two descriptions has. States are
+// the same when their names differ only in capitals and separators. Loops and the names of events do not count.
 func Compare(a, b []lifecycle.Stage) []Difference {
 	return append(lacking(a, b, true), lacking(b, a, false)...)
 }

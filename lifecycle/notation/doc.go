@@ -1,11 +1,11 @@
-// Package notation reads lifecycles from text: tables written as YAML, and state diagrams and flowcharts of Mermaid, which
-// is how documents of others describe them. [Lint] says with line and column what is wrong with one, [Compare] how two
-// descriptions of the same lifecycle differ.
+// Package notation reads lifecycles from text: tables written as YAML, and state diagrams and flowcharts of Mermaid,
+// which is how documents of others describe them. [Lint] states with line and column what is wrong with one, [Compare]
+// how two descriptions of the same lifecycle differ.
 //
 // # YAML
 //
-// A table in full; queue and work states carry the loops lost, wait, backoff and yield unless loops is false or a transition of
-// theirs has the same event:
+// A table in full; queue and work states carry the loops lost, wait, backoff and yield unless loops is false or a
+// transition of theirs has the same event:
 //
 //	name: shop.order
 //	states:
@@ -33,28 +33,28 @@
 //	  - state: Broken
 //	    kind: end
 //	    outcome: failed
-//	    restartable: true         # an end that may be run again by whoever its transitions name
-//	    doc: Somebody has to look.
+//	    restartable: true         # an end that may be run again by the one who its transitions name
+//	    doc: Somebody has to appear.
 //	    arrows:
 //	      - event: retry
 //	        reenter: [Packing]    # instead of to: back to the state the last failure left, if it is one of these
 //	        by: [operator, owner]
 //	        doc: Tried again.
 //
-// A transition may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the outcome),
-// asks: true (a person's: the worker that has the job keeps it and is told) and budget (the limit that ends a circle that runs
-// by itself).
+// A transition may also have sets (the outcome it decides), when (the outcome it needs), restart: true (it empties the
+// outcome), asks: true (a person's: the worker that has the job keeps it and is notified) and budget (the limit that
+// ends a circle that runs by itself).
 //
 // # Mermaid
 //
-// A diagram shows states and transitions and nothing else, so the rest is inferred, and only the rules of shape are held
-// against it:
+// A diagram shows states and transitions and nothing else, so the rest is inferred, and only the rules of shape are
+// held against it:
 //
 //   - The start is where [*] or a node START leads, else the state named first.
 //   - A state that leads to the outermost [*], or whose description or note calls it final, is an end. So is one that has
 //     the name of an end (Completed, FAILED, Deleted, Timeout, Killed and the like) and no exits but dashed ones. Its
 //     outcome follows from the name. A state without exits that is no end is a dead end.
-//   - Every transition may happen by itself, but a dashed one (-.->) is an operator's. A guard at the end of a label says more:
+//   - Every transition may happen by itself, but a dashed one (-.->) is an operator's. A guard at the end of a label states more:
 //     the limit of a circle, as in "retry [3 attempts]", or who acts, as in "delete [operator]".
 //   - A transition's event is its label; without one it is "to" and the target's name.
 //   - A <<choice>>, <<fork>>, <<join>> or rhombus is no state: its transitions are joined through it.

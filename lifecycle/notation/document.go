@@ -22,7 +22,7 @@ const (
 // Syntax is the rule of problems that stand in the way of reading a document at all.
 const Syntax lifecycle.Rule = "syntax"
 
-// Place is where something stands in a document; both count from 1, columns in characters.
+// Position is where something stands in a document; both count from 1, columns in characters.
 type Place struct{ Line, Column int }
 
 // Problem is something wrong with a document: a mistake of syntax, or a breach of one of the rules of a lifecycle.
@@ -37,7 +37,8 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%d:%d: %s [%s]", p.Line, p.Column, p.Message, p.Rule)
 }
 
-// Problems is the error of a document that cannot be read: all that is wrong with its syntax, in the order of the lines.
+// Problems is the error of a document that cannot be read: all that is wrong with its syntax, in the order of the
+// lines.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -74,8 +75,8 @@ type Document struct {
 // Table makes a table of the stages. The error is a [lifecycle.Faults].
 func (d *Document) Table() (*lifecycle.Table, error) { return lifecycle.New(d.Name, d.Stages...) }
 
-// Place gives where the state is described or, if the event is not empty, where its transition is; the start of the document
-// when it has neither. Of several transitions for one event it gives the last.
+// Position gives where the state is described or, if the event is not empty, where its transition is; the start of the
+// document when it has neither. Of several transitions for one event it gives the last.
 func (d *Document) Place(s lifecycle.State, e lifecycle.Event) Place {
 	at := d.start
 	for i, stage := range d.Stages {
@@ -92,7 +93,7 @@ func (d *Document) Place(s lifecycle.State, e lifecycle.Event) Place {
 	return at
 }
 
-// nth gives the place of transition n for the event, counted from 0.
+// nth gives the position of transition n for the event, counted from 0.
 func (d *Document) nth(s lifecycle.State, e lifecycle.Event, n int) Place {
 	for i, stage := range d.Stages {
 		for j, a := range stage.Transitions {
@@ -108,8 +109,8 @@ func (d *Document) nth(s lifecycle.State, e lifecycle.Event, n int) Place {
 	return d.Place(s, e)
 }
 
-// Parse reads a lifecycle in the format that the text has: a diagram if its first line that says anything names one, else
-// YAML. The error is a [Problems].
+// Parse reads a lifecycle in the format that the text has: a diagram if its first line that states anything names one,
+// else YAML. The error is a [Problems].
 func Parse(file string, text []byte) (*Document, error) {
 	if isMermaid(text) {
 		return ParseMermaid(file, text)
@@ -117,7 +118,7 @@ func Parse(file string, text []byte) (*Document, error) {
 	return ParseYAML(file, text)
 }
 
-// isMermaid looks at the first line that is neither empty, a comment, nor front matter.
+// isMermaid examines the first line that is neither empty, a comment, nor front matter.
 func isMermaid(text []byte) bool {
 	front := false
 	for i, line := range bytes.Split(text, []byte("\n")) {
@@ -133,8 +134,8 @@ func isMermaid(text []byte) bool {
 	return false
 }
 
-// Lint gives all that is wrong with a document, by place: its syntax if it cannot be read, else every breach of the rules.
-// A diagram has no actors, limits or deadlines, so only the rules that concern its shape are held against it.
+// Lint gives all that is wrong with a document, by position: its syntax if it cannot be read, else every breach of the
+// rules. A diagram has no actors, limits or deadlines, so only the rules that concern its shape are held against it.
 func Lint(file string, text []byte) []Problem {
 	d, err := Parse(file, text)
 	if err != nil {
@@ -152,7 +153,7 @@ var shape = []lifecycle.Rule{
 	lifecycle.WrongOutcome, lifecycle.NoBudget,
 }
 
-// Lint gives every breach of the rules in a document, its parts included, by place.
+// Lint gives every breach of the rules in a document, its parts included, by position.
 func (d *Document) Lint() []Problem {
 	var problems []Problem
 	again := map[lifecycle.Fault]int{} // equal faults belong to one transition after the other

@@ -13,13 +13,13 @@ type edge struct {
 	at       Place
 }
 
-// vertex is what a diagram says of one name.
+// vertex is what a diagram states of one name.
 type vertex struct {
 	name   string
 	doc    string
 	at     Place
 	pseudo bool // choice, fork, join: joins transitions and is no state
-	final  bool // the text says so
+	final  bool // the text states that
 	inner  []*region
 }
 
@@ -49,7 +49,7 @@ type graph struct {
 	transitions int
 	problems    Problems
 	within      []string // composite states that are being resolved, the outermost first
-	resolved    int      // composite states that were, counted anew for each place they are mentioned in
+	resolved    int      // composite states that were, counted anew for each position they are mentioned in
 }
 
 func newGraph(file string) *graph {
@@ -79,7 +79,7 @@ func (g *graph) add(r *region, e edge) {
 	}
 }
 
-// vertex gives what is known of a name, and notes its first place.
+// vertex gives what is known of a name, and notes its first position.
 func (g *graph) vertex(name string, at Place) *vertex {
 	v := g.vertices[name]
 	if v == nil {
@@ -134,8 +134,9 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 	return f
 }
 
-// open gives the regions of a composite state that have transitions, and notes that it is being resolved. It gives none of a state that is mentioned
-// inside itself, or when a diagram mentions composite states inside each other so often that resolving them would not end.
+// open gives the regions of a composite state that have transitions, and notes that it is being resolved. It gives none
+// of a state that is mentioned inside itself, or when a diagram mentions composite states inside each other so often
+// that resolving them would not end.
 func (g *graph) open(name string) []*region {
 	v := g.vertices[name]
 	filled := slices.DeleteFunc(slices.Clone(v.inner), func(r *region) bool { return len(r.edges) == 0 })
@@ -178,8 +179,8 @@ func (f flat) with(edges []edge) flat {
 	return f
 }
 
-// through leads a transition to and from a composite state to what is inside it: to its starts, and from its last states or,
-// if it has none, from all.
+// through leads a transition to and from a composite state to what is inside it: to its starts, and from its last
+// states or, if it has none, from all.
 func through(e edge, inside map[string]flat) []edge {
 	out := []edge{e}
 	if in, ok := inside[e.from]; ok {

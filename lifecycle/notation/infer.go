@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// endings are names that ends have, in small letters without separators, and what they say of the job.
+// endings are names that ends have, in small letters without separators, and what they state of the job.
 var endings = map[string]lifecycle.Outcome{
 	"completed": lifecycle.OK, "complete": lifecycle.OK, "success": lifecycle.OK, "succeeded": lifecycle.OK,
 	"done": lifecycle.OK, "finished": lifecycle.OK,
@@ -20,7 +20,7 @@ var endings = map[string]lifecycle.Outcome{
 	"deleted": lifecycle.None, "cleaned": lifecycle.None, "removed": lifecycle.None, "purged": lifecycle.None,
 }
 
-// resting are names of states in which nobody works, and queues the names of those that wait for a worker.
+// resting are names of states in which no one works, and queues the names of those that wait for a worker.
 var (
 	resting = []string{"held", "hold", "suspended", "paused", "waiting", "unknown", "unclaimed", "awaiting"}
 	queues  = []string{"pending", "queued", "created", "new", "uninitialized", "ready", "open"}
@@ -101,7 +101,7 @@ func (g *graph) sort(f flat) []string {
 	return names
 }
 
-// arrowOf reads what the label and the line of a transition say.
+// arrowOf reads what the label and the line of a transition state.
 func transitionOf(e edge) lifecycle.Transition {
 	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to), lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
 	if e.dashed {

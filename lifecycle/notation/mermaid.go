@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ParseMermaid reads a stateDiagram-v2 or a flowchart. The name of the lifecycle is the file's without folder and ending.
-// The error is a [Problems].
+// ParseMermaid reads a stateDiagram-v2 or a flowchart. The name of the lifecycle is the file's without folder and
+// ending. The error is a [Problems].
 func ParseMermaid(file string, text []byte) (*Document, error) {
 	if err := tooLong(text); err != nil {
 		return nil, err
@@ -70,12 +70,12 @@ type line struct {
 	at   Place
 }
 
-// in gives the place of the byte at offset i of the line.
+// in gives the position of the byte at offset i of the line.
 func (l line) in(i int) Place {
 	return Place{l.at.Line, l.at.Column + utf8.RuneCountInString(l.text[:min(i, len(l.text))])}
 }
 
-// content gives the lines that say something, comments and front matter left out, and the kind of the diagram.
+// content gives the lines that state something, comments and front matter left out, and the kind of the diagram.
 func content(text string) (lines []line, kind string) {
 	front := false
 	for i, raw := range strings.Split(text, "\n") {

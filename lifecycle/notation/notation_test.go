@@ -31,7 +31,7 @@ func parse(t *testing.T, name string) *Document {
 	return d
 }
 
-// places gives problems as "line:column state rule" lines, without their sentences.
+// positions gives problems as "line:column state rule" lines, without their sentences.
 func places(problems []Problem) []string {
 	lines := []string{}
 	for _, p := range problems {
@@ -41,8 +41,8 @@ func places(problems []Problem) []string {
 	return lines
 }
 
-// TestLintFindsTheContradictionsOfTheDocuments holds the diagrams of the documents that the lifecycles come from, as they
-// stand, against the rules: what is found is what had to be ruled on.
+// TestLintFindsTheContradictionsOfTheDocuments holds the diagrams of the documents that the lifecycles come from, as
+// they stand, against the rules: what is found is what had to be ruled on.
 func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 	for _, c := range []struct {
 		file string

@@ -69,7 +69,7 @@ func TestYAMLTable(t *testing.T) {
 	}
 }
 
-// TestLintPlacesEachFault plants faults into the table and looks at the lines they are reported at.
+// TestLintPlacesEachFault plants faults into the table and examines the lines they are reported at.
 func TestLintPlacesEachFault(t *testing.T) {
 	bad := strings.NewReplacer("to: Packing, by: worker", "to: Parking, by: worker", "by: [worker, timer], class: fail", "by: [timer], class: fail",
 		"doc: The carrier has it.", "doc: ''").Replace(shop)

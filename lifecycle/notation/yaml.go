@@ -20,7 +20,7 @@ func ParseYAML(file string, text []byte, others ...string) (d *Document, err err
 	if err := tooLong(text); err != nil {
 		return nil, err
 	}
-	defer func() { // the parser of the library may give up on hostile text in this way
+	defer func() { // the parser of the library may stop trying on hostile text in this way
 		if r := recover(); r != nil {
 			d, err = nil, Problems{{1, 1, Syntax, fmt.Sprintf("not YAML: %v", r)}}
 		}

@@ -65,7 +65,8 @@ is drawn once.`,
 	f.BoolVar(&d.timeline, "timeline", false, "along the time: svg or text")
 	f.StringArrayVar(&d.inputs, "input", nil, "of a file: name=value or name=@file; may be given again")
 	c.Complete(cmd, "format", "svg", "dot", "mermaid", "text")
-	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs) // the error says that the flag does not exist: it does
+	// the error states that the flag does not exist: it does
+	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs)
 	return cmd
 }
 

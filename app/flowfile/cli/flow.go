@@ -22,7 +22,8 @@ type flowFlags struct {
 	sandbox string // of commands, with local
 }
 
-// confine takes over the flag --sandbox, for commands that work on flows in this process: the user's own files run there, so that the server's setting does not count.
+// confine takes over the flag --sandbox, for commands that work on flows in this process: the user's own files run
+// there, so that the server's setting does not count.
 func (o *flowFlags) confine(c *commands) error {
 	s := c.settings
 	if o.sandbox != "" && !o.local {
@@ -66,7 +67,8 @@ With --local a command works on the flows in the data directory by itself, witho
 	return cmd
 }
 
-// flows gives the client of the server, or of one in this process if the flows are local: nobody works on those. The caller calls stop when it needs no more of it.
+// flows gives the client of the server, or of one in this process if the flows are local: no one works on those. The
+// caller calls stop when it needs no more of it.
 func (c *commands) flows(ctx context.Context, o *flowFlags) (api *client.Client, stop func() error, err error) {
 	if !o.local {
 		api, err = c.API()
@@ -111,7 +113,7 @@ func (c *commands) flowList(o *flowFlags) *cobra.Command {
 		},
 	}
 	f.Bind(cmd)
-	_ = cmd.Flags().MarkHidden("kind") // there is one; the error says that the flag does not exist: it does
+	_ = cmd.Flags().MarkHidden("kind") // there is one; the error states that the flag does not exist: it does
 	c.Complete(cmd, "state", flowStates()...)
 	c.Complete(cmd, "outcome", "ok", "failed")
 	return cmd
@@ -292,7 +294,7 @@ With --local it runs the flow in this process until it ends or is suspended, als
 	return cmd
 }
 
-// followed follows a flow from its last event on to its end, says how it stands then, and gives the error for it.
+// followed follows a flow from its last event on to its end, states how it stands then, and gives the error for it.
 func (c *commands) followed(ctx context.Context, api *client.Client, j *client.Job) error {
 	id := j.ID
 	v, err := c.followFlow(ctx, api, id, max(j.Seq-1, 0), nil)
@@ -305,7 +307,7 @@ func (c *commands) followed(ctx context.Context, api *client.Client, j *client.J
 	return c.endedFlow(&v)
 }
 
-// leftFlow says that somebody stopped following a flow. It is an error so that what follows in a script is not done.
+// leftFlow states that somebody stopped following a flow. It is an error so that what follows in a script is not done.
 type leftFlow struct{ id job.ID }
 
 func (l leftFlow) Error() string {

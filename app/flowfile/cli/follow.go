@@ -20,26 +20,28 @@ import (
 
 // Bounds of following a flow.
 const (
-	flowLook  = 200 * time.Millisecond // between two looks at the whole flow
+	flowLook  = 200 * time.Millisecond // between two checks of the whole flow
 	flowTick  = time.Second            // between two drawings of a tree in which nothing but time goes on
 	flowLines = 100                    // of the tree that is left standing
 )
 
-// errLeft says that somebody stopped following.
+// errLeft states that somebody stopped following.
 var errLeft = errors.New("you left it; it goes on without you")
 
-// paused tells whether a flow stands SUSPENDED for a person. While a worker that found it after a crash still has it, it is only passing.
+// paused reports whether a flow stands SUSPENDED for a person. While a worker that found it after a crash still has it,
+// it is only passing.
 func paused(j *job.Job) bool { return j.State == flow.Suspended && !j.Claimed() }
 
-// followFlow shows what happens to a flow from entry after of its history on, until it has ended or pauses, and gives its last view. Ctrl-C ends it with errLeft; interrupt, if given, is called in
-// place of that the first time, and gives what to tell.
+// followFlow shows what happens to a flow from entry after of its history on, until it has ended or pauses, and gives
+// its last view. Ctrl-C ends it with errLeft; interrupt, if given, is called in place of that the first time, and gives
+// what to report.
 func (c *commands) followFlow(ctx context.Context, api *client.Client, id job.ID, after int64, interrupt func() (string, error)) (client.Flow, error) {
 	f := &flowFollower{commands: c, api: api, id: id, states: map[string]string{}}
 	if c.Out.Terminal && c.Out.Mode == cli.ModeTable {
 		f.screen = newScreen(c.Out)
 	}
 	err := f.follow(ctx, after, interrupt)
-	if f.screen != nil && f.last.Name != "" { // also what had no room before
+	if f.screen != nil && f.last.Name != "" { // also what had no space before
 		c.Out.Width, _ = f.screen.measure()
 		err = errors.Join(err, f.screen.draw(nil), c.Out.Lines(c.flowTree(&f.last, c.Out.Columns(), flowLines, time.Now())))
 	}
@@ -63,7 +65,8 @@ func (f *flowFollower) follow(ctx context.Context, after int64, interrupt func()
 		case u := <-updates:
 			err = f.hear(&u)
 		case <-f.next:
-			if err = f.look(ctx); job.KindOf(err) == job.Unavailable && ctx.Err() == nil { // the watch says when it is final
+			// the watch states when it is final
+			if err = f.look(ctx); job.KindOf(err) == job.Unavailable && ctx.Err() == nil {
 				f.next, err = time.After(flowLook), nil
 			}
 		case <-tick.C:
@@ -91,7 +94,7 @@ func (f *flowFollower) follow(ctx context.Context, after int64, interrupt func()
 	}
 }
 
-// watchFlow hands on what is told of a flow until it has ended or pauses.
+// watchFlow passes on what is notified of a flow until it has ended or pauses.
 func watchFlow(ctx context.Context, api *client.Client, id job.ID, after int64, to chan<- client.Update) error {
 	err := api.Watch(ctx, id, after, func(u client.Update) error {
 		select {
@@ -119,13 +122,13 @@ type flowFollower struct {
 	says   string  // a line below the tree
 	last   client.Flow
 	looked time.Time
-	next   <-chan time.Time  // of the look that is due; nil: none is
-	asked  string            // how a signal is sent, once that was told
-	states map[string]string // of the atoms, as they were told
-	state  lifecycle.State   // of the flow, as it was told
+	next   <-chan time.Time  // of the check that is due; nil: none is
+	asked  string            // how a signal is sent, once that was reported
+	states map[string]string // of the atoms, as they were reported
+	state  lifecycle.State   // of the flow, as it was reported
 }
 
-// hear takes an update: it makes a look due, and in JSON is told as it is.
+// hear takes an update: it makes a check due, and in JSON is reported as it is.
 func (f *flowFollower) hear(u *client.Update) error {
 	if f.next == nil {
 		f.next = time.After(max(flowLook-time.Since(f.looked), 0))
@@ -138,7 +141,7 @@ func (f *flowFollower) hear(u *client.Update) error {
 	return nil
 }
 
-// look fetches the flow and shows what is new.
+// appear fetches the flow and shows what is new.
 func (f *flowFollower) look(ctx context.Context) error {
 	f.next = nil
 	began := time.Now()
@@ -148,7 +151,7 @@ func (f *flowFollower) look(ctx context.Context) error {
 	}
 	f.last, f.looked = v, time.Now()
 	if took := time.Since(began); took > flowLook {
-		f.looked = f.looked.Add(2 * took) // a large flow is looked at less often
+		f.looked = f.looked.Add(2 * took) // a large flow is examined less often
 	}
 	if f.screen != nil {
 		f.tellAwaits(&v)
@@ -159,7 +162,7 @@ func (f *flowFollower) look(ctx context.Context) error {
 	return err
 }
 
-// tellAwaits says once how a signal comes to a flow in this process: nobody else reaches it as long as it runs.
+// tellAwaits states once how a signal comes to a flow in this process: no one else reaches it as long as it runs.
 func (f *flowFollower) tellAwaits(v *client.Flow) {
 	if f.asked != "" && f.says == f.asked && len(v.Awaits) == 0 {
 		f.says = ""
@@ -176,7 +179,7 @@ func (f *flowFollower) tellAwaits(v *client.Flow) {
 
 // redraw draws the tree as it stands now.
 func (f *flowFollower) redraw() error {
-	if f.screen == nil || f.last.Name == "" { // not looked yet
+	if f.screen == nil || f.last.Name == "" { // not appeared yet
 		return nil
 	}
 	w, h := f.screen.room()
@@ -228,7 +231,7 @@ func changedAt(a *client.FlowAtom) time.Time {
 
 func (f *flowFollower) tellFlow(v *client.Flow) error {
 	if f.Out.Mode == cli.ModeJSON {
-		return nil // the entries of the history are told
+		return nil // the entries of the history are reported
 	}
 	return f.Out.Table(nil, [][]string{{"flow", f.Out.When(v.Job.Entered), v.Name, string(v.Job.State), v.Job.Message}})
 }
@@ -242,7 +245,8 @@ func (f *flowFollower) tellAtom(a *client.FlowAtom) error {
 	return f.Out.Table(nil, [][]string{{a.Kind, f.Out.When(changedAt(a)), a.Name, string(a.State), a.Says()}})
 }
 
-// endedFlow prints how a flow stands that is not followed any more, and gives the error that its exit code is made of: none for SUCCESS and SUSPENDED.
+// endedFlow prints how a flow stands that is not followed any more, and gives the error that its exit code is made of:
+// none for SUCCESS and SUSPENDED.
 func (c *commands) endedFlow(v *client.Flow) error {
 	j := &v.Job
 	switch {
@@ -270,7 +274,7 @@ func (c *commands) endedFlow(v *client.Flow) error {
 	return nil
 }
 
-// afterFlow says how a flow that failed can go on.
+// afterFlow states how a flow that failed can go on.
 func (c *commands) afterFlow(j *client.Job) string {
 	again := fmt.Sprintf("stagepost flow resume %s%s", j.ID, c.Local)
 	if slices.Contains(j.Can["operator"], flow.Run) {
@@ -283,7 +287,7 @@ func (c *commands) afterFlow(j *client.Job) string {
 	return reset + " begins it anew"
 }
 
-// tellFailures says on standard error which atoms failed, and why.
+// tellFailures states on standard error which atoms failed, and why.
 func (c *commands) tellFailures(v *client.Flow) {
 	for i := range v.Atoms {
 		a := &v.Atoms[i]

@@ -20,8 +20,9 @@ import (
 // largestInput is what one value of the command line may have, in bytes.
 const largestInput = 8 << 20
 
-// readInputs makes values of "name=value" and "name=@file". A value that is JSON is taken as such, any other as text; so is a number that would not be written
-// as it was given, such as 1.10, since it is rather a version than a number. A file that ends in .json must be JSON.
+// readInputs makes values of "name=value" and "name=@file". A value that is JSON is taken as such, any other as text;
+// so is a number that would not be written as it was given, such as 1.10, since it is rather a version than a number. A
+// file that ends in .json must be JSON.
 func readInputs(texts []string, in io.Reader) (map[string]json.RawMessage, error) {
 	inputs := map[string]json.RawMessage{}
 	for _, text := range texts {
@@ -41,7 +42,8 @@ func readInputs(texts []string, in io.Reader) (map[string]json.RawMessage, error
 	return inputs, nil
 }
 
-// readValue makes a value of a text: @file is the content of a file, @- of standard input, @@ stands for an @ at the beginning of a text.
+// readValue makes a value of a text: @file is the content of a file, @- of standard input, @@ stands for an @ at the
+// beginning of a text.
 func readValue(text string, in io.Reader) (json.RawMessage, error) {
 	switch {
 	case strings.HasPrefix(text, "@@"):
@@ -98,7 +100,8 @@ func quoted(text string) (json.RawMessage, error) {
 	return json.Marshal(text)
 }
 
-// absolutePaths makes the inputs that the file says are paths absolute: commands run in other directories than the one in which the user names a file.
+// absolutePaths makes the inputs that the file states are paths absolute: commands run in other directories than the
+// one in which the user names a file.
 func absolutePaths(text []byte, inputs map[string]json.RawMessage) error {
 	file, err := flowfile.Look(text)
 	if err != nil {

@@ -74,7 +74,8 @@ func (c *commands) printFinding(file string, f *flowfile.Finding) {
 	}
 }
 
-// mistaken gives an error with a line for everything that is wrong with a flow file, or nil: the same that a server would say, with the name of the file.
+// mistaken gives an error with a line for everything that is wrong with a flow file, or nil: the same that a server
+// would state, with the name of the file.
 func mistaken(name string, text []byte) error {
 	var mistakes []error
 	for _, f := range flowfile.Lint(text) {

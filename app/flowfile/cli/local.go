@@ -29,10 +29,11 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// localGrace is what tasks get to return when the process is told to end for the second time.
+// localGrace is what tasks get to return when the process is asked to end for the second time.
 const localGrace = time.Second
 
-// localFlows is the flows' part of a server in this process, which nobody else can reach: the same store, engine and API, without a port.
+// localFlows is the flows' part of a server in this process, which no one else can reach: the same store, engine and
+// API, without a port.
 type localFlows struct {
 	client  *client.Client
 	engine  *engine.Engine
@@ -44,7 +45,8 @@ type localFlows struct {
 	failure error // of the engine; read it when working is done
 }
 
-// openLocal opens the flows in the data directory, which must have a store unless one is to be made. Nobody works on them before work is called.
+// openLocal opens the flows in the data directory, which must have a store unless one is to be made. No one works on
+// them before work is called.
 func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, error) {
 	if c.Settings.Server != "" {
 		return nil, cli.Usagef("either --local or --server")
@@ -52,7 +54,7 @@ func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, err
 	if c.Served(ctx) {
 		return nil, job.Errorf(job.Refused, "open", "", "a server works on %s: leave out --local", c.Settings.Data)
 	}
-	c.Server = nil // whoever the address of an earlier server led to
+	c.Server = nil // the one who the address of an earlier server led to
 	dir, err := filepath.Abs(c.Settings.Data)
 	if err != nil {
 		return nil, err
@@ -200,7 +202,7 @@ func (c *commands) resumeLocal(cmd *cobra.Command, id job.ID, a client.Act, work
 	return c.finishLocal(ctx, l, &j, false)
 }
 
-// others tells of the flows that go on as well, because they stand open in the same store.
+// others reports the flows that go on as well, because they stand open in the same store.
 func (c *commands) others(ctx context.Context, l *localFlows, id job.ID) error {
 	open := false
 	page, err := l.client.Jobs(ctx, job.Query{Kinds: []job.Kind{client.FlowKind}, Ended: &open, Limit: 1000})
@@ -212,7 +214,8 @@ func (c *commands) others(ctx context.Context, l *localFlows, id job.ID) error {
 	return err
 }
 
-// finishLocal runs a flow in this process and follows it until it ends, pauses or is left; then it tells how to go on.
+// finishLocal runs a flow in this process and follows it until it ends, pauses or is left; then it reports how to go
+// on.
 func (c *commands) finishLocal(ctx context.Context, l *localFlows, j *client.Job, temporary bool) error {
 	id := j.ID
 	suspend := func() (string, error) {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// pipeListener takes connections that stay in this process: a server that nobody else on the machine can reach.
+// pipeListener takes connections that stay in this process: a server that no one else on the machine can reach.
 type pipeListener struct {
 	waiting chan net.Conn
 	closed  chan struct{}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPipeListener: a connection reaches who accepts; none is made when nobody does any more.
+// TestPipeListener: a connection reaches who accepts; none is made when no one does any more.
 func TestPipeListener(t *testing.T) {
 	p := newPipeListener()
 	go func() {

@@ -76,11 +76,12 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 	}
 	r.bind(cmd)
 	c.bindSandbox(cmd, o)
-	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs) // the error says that the flag does not exist: it does
+	// the error states that the flag does not exist: it does
+	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs)
 	return cmd
 }
 
-// begunFlow tells the id of a flow that is going to be followed.
+// begunFlow reports the id of a flow that is going to be followed.
 func (c *commands) begunFlow(j *client.Job) error {
 	switch c.Out.Mode {
 	case cli.ModeJSON:

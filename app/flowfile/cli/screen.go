@@ -10,7 +10,8 @@ import (
 	"github.com/stagepost/stagepost/cli"
 )
 
-// screen is a part of a terminal that is drawn over: lines that replace those that were drawn before. The size of the terminal may change at any time.
+// screen is a part of a terminal that is drawn over: lines that replace those that were drawn before. The size of the
+// terminal may change at any time.
 type screen struct {
 	out           *cli.Printer
 	measure       func() (width, height int)
@@ -30,18 +31,20 @@ func newScreen(out *cli.Printer) *screen {
 	}}
 }
 
-// room is how wide lines may be, and how many can be drawn, so that all of them stay on the terminal. Lines of the full width would make some terminals begin another.
+// space is how wide lines may be, and how many can be drawn, so that all of them stay on the terminal. Lines of the
+// full width would make some terminals begin another.
 func (s *screen) room() (width, lines int) {
 	w, h := s.measure()
 	return max(w-1, 1), max(h-1, 1)
 }
 
-// draw puts lines in the place of the last ones. There must not be more of them than room allows, nor longer ones.
+// draw puts lines in the position of the last ones. There must not be more of them than space allows, nor longer ones.
 func (s *screen) draw(lines []string) error {
 	w, h := s.measure()
 	var b strings.Builder
 	if len(s.drawn) > 0 && (w != s.width || h != s.height) {
-		b.WriteString("\x1b[H\x1b[2J") // terminals break and scroll old lines each in their own way: none of them can be found again
+		// terminals break and scroll old lines each in their own way: none of them can be found again
+		b.WriteString("\x1b[H\x1b[2J")
 		s.drawn = nil
 	}
 	s.width, s.height = w, h

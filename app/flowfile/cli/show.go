@@ -94,7 +94,8 @@ func (c *commands) printFlow(v *client.Flow) error {
 	return nil
 }
 
-// atomRow is the line of an atom in a pipe: kind, when it came to where it stands, name, state, what there is to say, attempts, result.
+// atomRow is the line of an atom in a pipe: kind, when it came to where it stands, name, state, what there is to state,
+// attempts, result.
 func (c *commands) atomRow(a *client.FlowAtom) []string {
 	result := ""
 	if a.Result != nil {

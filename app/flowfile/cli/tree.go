@@ -29,10 +29,10 @@ func fit(line string, width int) string {
 	return line
 }
 
-// colourful tells whether the terminal is to have colours (no-color.org).
+// colourful reports whether the terminal is to have colours (no-color.org).
 func colourful() bool { return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" }
 
-// speaksUTF8 tells whether the terminal shows more than ASCII, by the first of the locale's variables that is set.
+// speaksUTF8 reports whether the terminal shows more than ASCII, by the first of the locale's variables that is set.
 func speaksUTF8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(os.Getenv(name)); v != "" {

@@ -30,7 +30,7 @@ type Flows interface {
 	MarkReverted(ctx context.Context, e *engine.Engine, task string, a engine.Act) (job.Job, error)
 }
 
-// Bounds of what is told of and to flows.
+// Bounds of what is notified of and to flows.
 const (
 	mostFlow     = 10 << 20 // bytes of an order
 	mostFlowFile = 1 << 20  // bytes of a file
@@ -57,7 +57,8 @@ func (s *Handlers) oneFlow(r *http.Request) (*durable.View, error) {
 	return s.looks.at(r.Context(), j.ID, func(ctx context.Context) (*durable.View, error) { return app.View(ctx, s.Store, j.ID) })
 }
 
-// foundFlow gives the record of the flow of a request. That there is no such job is said also where there are no flows at all.
+// foundFlow gives the record of the flow of a request. That there is no such job is stated also where there are no
+// flows at all.
 func (s *Handlers) foundFlow(r *http.Request) (job.Job, Flows, error) {
 	j, err := s.Store.Get(r.Context(), server.JobID(r))
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
 }
 
-// orderFlow makes the order of a request. What is wrong with a file is told by line and column.
+// orderFlow makes the order of a request. What is wrong with a file is reported by line and column.
 func orderFlow(app Flows, o *api.FlowOrder) (durable.Order, error) {
 	order := durable.Order{
 		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
@@ -142,7 +143,7 @@ func orderFlow(app Flows, o *api.FlowOrder) (durable.Order, error) {
 
 func flowPath(id job.ID) string { return "/api/v1/flows/" + url.PathEscape(string(id)) }
 
-// checkOrder looks at what can be seen without making the flow.
+// checkOrder examines what can be seen without making the flow.
 func checkOrder(o *api.FlowOrder) error {
 	wrong := func(format string, args ...any) error { return job.Errorf(job.Invalid, "flow", "", format, args...) }
 	switch {
@@ -200,7 +201,7 @@ func (s *Handlers) showFlow(w http.ResponseWriter, r *http.Request) error {
 	return server.ReplyJob(w, r, http.StatusOK, f.Job.Version, v)
 }
 
-// signalFlow hands a signal to a flow.
+// signalFlow passes a signal to a flow.
 func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err

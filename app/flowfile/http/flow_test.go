@@ -20,7 +20,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestFlowOverTheAPI goes with a flow from its order to its end: it waits for a signal, pauses, goes on, and is begun anew.
+// TestFlowOverTheAPI goes with a flow from its order to its end: it waits for a signal, pauses, goes on, and is begun
+// anew.
 func TestFlowOverTheAPI(t *testing.T) {
 	w := openFlows(t, nil)
 	first := 0
@@ -213,7 +214,7 @@ func TestHostileSignals(t *testing.T) {
 	}
 }
 
-// TestOthersAreNoFlows: what is no flow is not found where flows are, and the answer says what it is.
+// TestOthersAreNoFlows: what is no flow is not found where flows are, and the answer states what it is.
 func TestOthersAreNoFlows(t *testing.T) {
 	w := openFlows(t, nil)
 	other := w.Post(engine.Order{})
@@ -228,7 +229,7 @@ func TestOthersAreNoFlows(t *testing.T) {
 	w.Problem(w.Request(http.MethodGet, "/flows/"+string(other.ID), ""), http.StatusNotFound, job.NotFound)
 }
 
-// TestNoFlows: a server without flows says so, and still tells what does not exist.
+// TestNoFlows: a server without flows states that, and still reports what does not exist.
 func TestNoFlows(t *testing.T) {
 	e, err := engine.New(mem.New(), []engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}}, engine.Options{})
 	if err != nil {
@@ -242,7 +243,8 @@ func TestNoFlows(t *testing.T) {
 	w.Problem(w.Request(http.MethodGet, "/api/v1/flows/flw_none", ""), http.StatusNotFound, job.NotFound)
 }
 
-// TestFlowEndedOverTheAPI: a flow is cancelled by the event of its job, a deadline of the order that is kept ends in FAILURE, and a key that was used for another flow is a conflict.
+// TestFlowEndedOverTheAPI: a flow is cancelled by the event of its job, a deadline of the order that is kept ends in
+// FAILURE, and a key that was used for another flow is a conflict.
 func TestFlowEndedOverTheAPI(t *testing.T) {
 	w := openFlows(t, nil)
 	j := w.submit(client.FlowOrder{File: waits, Key: "k"})

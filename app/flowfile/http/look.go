@@ -12,13 +12,13 @@ import (
 // longestLook is how long the reading of a flow may take.
 const longestLook = 30 * time.Second
 
-// looks lets those who look at one flow at the same time share what is read: a page with pictures reads a flow three times, and everybody who follows it does so at every change.
-// Nobody is given what was read before they asked.
+// appears lets those who examine one flow at the same time share what is read: a page with pictures reads a flow three
+// times, and everybody who follows it does so at every change. No one is given what was read before they asked.
 type looks struct {
 	ctx  context.Context // ends when it is closed
 	stop context.CancelFunc
 	busy sync.WaitGroup
-	mu   sync.Mutex           // guards the rest, and next of the looks
+	mu   sync.Mutex           // guards the rest, and next of the checks
 	now  map[job.ID]*flowLook // under way
 	over bool                 // nothing is read any more
 }
@@ -28,7 +28,7 @@ type flowLook struct {
 	done chan struct{} // closed when view and err are there
 	view *durable.View
 	err  error
-	next *flowLook // of those who came after this one had begun; nil: nobody
+	next *flowLook // of those who came after this one had begun; nil: no one
 }
 
 func newLooks() *looks {
@@ -72,7 +72,7 @@ func (l *looks) at(ctx context.Context, id job.ID, read func(context.Context) (*
 	}
 }
 
-// take reads until nobody asks any more. It does not end with the request that began it: others wait for it too.
+// take reads until no one asks any more. It does not end with the request that began it: others wait for it too.
 func (l *looks) take(id job.ID, one *flowLook, read func(context.Context) (*durable.View, error)) {
 	for one != nil {
 		ctx, cancel := context.WithTimeout(l.ctx, longestLook)

@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestLooksAreShared: those who look at a flow while it is being read share the next reading, and are not given the one that began before they asked; a request that is
-// given up stops nobody; one that comes later reads anew.
+// TestLooksAreShared: those who examine a flow while it is being read share the next reading, and are not given the one
+// that began before they asked; a request that is abandoned stops no one; one that comes later reads anew.
 func TestLooksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, reads, may := newLooks(), 0, make(chan bool)

@@ -110,7 +110,7 @@ func urgency(a *api.FlowAtom) int {
 	return 2
 }
 
-// took says how long an atom took, or has taken so far.
+// took states how long an atom took, or has taken so far.
 func took(a *api.FlowAtom, now time.Time) string {
 	var d time.Duration
 	switch {
@@ -127,7 +127,7 @@ func took(a *api.FlowAtom, now time.Time) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// Class is how the page looks.
+// Class is how the page appears.
 func (v *flowView) Class() string {
 	switch {
 	case v.Open:
@@ -138,7 +138,7 @@ func (v *flowView) Class() string {
 	return "failed"
 }
 
-// failFlowPage tells a browser in plain words what is wrong.
+// failFlowPage reports a browser in plain words what is wrong.
 func (s *Handlers) failFlowPage(w http.ResponseWriter, r *http.Request, err error) error {
 	p := problem.Of(err)
 	if p.Kind == job.NotFound && strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -96,7 +96,8 @@ func TestFlowPage(t *testing.T) {
 			t.Errorf("the page has %q", never)
 		}
 	}
-	if !strings.Contains(text, "REVERTED: 0 of 1 task done") || !strings.Contains(text, `class="failed"`) || !strings.Contains(text, "&lt;script&gt;alert(1)") { // the control
+	// the control
+	if !strings.Contains(text, "REVERTED: 0 of 1 task done") || !strings.Contains(text, `class="failed"`) || !strings.Contains(text, "&lt;script&gt;alert(1)") {
 		t.Errorf("the page does not tell of the failure: %s", text)
 	}
 	r := w.Request(http.MethodGet, "/flows/flw_none", "")
@@ -109,7 +110,8 @@ func TestFlowPage(t *testing.T) {
 	}
 }
 
-// TestFlowIsFollowed: changes of tasks are told though the flow makes no transition, and many of them in few messages.
+// TestFlowIsFollowed: changes of tasks are reported though the flow makes no transition, and many of them in few
+// messages.
 func TestFlowIsFollowed(t *testing.T) {
 	const tasks = 300
 	w := openFlows(t, map[string]durable.Factory{"many": func(json.RawMessage) (flow.Item, error) {
@@ -134,7 +136,8 @@ func TestFlowIsFollowed(t *testing.T) {
 	if err != nil || last.State != "SUCCESS" || last.Version < tasks {
 		t.Fatalf("got %+v, %v", last.Job, err)
 	}
-	if most := int(took/(50*time.Millisecond)) + 3; messages > most { // without the pause it is one for nearly every task
+	// without the pause it is one for nearly every task
+	if most := int(took/(50*time.Millisecond)) + 3; messages > most {
 		t.Errorf("%d messages about %d versions in %s, want at most %d", messages, last.Version, took, most)
 	}
 
@@ -145,7 +148,8 @@ func TestFlowIsFollowed(t *testing.T) {
 		_ = w.Client.Watch(t.Context(), waiter.ID, 1<<40, func(u client.Update) error { told <- u; return nil })
 	}()
 	before := (<-told).Job
-	if _, err := w.Client.SignalFlow(t.Context(), waiter.ID, client.FlowSignal{Name: "else", Early: true}); err != nil { // moves nothing
+	// moves nothing
+	if _, err := w.Client.SignalFlow(t.Context(), waiter.ID, client.FlowSignal{Name: "else", Early: true}); err != nil {
 		t.Fatal(err)
 	}
 	if after := (<-told).Job; after == nil || after.Version <= before.Version || after.State != before.State {

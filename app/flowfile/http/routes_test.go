@@ -9,13 +9,13 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+// allowed states by hand which roles may use what lies below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/flows": "uoa",
 	"/flows/":       "uoa",
 }
 
-// reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn states by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
 	"POST /api/v1/flows/{id}/mark-reverted": client.FlowMark{},
 	"POST /api/v1/flows/{id}/signal":        client.FlowSignal{},

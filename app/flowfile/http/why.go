@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// whyFlow tells of each task of a flow what it waits for and how that is ended, in place of the one sentence that the engine has for the flow.
+// whyFlow reports each task of a flow what it waits for and how that is ended, in place of the one sentence that the
+// engine has for the flow.
 func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
 	at := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool {
 		return b.Code == durable.BlockSignal || b.Code == durable.BlockTime || b.Code == durable.BlockSuspended
@@ -42,7 +43,7 @@ func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
 	return nil
 }
 
-// whyAtom says what a task waits for.
+// whyAtom states what a task waits for.
 func whyAtom(v *durable.View, rec *durable.Atom) engine.Blocker {
 	a := viewAtom(rec, false)
 	b := engine.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Says(), Since: a.Began, Until: a.Due, Holder: "a timer"}

@@ -25,10 +25,10 @@ func (flowing) File(text []byte) (*flowfile.File, error) {
 	return flowfile.Parse(text, flowfile.Options{})
 }
 
-// world is a server that runs flows.
+// harness is a server that runs flows.
 type world struct{ *servertest.World }
 
-// openFlows is a server whose engine runs flows, and knows letters that nobody carries.
+// openFlows is a server whose engine runs flows, and has letters that no one carries.
 func openFlows(t *testing.T, factories map[string]durable.Factory) *world {
 	t.Helper()
 	all := map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(flowfile.Options{})}
@@ -61,7 +61,7 @@ func (w *world) submit(o client.FlowOrder) client.Job {
 	return j
 }
 
-// until waits for a flow to come to a state in which nobody works on it.
+// until waits for a flow to come to a state in which no one works on it.
 func (w *world) until(id job.ID, is func(*job.Job) bool) job.Job {
 	w.T.Helper()
 	j, err := w.Await(w.T.Context(), id, func(j *job.Job) bool { return !j.Claimed() && is(j) })

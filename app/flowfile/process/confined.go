@@ -18,21 +18,26 @@ type Sandbox interface {
 	Run(ctx context.Context, c *sandbox.Command) (sandbox.Ending, error)
 }
 
-// Confined runs commands in a sandbox, each alone: where there are namespaces it sees a system to read, its own directory, and no network. It may be used by several goroutines at
-// once; its fields are not changed after the first Run. What a process that died left in Temp is removed by [Local.Tidy].
+// Confined runs commands in a sandbox, each alone: where there are namespaces it sees a system to read, its own
+// directory, and no network. It may be used by several goroutines at once; its fields are not changed after the first
+// Run. What a process that crashed left in Temp is removed by [Local.Tidy].
 type Confined struct {
 	Sandbox Sandbox
-	Temp    string         // where directories of commands are made; defaults to the system's
-	Dirs    []string       // a Dir that is given must be one of these or below one; defaults to none: then commands have directories of their own only
-	Limits  sandbox.Limits // of each command, but for Output: what a command may write is Command.Most. Defaults to none
-	Network string         // "none" (the default) or "host"
+	Temp    string // where directories of commands are made; defaults to the system's
+	// a Dir that is given must be one of these or below one; defaults to none: then commands have directories of their
+	// own only
+	Dirs []string
+	// of each command, but for Output: what a command may write is Command.Most. Defaults to none
+	Limits  sandbox.Limits
+	Network string // "none" (the default) or "host"
 
 	mu   sync.Mutex               // guards busy
 	busy map[string]chan struct{} // directories in use; closed when that ends
 }
 
-// Run is part of Commander. Commands whose directories are the same, or one in the other, wait for each other: none may exchange what another is about to be shown. A command that
-// cannot be told to end in time is ended; one that the sandbox ends for its limits has its sentence in Output.Limit.
+// Run is part of Commander. Commands whose directories are the same, or one in the other, wait for each other: none may
+// exchange what another is about to be shown. A command that cannot be asked to end in time is ended; one that the
+// sandbox ends for its limits has its sentence in Output.Limit.
 func (f *Confined) Run(ctx context.Context, c *Command) (*Output, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -97,7 +102,8 @@ func (f *Confined) directory(ctx context.Context, dir string) (string, func(), e
 	if err != nil {
 		return "", nil, err
 	}
-	if again, err := f.allowed(dir); err != nil || again != dir { // a command that ran before this one has led it elsewhere
+	// a command that ran before this one has led it elsewhere
+	if again, err := f.allowed(dir); err != nil || again != dir {
 		done()
 		return "", nil, fmt.Errorf("the command cannot be run: its directory %s was exchanged", dir)
 	}
@@ -121,7 +127,7 @@ func (f *Confined) allowed(dir string) (string, error) {
 	return "", fmt.Errorf("the command cannot be run in %s: it is not below %s", dir, strings.Join(f.Dirs, " or "))
 }
 
-// holds tells whether a directory is another one or above it.
+// holds reports whether a directory is another one or above it.
 func holds(root, dir string) bool {
 	path, err := filepath.Rel(root, dir)
 	return err == nil && filepath.IsLocal(path)
@@ -165,7 +171,8 @@ func (f *Confined) leave(dir string) {
 	delete(f.busy, dir)
 }
 
-// bounded keeps what a command writes and tells when that is too much. The sandbox calls Write from one goroutine, and not after Run.
+// bounded keeps what a command writes and reports when that is too much. The sandbox calls Write from one goroutine,
+// and not after Run.
 type bounded struct {
 	most int
 	over func()

@@ -20,8 +20,9 @@ func confined(t *testing.T, test func(t *testing.T, f *Confined)) {
 	}
 }
 
-// TestLimits ends commands that use too much with a sentence that says so; without the limit, which is the control, the same command ends by itself. It holds what it has for
-// $HOLD seconds, which is longer than anybody needs to see it where there is a limit.
+// TestLimits ends commands that use too much with a sentence that states that; without the limit, which is the control,
+// the same command ends by itself. It holds what it has for $HOLD seconds, which is longer than anybody needs to see it
+// where there is a limit.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
@@ -52,7 +53,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestDirsAreAllowed: a flow file may lead a command only where it was said that commands may write.
+// TestDirsAreAllowed: a flow file may lead a command only where it was stated that commands may write.
 func TestDirsAreAllowed(t *testing.T) {
 	confined(t, func(t *testing.T, f *Confined) {
 		root, outside := t.TempDir(), t.TempDir()
@@ -87,7 +88,8 @@ func TestDirsAreAllowed(t *testing.T) {
 	})
 }
 
-// TestOneAtATime: commands with one directory, or with one in the other, wait for each other; others do not. The first command holds its place until a word comes.
+// TestOneAtATime: commands with one directory, or with one in the other, wait for each other; others do not. The first
+// command holds its position until a word comes.
 func TestOneAtATime(t *testing.T) {
 	confined(t, func(t *testing.T, f *Confined) {
 		root := t.TempDir()

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// site is where a command of a test runs.
+// position is where a command of a test runs.
 type site struct {
 	Commander
 	temp  string // where directories of commands are made
@@ -59,7 +59,8 @@ func everywhere(t *testing.T, test func(t *testing.T, p site)) {
 	}
 }
 
-// passable lets everybody pass through a directory of the test and the one above it: commands of root have a user of their own.
+// passable lets everybody pass through a directory of the test and the one above it: commands of root have a user of
+// their own.
 func passable(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{dir, filepath.Dir(dir)} {
@@ -112,7 +113,7 @@ func TestContractDirectory(t *testing.T) {
 	})
 }
 
-// TestContractEndsAll: whoever holds the fifo to write is a process of the command; at its end there is none.
+// TestContractEndsAll: the one who holds the fifo to write is a process of the command; at its end there is none.
 func TestContractEndsAll(t *testing.T) {
 	for name, after := range map[string]string{"cancelled": "wait", "leader exits": "read -r word < back"} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestContractEndsAll(t *testing.T) {
 	}
 }
 
-// TestContractIsPatient lets a command that hears SIGTERM put its things in order.
+// TestContractIsPatient lets a command that receives SIGTERM put its things in order.
 func TestContractIsPatient(t *testing.T) {
 	everywhere(t, func(t *testing.T, p site) {
 		if err := syscall.Mkfifo(filepath.Join(p.dir, "fifo"), 0o600); err != nil {
@@ -241,7 +242,8 @@ func TestContractEnvironment(t *testing.T) {
 	})
 }
 
-// TestWalls: a file and a port of the machine are there for whoever is not confined, which is the control, and for nobody else.
+// TestWalls: a file and a port of the machine are there for the one who is not confined, which is the control, and for
+// no one else.
 func TestWalls(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -277,7 +279,7 @@ func TestWalls(t *testing.T) {
 			}
 		}
 	})
-	for tier, box := range boxes { // the second control: the network is there if that was said
+	for tier, box := range boxes { // the second control: the network is there if that was stated
 		c := sh(`exec 3<>/dev/tcp/127.0.0.1/$PORT`)
 		c.Argv[0] = "bash"
 		c.Env = append(c.Env, "PORT="+port)

@@ -49,7 +49,7 @@ func TestLocalLeavesNoDirectory(t *testing.T) {
 	}
 }
 
-// alive tells whether a process is there and is no zombie.
+// alive reports whether a process is there and is no zombie.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -58,7 +58,8 @@ func alive(pid int) bool {
 	return err != nil || !strings.Contains(string(text), ") Z ")
 }
 
-// TestLocalEndsAll cancels a command whose child ignores SIGTERM. The child tells its number and that it is ready through a fifo.
+// TestLocalEndsAll cancels a command whose child ignores SIGTERM. The child reports its number and that it is ready
+// through a fifo.
 func TestLocalEndsAll(t *testing.T) {
 	for _, how := range []string{"cancelled", "leader exits"} {
 		t.Run(how, func(t *testing.T) {
@@ -100,7 +101,8 @@ func TestLocalEndsAll(t *testing.T) {
 			}
 			tick := time.NewTicker(time.Millisecond)
 			defer tick.Stop()
-			for deadline := time.Now().Add(30 * time.Second); alive(n); <-tick.C { // its new parent may take a moment to collect it
+			// its new parent may take a moment to collect it
+			for deadline := time.Now().Add(30 * time.Second); alive(n); <-tick.C {
 				if time.Now().After(deadline) {
 					t.Fatalf("process %d survives", n)
 				}
@@ -109,7 +111,7 @@ func TestLocalEndsAll(t *testing.T) {
 	}
 }
 
-// TestLocalIsPatient lets a command that hears SIGTERM put its things in order.
+// TestLocalIsPatient lets a command that receives SIGTERM put its things in order.
 func TestLocalIsPatient(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")

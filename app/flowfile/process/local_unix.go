@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Local runs commands as children of this process, each as a process group of its own. It confines nothing: a command may do what the program's user may, and a process that
-// leaves its group on purpose (setsid) escapes its end. Whoever runs files of strangers puts a sandbox in its place.
+// Local runs commands as children of this process, each as a process group of its own. It confines nothing: a command
+// may do what the program's user may, and a process that leaves its group on purpose (setsid) escapes its end. The one
+// who runs files of strangers puts a sandbox instead of it.
 type Local struct {
 	Temp string // where directories of commands are made; defaults to the system's
 }
@@ -75,7 +76,8 @@ func (l Local) Run(ctx context.Context, c *Command) (*Output, error) {
 	return finish(cmd, why, stdout, stderr)
 }
 
-// Tidy ends the commands of a process that died, and removes the directories that they left in Temp, which must be theirs alone. Nobody may run commands there meanwhile.
+// Tidy ends the commands of a process that crashed, and removes the directories that they left in Temp, which must be
+// theirs alone. No one may run commands there meanwhile.
 func (l Local) Tidy() error {
 	if err := endSurvivors(l.Temp); err != nil {
 		return err
@@ -87,10 +89,10 @@ func (l Local) Tidy() error {
 	return err
 }
 
-// markOf is what tells the commands below a directory from all other processes, in their environment.
+// markOf is what reports the commands below a directory from all other processes, in their environment.
 func markOf(temp string) string { return "STAGEPOST_COMMANDS=" + temp }
 
-// prepare makes the process, without looking anything up in this process's own environment.
+// prepare makes the process, without checking anything up in this process's own environment.
 func prepare(c *Command, dir string) (*exec.Cmd, error) {
 	env := c.Env
 	path := ""
@@ -111,7 +113,7 @@ func prepare(c *Command, dir string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: program, Args: c.Argv, Env: env, Dir: dir, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}, nil
 }
 
-// find looks a program up as a shell does, in the path that the command gets.
+// find appears a program up as a shell does, in the path that the command gets.
 func find(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -198,7 +200,7 @@ func (o *output) collect() {
 	}
 }
 
-// add keeps what came; it tells when that is too much.
+// add keeps what came; it reports when that is too much.
 func (o *output) add(part []byte) (over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -221,7 +223,8 @@ func (o *output) all() []byte {
 	return o.text
 }
 
-// supervise waits for the leader of the group, and ends the group when the context ends, too much comes out, or the leader has gone. When it returns the group has been killed.
+// supervise waits for the leader of the group, and ends the group when the context ends, too much comes out, or the
+// leader has gone. When it returns the group has been killed.
 func supervise(ctx context.Context, cmd *exec.Cmd, grace time.Duration, stdout, stderr *output) (why error) {
 	group := -cmd.Process.Pid
 	gone := make(chan struct{})
@@ -238,7 +241,7 @@ func supervise(ctx context.Context, cmd *exec.Cmd, grace time.Duration, stdout, 
 		_ = syscall.Kill(group, syscall.SIGTERM)
 		patience := time.NewTimer(grace)
 		defer patience.Stop()
-		for _, end := range []chan struct{}{gone, stdout.done, stderr.done} { // whoever holds a pipe is still at it
+		for _, end := range []chan struct{}{gone, stdout.done, stderr.done} { // the one who holds a pipe is still at it
 			select {
 			case <-end:
 			case <-patience.C:
@@ -246,7 +249,8 @@ func supervise(ctx context.Context, cmd *exec.Cmd, grace time.Duration, stdout, 
 			}
 		}
 	}
-	_ = syscall.Kill(group, syscall.SIGKILL) // the leader is there until it is waited for, so the number is still its own
+	// the leader is there until it is waited for, so the number is still its own
+	_ = syscall.Kill(group, syscall.SIGKILL)
 	<-gone
 	return why
 }
@@ -260,9 +264,9 @@ func settle(pid int) {
 	}
 }
 
-// finish collects what is left. Whoever escaped the group may still hold the pipes; it is not waited for.
+// finish collects what is left. The one who escaped the group may still hold the pipes; it is not waited for.
 func finish(cmd *exec.Cmd, why error, stdout, stderr *output) (*Output, error) {
-	_ = cmd.Wait() // the state tells more than the error
+	_ = cmd.Wait() // the state reports more than the error
 	late := time.NewTimer(time.Second)
 	defer late.Stop()
 	for _, o := range []*output{stdout, stderr} {

@@ -22,11 +22,14 @@ type Output struct {
 	Stderr []byte // its end
 	Exit   int    // -1: it was ended by a signal
 	Signal string // "SIGKILL"; empty: it ended by itself
-	Limit  string // the sentence about the limit that ended it, which makes it a failure whatever its exit; empty: none did
+	// the sentence about the limit that ended it, which makes it a failure whatever its exit; empty: none did
+	Limit string
 }
 
-// Commander runs commands. The contract: when Run returns, nothing of the command is left that it can be held responsible for; the command sees no environment but Env; when ctx ends
-// it is told to end (SIGTERM), and is ended after Grace. Errors are about running it, not about its exit: the cause of ctx, [OutputError], whatever kept it from starting.
+// Commander runs commands. The contract: when Run returns, nothing of the command is left that it can be held
+// responsible for; the command sees no environment but Env; when ctx ends it is asked to end (SIGTERM), and is ended
+// after Grace. Errors are about running it, not about its exit: the cause of ctx, [OutputError], whatever kept it from
+// starting.
 type Commander interface {
 	Run(ctx context.Context, c *Command) (*Output, error)
 }
@@ -34,7 +37,7 @@ type Commander interface {
 // keptStderr is how many bytes at the end of standard error are kept.
 const keptStderr = 4 << 10
 
-// OutputError says what is wrong with what a command wrote, or a server answered.
+// OutputError states what is wrong with what a command wrote, or a server answered.
 type OutputError struct{ Type, Text string }
 
 // Error is part of error.

@@ -12,11 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastSurvivor bounds how long a killed process may take to go; one that hangs in the kernel does not keep the program from starting for ever.
+// lastSurvivor bounds how long a killed process may take to go; one that hangs in the kernel does not keep the program
+// from starting indefinitely.
 const lastSurvivor = 10 * time.Second
 
-// endSurvivors kills the commands below a directory that outlived the process which began them, with all that they began and gave their environment to: else they would go on
-// beside their repetition. They are known by the mark in their environment, as only processes of the same user can be read.
+// endSurvivors kills the commands below a directory that outlived the process which began them, with all that they
+// began and gave their environment to: else they would go on beside their repetition. They are known by the mark in
+// their environment, as only processes of the same user can be read.
 func endSurvivors(temp string) error {
 	if temp == "" {
 		return nil
@@ -28,7 +30,7 @@ func endSurvivors(temp string) error {
 			return err
 		}
 		found := false
-		for _, name := range all { // each look may find what was begun since the last one
+		for _, name := range all { // each check may find what was begun since the last one
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 			if err != nil || pid == os.Getpid() {
 				continue
@@ -45,8 +47,8 @@ func endSurvivors(temp string) error {
 	}
 }
 
-// endMarked kills a process whose environment has the mark, and waits until it has gone. The process is held by its file descriptor from before the look at its environment: its
-// number cannot become another's in between.
+// endMarked kills a process whose environment has the mark, and waits until it has gone. The process is held by its
+// file descriptor from before the check of its environment: its number cannot become another's in between.
 func endMarked(pid int, environ string, mark []byte, most time.Duration) (ours bool, err error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTidyEndsSurvivors: commands that outlived their process are ended, also those that left its group; others are not.
+// TestTidyEndsSurvivors: commands that outlived their process are ended, also those that left its group; others are
+// not.
 func TestTidyEndsSurvivors(t *testing.T) {
 	ours, others := t.TempDir(), t.TempDir()
 	begin := func(temp string) *exec.Cmd {

@@ -28,8 +28,8 @@ type App struct {
 	box   *sandbox.Sandbox // nil: commands are off or not confined
 }
 
-// Open makes the application: flows of files, which may do what the settings say. Large values and the directories of commands are kept below dir, which is this process's alone.
-// The meter is told what flows do; nil: nobody is.
+// Open makes the application: flows of files, which may do what the settings state. Large values and the directories of
+// commands are kept below dir, which is this process's alone. The meter is notified what flows do; nil: no one is.
 func Open(s *Settings, dir string, meter flow.Meter, log *slog.Logger) (a *App, err error) {
 	if s.Workers < 1 || s.Slots < 1 {
 		return nil, cli.Usagef("flow.workers and flow.slots must be at least 1")
@@ -111,7 +111,7 @@ func (a *App) Close() error {
 	return a.box.Close()
 }
 
-// anyFile lets flow files do all that they can, where they are only looked at.
+// anyFile lets flow files do all that they can, where they are only examined.
 func anyFile() flowfile.Options {
 	return flowfile.Options{Commands: true, HTTP: fetch.New(fetch.Policy{})}
 }

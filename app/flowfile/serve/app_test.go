@@ -36,7 +36,8 @@ func TestClearedFlows(t *testing.T) {
 	}
 }
 
-// TestLeftByCommands: the directories of commands whose process was killed are gone when the next one begins, whatever they hold; where no commands run nothing is touched.
+// TestLeftByCommands: the directories of commands whose process was killed are gone when the next one begins, whatever
+// they hold; where no commands run nothing is touched.
 func TestLeftByCommands(t *testing.T) {
 	for _, commands := range []bool{false, true} {
 		dir := t.TempDir()
@@ -66,7 +67,7 @@ func TestLeftByCommands(t *testing.T) {
 	}
 }
 
-// TestResetIsConfirmed: nobody puts results away by a slip; other events need no confirmation.
+// TestResetIsConfirmed: no one puts results away by a slip; other events need no confirmation.
 func TestResetIsConfirmed(t *testing.T) {
 	for _, c := range []struct {
 		act  engine.Act

@@ -17,8 +17,8 @@ import (
 // NoSandbox is the word of flow.sandbox for commands that are not confined.
 const NoSandbox = "off"
 
-// openCommands gives what runs the commands of flows, in directories below dir. What an earlier process left there when it was killed is ended and removed. The sandbox, if there is
-// one, is closed by the caller.
+// openCommands gives what runs the commands of flows, in directories below dir. What an earlier process left there when
+// it was killed is ended and removed. The sandbox, if there is one, is closed by the caller.
 func openCommands(s *Settings, dir string, log *slog.Logger) (process.Commander, *sandbox.Sandbox, error) {
 	temp, err := filepath.Abs(filepath.Join(dir, "commands")) // it becomes the HOME of commands
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package bare is a group-commit loop on SQLite without anything else: no lifecycle, no queue, no claims, no engine. It writes
-// the rows that a transition of a job writes, one record and one history entry, and syncs them. Benchmarks measure Stagepost
-// against it in the same run, so that what is compared is the work above the disk and not the machine.
+// Package bare is a group-commit loop on SQLite without anything else: no lifecycle, no queue, no claims, no engine. It
+// writes the rows that a transition of a job writes, one record and one history entry, and syncs them. Benchmarks
+// measure Stagepost against it in the same run, so that what is compared is the work above the disk and not the
+// machine.
 package bare
 
 import (
