@@ -324,6 +324,9 @@ func (d *demo) correct(ctx context.Context) error {
 
 var colored = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
+// mostOfWhy is how many lines of an explanation are shown, so that the demo fits on a screen.
+const mostOfWhy = 20
+
 // why shows what the command why prints on a terminal.
 func (d *demo) why(ctx context.Context, id job.ID) error {
 	d.line("")
@@ -340,11 +343,15 @@ func (d *demo) why(ctx context.Context, id job.ID) error {
 	if err := terminal.Explain(&x); err != nil {
 		return err
 	}
-	if d.Out.Terminal {
-		return d.Out.Own(text.String())
+	lines := strings.SplitAfter(strings.TrimSpace(text.String()), "\n")
+	if len(lines) > mostOfWhy {
+		lines = append(lines[:mostOfWhy-1], "...")
 	}
-	_, err = d.Out.Write(colored.ReplaceAll(text.Bytes(), nil))
-	return err
+	shown := strings.Join(lines, "") + "\n"
+	if !d.Out.Terminal {
+		shown = colored.ReplaceAllString(shown, "")
+	}
+	return d.Out.Own(shown)
 }
 
 // fetch fetches a stored object as a bag and validates it.

@@ -106,8 +106,8 @@ func (d *demo) compute(ctx context.Context) error {
 		d.line("Users' scripts need Linux; that part of the demo is left out.")
 		return nil
 	case d.tier == sandbox.None:
-		d.line("Nothing confines users' scripts on this machine (stagepost compute agent doctor shows")
-		d.line("the reason): those of the demo run with all rights that you have.")
+		d.line("Nothing confines users' scripts on this machine: those of the demo run with all")
+		d.line("rights that you have. To see the reason: stagepost compute agent doctor")
 	}
 	d.line("Three users run scripts, each at most %d at once (sandbox: %s).", demoPerUser, d.tier)
 	jobs := demoJobs()
