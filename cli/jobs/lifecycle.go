@@ -24,7 +24,7 @@ func (c *Commands) lifecycle() *cobra.Command {
 
 func (c *Commands) lifecycleList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the lifecycles", Args: cobra.NoArgs,
+		Use: "list", Short: "List the lifecycles", Example: "  stagepost lifecycle list", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(c.Lives)
@@ -40,7 +40,8 @@ func (c *Commands) lifecycleList() *cobra.Command {
 
 func (c *Commands) lifecycleShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
+		Example: "  stagepost lifecycle show flow",
+		Use:     "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
 		Args: cobra.ExactArgs(1), ValidArgs: c.LifeNames(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			t, err := c.FindLife(args[0])
@@ -98,7 +99,8 @@ func (c *Commands) lifecycleDraw() *cobra.Command {
 
 func (c *Commands) lifecycleLint() *cobra.Command {
 	return &cobra.Command{
-		Use: "lint FILE...", Short: "Check lifecycles in YAML or Mermaid files",
+		Use:     "lint FILE...",
+		Example: "  stagepost lifecycle lint thesis.yaml", Short: "Check lifecycles in YAML or Mermaid files",
 		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a way out for failure.
 Prints one line per fault, FILE:LINE:COLUMN: message [rule]. The exit code is 1 if there is any.`,
 		Args: cobra.MinimumNArgs(1),

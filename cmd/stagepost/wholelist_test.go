@@ -69,6 +69,7 @@ func auditOf(w http.ResponseWriter, r *http.Request) {
 var listing = map[string]struct {
 	args, route, name string
 }{
+	"stagepost ingest list":  {"ingest list", "/api/v1/jobs", "jobs"},
 	"stagepost list":         {"list", "/api/v1/jobs", "jobs"},
 	"stagepost flow list":    {"flow list", "/api/v1/jobs", "jobs"},
 	"stagepost compute jobs": {"compute jobs", "/api/v1/compute/jobs", "jobs"},

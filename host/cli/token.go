@@ -112,9 +112,10 @@ alone, if it is missing.`,
 
 func (c *commands) listTokens() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list FILE",
-		Short: "List the tokens of a file, and tell every wrong line of it",
-		Args:  cobra.ExactArgs(1),
+		Use:     "list FILE",
+		Example: "  stagepost admin token list /srv/stagepost/tokens",
+		Short:   "List the tokens of a file, and tell every wrong line of it",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			entries, err := token.Read(args[0])
 			if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func (c *commands) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Show the version of this program", Args: cobra.NoArgs,
+		Use: "version", Example: "  stagepost version -o json", Short: "Show the version of this program", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			revision := ""
 			if info, ok := debug.ReadBuildInfo(); ok {

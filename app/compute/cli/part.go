@@ -30,7 +30,7 @@ func Part(call *cli.Call) cli.Part {
 		Groups: []*cobra.Command{cli.Group("compute", "Run files on services, fetch results, administer agents",
 			"Runs users' files on services, fetches results and administers the agents that run jobs.",
 			"  stagepost compute run run.sh --service python\n  stagepost compute jobs --open",
-			c.run(), c.jobs(), c.results(), c.clone(), c.clean())},
+			c.run(), c.jobs(), c.services(), c.agents(), c.results(), c.clone(), c.clean())},
 		Daily: []*cobra.Command{cli.Short("compute", c.run())},
 		Cause: func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error) {
 			do := computeEvents[e]
@@ -90,7 +90,7 @@ func (c *commands) computeHint(err error, code int) string {
 	p := client.ProblemOf(err)
 	switch {
 	case code == cli.ExitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
-		return "GET /api/v1/compute/services shows the services and what they allow"
+		return "stagepost compute services shows the services and what they allow"
 	case code == cli.ExitRefused && p != nil && strings.Contains(p.Detail, "confirm that it is to run again"):
 		return fmt.Sprintf("if that is meant: stagepost retry %s --confirm --note WHY", p.Job)
 	case code == cli.ExitFailed && errors.As(err, &f) && isCompute(string(f.Job.ID)) && f.Job.Cause == compute.CauseRejected:
