@@ -21,7 +21,7 @@ import (
 func documented(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md", "contrib/*/README*",
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/README.md", "contrib/*/*",
 		"bench/README.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", pattern))
 		if err != nil {
@@ -62,6 +62,9 @@ func TestCommandsOfDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if filepath.Ext(file) != ".md" {
+			text = commentsOf(text)
+		}
 		for _, s := range shownCommands(string(text)) {
 			checked++
 			if err := s.check(); err != nil {
@@ -80,6 +83,19 @@ func TestCommandsOfDocuments(t *testing.T) {
 	if checked < 300 {
 		t.Errorf("only %d commands were found", checked)
 	}
+}
+
+// commentsOf gives the comments of a file of configuration, each in its line.
+func commentsOf(text []byte) []byte {
+	var b bytes.Buffer
+	for line := range strings.Lines(string(text)) {
+		comment, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			comment = "\n"
+		}
+		b.WriteString(strings.TrimPrefix(comment, " "))
+	}
+	return b.Bytes()
 }
 
 // TestCommandsOfDocumentsSees is the control.
