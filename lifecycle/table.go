@@ -232,14 +232,14 @@ func loops(s State) []Transition {
 		loop(Waiting, Worker, "the state's timeout", "the step says what it waits for; no attempt is counted"),
 		loop(Backoff, Worker, "max_attempts", "an error that may pass; tried again after a pause"),
 		loop(Yield, Worker, "the worker's stop", "its worker stops and gives it back; no attempt is counted"),
-		loop(Lost, Timer, "max_starts", "its worker fell silent and the claim ran out; another takes it over"),
+		loop(Lost, Timer, "max_starts", "the claim of its worker expired; another worker takes the job"),
 		reprioritize(s),
 	}
 }
 
 // reprioritize is the loop of every state in which a job has not ended.
 func reprioritize(s State) Transition {
-	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator gives it another place in its queue; its worker goes on"}
+	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator changes its position in the queue; its worker continues"}
 }
 
 // Table is a checked lifecycle. It is immutable and safe for concurrent use.
