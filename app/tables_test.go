@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -18,7 +18,7 @@ import (
 
 // lives are all tables. Those of tasks are driven as if they were jobs'.
 var lives = []*lifecycle.Table{
-	ingest.BatchLife, ingest.JobLife, ingest.AccessLife, archive.JobLife, archive.TaskLife,
+	record.BatchLife, record.JobLife, record.AccessLife, archive.JobLife, archive.TaskLife,
 	flow.Life, flow.TaskLife, flow.RetryLife, compute.JobLife, compute.PayloadLife,
 	bulk.Life,
 }

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -28,7 +30,7 @@ func BenchmarkOperator(b *testing.B) {
 		e, url := noop(b, jobs)
 		ctx, stop := context.WithCancel(context.Background())
 		start := time.Now()
-		batch, err := e.Submit(ctx, engine.Order{Kind: ingest.BatchKind, Group: "maps"})
+		batch, err := e.Submit(ctx, engine.Order{Kind: record.BatchKind, Group: "maps"})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -62,11 +64,11 @@ func noop(b *testing.B, jobs int) (*engine.Engine, string) {
 		}
 		return all
 	}
-	batch := engine.Work{Life: ingest.BatchLife, Prefix: "bat", Steps: steps(ingest.BatchLife)}
-	batch.Steps[ingest.Processing] = func(ctx context.Context, r *engine.Run) error {
+	batch := engine.Work{Life: record.BatchLife, Prefix: "bat", Steps: steps(record.BatchLife)}
+	batch.Steps[record.Processing] = func(ctx context.Context, r *engine.Run) error {
 		if r.Job().Children.Created() < jobs {
 			err := r.Spawn(ctx, jobs, func(i int) (engine.Order, error) {
-				return engine.Order{Kind: ingest.JobKind, Priority: new(97), Group: "maps", Tags: []string{ingest.QueueTag}, Bytes: 6, Spec: payload}, nil
+				return engine.Order{Kind: record.JobKind, Priority: new(97), Group: "maps", Tags: []string{ingest.QueueTag}, Bytes: 6, Spec: payload}, nil
 			})
 			if err != nil {
 				return err
@@ -78,7 +80,7 @@ func noop(b *testing.B, jobs int) (*engine.Engine, string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e, stop := running(b, store, 64, batch, engine.Work{Life: ingest.JobLife, Prefix: "ing", Steps: steps(ingest.JobLife)})
+	e, stop := running(b, store, 64, batch, engine.Work{Life: record.JobLife, Prefix: "ing", Steps: steps(record.JobLife)})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)

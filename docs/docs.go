@@ -5,7 +5,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -13,7 +13,7 @@ import (
 // All lists every lifecycle of the program, in the order of the document.
 func All() []*lifecycle.Table {
 	return []*lifecycle.Table{
-		ingest.BatchLife, ingest.JobLife, ingest.AccessLife,
+		record.BatchLife, record.JobLife, record.AccessLife,
 		archive.JobLife, archive.TaskLife,
 		flow.Life, flow.TaskLife, flow.RetryLife,
 		compute.JobLife, compute.PayloadLife,

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
@@ -16,7 +15,7 @@ var update = flag.Bool("update", false, "write the generated pages instead of co
 // TestGeneratedPages compares lifecycles.md, and the drawing of README.md, with the tables; with -update it writes them.
 func TestGeneratedPages(t *testing.T) {
 	for page, want := range map[string]string{
-		"lifecycles.md": draw.Markdown(All()...), "ingest-job.svg": draw.SVG(ingest.JobLife, draw.View{}),
+		"lifecycles.md": draw.Markdown(All()...), "ingest-job.svg": draw.SVG(record.JobLife, draw.View{}),
 	} {
 		if *update {
 			if err := os.WriteFile(page, []byte(want), 0o644); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -19,7 +20,7 @@ type slippery struct {
 }
 
 func (s *slippery) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
-	if c := &changes[0]; c.Event == Fail && c.Actor == "ingest" && s.slip != nil {
+	if c := &changes[0]; c.Event == record.Fail && c.Actor == "ingest" && s.slip != nil {
 		s.once.Do(func() { s.slip(c.Job) })
 	}
 	return s.Store.Commit(ctx, changes...)
@@ -28,18 +29,18 @@ func (s *slippery) Commit(ctx context.Context, changes ...job.Change) ([]job.Res
 // TestAbandonedJobsEnd: of a batch that is given up no job is left, also if one is put aside in the moment when it is to fail: the batch would wait for
 // it. The control is a job that stays where it was.
 func TestAbandonedJobsEnd(t *testing.T) {
-	for name, want := range map[string]lifecycle.State{"put aside": Deleted, "control": Failed} {
+	for name, want := range map[string]lifecycle.State{"put aside": record.Deleted, "control": record.Failed} {
 		t.Run(name, func(t *testing.T) {
 			s := &slippery{Store: mem.New()}
 			w := startOn(t, s, options(t, t.TempDir()))
-			if _, err := w.e.Hold(t.Context(), job.Scope{Kind: JobKind}, "ann", "it waits in its queue", time.Time{}); err != nil {
+			if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind}, "ann", "it waits in its queue", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			batch := w.submit(Submission{Profile: "test", Filename: "f.txt"}, "text")
 			id := w.children(batch.ID, 1)[0].ID
-			if want == Deleted {
+			if want == record.Deleted {
 				s.slip = func(id job.ID) {
-					if err := w.do(id, Hold); err != nil {
+					if err := w.do(id, record.Hold); err != nil {
 						t.Error(err)
 					}
 				}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -76,8 +76,8 @@ func openOffice(t *testing.T) *office {
 		t.Fatal(err)
 	}
 	works := a.Works()
-	if !slices.ContainsFunc(works, func(w engine.Work) bool { return w.Life == AccessLife }) {
-		works = append(works, engine.Work{Life: AccessLife, Prefix: "acc", Outside: true})
+	if !slices.ContainsFunc(works, func(w engine.Work) bool { return w.Life == record.AccessLife }) {
+		works = append(works, engine.Work{Life: record.AccessLife, Prefix: "acc", Outside: true})
 	}
 	e, err := engine.New(store, works, engine.Options{})
 	if err != nil {
@@ -120,10 +120,10 @@ func (o *office) file(j job.Job) job.Job {
 func (o *office) at(name string, kind job.Kind, s, origin, batch lifecycle.State) job.Job {
 	o.t.Helper()
 	j := job.Job{ID: job.ID("x_" + name), Kind: kind, Position: lifecycle.Position{State: s, Origin: origin}, Group: "maps", Owner: "ann"}
-	if kind != JobKind {
+	if kind != record.JobKind {
 		return o.file(j)
 	}
-	b := job.Job{ID: job.ID("b_" + name), Kind: BatchKind, Position: lifecycle.Position{State: "Processing"}, Group: "maps", Owner: "ann"}
+	b := job.Job{ID: job.ID("b_" + name), Kind: record.BatchKind, Position: lifecycle.Position{State: "Processing"}, Group: "maps", Owner: "ann"}
 	b.Children.Expected = 1
 	b = o.file(b)
 	j.Parent = b.ID
@@ -195,7 +195,7 @@ func TestEveryAdminActionInEveryState(t *testing.T) {
 
 func everyLife(t *testing.T, kind job.Kind) *lifecycle.Table {
 	t.Helper()
-	for _, l := range []*lifecycle.Table{BatchLife, JobLife, AccessLife} {
+	for _, l := range []*lifecycle.Table{record.BatchLife, record.JobLife, record.AccessLife} {
 		if l.Name() == string(kind) {
 			return l
 		}
@@ -208,7 +208,7 @@ func everyLife(t *testing.T, kind job.Kind) *lifecycle.Table {
 func (o *office) ask(kind job.Kind, s lifecycle.State, e lifecycle.Event, by lifecycle.Actor, may legal) {
 	o.t.Helper()
 	origins := []lifecycle.State{"Downloading"}
-	if kind == JobKind && s == "Failed" && e == "retry" {
+	if kind == record.JobKind && s == "Failed" && e == "retry" {
 		origins = []lifecycle.State{"Pending", "Estimating", "Provisioning", "Downloading", "Processing", "Storing", "Recording", "Notify"}
 	}
 	for _, origin := range origins {
@@ -335,7 +335,7 @@ func TestRetryByCause(t *testing.T) {
 		"network": true, "server": true, "not-found": true, "bad-digest": true, "too-large": true, "storage": true, "minter": true, "callback": true,
 		"identifier-conflict": true, "poison": true, "timeout": true, "": true,
 	} {
-		j := o.at("cause-"+cause, JobKind, "Failed", "Downloading", "Failed")
+		j := o.at("cause-"+cause, record.JobKind, "Failed", "Downloading", "Failed")
 		r, err := o.store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: time.Now(), Set: job.Fields{Cause: &cause}})
 		if err != nil || r[0].Err != nil {
 			t.Fatal(r, err)
@@ -363,12 +363,12 @@ func TestJobsAndTheirBatch(t *testing.T) {
 		"Processing": {true, confirmed}, "Failed": {true, freely}, "Completed": {false, freely}, "Deleted": {false, freely},
 		"Reporting": {false, later}, "UpdateReporting": {false, later}, // the report would tell what is no longer so
 	} {
-		j := o.at(string(batch)+"-retry", JobKind, "Failed", "Storing", batch)
+		j := o.at(string(batch)+"-retry", record.JobKind, "Failed", "Storing", batch)
 		if _, err := o.e.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lifecycle.Operator}); (err == nil) != may.retry || err != nil && job.KindOf(err) != job.Refused {
 			t.Errorf("retry in a batch that is %s: got %v", batch, err)
 		}
 		for _, s := range []lifecycle.State{"Failed", "Completed", "Held"} {
-			j := o.at(string(batch)+"-"+string(s), JobKind, s, "Downloading", batch)
+			j := o.at(string(batch)+"-"+string(s), record.JobKind, s, "Downloading", batch)
 			act := engine.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "olga"}
 			_, err := o.e.Do(t.Context(), act)
 			if (err == nil) != (may.remove == freely) || err != nil && job.KindOf(err) != job.Refused {
@@ -392,7 +392,7 @@ func TestJobsAndTheirBatch(t *testing.T) {
 func TestBatchesAndTheirJobs(t *testing.T) {
 	o := openOffice(t)
 	for _, e := range []lifecycle.Event{"update", "delete"} {
-		j := o.at("open-"+string(e), JobKind, "Storing", "", "Failed")
+		j := o.at("open-"+string(e), record.JobKind, "Storing", "", "Failed")
 		act := engine.Act{Job: j.Parent, Event: e, By: lifecycle.Operator, Actor: "olga", Confirm: true}
 		if _, err := o.e.Do(t.Context(), act); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "1 of its jobs") {
 			t.Errorf("%s: got %v", e, err)
@@ -408,7 +408,7 @@ func TestBatchesAndTheirJobs(t *testing.T) {
 
 // TestReleaseIntoAHold: whatever the scope of a hold that still concerns it, a held batch or job is not released; the refusal names the hold.
 func TestReleaseIntoAHold(t *testing.T) {
-	for _, kind := range []job.Kind{BatchKind, JobKind} {
+	for _, kind := range []job.Kind{record.BatchKind, record.JobKind} {
 		for name, scope := range map[string]func(j *job.Job) job.Scope{
 			"group": func(*job.Job) job.Scope { return job.Scope{Group: "maps"} }, "owner": func(*job.Job) job.Scope { return job.Scope{Owner: "ann"} },
 			"kind": func(j *job.Job) job.Scope { return job.Scope{Kind: j.Kind} }, "everything": func(*job.Job) job.Scope { return job.Scope{} },

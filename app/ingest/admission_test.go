@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/job"
 )
@@ -126,7 +127,7 @@ func (c *admission) judge(w *world, r report.Batch, cause string) string {
 	}
 	switch c.want {
 	case admitted, warned:
-		if r.State != Completed || r.Failed > 0 || (len(j.Warnings) > 0) != (c.want == warned) {
+		if r.State != record.Completed || r.Failed > 0 || (len(j.Warnings) > 0) != (c.want == warned) {
 			return fmt.Sprintf("want %s, warnings are %q", c.want, j.Warnings)
 		}
 		if c.want == warned && !slices.ContainsFunc(j.Warnings, func(s string) bool { return strings.Contains(s, c.says) }) {
@@ -136,7 +137,7 @@ func (c *admission) judge(w *world, r report.Batch, cause string) string {
 		if len(r.Jobs) > 0 {
 			cause = j.Cause
 		}
-		if r.State != Failed || cause != c.want || !strings.Contains(r.Message, c.says) || j.ARK != "" && j.Version > 0 {
+		if r.State != record.Failed || cause != c.want || !strings.Contains(r.Message, c.says) || j.ARK != "" && j.Version > 0 {
 			return fmt.Sprintf("want cause %s, and %q", c.want, c.says)
 		}
 		return ""

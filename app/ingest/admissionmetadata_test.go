@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 )
 
@@ -55,39 +56,39 @@ func metadataAdmissions() []admission {
 	add := func(name, about, text, want, says, title string) {
 		all = append(all, admission{about: name + ": " + about, zip: []string{"data.txt", "x", name, text}, want: want, says: says, title: title, check: asHandedIn(name, text)})
 	}
-	add(ercName, "as it should be", ercCafe, admitted, "", "Café")
-	add(ercName, "with a byte order mark", "\ufeff"+ercCafe, admitted, "", "Café")
-	add(ercName, "ISO-8859-1", latin.Replace(ercCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
-	add(ercName, "with quotation marks of Windows-1252", "erc:\nwhat: \x93Caf\xe9\x94\n", warned, "it is ISO-8859-1, not UTF-8", "“Café”")
-	add(ercName, "UTF-16", inUTF16("erc:\r\nwhat: Cafe\r\n"), warned, "it is UTF-16LE, not UTF-8", "Cafe")
-	add(ercName, "empty", "", warned, "it is empty", "")
-	add(ercName, "a stray line", "erc:\nhello\nwhat: Café\n", warned, `line 2 is not "label: value" and is ignored`, "Café")
-	add(ercName, "a continuation of nothing", "\tx\nerc:\nwhat: Café\n", warned, "line 1 continues no line", "Café")
-	add(ercName, "without the line `erc:`", "what: Café\n", warned, `it does not begin with "erc:"`, "Café")
-	add(ercName, "a picture", "\x89PNG\r\n\x1a\n\x00\x00", warned, "is ignored", "")
-	add(ercName, "a title with a control character", "erc:\nwhat: a%0Ab\n", admitted, "", "")
-	add(ercName, "a title that is coded as unknown", "erc:\nwhat: (:unkn)\n", admitted, "", "")
-	add(dublinCoreName, "as it should be", dcCafe, admitted, "", "Café")
-	add(dublinCoreName, "declared as ISO-8859-1", `<?xml version="1.0" encoding="ISO-8859-1"?>`+latin.Replace(dcCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
-	add(dublinCoreName, "ISO-8859-1 without a declaration", latin.Replace(dcCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
-	add(dublinCoreName, "UTF-16", inUTF16(`<?xml version="1.0" encoding="UTF-16"?>`+strings.ReplaceAll(dcCafe, "é", "e")), warned, "it is UTF-16LE, not UTF-8", "Cafe")
-	add(dublinCoreName, "an unknown encoding", `<?xml version="1.0" encoding="EBCDIC"?>`+dcCafe, warned, `encoding "EBCDIC"`, "")
-	add(dublinCoreName, "a document type", `<!DOCTYPE dc>`+dcCafe, warned, "it has a document type, which is not read", "Café")
-	add(dublinCoreName, "an entity that names a file of ours", `<!DOCTYPE dc [<!ENTITY x SYSTEM "file:///etc/passwd">]>`+dcOpen+`<dc:title>&x;</dc:title>`+dcClose, warned, "it has a document type, which is not read", "")
-	add(dublinCoreName, "an entity that names an address", `<!DOCTYPE dc [<!ENTITY x SYSTEM "http://127.0.0.1:9/">]>`+dcOpen+`<dc:title>&x;</dc:title>`+dcClose, warned, "invalid character entity", "")
-	add(dublinCoreName, "entities that multiply", `<!DOCTYPE dc [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>`+dcOpen+`<dc:title>&b;</dc:title>`+dcClose, warned, "invalid character entity", "")
-	add(dublinCoreName, "without a namespace", `<metadata><title>Café</title></metadata>`, warned, "its elements have no Dublin Core namespace", "Café")
-	add(dublinCoreName, "nested 100 deep", strings.Repeat("<a>", 100)+strings.Repeat("</a>", 100), warned, "nested deeper than 64", "")
-	add(dublinCoreName, "cut", dcCafe[:len(dcCafe)-20], warned, "unexpected EOF", "")
-	add(dublinCoreName, "empty", "", warned, "it is empty", "")
-	add(dublinCoreName, "no XML", "title: Café\n", warned, "text outside the root element", "")
-	add(dublinCoreName, "HTML", "<html><body><br></body></html>", warned, "it is not read", "")
-	add(dataCiteName, "as it should be", dataCiteCafe, admitted, "", "Café")
-	add(dataCiteName, "without a namespace", strings.Replace(dataCiteCafe, ` xmlns="http://datacite.org/schema/kernel-4"`, "", 1), warned, "it has no DataCite namespace", "Café")
-	add(dataCiteName, "another namespace", strings.Replace(dataCiteCafe, "datacite.org/schema/kernel-4", "example.org/", 1), warned, "it has no DataCite namespace", "Café")
-	add(dataCiteName, "another root element", "<record/>", warned, "the root element is not a DataCite resource", "")
-	add(dataCiteName, "ISO-8859-1 without a declaration", latin.Replace(dataCiteCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
-	add(dataCiteName, "a document type", `<!DOCTYPE resource SYSTEM "datacite.dtd">`+dataCiteCafe, warned, "it has a document type, which is not read", "Café")
+	add(record.ERCName, "as it should be", ercCafe, admitted, "", "Café")
+	add(record.ERCName, "with a byte order mark", "\ufeff"+ercCafe, admitted, "", "Café")
+	add(record.ERCName, "ISO-8859-1", latin.Replace(ercCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
+	add(record.ERCName, "with quotation marks of Windows-1252", "erc:\nwhat: \x93Caf\xe9\x94\n", warned, "it is ISO-8859-1, not UTF-8", "“Café”")
+	add(record.ERCName, "UTF-16", inUTF16("erc:\r\nwhat: Cafe\r\n"), warned, "it is UTF-16LE, not UTF-8", "Cafe")
+	add(record.ERCName, "empty", "", warned, "it is empty", "")
+	add(record.ERCName, "a stray line", "erc:\nhello\nwhat: Café\n", warned, `line 2 is not "label: value" and is ignored`, "Café")
+	add(record.ERCName, "a continuation of nothing", "\tx\nerc:\nwhat: Café\n", warned, "line 1 continues no line", "Café")
+	add(record.ERCName, "without the line `erc:`", "what: Café\n", warned, `it does not begin with "erc:"`, "Café")
+	add(record.ERCName, "a picture", "\x89PNG\r\n\x1a\n\x00\x00", warned, "is ignored", "")
+	add(record.ERCName, "a title with a control character", "erc:\nwhat: a%0Ab\n", admitted, "", "")
+	add(record.ERCName, "a title that is coded as unknown", "erc:\nwhat: (:unkn)\n", admitted, "", "")
+	add(record.DublinCoreName, "as it should be", dcCafe, admitted, "", "Café")
+	add(record.DublinCoreName, "declared as ISO-8859-1", `<?xml version="1.0" encoding="ISO-8859-1"?>`+latin.Replace(dcCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
+	add(record.DublinCoreName, "ISO-8859-1 without a declaration", latin.Replace(dcCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
+	add(record.DublinCoreName, "UTF-16", inUTF16(`<?xml version="1.0" encoding="UTF-16"?>`+strings.ReplaceAll(dcCafe, "é", "e")), warned, "it is UTF-16LE, not UTF-8", "Cafe")
+	add(record.DublinCoreName, "an unknown encoding", `<?xml version="1.0" encoding="EBCDIC"?>`+dcCafe, warned, `encoding "EBCDIC"`, "")
+	add(record.DublinCoreName, "a document type", `<!DOCTYPE dc>`+dcCafe, warned, "it has a document type, which is not read", "Café")
+	add(record.DublinCoreName, "an entity that names a file of ours", `<!DOCTYPE dc [<!ENTITY x SYSTEM "file:///etc/passwd">]>`+dcOpen+`<dc:title>&x;</dc:title>`+dcClose, warned, "it has a document type, which is not read", "")
+	add(record.DublinCoreName, "an entity that names an address", `<!DOCTYPE dc [<!ENTITY x SYSTEM "http://127.0.0.1:9/">]>`+dcOpen+`<dc:title>&x;</dc:title>`+dcClose, warned, "invalid character entity", "")
+	add(record.DublinCoreName, "entities that multiply", `<!DOCTYPE dc [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>`+dcOpen+`<dc:title>&b;</dc:title>`+dcClose, warned, "invalid character entity", "")
+	add(record.DublinCoreName, "without a namespace", `<metadata><title>Café</title></metadata>`, warned, "its elements have no Dublin Core namespace", "Café")
+	add(record.DublinCoreName, "nested 100 deep", strings.Repeat("<a>", 100)+strings.Repeat("</a>", 100), warned, "nested deeper than 64", "")
+	add(record.DublinCoreName, "cut", dcCafe[:len(dcCafe)-20], warned, "unexpected EOF", "")
+	add(record.DublinCoreName, "empty", "", warned, "it is empty", "")
+	add(record.DublinCoreName, "no XML", "title: Café\n", warned, "text outside the root element", "")
+	add(record.DublinCoreName, "HTML", "<html><body><br></body></html>", warned, "it is not read", "")
+	add(record.DataCiteName, "as it should be", dataCiteCafe, admitted, "", "Café")
+	add(record.DataCiteName, "without a namespace", strings.Replace(dataCiteCafe, ` xmlns="http://datacite.org/schema/kernel-4"`, "", 1), warned, "it has no DataCite namespace", "Café")
+	add(record.DataCiteName, "another namespace", strings.Replace(dataCiteCafe, "datacite.org/schema/kernel-4", "example.org/", 1), warned, "it has no DataCite namespace", "Café")
+	add(record.DataCiteName, "another root element", "<record/>", warned, "the root element is not a DataCite resource", "")
+	add(record.DataCiteName, "ISO-8859-1 without a declaration", latin.Replace(dataCiteCafe), warned, "it is ISO-8859-1, not UTF-8", "Café")
+	add(record.DataCiteName, "a document type", `<!DOCTYPE resource SYSTEM "datacite.dtd">`+dataCiteCafe, warned, "it has a document type, which is not read", "Café")
 	return all
 }
 
@@ -98,8 +99,8 @@ func precedenceAdmissions() []admission {
 	of := func(about, title string, files ...string) admission {
 		return admission{about: about, s: form, zip: append([]string{"data.txt", about}, files...), want: admitted, title: title}
 	}
-	mixed := of("mrt-erc.txt with a title, mrt-dc.xml with a creator, the form with a date: each counts", "ERC", ercName, "erc:\nwhat: ERC\n",
-		dublinCoreName, dcOpen+`<dc:creator>DC person</dc:creator>`+dcClose)
+	mixed := of("mrt-erc.txt with a title, mrt-dc.xml with a creator, the form with a date: each counts", "ERC", record.ERCName, "erc:\nwhat: ERC\n",
+		record.DublinCoreName, dcOpen+`<dc:creator>DC person</dc:creator>`+dcClose)
 	mixed.check = func(w *world, j report.Job) string {
 		if o := w.object(j.ARK); o.Creator != "DC person" || o.Date != "1900" {
 			return fmt.Sprintf("creator %q, date %q", o.Creator, o.Date)
@@ -107,11 +108,11 @@ func precedenceAdmissions() []admission {
 		return ""
 	}
 	return []admission{
-		of("mrt-erc.txt, DataCite, Dublin Core and the form each with a title: that of mrt-erc.txt", "ERC", ercName, "erc:\nwhat: ERC\n", dataCiteName, dataCite, dublinCoreName, dc),
-		of("DataCite, Dublin Core and the form each with a title: that of DataCite", "DataCite", dataCiteName, dataCite, dublinCoreName, dc),
-		of("Dublin Core and the form each with a title: that of Dublin Core", "DC", dublinCoreName, dc),
-		of("the form with a title, mrt-erc.txt without one: that of the form", "Form", ercName, "erc:\nwho: A. Person\n"),
-		of("the form with a title, mrt-erc.txt with `(:unkn)`: that of the form", "Form", ercName, "erc:\nwhat: (:unkn)\n"),
+		of("mrt-erc.txt, DataCite, Dublin Core and the form each with a title: that of mrt-erc.txt", "ERC", record.ERCName, "erc:\nwhat: ERC\n", record.DataCiteName, dataCite, record.DublinCoreName, dc),
+		of("DataCite, Dublin Core and the form each with a title: that of DataCite", "DataCite", record.DataCiteName, dataCite, record.DublinCoreName, dc),
+		of("Dublin Core and the form each with a title: that of Dublin Core", "DC", record.DublinCoreName, dc),
+		of("the form with a title, mrt-erc.txt without one: that of the form", "Form", record.ERCName, "erc:\nwho: A. Person\n"),
+		of("the form with a title, mrt-erc.txt with `(:unkn)`: that of the form", "Form", record.ERCName, "erc:\nwhat: (:unkn)\n"),
 		mixed,
 	}
 }
@@ -133,10 +134,10 @@ func hasIDs(ark string, local ...string) func(*world, report.Job) string {
 
 func idAdmissions() []admission {
 	of := func(about, erc string, s Submission, want, says string, check func(*world, report.Job) string) admission {
-		return admission{about: about, s: s, zip: []string{"data.txt", about, ercName, "erc:\nwhat: T\n" + erc}, want: want, says: says, check: check}
+		return admission{about: about, s: s, zip: []string{"data.txt", about, record.ERCName, "erc:\nwhat: T\n" + erc}, want: want, says: says, check: check}
 	}
 	dc := func(about, id, want, says string, check func(*world, report.Job) string) admission {
-		return admission{about: about, zip: []string{"data.txt", about, dublinCoreName, dcOpen + `<dc:identifier>` + id + `</dc:identifier>` + dcClose}, want: want, says: says, check: check}
+		return admission{about: about, zip: []string{"data.txt", about, record.DublinCoreName, dcOpen + `<dc:identifier>` + id + `</dc:identifier>` + dcClose}, want: want, says: says, check: check}
 	}
 	const one, two = "ark:/99999/fk4known1", "ark:/99999/fk4known2"
 	none := Submission{}
@@ -166,10 +167,10 @@ func idAdmissions() []admission {
 		dc("`dc:identifier` with a name of the depositor's own", "dc-1", admitted, "", hasIDs("", "dc-1")),
 		dc("`dc:identifier` with an ARK", "ark:/99999/fk4dc2", admitted, "", hasIDs("ark:/99999/fk4dc2")),
 		dc("`dc:identifier` with the name of an object that is stored: its next version", "known-2", admitted, "", hasIDs(two)),
-		{about: "mrt-erc.txt and mrt-dc.xml with two ARKs", zip: []string{"data.txt", "x", ercName, "erc:\nwhere: " + one + "\n",
-			dublinCoreName, dcOpen + `<dc:identifier>` + two + `</dc:identifier>` + dcClose}, want: CauseIdentifiers,
+		{about: "mrt-erc.txt and mrt-dc.xml with two ARKs", zip: []string{"data.txt", "x", record.ERCName, "erc:\nwhere: " + one + "\n",
+			record.DublinCoreName, dcOpen + `<dc:identifier>` + two + `</dc:identifier>` + dcClose}, want: CauseIdentifiers,
 			says: "mrt-erc.txt gives the primary id " + one + ", mrt-dc.xml gives " + two},
-		{about: "the identifier of a DataCite record, which is a DOI as a rule", zip: []string{"data.txt", "doi", dataCiteName,
+		{about: "the identifier of a DataCite record, which is a DOI as a rule", zip: []string{"data.txt", "doi", record.DataCiteName,
 			`<resource xmlns="http://datacite.org/schema/kernel-4"><identifier identifierType="DOI">10.5072/x</identifier></resource>`}, want: admitted,
 			check: func(_ *world, j report.Job) string {
 				if len(j.LocalIDs) > 0 {
@@ -183,16 +184,16 @@ func idAdmissions() []admission {
 func embargoAdmissions() []admission {
 	var all []admission
 	add := func(about, text, want, says, end string) {
-		all = append(all, admission{about: about, zip: []string{"data.txt", about, embargoName, text}, want: want, says: says, check: func(w *world, j report.Job) string {
+		all = append(all, admission{about: about, zip: []string{"data.txt", about, record.EmbargoName, text}, want: want, says: says, check: func(w *world, j report.Job) string {
 			m, err := w.Metadata(w.t.Context(), j.Job)
 			if err != nil || m.Embargo != end {
 				return fmt.Sprintf("the embargo is %q, %v; want %q", m.Embargo, err, end)
 			}
-			own := w.files(j.ARK, "v1")["system/"+ingestName]
+			own := w.files(j.ARK, "v1")["system/"+record.IngestName]
 			if !strings.Contains(own, "embargoEndDate: "+end+"\n") {
 				return "mrt-ingest.txt has no embargo: " + own
 			}
-			return asHandedIn(embargoName, text)(w, j)
+			return asHandedIn(record.EmbargoName, text)(w, j)
 		}})
 	}
 	add("an embargo with a time", "embargoEndDate:2031-12-31T11:15:01Z", admitted, "", "2031-12-31T11:15:01Z")

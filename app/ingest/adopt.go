@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -26,21 +25,21 @@ const (
 
 // Locations gives the storage locations of profiles and inventory.
 func (a *App) Locations(ctx context.Context) ([]Location, error) {
-	dirs, err := a.storagePlaces(ctx)
+	dirs, err := a.locations.All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]Location, 0, len(dirs))
 	for _, dir := range dirs {
-		l := Location{Dir: dir, Path: a.place(dir), State: LocationUsable, Profiles: a.profilesOf(dir)}
+		l := Location{Dir: dir, Path: a.locations.Path(dir), State: LocationUsable, Profiles: a.profilesOf(dir)}
 		if id, err := location.Read(l.Path); err == nil {
 			l.Location, l.Installation, l.Since = id.Location, id.Installation, id.Since
 		}
-		_, err := a.openRoot(ctx, dir, false)
-		var refused *locationError
+		_, err := a.locations.Open(ctx, dir, false)
+		var refused *location.Refusal
 		switch {
 		case errors.As(err, &refused):
-			l.State, l.Reason, l.Remedy = LocationRefused, refused.sentence, refused.remedy
+			l.State, l.Reason, l.Remedy = LocationRefused, refused.Sentence, refused.Remedy
 		case errors.Is(err, fs.ErrNotExist):
 			l.State = LocationUnused
 		case err != nil:
@@ -85,7 +84,7 @@ func (a *App) Adopt(ctx context.Context, in Adoption) (Location, error) {
 	if err != nil {
 		return Location{}, err
 	}
-	if err := a.adopt(ctx, in); err != nil {
+	if err := a.locations.Adopt(ctx, in.Dir, in.Actor, in.Note); err != nil {
 		return Location{}, job.Errorf(job.Unavailable, "adopt", "", "storage location %s: %w", in.Dir, err)
 	}
 	if err := a.wakeForLocation(ctx); err != nil {
@@ -103,7 +102,7 @@ func (a *App) Adopt(ctx context.Context, in Adoption) (Location, error) {
 // wakeForLocation makes the jobs due that wait for a storage location.
 func (a *App) wakeForLocation(ctx context.Context) error {
 	open := false
-	q := job.Query{Kinds: []job.Kind{JobKind}, Causes: []string{causeLocation}, Ended: &open, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Causes: []string{causeLocation}, Ended: &open, Limit: 1000}
 	for {
 		page, err := a.engine.Store().List(ctx, q)
 		if err != nil {
@@ -118,43 +117,4 @@ func (a *App) wakeForLocation(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// adopt writes the file first: without the inventory's entry the location is refused as another one, and the operator repeats the command.
-func (a *App) adopt(ctx context.Context, in Adoption) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	path, at := a.place(in.Dir), a.now()
-	if err := adoptDir(path, a.inventory.Installation(), in.Actor, in.Note, at); err != nil {
-		return err
-	}
-	id, err := location.Read(path)
-	if err != nil {
-		return err
-	}
-	return a.inventory.EnterLocation(ctx, in.Dir, id.Location, at)
-}
-
-// adoptDir makes a directory the storage location of an installation. One that has an id keeps it.
-func adoptDir(path, installation, actor, note string, at time.Time) error {
-	root, err := ocfl.InitRoot(path, ocfl.DefaultLayout())
-	if err != nil {
-		return err
-	}
-	if err := root.Close(); err != nil {
-		return err
-	}
-	old, err := location.Read(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, location.ErrDamaged) {
-		return err
-	}
-	if old.Installation == installation {
-		return nil
-	}
-	id := location.New(installation, at)
-	if old.Location != "" {
-		id.Location = old.Location
-	}
-	id.Before = append(old.Before, location.Previous{Installation: old.Installation, Until: id.Since, By: actor, Note: note})
-	return location.Replace(path, id)
 }

@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
 )
 
 // places looks at the object in all storage locations of the profile, before anything is written to one of them, and gives the leading one: that which has
-// all versions that any of them has. A place that may not be used is a *locationError. Places that contradict each other or the inventory, and an object
+// all versions that any of them has. A place that may not be used is a *location.Refusal. Places that contradict each other or the inventory, and an object
 // that this installation did not store, end the job.
 func (t *task) places(ctx context.Context, dirs []string) (all []*kept, lead *kept, err error) {
 	ids := map[string]string{}
@@ -17,10 +18,10 @@ func (t *task) places(ctx context.Context, dirs []string) (all []*kept, lead *ke
 		if err != nil {
 			return nil, nil, placeError(dir, err)
 		}
-		if other, twice := ids[k.root.id]; twice {
+		if other, twice := ids[k.root.ID]; twice {
 			return nil, nil, fail(CauseStorage, "the profile names one storage location twice: %s and %s are the same; correct its list storage", other, dir)
 		}
-		ids[k.root.id] = dir
+		ids[k.root.ID] = dir
 		all = append(all, k)
 	}
 	id := t.Job().ID
@@ -31,7 +32,7 @@ func (t *task) places(ctx context.Context, dirs []string) (all []*kept, lead *ke
 				t.data.Identity.ARK, k.dir, lead.older(id)[n], lead.dir)
 		}
 		for i, name := range k.older(id) {
-			if first := lead.older(id)[i]; mark(k.object, name) != mark(lead.object, first) {
+			if first := lead.older(id)[i]; location.Mark(k.object, name) != location.Mark(lead.object, first) {
 				return nil, nil, fail(CauseStorage, "the storage locations disagree about %s: %s of %s is not %s of %s; run: stagepost admin fsck",
 					t.data.Identity.ARK, name, k.dir, first, lead.dir)
 			}
@@ -59,7 +60,7 @@ func (t *task) recognize(ctx context.Context, all []*kept, lead *kept) error {
 	}
 	stored := 0
 	for _, k := range all {
-		n, err := number(k.head())
+		n, err := location.Number(k.head())
 		if err != nil {
 			return err
 		}
@@ -81,16 +82,8 @@ func (t *task) recognize(ctx context.Context, all []*kept, lead *kept) error {
 		if !ours[key] && !recorded[inventory.Place{Dir: lead.dir, Name: name}] {
 			return fail(CauseIdentifiers, "%s has the object %s already, and the inventory does not know its version %s (%s): "+
 				"submit under another identifier, or if the inventory lost it, stop the server and run: stagepost ingest inventory rebuild",
-				lead.dir, ark, name, maker(key))
+				lead.dir, ark, name, location.MadeBy(key))
 		}
 	}
 	return nil
-}
-
-// maker says who made a version, by its key in storage.
-func maker(key string) string {
-	if key == "" {
-		return "made by another program"
-	}
-	return "made by job " + key
 }

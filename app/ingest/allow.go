@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -11,11 +12,11 @@ import (
 // allowBatch says what a person's event needs of a batch beyond its lifecycle.
 func (a *App) allowBatch(ctx context.Context, j *job.Job, act *engine.Act) (job.Require, error) {
 	switch act.Event {
-	case Release:
+	case record.Release:
 		return job.Require{Free: true}, nil
-	case Update:
+	case record.Update:
 		return job.Require{Idle: true}, nil
-	case Delete:
+	case record.Delete:
 		return job.Require{Idle: true}, a.batchLoses(ctx, j, act)
 	}
 	return job.Require{}, nil
@@ -24,14 +25,14 @@ func (a *App) allowBatch(ctx context.Context, j *job.Job, act *engine.Act) (job.
 // allowJob says what a person's event needs of a job beyond its lifecycle.
 func (a *App) allowJob(ctx context.Context, j *job.Job, act *engine.Act) (job.Require, error) {
 	switch act.Event {
-	case Release:
+	case record.Release:
 		return job.Require{Free: true}, nil
-	case Retry:
+	case record.Retry:
 		if why, wrong := needsNew[j.Cause]; wrong {
 			return job.Require{}, job.Errorf(job.Refused, "retry", j.ID, "%s (%s): hand it in again as a new submission", why, j.Message)
 		}
-		return job.Require{ParentIn: []lifecycle.State{Processing, Failed}}, nil
-	case Delete:
+		return job.Require{ParentIn: []lifecycle.State{record.Processing, record.Failed}}, nil
+	case record.Delete:
 		return a.jobLoses(ctx, j, act)
 	}
 	return job.Require{}, nil

@@ -13,35 +13,33 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/fixity"
+	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/internal/durable"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-)
-
-// Kinds of the jobs of this application.
-const (
-	BatchKind job.Kind = "ingest.batch"
-	JobKind   job.Kind = "ingest.job"
 )
 
 // Options of the application. All but Dir may be left out.
 type Options struct {
-	Dir          string       // the data directory; work, mail, storage and the inventory lie in it
-	Installation string       // id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
-	Records      Records      // of the jobs, which the inventory is compared with at start. Defaults to none
-	Profiles     Profiles     // defaults to the built-in profile
-	Mail         mail.Sender  // defaults to .eml files in Dir/mail
-	From         string       // sender of reports. Defaults to stagepost@localhost
-	Host         string       // right side of Message-IDs. Defaults to localhost
-	Site         string       // where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
-	Log          *slog.Logger // of what no job's log tells. Defaults to none
+	Dir          string         // the data directory; work, mail, storage and the inventory lie in it
+	Installation string         // id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
+	Records      fsck.Records   // of the jobs, which the inventory is compared with at start. Defaults to none
+	Profiles     profile.Source // defaults to the built-in profile
+	Mail         mail.Sender    // defaults to .eml files in Dir/mail
+	From         string         // sender of reports. Defaults to stagepost@localhost
+	Host         string         // right side of Message-IDs. Defaults to localhost
+	Site         string         // where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
+	Log          *slog.Logger   // of what no job's log tells. Defaults to none
 
 	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the safe policy.
 	Fetch   fetch.Policy
@@ -50,7 +48,7 @@ type Options struct {
 
 	TrashKeep time.Duration // of what was put into the trash. Defaults to 7 days; job.Off: it is removed at once
 	WorkKeep  time.Duration // of the working files of failed jobs, which then go to the trash. Defaults to 30 days; job.Unlimited
-	Logs      Logs          // of the jobs, to find those of jobs that are no more. Defaults to none
+	Logs      orphans.Logs  // of the jobs, to find those of jobs that are no more. Defaults to none
 
 	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB; job.Off: none
 	Patience time.Duration // after which a job that waits for room lets no other pass. Defaults to 1 h
@@ -65,9 +63,6 @@ type Options struct {
 	Downloads int          // files of one object that are fetched at once. Defaults to 4
 	Outward   *http.Client // for minters. Defaults to one with 30 s of patience and no redirects
 }
-
-// inventoryPath is the file of the inventory.
-func (o *Options) inventoryPath() string { return filepath.Join(o.Dir, inventoryName) }
 
 // DiskSpace tells how many bytes of a directory's file system are free and how many it has in all.
 type DiskSpace func(dir string) (free, total int64, err error)
@@ -132,6 +127,8 @@ type App struct {
 	engine    *engine.Engine
 	inventory *inventory.Inventory
 	room      *room
+	tree      *workdir.Tree
+	locations *location.Roots
 	sources   *sources
 	checker   *fixity.Checker
 	line      *line
@@ -145,36 +142,33 @@ type App struct {
 
 	mu      sync.Mutex // guards the rest
 	clients map[string]outlet
-	roots   map[string]*storageRoot
-	retired []*storageRoot // open, of directories that have another file system by now
 }
-
-// inventoryName is the name of the inventory in the data directory.
-const inventoryName = "inventory.db"
 
 // New opens the application in its data directory, which it makes if there is none.
 func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{"", workName, trashName, mailName} {
+	for _, dir := range []string{"", workdir.WorkName, workdir.TrashName, workdir.MailName} {
 		if err := durable.MkdirAll(filepath.Join(o.Dir, dir), 0o700); err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)
 		}
 	}
 	if o.Mail == nil {
-		o.Mail = mail.Dir(filepath.Join(o.Dir, mailName))
+		o.Mail = mail.Dir(filepath.Join(o.Dir, workdir.MailName))
 	}
-	inv, err := openInventory(context.Background(), &o)
+	inv, err := (&fsck.Source{Dir: o.Dir, Installation: o.Installation, Records: o.Records, Profiles: o.Profiles}).OpenInventory(context.Background())
 	if err != nil {
 		return nil, err
 	}
 	a := &App{
-		options: o, log: o.Log, inventory: inv, stop: func() {}, putReport: putFile,
-		clients: map[string]outlet{}, late: make(chan struct{}, 1), roots: map[string]*storageRoot{},
+		options: o, log: o.Log, inventory: inv, stop: func() {}, putReport: workdir.PutFile,
+		clients: map[string]outlet{}, late: make(chan struct{}, 1),
 	}
 	a.room, a.line, a.locks, a.sources = newRoom(a), newLine(), inv, newSources(a)
 	a.checker = newChecker(a)
+	a.locations = location.NewRoots(o.Dir, inv, o.Profiles, a.now)
+	a.tree = &workdir.Tree{Data: o.Dir, TrashKeep: o.TrashKeep}
 	a.expect = func(head string) *string { return &head }
 	return a, nil
 }
@@ -184,27 +178,27 @@ func (a *App) Works() []engine.Work {
 	outside := engine.Policy{Backoff: a.options.Backoff}
 	return []engine.Work{
 		{
-			Life: BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce, Owes: a.batchOwes, Explain: a.explain,
+			Life: record.BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce, Owes: a.batchOwes, Explain: a.explain,
 			Policy: engine.Policy{Backoff: a.options.Backoff},
 			Steps: map[lifecycle.State]engine.Step{
-				Pending: a.readPayload, Processing: a.makeJobs, Reporting: a.report, UpdateReporting: a.report,
+				record.Pending: a.readPayload, record.Processing: a.makeJobs, record.Reporting: a.report, record.UpdateReporting: a.report,
 			},
 		},
 		{
-			Life: JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce, Owes: a.jobOwes, Explain: a.explain,
+			Life: record.JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce, Owes: a.jobOwes, Explain: a.explain,
 			Policy: outside,
 			Steps: map[lifecycle.State]engine.Step{
-				Pending:      a.phase(true, (*task).begin),
-				Estimating:   a.phase(true, a.fetching((*task).estimate)),
-				Provisioning: a.phase(false, (*task).provision),
-				Downloading:  a.phase(true, a.fetching((*task).download)),
-				Processing:   a.phase(true, (*task).process),
-				Storing:      a.phase(true, (*task).store),
-				Recording:    a.phase(true, (*task).record),
-				Notify:       a.phase(false, (*task).notify),
+				record.Pending:      a.phase(true, (*task).begin),
+				record.Estimating:   a.phase(true, a.fetching((*task).estimate)),
+				record.Provisioning: a.phase(false, (*task).provision),
+				record.Downloading:  a.phase(true, a.fetching((*task).download)),
+				record.Processing:   a.phase(true, (*task).process),
+				record.Storing:      a.phase(true, (*task).store),
+				record.Recording:    a.phase(true, (*task).record),
+				record.Notify:       a.phase(false, (*task).notify),
 			},
 			Gates: map[lifecycle.State]engine.Gate{
-				Provisioning: a.room.gate, Processing: a.lockGate, Storing: a.lockGate, Recording: a.lockGate,
+				record.Provisioning: a.room.gate, record.Processing: a.lockGate, record.Storing: a.lockGate, record.Recording: a.lockGate,
 			},
 		},
 	}
@@ -217,7 +211,7 @@ func (a *App) Deliver() map[string]engine.Deliver {
 
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs.
 func (a *App) Bind(e *engine.Engine) {
-	a.engine, a.guard = e, e.Guard()
+	a.bound(e)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.wait.Go(func() { a.sweeps(ctx) })
@@ -225,6 +219,12 @@ func (a *App) Bind(e *engine.Engine) {
 	a.wait.Go(func() { a.latecomers(ctx) })
 	a.wait.Go(func() { a.keepLocks(ctx) })
 	a.wait.Go(func() { a.checker.Run(ctx) })
+}
+
+// bound gives the engine to those that work with it.
+func (a *App) bound(e *engine.Engine) {
+	a.engine, a.guard = e, e.Guard()
+	a.tree.Now, a.tree.Before = e.Clock().Now, e.Guard().Before
 }
 
 // Close ends background work and closes inventory and storage. The engine must have stopped.
@@ -236,14 +236,7 @@ func (a *App) Close() error {
 	for _, c := range a.clients {
 		c.fetch.Close()
 	}
-	mistakes := []error{a.inventory.Close()}
-	for _, r := range a.roots {
-		mistakes = append(mistakes, r.Close())
-	}
-	for _, r := range a.retired {
-		mistakes = append(mistakes, r.Close())
-	}
-	return errors.Join(mistakes...)
+	return errors.Join(a.inventory.Close(), a.locations.Close())
 }
 
 // Dead gives the error that ended the inventory, once: after a failed sync nothing is written to it, and the process should end.
@@ -282,36 +275,3 @@ type outlet struct {
 	of    *profile.Profile
 	fetch *fetch.Client
 }
-
-// phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.
-func (a *App) phase(directory bool, do func(*task, context.Context) error) engine.Step {
-	return func(ctx context.Context, r *engine.Run) (err error) {
-		t := &task{Run: r, app: a}
-		if err := errors.Join(r.Spec(&t.spec), r.Data(&t.data)); err != nil {
-			return err
-		}
-		if directory {
-			j := r.Job()
-			t.dir, err = a.openJob(j.Parent, j.ID, j.Epoch)
-			if errors.Is(err, errLocked) {
-				return engine.Wait(engine.Blocker{
-					Code: "directory", Sentence: "an earlier attempt still has its work directory", Until: r.Now().Add(a.pause()),
-					Holder: "the earlier attempt",
-				})
-			}
-			if err != nil {
-				return err
-			}
-			defer t.dir.Close()
-			if err := t.refill(ctx); err != nil {
-				return named(err)
-			}
-		}
-		err = named(do(t, ctx))
-		t.label()
-		return errors.Join(err, r.SetData(t.data))
-	}
-}
-
-// pause is how long a job waits for another one before it looks again.
-func (a *App) pause() time.Duration { return min(a.options.Look, time.Second) }

@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
@@ -19,7 +21,7 @@ import (
 // readPayload is the step of a pending batch: it finds out what the payload is, reads a batch manifest through to its end and counts its
 // rows. A batch whose payload is wrong makes no jobs.
 func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
-	var s batchSpec
+	var s record.BatchSpec
 	if err := r.Spec(&s); err != nil {
 		return err
 	}
@@ -39,13 +41,13 @@ func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 	return errors.Join(r.SetData(d), a.sendQueued(r, p, &s, &d, nil))
 }
 
-func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *batchSpec) (batchData, error) {
+func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec) (record.BatchData, error) {
 	f, err := a.openPayload(r.Job().ID, s)
 	if err != nil {
-		return batchData{}, err
+		return record.BatchData{}, err
 	}
 	defer f.Close()
-	d := batchData{Type: s.Type, Jobs: 1}
+	d := record.BatchData{Type: s.Type, Jobs: 1}
 	if d.Type == "" {
 		if d.Type, err = detect(f, s.Filename); err != nil {
 			return d, err
@@ -58,7 +60,7 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 	if s.Payload.Size > p.Limits.Manifest {
 		return d, fail(CauseTooLarge, "the manifest has %d bytes, profile %s allows %d", s.Payload.Size, p.ID, p.Limits.Manifest)
 	}
-	if err := matches(ctx, f, digest{s.DigestType, s.DigestValue}); err != nil {
+	if err := matches(ctx, f, record.Digest{Type: s.DigestType, Value: s.DigestValue}); err != nil {
 		return d, err
 	}
 	d.Jobs = 0
@@ -80,13 +82,13 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 }
 
 // openPayload opens the staged payload and sees that it is whole.
-func (a *App) openPayload(batch job.ID, s *batchSpec) (*os.File, error) {
-	root, err := a.batchDir(batch)
+func (a *App) openPayload(batch job.ID, s *record.BatchSpec) (*os.File, error) {
+	root, err := a.tree.Batch(batch)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(payloadName)
+	f, err := root.Open(workdir.PayloadName)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fail(CausePayloadMissing, "the staged payload is gone")
 	}
@@ -104,7 +106,7 @@ func (a *App) openPayload(batch job.ID, s *batchSpec) (*os.File, error) {
 }
 
 // matches reads a payload through and compares its digest with the given one, if there is one.
-func matches(ctx context.Context, f *os.File, want digest) error {
+func matches(ctx context.Context, f *os.File, want record.Digest) error {
 	if want.Type == "" {
 		return nil
 	}
@@ -115,7 +117,7 @@ func matches(ctx context.Context, f *os.File, want digest) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := io.Copy(h, &limited{ctx: ctx, from: f, left: math.MaxInt64 - 1}); err != nil {
+	if _, err := io.Copy(h, workdir.LimitReader(ctx, f, math.MaxInt64-1)); err != nil {
 		return err
 	}
 	if sum := h.Sum(nil); !(checkm.Digest{Value: want.Value}).Matches(sum) {
@@ -126,7 +128,7 @@ func matches(ctx context.Context, f *os.File, want digest) error {
 
 // priority of the jobs of a batch: what the depositor or the profile says, else lower the more there are (Merritt's formula). A user's wish goes
 // before neither.
-func priority(jobs int, p *profile.Profile, s *batchSpec) int {
+func priority(jobs int, p *profile.Profile, s *record.BatchSpec) int {
 	usual := min(max(int(10*math.Log(float64(jobs))+5), job.FirstPriority), job.LastPriority)
 	if p.Priority != nil {
 		usual = *p.Priority
@@ -143,8 +145,8 @@ func priority(jobs int, p *profile.Profile, s *batchSpec) int {
 // makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended. If they cannot all be
 // created, those that were are given up, so that nothing half-made goes on, and the report says so.
 func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
-	var s batchSpec
-	var d batchData
+	var s record.BatchSpec
+	var d record.BatchData
 	if err := errors.Join(r.Spec(&s), r.Data(&d)); err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 }
 
 // spawn creates the jobs of a batch that are not there yet.
-func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData) error {
+func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData) error {
 	f, err := a.openPayload(r.Job().ID, s)
 	if err != nil {
 		return err
@@ -193,19 +195,19 @@ func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *b
 		}
 		r.Progress(int64(i+1), int64(d.Jobs), "jobs")
 		return engine.Order{
-			Kind: JobKind, Priority: new(d.Priority), Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
+			Kind: record.JobKind, Priority: new(d.Priority), Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
 			Tags: tags(p), Bytes: max(one.Size, 0),
 		}, nil
 	})
 }
 
 // giveUp ends the jobs of a batch whose jobs could not all be created, and lets it go on to its report. What they stored until then stays stored.
-func (a *App) giveUp(ctx context.Context, r *engine.Run, d *batchData) error {
+func (a *App) giveUp(ctx context.Context, r *engine.Run, d *record.BatchData) error {
 	if err := r.Abandon(ctx); err != nil {
 		return err
 	}
 	open := false
-	q := job.Query{Kinds: []job.Kind{JobKind}, Parent: r.Job().ID, Ended: &open, Oldest: true, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Parent: r.Job().ID, Ended: &open, Oldest: true, Limit: 1000}
 	for {
 		page, err := a.engine.Store().List(ctx, q)
 		if err != nil {
@@ -234,9 +236,9 @@ func (a *App) abandon(ctx context.Context, id job.ID, why string) error {
 		if err != nil || j.Ended {
 			return err
 		}
-		act := engine.Act{Job: id, Event: Fail, By: lifecycle.Worker, Actor: "ingest", Note: why}
-		if j.State == Held {
-			act.Event, act.By, act.Confirm = Delete, lifecycle.Operator, true
+		act := engine.Act{Job: id, Event: record.Fail, By: lifecycle.Worker, Actor: "ingest", Note: why}
+		if j.State == record.Held {
+			act.Event, act.By, act.Confirm = record.Delete, lifecycle.Operator, true
 		}
 		if _, err = a.engine.Do(ctx, act); job.KindOf(err) != job.Refused {
 			return err

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/edge/unpack"
@@ -17,7 +19,7 @@ import (
 )
 
 // manifestFile is where an object's manifest lies in the job's directory.
-const manifestFile = packageName + "/manifest.checkm"
+const manifestFile = workdir.PackageName + "/manifest.checkm"
 
 // begin is the step of Pending: it refuses what can never become an object. The digest of an uploaded payload is checked here; an object's
 // manifest is brought here and read to its end.
@@ -26,7 +28,7 @@ func (t *task) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.spec.check(p.Names.Rules()); err != nil {
+	if err := checkSpec(&t.spec, p.Names.Rules()); err != nil {
 		return err
 	}
 	switch {
@@ -42,14 +44,14 @@ func (t *task) begin(ctx context.Context) error {
 }
 
 // check refuses rows of which no object can be made.
-func (s *jobSpec) check(names safename.Rules) error {
+func checkSpec(s *record.JobSpec, names safename.Rules) error {
 	for field, text := range map[string]string{"title": s.Title, "creator": s.Creator, "date": s.Date, "note": s.Note} {
-		if err := plain(text); err != nil {
+		if err := record.CheckText(text); err != nil {
 			return fail(CauseBadRow, "%s: %w", field, err)
 		}
 	}
 	for _, id := range s.LocalIDs {
-		if err := plain(id); err != nil {
+		if err := record.CheckText(id); err != nil {
 			return fail(CauseBadRow, "local id: %w", err)
 		}
 	}
@@ -71,14 +73,14 @@ func (s *jobSpec) check(names safename.Rules) error {
 			return notContainer(s.Filename)
 		}
 	}
-	_, err := s.fileName(names)
+	_, err := specFileName(s, names)
 	return err
 }
 
 // fileName is the payload's name as we write it.
-func (s *jobSpec) fileName(names safename.Rules) (string, error) {
+func specFileName(s *record.JobSpec, names safename.Rules) (string, error) {
 	if s.Filename == "" {
-		return payloadName, nil
+		return workdir.PayloadName, nil
 	}
 	return names.Clean(s.Filename)
 }
@@ -91,7 +93,7 @@ func (a *App) names(profile string) safename.Rules {
 	return safename.AsGiven
 }
 
-func (t *task) fileName() (string, error) { return t.spec.fileName(t.app.names(t.spec.Profile)) }
+func (t *task) fileName() (string, error) { return specFileName(&t.spec, t.app.names(t.spec.Profile)) }
 
 // bringManifest brings the object's manifest into the job's directory, complete or not at all.
 func (t *task) bringManifest(ctx context.Context) error {
@@ -101,7 +103,7 @@ func (t *task) bringManifest(ctx context.Context) error {
 	}
 	if t.spec.URL != "" {
 		got, err := t.app.fetch(ctx, p, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
-			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest, Scratch: partsName,
+			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest, Scratch: workdir.PartsName,
 		})
 		if err == nil && t.spec.Size >= 0 && got.Size != t.spec.Size {
 			t.warn(otherSize, "the object's manifest", got.Size, t.spec.Size)
@@ -116,7 +118,7 @@ func (t *task) bringManifest(ctx context.Context) error {
 		return err
 	}
 	defer f.Close()
-	return t.dir.put(manifestFile, func(w io.Writer) error {
+	return t.dir.Put(manifestFile, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})
@@ -133,7 +135,7 @@ func (t *task) takePayload(ctx context.Context) error {
 
 // payload opens the batch's payload at its beginning, after its digest was checked.
 func (t *task) payload(ctx context.Context) (*os.File, error) {
-	s := &batchSpec{Payload: payload{Size: t.spec.Size}}
+	s := &record.BatchSpec{Payload: record.Payload{Size: t.spec.Size}}
 	f, err := t.app.openPayload(t.Job().Parent, s)
 	if err != nil {
 		return nil, err

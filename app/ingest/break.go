@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
@@ -25,7 +26,7 @@ func (a *App) BreakLock(ctx context.Context, kind, name, actor, note string) (Lo
 	if strings.TrimSpace(note) == "" {
 		return Lock{}, job.Errorf(job.Invalid, "break", "", "breaking a lock needs a reason: it stands in the audit list")
 	}
-	if err := cmp.Or(plain(note), plain(actor)); err != nil {
+	if err := cmp.Or(record.CheckText(note), record.CheckText(actor)); err != nil {
 		return Lock{}, job.Errorf(job.Invalid, "break", "", "note or actor: %w", err)
 	}
 	if ark, err := noid.ParseARK(name); err == nil && inventory.LockKind(kind) != inventory.LocalIDLock {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -66,19 +67,19 @@ type merrittState struct {
 // end is the end of a job that a callback reports.
 type end struct {
 	job  *job.Job // the record after it
-	spec *jobSpec
-	data *jobData
+	spec *record.JobSpec
+	data *record.JobData
 	at   time.Time
 }
 
 // object gives the identifiers and the description of the job's object: as they were found out, and before that as
 // they were submitted.
-func (e *end) object() (identity, int) {
-	if who, version := e.data.object(); who != nil {
+func (e *end) object() (record.Identity, int) {
+	if who, version := e.data.Object(); who != nil {
 		return *who, version
 	}
 	s := e.spec
-	return identity{ARK: s.PrimaryID, LocalIDs: s.LocalIDs, Title: s.Title, Creator: s.Creator, Date: s.Date}, 0
+	return record.Identity{ARK: s.PrimaryID, LocalIDs: s.LocalIDs, Title: s.Title, Creator: s.Creator, Date: s.Date}, 0
 }
 
 func (e *end) news() News {
@@ -94,7 +95,7 @@ func (e *end) news() News {
 func (e *end) merritt() merrittNews {
 	who, version := e.object()
 	status := "FAILED"
-	if e.job.State == Completed {
+	if e.job.State == record.Completed {
 		status = "COMPLETED"
 	}
 	return merrittNews{merrittState{
@@ -131,11 +132,11 @@ func callbackKey(j *job.Job, state lifecycle.State) string {
 // announceEnd gives the callback of a job that comes to its end, for the outbox of the commit; nil if there is none. The
 // failure of a required callback is not reported by another one: its message is given up and can be replayed.
 func (a *App) announceEnd(p *profile.Profile, before *job.Job, c *job.Change, after *job.Job) (*job.Message, error) {
-	givenUp := before.State == Notify && after.Cause == CauseCallback
-	if p.Callback == nil || after.Kind != JobKind || !after.Ended || before.Ended || givenUp {
+	givenUp := before.State == record.Notify && after.Cause == CauseCallback
+	if p.Callback == nil || after.Kind != record.JobKind || !after.Ended || before.Ended || givenUp {
 		return nil, nil
 	}
-	e := end{job: after, spec: &jobSpec{}, data: &jobData{}, at: c.At}
+	e := end{job: after, spec: &record.JobSpec{}, data: &record.JobData{}, at: c.At}
 	if err := json.Unmarshal(after.Spec, e.spec); err != nil {
 		return nil, err
 	}

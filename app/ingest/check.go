@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/format/checkm"
@@ -78,10 +79,10 @@ func (m *ManifestCheck) object(f io.ReadSeeker, name string, p *profile.Profile)
 }
 
 func (m *ManifestCheck) batch(f io.ReadSeeker, name string, p *profile.Profile) error {
-	s := &batchSpec{Submission: Submission{Profile: p.ID}}
+	s := &record.BatchSpec{Submission: Submission{Profile: p.ID}}
 	err := m.read(f, name, batchProfiles[m.Type], p, func(row checkm.Row) error {
 		one := ofRow(row, s, rowTypes[m.Type])
-		return one.check(p.Names.Rules())
+		return checkSpec(&one, p.Names.Rules())
 	})
 	if err == nil && m.Rows == 0 {
 		err = errNoObject()
@@ -125,7 +126,7 @@ func notContainer(name string) error {
 func wantedOf(names *safename.Set, row checkm.Row) (wanted, error) {
 	w, err := ofFile(names, row.FileName)
 	w.url, w.size, w.mime = row.URL, row.Size, row.MIMEType
-	w.digest = digest{string(row.Digest.Algorithm), row.Digest.Value}
+	w.digest = record.Digest{Type: string(row.Digest.Algorithm), Value: row.Digest.Value}
 	if err == nil && w.url == "" {
 		err = fail(CauseCorruptManifest, "%s has no URL", w.name)
 	}

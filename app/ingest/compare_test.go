@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/fsck"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -76,7 +78,7 @@ func (x *planted) copied(t *testing.T) *planted {
 // sql changes the inventory directly.
 func (x *planted) sql(query string, args ...any) {
 	x.t.Helper()
-	db, err := sql.Open("sqlite", x.o.inventoryPath())
+	db, err := sql.Open("sqlite", filepath.Join(x.o.Dir, fsck.InventoryName))
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -87,10 +89,10 @@ func (x *planted) sql(query string, args ...any) {
 }
 
 // edit changes what the data of a job's record say.
-func (x *planted) edit(id job.ID, change func(*jobData)) {
+func (x *planted) edit(id job.ID, change func(*record.JobData)) {
 	x.o.Records = &changedRecords{x.store, func(j *job.Job) bool {
 		if j.ID == id {
-			var d jobData
+			var d record.JobData
 			if err := json.Unmarshal(j.Data, &d); err != nil {
 				x.t.Error(err)
 			}
@@ -123,7 +125,7 @@ func TestCompare(t *testing.T) {
 		"a location lacks the object":      {func(x *planted) { lose(x.t, x.dir("second"), x.ark) }, "the storage location second lacks the object"},
 		"a location is not mounted":        {func(x *planted) { unmount(x.t, x.dir("second")) }, "second is not mounted"},
 		"a location of somebody else":      {func(x *planted) { x.replace("second", `{"location":"l","installation":"two"}`) }, "belongs to another installation"},
-		"another location":                 {func(x *planted) { x.replace("second", `{"location":"l","installation":"one"}`) }, "is another one"},
+		"another location":                 {func(x *planted) { x.replace("second", `{"location":"l","installation":"one"}`) }, "has another id"},
 		"a damaged identity":               {func(x *planted) { x.replace("second", `{`) }, "damaged identity file"},
 		"a file is missing":                {func(x *planted) { x.remove(content(x.t, x.dir("second"), x.ark, "producer/a.txt")) }, "the file producer/a.txt is missing"},
 		"a file is cut":                    {func(x *planted) { x.write(content(x.t, x.dir("storage"), x.ark, "producer/b.txt"), "") }, "has 0 bytes, the inventory says 4"},
@@ -150,17 +152,17 @@ func TestCompare(t *testing.T) {
 		"another owner":                   {func(x *planted) { x.sql("UPDATE objects SET owner = 'museum'") }, "belongs to museum"},
 		"a local id of nothing":           {func(x *planted) { x.sql("UPDATE local_ids SET ark = 'ark:/1/x'") }, "local id l1 of library is ark:/1/x, which does not exist"},
 		"a version of another job":        {func(x *planted) { x.sql("UPDATE versions SET job = 'ing_other' WHERE version = 2") }, "the inventory has it from ing_other"},
-		"a record of another version":     {func(x *planted) { x.edit(x.jobs[1], func(d *jobData) { d.Version = 5 }) }, "its record does not say so"},
-		"a record of another object":      {func(x *planted) { x.edit(x.jobs[0], func(d *jobData) { d.Identity.ARK = "ark:/1/x" }) }, "its record does not say so"},
-		"the inventory is missing":        {func(x *planted) { x.remove(x.o.inventoryPath()) }, "stagepost ingest inventory rebuild"},
+		"a record of another version":     {func(x *planted) { x.edit(x.jobs[1], func(d *record.JobData) { d.Version = 5 }) }, "its record does not say so"},
+		"a record of another object":      {func(x *planted) { x.edit(x.jobs[0], func(d *record.JobData) { d.Identity.ARK = "ark:/1/x" }) }, "its record does not say so"},
+		"the inventory is missing":        {func(x *planted) { x.remove(filepath.Join(x.o.Dir, fsck.InventoryName)) }, "stagepost ingest inventory rebuild"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			x := sound.copied(t)
-			if c, err := CompareDir(t.Context(), x.o); err != nil || len(c.Faults) > 0 || c.Objects != 1 || c.Versions != 2 || c.Files == 0 {
+			if c, err := fsck.CompareDir(t.Context(), sourceOf(x.o)); err != nil || len(c.Faults) > 0 || c.Objects != 1 || c.Versions != 2 || c.Files == 0 {
 				t.Fatalf("control: got %+v, %v", c, err)
 			}
 			c.plant(x)
-			got, err := CompareDir(t.Context(), x.o)
+			got, err := fsck.CompareDir(t.Context(), sourceOf(x.o))
 			if all := strings.Join(got.Faults, "\n"); err != nil || !strings.Contains(all, c.want) {
 				t.Errorf("got %v, want %q in: %s", err, c.want, all)
 			}
@@ -189,11 +191,11 @@ func (x *planted) remove(name string) {
 // Records that were removed by their age, and jobs that failed between two locations, are no faults.
 func TestCompareWhatIsNoFault(t *testing.T) {
 	store, o := library(t)
-	o.Records = &changedRecords{store, func(j *job.Job) bool { return j.State == Failed }}
+	o.Records = &changedRecords{store, func(j *job.Job) bool { return j.State == record.Failed }}
 	compared(t, o)
 	empty := options(t, t.TempDir())
 	empty.Records = mem.New()
-	if c, err := CompareDir(t.Context(), empty); err != nil || len(c.Faults) > 0 {
+	if c, err := fsck.CompareDir(t.Context(), sourceOf(empty)); err != nil || len(c.Faults) > 0 {
 		t.Errorf("an empty directory: got %+v, %v", c, err)
 	}
 	w := startOn(t, mem.New(), options(t, t.TempDir()))

@@ -13,16 +13,18 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/format/checkm"
 )
 
 // ownManifests are the names by which a container says what is in it (profile mrt-object-manifest).
-var ownManifests = []string{producerName + "/mrt-manifest.txt", producerName + "/mrt-object-manifest.txt"}
+var ownManifests = []string{workdir.ProducerName + "/mrt-manifest.txt", workdir.ProducerName + "/mrt-object-manifest.txt"}
 
 // unpack takes the container apart into producer/, all or nothing. A directory that is there is complete.
 func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
-	if t.dir.has(producerName) {
+	if t.dir.Has(workdir.ProducerName) {
 		return nil
 	}
 	f, err := t.openPackage()
@@ -34,7 +36,7 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 	if err != nil {
 		return err
 	}
-	report, err := unpack.Unpack(ctx, f, info.Size(), path.Base(t.spec.Filename), t.dir.Root, producerName,
+	report, err := unpack.Unpack(ctx, f, info.Size(), path.Base(t.spec.Filename), t.dir.Root, workdir.ProducerName,
 		unpack.Limits{Files: limits.Files, Bytes: limits.Bytes, Names: t.app.names(t.spec.Profile)})
 	if err != nil {
 		return err
@@ -45,7 +47,7 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 		}
 	}
 	if report.Files == 0 {
-		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"), t.dir.RemoveAll(producerName))
+		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"), t.dir.RemoveAll(workdir.ProducerName))
 	}
 	t.Log().Info("unpacked", "files", report.Files, "bytes", report.Bytes)
 	return nil
@@ -54,27 +56,27 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 // openPackage opens the container: what was fetched, or the batch's payload.
 func (t *task) openPackage() (*os.File, error) {
 	if t.spec.URL == "" {
-		return t.app.openPayload(t.Job().Parent, &batchSpec{Payload: payload{Size: t.spec.Size}})
+		return t.app.openPayload(t.Job().Parent, &record.BatchSpec{Payload: record.Payload{Size: t.spec.Size}})
 	}
 	name, err := t.fileName()
 	if err != nil {
 		return nil, err
 	}
-	return t.dir.Open(path.Join(packageName, name))
+	return t.dir.Open(path.Join(workdir.PackageName, name))
 }
 
 // crossCheck holds the container's own manifest, if it has one, against its files: none is missing, none is there that it does not
 // name, and all match their sizes and digests.
 func (t *task) crossCheck(ctx context.Context) error {
 	for _, name := range ownManifests {
-		if !t.dir.has(name) {
+		if !t.dir.Has(name) {
 			continue
 		}
 		listed, err := t.crossCheckRows(ctx, name)
 		if err != nil {
 			return err
 		}
-		return fs.WalkDir(t.dir.FS(), producerName, func(file string, d fs.DirEntry, err error) error {
+		return fs.WalkDir(t.dir.FS(), workdir.ProducerName, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || file == name || listed[trimTop(file)] {
 				return err
 			}
@@ -99,7 +101,7 @@ func (t *task) crossCheckRows(ctx context.Context, name string) (map[string]bool
 		if err != nil {
 			return nil, err
 		}
-		file, err := p.Names.Rules().Clean(strings.TrimPrefix(row.FileName, producerName+"/"))
+		file, err := p.Names.Rules().Clean(strings.TrimPrefix(row.FileName, workdir.ProducerName+"/"))
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +115,7 @@ func (t *task) crossCheckRows(ctx context.Context, name string) (map[string]bool
 
 // crossCheckFile compares a file with its row. A size that is wrong where the digest is right is a warning, unless the profile is strict.
 func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row, strict bool) error {
-	f, err := t.dir.Open(path.Join(producerName, name))
+	f, err := t.dir.Open(path.Join(workdir.ProducerName, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fail(CauseMismatch, "%s is in the container's manifest, but not in the container", name)
 	}
@@ -136,7 +138,7 @@ func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row, 
 	if err != nil {
 		return fail(CauseMismatch, "%s: %w", name, err)
 	}
-	if _, err := io.Copy(h, &limited{ctx: ctx, from: f, left: math.MaxInt64 - 1}); err != nil {
+	if _, err := io.Copy(h, workdir.LimitReader(ctx, f, math.MaxInt64-1)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if sum := h.Sum(nil); !row.Digest.Matches(sum) {

@@ -29,7 +29,7 @@ func (a *App) Content(ctx context.Context, ark string, place Place) (map[string]
 		}
 		return fmt.Errorf("storage location %s: %w", place.Dir, err)
 	}
-	root, err := ocfl.OpenRoot(a.place(place.Dir))
+	root, err := ocfl.OpenRoot(a.locations.Path(place.Dir))
 	if err != nil {
 		return nil, missing(err)
 	}
@@ -51,7 +51,7 @@ func (a *App) Content(ctx context.Context, ark string, place Place) (map[string]
 
 // OpenContent opens a file of a storage location by the path that Content gave. Nothing is checked of it but that it is a file and lies in the place.
 func (a *App) OpenContent(place, path string) (*os.File, error) {
-	root, err := os.OpenRoot(a.place(place))
+	root, err := os.OpenRoot(a.locations.Path(place))
 	if err != nil {
 		var where *fs.PathError
 		if errors.As(err, &where) {

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -214,7 +214,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 					if diff := cmp.Diff(want, plainReport(t, r)); diff != "" {
 						t.Error(diff)
 					}
-					failed := filepath.Join(o.Dir, workName, string(r.Batch), string(r.Jobs[1].Job))
+					failed := filepath.Join(o.Dir, workdir.WorkName, string(r.Batch), string(r.Jobs[1].Job))
 					if _, err := os.Stat(failed); err != nil {
 						t.Errorf("the work of the failed job stays for a retry: %v", err)
 					}

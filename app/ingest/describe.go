@@ -11,24 +11,13 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/erc"
 )
 
-// Metadata files that depositors may hand in, and those that Stagepost adds.
-const (
-	ercName        = "mrt-erc.txt"
-	dublinCoreName = "mrt-dc.xml"
-	dataCiteName   = "mrt-datacite.xml"
-	ingestName     = "mrt-ingest.txt"
-	ownerName      = "mrt-owner.txt"
-	membershipName = "mrt-membership.txt"
-	manifestName   = "mrt-submission-manifest.txt"
-	deleteName     = "mrt-delete.txt"
-	embargoName    = "mrt-embargo.txt"
-)
-
 // inherit takes from the version before what this one leaves out, and adds the local ids that the object has besides.
-func (t *task) inherit(ctx context.Context, who *identity) error {
+func (t *task) inherit(ctx context.Context, who *record.Identity) error {
 	before, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: who.ARK})
 	if err != nil || len(before) == 0 {
 		return err
@@ -45,25 +34,25 @@ func (t *task) inherit(ctx context.Context, who *identity) error {
 }
 
 // writeSystem writes what Stagepost adds to the object. The files follow from the job alone, so that a second attempt writes the same.
-func (t *task) writeSystem(p *profile.Profile, who *identity) error {
+func (t *task) writeSystem(p *profile.Profile, who *record.Identity) error {
 	files := map[string]func(io.Writer) error{
-		ercName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
-		dublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
-		ingestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
-		ownerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
-		membershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
+		record.ERCName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
+		record.DublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
+		record.IngestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
+		record.OwnerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
+		record.MembershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
 	}
-	if d := dataCiteOf(who, p); d.Enough() && !t.dir.has(producerName+"/"+dataCiteName) {
-		files[dataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
+	if d := dataCiteOf(who, p); d.Enough() && !t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
+		files[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
 	}
 	if t.spec.Type == TypeObjectManifest {
-		files[manifestName] = t.copyFrom(manifestFile)
+		files[record.ManifestName] = t.copyFrom(manifestFile)
 	}
-	if t.spec.Update && t.dir.has(producerName+"/"+deleteName) {
-		files[deleteName] = t.copyFrom(producerName + "/" + deleteName)
+	if t.spec.Update && t.dir.Has(workdir.ProducerName+"/"+record.DeleteName) {
+		files[record.DeleteName] = t.copyFrom(workdir.ProducerName + "/" + record.DeleteName)
 	}
 	for name, write := range files {
-		if err := t.dir.put(systemName+"/"+name, write); err != nil {
+		if err := t.dir.Put(workdir.SystemName+"/"+name, write); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -82,7 +71,7 @@ func (t *task) copyFrom(name string) func(io.Writer) error {
 	}
 }
 
-func ercOf(who *identity) erc.Record {
+func ercOf(who *record.Identity) erc.Record {
 	r := erc.Record{Who: who.Creator, What: who.Title, When: who.Date, Where: who.ARK}
 	for _, id := range who.LocalIDs {
 		r.More = append(r.More, erc.Element{Label: "where", Value: id})
@@ -90,7 +79,7 @@ func ercOf(who *identity) erc.Record {
 	return r
 }
 
-func dublinCoreOf(who *identity) erc.DublinCore {
+func dublinCoreOf(who *record.Identity) erc.DublinCore {
 	var all erc.DublinCore
 	add := func(label, value string) {
 		if value != "" {
@@ -108,7 +97,7 @@ func dublinCoreOf(who *identity) erc.DublinCore {
 }
 
 // dataCiteOf is the object as DataCite describes it. Without title, creator or a year it is not enough to be written.
-func dataCiteOf(who *identity, p *profile.Profile) erc.DataCite {
+func dataCiteOf(who *record.Identity, p *profile.Profile) erc.DataCite {
 	d := erc.DataCite{
 		Identifier: who.ARK, IdentifierType: "ARK", Publisher: p.Owner, PublicationYear: erc.Year(who.Date),
 		ResourceType: "digital object", ResourceGeneral: "Other",
@@ -131,7 +120,7 @@ func dataCiteOf(who *identity, p *profile.Profile) erc.DataCite {
 }
 
 // writeIngest writes how the object came here, a line for each fact.
-func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *identity) error {
+func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *record.Identity) error {
 	j := t.Job()
 	for _, line := range [][2]string{
 		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type", t.spec.Type},

@@ -14,11 +14,12 @@ import (
 	"sync/atomic"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
 )
 
 // fetchedList has a line for each file that came, in the order in which they came. It is only ever added to and may end in half a line.
-const fetchedList = listName + "/fetched.jsonl"
+const fetchedList = workdir.ListName + "/fetched.jsonl"
 
 // arrived is a file that was fetched: its digests are those of the bytes that were written.
 type arrived struct {
@@ -52,12 +53,12 @@ func (t *task) download(ctx context.Context) error {
 	if err = errors.Join(err, log.Sync(), log.Close()); err != nil {
 		return err
 	}
-	if err := t.app.syncNames(t.Job().Parent, t.dir); err != nil {
+	if err := t.app.tree.Sync(t.Job().Parent, t.dir); err != nil {
 		return err
 	}
 	t.data.Size = max(t.data.Size, d.total.Load())
 	t.app.room.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
-	return t.dir.RemoveAll(partsName)
+	return t.dir.RemoveAll(workdir.PartsName)
 }
 
 // downloads is one run of the step.
@@ -77,7 +78,7 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 	if err := d.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
 		return err
 	}
-	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes, Scratch: partsName}
+	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes, Scratch: workdir.PartsName}
 	old, known := d.have[w.name]
 	if known && w.digest.Type == "" { // the manifest gives no digest: what came is the promise
 		want.Algorithm, want.Digest, want.Size = "sha256", old.SHA256, old.Size
@@ -141,15 +142,15 @@ func (d *downloads) note(a arrived) error {
 // folder is where fetched files go: a container beside the object, everything else into it.
 func (t *task) folder() string {
 	if t.spec.Type == TypeContainer {
-		return packageName
+		return workdir.PackageName
 	}
-	return producerName
+	return workdir.ProducerName
 }
 
 // placePayload puts an uploaded file into the object. A container is read where it lies.
 func (t *task) placePayload() error {
 	if t.spec.Type != TypeContainer {
-		if err := t.dir.MkdirAll(producerName, 0o750); err != nil {
+		if err := t.dir.MkdirAll(workdir.ProducerName, 0o750); err != nil {
 			return err
 		}
 	}
@@ -160,25 +161,25 @@ func (t *task) placePayload() error {
 	if err != nil {
 		return err
 	}
-	target := path.Join(producerName, name)
+	target := path.Join(workdir.ProducerName, name)
 	if err := t.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
 		return err
 	}
-	root, err := t.app.batchDir(t.Job().Parent)
+	root, err := t.app.tree.Batch(t.Job().Parent)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	inBatch := path.Join(string(t.Job().ID), target)
-	if err := root.Link(payloadName, inBatch); err == nil || errors.Is(err, fs.ErrExist) {
+	if err := root.Link(workdir.PayloadName, inBatch); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	from, err := root.Open(payloadName) // a file system without links
+	from, err := root.Open(workdir.PayloadName) // a file system without links
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	return t.dir.put(target, func(w io.Writer) error {
+	return t.dir.Put(target, func(w io.Writer) error {
 		_, err := io.Copy(w, from)
 		return err
 	})
@@ -208,7 +209,7 @@ func (t *task) fetched() (map[string]arrived, error) {
 
 // openFetched writes the list again without what does not count, and opens it for more.
 func (t *task) openFetched(have map[string]arrived) (*os.File, error) {
-	err := t.dir.put(fetchedList, func(w io.Writer) error {
+	err := t.dir.Put(fetchedList, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		for _, a := range have {
 			if err := e.Encode(a); err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/safename"
 )
@@ -18,7 +19,7 @@ import (
 type wanted struct {
 	name   string
 	url    string
-	digest digest
+	digest record.Digest
 	size   int64 // -1 when not known
 	mime   string
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
@@ -35,25 +36,25 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 // explainEnd completes how a job ended: what was stored, or what to correct before a retry can help.
 func (a *App) explainEnd(j *job.Job, b *engine.Blocker) {
 	switch {
-	case j.Kind == BatchKind && j.Children.Failed > 0:
+	case j.Kind == record.BatchKind && j.Children.Failed > 0:
 		failed := job.Running("list --outcome failed --parent "+string(j.ID), "lists the jobs that failed, with the reason")
 		b.Remedies = append([]job.Remedy{failed}, b.Remedies...)
-	case j.Kind == JobKind && j.Outcome == lifecycle.OK && !j.Gone && j.Message == "":
+	case j.Kind == record.JobKind && j.Outcome == lifecycle.OK && !j.Gone && j.Message == "":
 		b.Sentence = a.stored(j)
-	case j.Kind == JobKind && j.Outcome == lifecycle.Failed:
+	case j.Kind == record.JobKind && j.Outcome == lifecycle.Failed:
 		b.Remedy = corrections[j.Cause]
 	}
 }
 
 // stored says what became of a completed job.
 func (a *App) stored(j *job.Job) string {
-	var spec jobSpec
-	var data jobData
+	var spec record.JobSpec
+	var data record.JobData
 	if json.Unmarshal(j.Spec, &spec) != nil || json.Unmarshal(j.Data, &data) != nil {
 		return "stored"
 	}
 	text := "stored"
-	if who, version := data.object(); who != nil && who.ARK != "" {
+	if who, version := data.Object(); who != nil && who.ARK != "" {
 		text = fmt.Sprintf("stored as %s, version %d", who.ARK, version)
 	}
 	if p, ok := a.options.Profiles.Get(spec.Profile); ok && p.Callback == nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
@@ -43,11 +45,11 @@ const (
 type sight struct {
 	*App
 	job  job.Job
-	spec jobSpec
-	data jobData
-	dir  *workDir // nil if there is none
-	ark  string   // of the version in the inventory; empty if there is none
-	head int      // its number
+	spec record.JobSpec
+	data record.JobData
+	dir  *workdir.Dir // nil if there is none
+	ark  string       // of the version in the inventory; empty if there is none
+	head int          // its number
 }
 
 // see reads what is known of an ingest job and opens its working directory for reading. The caller closes the sight.
@@ -56,7 +58,7 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.Kind != JobKind {
+	if j.Kind != record.JobKind {
 		return nil, job.Errorf(job.Invalid, "files", id, "it is of kind %s, not an ingest job", j.Kind)
 	}
 	s := &sight{App: a, job: j}
@@ -70,7 +72,7 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 	if same := s.data.Same; s.ark == "" && same != nil {
 		s.ark, s.head = same.ARK, same.Version
 	}
-	s.dir, err = a.look(j.Parent, id)
+	s.dir, err = a.tree.View(j.Parent, id)
 	return s, err
 }
 
@@ -81,7 +83,7 @@ func (s *sight) close() error {
 	return s.dir.Close()
 }
 
-func (s *sight) has(name string) bool { return s.dir != nil && s.dir.has(name) }
+func (s *sight) has(name string) bool { return s.dir != nil && s.dir.Has(name) }
 
 // JobFiles gives a page of the files of a job in whatever state it is: from its manifest at first, then from its working directory, at last from the
 // inventory. after is the Next of the page before. A cursor into a list that has been replaced meanwhile is of kind Conflict.
@@ -173,7 +175,7 @@ func (s *sight) ofObject(f *inventory.File, state string, kept bool) JobFile {
 	switch {
 	case kept:
 		one.From = "an earlier version"
-	case strings.HasPrefix(f.Path, systemName+"/"):
+	case strings.HasPrefix(f.Path, workdir.SystemName+"/"):
 		one.From = "stagepost"
 	case s.spec.Type == TypeContainer:
 		one.From = "container " + s.spec.Filename
@@ -193,7 +195,7 @@ func (s *sight) workFiles(page *JobFiles, at string, limit int) error {
 		name = s.data.List
 	}
 	n := 0
-	for f, err := range lines[listed](s.dir.Root, name) {
+	for f, err := range workdir.Lines[listed](s.dir.Root, name) {
 		if err != nil {
 			return err
 		}
@@ -243,9 +245,9 @@ func (s *sight) manifestFiles(ctx context.Context, page *JobFiles, at string, li
 
 // single is the list of a job of one file, or of a container that was not unpacked yet.
 func (s *sight) single(page *JobFiles) {
-	name, err := s.spec.fileName(s.names(s.spec.Profile))
+	name, err := specFileName(&s.spec, s.names(s.spec.Profile))
 	if err != nil {
-		name = payloadName
+		name = workdir.PayloadName
 	}
 	f := JobFile{Path: name, Size: s.spec.Size, From: s.spec.URL, State: FileWanted}
 	if s.spec.URL == "" {
@@ -254,7 +256,7 @@ func (s *sight) single(page *JobFiles) {
 	if s.spec.Digest.Type != "" {
 		f.Digests = map[string]string{s.spec.Digest.Type: s.spec.Digest.Value}
 	}
-	if s.has(path.Join(producerName, name)) || s.has(path.Join(packageName, name)) || s.spec.URL == "" && s.payloadThere() {
+	if s.has(path.Join(workdir.ProducerName, name)) || s.has(path.Join(workdir.PackageName, name)) || s.spec.URL == "" && s.payloadThere() {
 		f.State = FileFetched
 	}
 	page.Files = append(page.Files, f)

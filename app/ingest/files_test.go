@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -62,28 +62,28 @@ func TestFilesInEveryState(t *testing.T) {
 		files          []string
 		batchWithFiles bool
 	}{
-		{Pending, "manifest", "submission", wanted, true},
-		{Estimating, "manifest", "submission", wanted, true},
-		{Provisioning, "manifest", "submission", wanted, true},
-		{Downloading, "manifest", "submission", wanted, true},
-		{Processing, "manifest", "submission", []string{"fetched a.txt", "fetched b.txt", "fetched c.txt"}, true},
-		{Storing, "work", "work", fetched, true},
-		{Recording, "work", "work", fetched, true},
-		{Notify, "inventory", "storage", []string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, true},
-		{Completed, "inventory", "storage", []string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, false},
+		{record.Pending, "manifest", "submission", wanted, true},
+		{record.Estimating, "manifest", "submission", wanted, true},
+		{record.Provisioning, "manifest", "submission", wanted, true},
+		{record.Downloading, "manifest", "submission", wanted, true},
+		{record.Processing, "manifest", "submission", []string{"fetched a.txt", "fetched b.txt", "fetched c.txt"}, true},
+		{record.Storing, "work", "work", fetched, true},
+		{record.Recording, "work", "work", fetched, true},
+		{record.Notify, "inventory", "storage", []string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, true},
+		{record.Completed, "inventory", "storage", []string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, false},
 	} {
 		t.Run(string(c.state), func(t *testing.T) {
 			t.Parallel()
 			w := start(t)
-			if c.state != Completed {
-				if _, err := w.e.Hold(t.Context(), job.Scope{Kind: JobKind, State: c.state}, "op", "test", time.Time{}); err != nil {
+			if c.state != record.Completed {
+				if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind, State: c.state}, "op", "test", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			b := w.submit(Submission{Title: "The title", Note: "why"}, text)
 			j := w.children(b.ID, 1)[0]
 			w.until(j.ID, func(j *job.Job) bool { return j.State == c.state && !j.Claimed() })
-			if c.state == Completed {
+			if c.state == record.Completed {
 				w.end(b.ID)
 			}
 			for _, limit := range []int{2, 100} {
@@ -141,7 +141,7 @@ func TestFilesOfDeleted(t *testing.T) {
 	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("good.checkm", "l1", "One"), s.row("bad.checkm", "l2", "Two")))
 	w.awaitMails(2)
 	for i := range r.Jobs {
-		if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Jobs[i].Job, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+		if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Jobs[i].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

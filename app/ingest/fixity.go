@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest/fixity"
+	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -16,7 +17,7 @@ func newChecker(a *App) *fixity.Checker {
 	return fixity.New(fixity.Options{
 		Inventory: a.inventory, Locations: a.inventory.Dirs, Now: a.now, Log: a.log, Every: a.options.FixityEvery, Rate: a.options.FixityRate,
 		Open: func(ctx context.Context, dir string) (*ocfl.Root, error) {
-			root, err := a.openRoot(ctx, dir, false)
+			root, err := a.locations.Open(ctx, dir, false)
 			if err != nil {
 				return nil, err
 			}
@@ -53,4 +54,9 @@ func (a *App) Fixity(ctx context.Context) (fixity.Status, error) { return a.chec
 // FixitySummary gives what alarms need.
 func (a *App) FixitySummary(ctx context.Context) (fixity.Summary, error) {
 	return a.checker.Summary(ctx)
+}
+
+// Compare compares the records of jobs, the inventory and the storage locations with each other. It changes nothing, and work may go on meanwhile.
+func (a *App) Compare(ctx context.Context) (fsck.Comparison, error) {
+	return fsck.Compare(ctx, a.inventory, a.engine.Store(), a.options.Profiles, a.options.Dir)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -50,8 +51,8 @@ func TestHeldBatchIsNotReleasedIntoAHold(t *testing.T) {
 	scope := job.Scope{Group: "maps"}
 	w.hold(scope, never)
 	b := w.submit(Submission{}, "text")
-	w.until(b.ID, is(Held))
-	if err := w.do(b.ID, Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "flood") {
+	w.until(b.ID, is(record.Held))
+	if err := w.do(b.ID, record.Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "flood") {
 		t.Errorf("got %v", err)
 	}
 	x, err := explain.New(w.e).Why(t.Context(), b.ID, never)
@@ -59,15 +60,15 @@ func TestHeldBatchIsNotReleasedIntoAHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range x.Moves {
-		if m.Event == Release && !strings.Contains(m.Refused, "flood") {
+		if m.Event == record.Release && !strings.Contains(m.Refused, "flood") {
 			t.Errorf("why offers the release without saying that it is refused: %+v", m)
 		}
 	}
 	w.release(scope)
-	if err := w.do(b.ID, Release); err != nil {
+	if err := w.do(b.ID, record.Release); err != nil {
 		t.Fatal(err)
 	}
-	if b = w.end(b.ID); b.State != Completed {
+	if b = w.end(b.ID); b.State != record.Completed {
 		t.Errorf("got %s", b.State)
 	}
 	w.verify(b.ID)
@@ -93,14 +94,14 @@ func TestHoldDuringABatch(t *testing.T) {
 	scope := job.Scope{Group: "maps"}
 	w.hold(scope, never)
 	close(answer)
-	w.until(j.ID, func(j *job.Job) bool { return j.State == Processing && !j.Claimed() })
+	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Processing && !j.Claimed() })
 	if got := w.holder(j.ID); got != "group=maps is on hold: flood" {
 		t.Errorf("why says %q", got)
 	}
 	later := w.submit(Submission{}, "text")
-	w.until(later.ID, is(Held))
+	w.until(later.ID, is(record.Held))
 	w.release(scope)
-	if b = w.end(b.ID); b.State != Completed {
+	if b = w.end(b.ID); b.State != record.Completed {
 		t.Errorf("the batch ended %s: %s", b.State, b.Message)
 	}
 }
@@ -108,7 +109,7 @@ func TestHoldDuringABatch(t *testing.T) {
 // TestHoldOnAQueueAndOnSubmissions lets Pending ones wait where they are; they go on by themselves.
 func TestHoldOnAQueueAndOnSubmissions(t *testing.T) {
 	for name, scope := range map[string]job.Scope{
-		"queue": {Tag: QueueTag}, "submissions": {Kind: BatchKind}, "everything": {},
+		"queue": {Tag: QueueTag}, "submissions": {Kind: record.BatchKind}, "everything": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t)
@@ -118,7 +119,7 @@ func TestHoldOnAQueueAndOnSubmissions(t *testing.T) {
 				t.Errorf("why says %q", got)
 			}
 			w.release(scope)
-			if b = w.end(b.ID); b.State != Completed {
+			if b = w.end(b.ID); b.State != record.Completed {
 				t.Errorf("got %s", b.State)
 			}
 		})
@@ -131,19 +132,19 @@ func TestHoldOnAStoragePlace(t *testing.T) {
 	maps.Storage = []string{"array1"}
 	books.ID, books.Collection, books.Storage = "books", "books", []string{"array2"}
 	w := start(t, []profile.Profile{maps, books}...)
-	scope := job.Scope{Kind: JobKind, State: Storing, Tag: PlaceTag("array1")}
+	scope := job.Scope{Kind: record.JobKind, State: record.Storing, Tag: PlaceTag("array1")}
 	w.hold(scope, never)
 	waits := w.submit(Submission{}, "a map")
-	if b := w.end(w.submit(Submission{Profile: "books"}, "a book").ID); b.State != Completed {
+	if b := w.end(w.submit(Submission{Profile: "books"}, "a book").ID); b.State != record.Completed {
 		t.Errorf("the other place: got %s", b.State)
 	}
 	j := w.children(waits.ID, 1)[0]
-	w.until(j.ID, func(j *job.Job) bool { return j.State == Storing && !j.Claimed() })
+	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Storing && !j.Claimed() })
 	if got := w.holder(j.ID); got != "kind=ingest.job state=Storing place=array1 is on hold: flood" {
 		t.Errorf("why says %q", got)
 	}
 	w.release(scope)
-	if b := w.end(waits.ID); b.State != Completed {
+	if b := w.end(waits.ID); b.State != record.Completed {
 		t.Errorf("got %s", b.State)
 	}
 }

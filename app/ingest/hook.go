@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -36,28 +37,28 @@ type posted struct {
 
 // happened gives the types of event that a transition is. Most are none.
 func happened(j *job.Job, c *job.Change) []string {
-	kind := map[job.Kind]string{BatchKind: "batch", JobKind: "job"}[j.Kind]
+	kind := map[job.Kind]string{record.BatchKind: "batch", record.JobKind: "job"}[j.Kind]
 	if kind == "" || c.To.State == j.State {
 		return nil
 	}
 	switch to := c.To.State; {
-	case to == Held:
+	case to == record.Held:
 		return []string{kind + ".held"}
-	case to == Deleted:
+	case to == record.Deleted:
 		return []string{kind + ".deleted"}
-	case j.State == Held:
+	case j.State == record.Held:
 		return []string{kind + ".released"}
-	case kind == "batch" && j.State == Pending && to == Processing:
+	case kind == "batch" && j.State == record.Pending && to == record.Processing:
 		return []string{"batch.queued"}
-	case j.State == UpdateReporting && to == Completed:
+	case j.State == record.UpdateReporting && to == record.Completed:
 		return []string{"batch.updated", "batch.completed"}
-	case j.State == UpdateReporting:
+	case j.State == record.UpdateReporting:
 		return []string{"batch.updated"}
-	case to == Completed:
+	case to == record.Completed:
 		return []string{kind + ".completed"}
-	case to == Failed:
+	case to == record.Failed:
 		return []string{kind + ".failed"}
-	case c.Event == Retry:
+	case c.Event == record.Retry:
 		return []string{kind + ".retried"}
 	}
 	return nil

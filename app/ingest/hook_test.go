@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
@@ -133,10 +133,10 @@ func TestHooksTellOfBatches(t *testing.T) {
 		if !strings.HasPrefix(id, string(n.Data.ID)+"/") || len(notices) != 1 {
 			t.Errorf("%s: got %+v", id, notices)
 		}
-		if n.Type == "job.failed" && (n.Data.State != Failed || n.Data.Cause != CauseNotFound || n.Data.Parent != r.Batch || n.Data.Outcome != lifecycle.Failed) {
+		if n.Type == "job.failed" && (n.Data.State != record.Failed || n.Data.Cause != CauseNotFound || n.Data.Parent != r.Batch || n.Data.Outcome != lifecycle.Failed) {
 			t.Errorf("got %+v", n.Data)
 		}
-		if n.Type == "job.completed" && (n.Data.State != Completed || len(n.Data.Data) == 0) {
+		if n.Type == "job.completed" && (n.Data.State != record.Completed || len(n.Data.Data) == 0) {
 			t.Errorf("got %+v", n.Data)
 		}
 	}
@@ -144,13 +144,13 @@ func TestHooksTellOfBatches(t *testing.T) {
 
 	s.answer("late.txt", nil)
 	failed := r.Jobs[1].Job
-	if err := w.do(failed, Retry); err != nil {
+	if err := w.do(failed, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if j := w.end(failed); j.State != Completed {
+	if j := w.end(failed); j.State != record.Completed {
 		t.Fatalf("got %s: %s", j.State, j.Message)
 	}
-	if err := w.do(r.Batch, Update); err != nil {
+	if err := w.do(r.Batch, record.Update); err != nil {
 		t.Fatal(err)
 	}
 	w.end(r.Batch)
@@ -161,7 +161,7 @@ func TestHooksTellOfBatches(t *testing.T) {
 	if diff := cmp.Diff(want, e.types()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Batch, Event: Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	for e.types()["batch.deleted"] == 0 { // its jobs may go with it, and are told of too
@@ -174,26 +174,26 @@ func TestHooksTellWhatNoStepCaused(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
 	w := start(t, hooked(e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
-	hold := job.Scope{Kind: JobKind, Group: "maps"}
+	hold := job.Scope{Kind: record.JobKind, Group: "maps"}
 	if _, err := w.e.Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	b := w.submit(Submission{Filename: "f.txt"}, "text")
 	j := w.children(b.ID, 1)[0]
-	w.until(j.ID, func(j *job.Job) bool { return j.State == Held })
+	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Held })
 	e.await(1)
 	if _, err := w.e.Release(t.Context(), hold, "op", "over"); err != nil {
 		t.Fatal(err)
 	}
-	stop := job.Scope{Kind: JobKind, State: Storing}
+	stop := job.Scope{Kind: record.JobKind, State: record.Storing}
 	if _, err := w.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.do(j.ID, Release); err != nil {
+	if err := w.do(j.ID, record.Release); err != nil {
 		t.Fatal(err)
 	}
-	w.until(j.ID, func(j *job.Job) bool { return j.State == Storing })
-	if err := w.do(j.ID, Stop); err != nil {
+	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Storing })
+	if err := w.do(j.ID, record.Stop); err != nil {
 		t.Fatal(err)
 	}
 	e.await(3)
@@ -205,7 +205,7 @@ func TestHooksTellWhatNoStepCaused(t *testing.T) {
 // TestEventsAreKnown holds the table of transitions against the list that a profile may choose from.
 func TestEventsAreKnown(t *testing.T) {
 	told := map[string]bool{}
-	for kind, life := range map[job.Kind]*lifecycle.Table{BatchKind: BatchLife, JobKind: JobLife} {
+	for kind, life := range map[job.Kind]*lifecycle.Table{record.BatchKind: record.BatchLife, record.JobKind: record.JobLife} {
 		for _, stage := range life.Stages() {
 			for _, a := range stage.Transitions {
 				for _, to := range append([]lifecycle.State{a.To}, a.States...) {

@@ -10,8 +10,9 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 )
 
 // refusedNames are file names that no manifest, archive or form may bring in.
@@ -23,7 +24,7 @@ var refusedNames = []string{
 // clearly fails the test unless the only job failed with a cause word, a message and no panic, and nothing is stored.
 func (w *world) clearly(r report.Batch, want ...string) {
 	w.t.Helper()
-	if r.State != Failed || len(r.Jobs) != 1 {
+	if r.State != record.Failed || len(r.Jobs) != 1 {
 		w.t.Fatalf("got %s", r.Text())
 	}
 	j := r.Jobs[0]
@@ -43,12 +44,12 @@ func TestHostileNamesInManifests(t *testing.T) {
 	for _, name := range refusedNames {
 		r := w.ingest(Submission{Type: TypeObjectManifest}, manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | "+name))
 		if name == " " { // an empty field: the name is that of the URL
-			if r.State != Completed {
+			if r.State != record.Completed {
 				t.Errorf("control: got %s", r.Text())
 			}
 			continue
 		}
-		if r.State != Failed || len(r.Jobs) != 1 || (r.Jobs[0].Cause != CauseUnsafeName && r.Jobs[0].Cause != CauseCorruptManifest) {
+		if r.State != record.Failed || len(r.Jobs) != 1 || (r.Jobs[0].Cause != CauseUnsafeName && r.Jobs[0].Cause != CauseCorruptManifest) {
 			t.Errorf("%q: got %s", name, r.Text())
 		}
 	}
@@ -63,7 +64,7 @@ func TestHostileNamesInZips(t *testing.T) {
 	w := start(t)
 	for _, name := range refusedNames {
 		r := w.ingest(Submission{Filename: "x.zip"}, zipOf(t, name, "x"))
-		if r.State != Failed || len(r.Jobs) != 1 || r.Jobs[0].Cause == "" || r.Jobs[0].Cause == "error" {
+		if r.State != record.Failed || len(r.Jobs) != 1 || r.Jobs[0].Cause == "" || r.Jobs[0].Cause == "error" {
 			t.Errorf("%q: got %s", name, r.Text())
 		}
 	}
@@ -131,10 +132,10 @@ func TestAddressesThatAreRefused(t *testing.T) {
 			{TypeBatchManifest, manifest("mrt-batch-manifest", u+" |  |  |  |  | a.checkm")},
 		} {
 			r := w.ingest(Submission{Type: c.typ}, c.text)
-			if r.State == Failed && len(r.Jobs) == 0 && strings.HasPrefix(u, "gopher:") {
+			if r.State == record.Failed && len(r.Jobs) == 0 && strings.HasPrefix(u, "gopher:") {
 				continue // refused with the batch: no manifest may name it
 			}
-			if r.State != Failed || len(r.Jobs) != 1 || (r.Jobs[0].Cause != CauseRefused && r.Jobs[0].Cause != CauseCorruptManifest) {
+			if r.State != record.Failed || len(r.Jobs) != 1 || (r.Jobs[0].Cause != CauseRefused && r.Jobs[0].Cause != CauseCorruptManifest) {
 				t.Errorf("%s in %s: got %s", u, c.typ, r.Text())
 			}
 		}
@@ -194,7 +195,7 @@ func TestObjectsOverTheLimits(t *testing.T) {
 	p.Limits = profile.Limits{Files: 2, Bytes: 12}
 	w := start(t, p)
 	w.clearly(w.ingest(Submission{}, s.manifest("a", "b", "c")), CauseTooLarge)
-	if r := w.ingest(Submission{}, s.manifest("a", "b")); r.State != Completed {
+	if r := w.ingest(Submission{}, s.manifest("a", "b")); r.State != record.Completed {
 		t.Errorf("control: got %s", r.Text())
 	}
 }
@@ -203,11 +204,11 @@ func TestPayloadThatIsGone(t *testing.T) {
 	w := start(t)
 	b := w.submit(Submission{}, "text")
 	w.end(b.ID)
-	name := filepath.Join(w.dir, workName, string(b.ID), payloadName)
+	name := filepath.Join(w.dir, workdir.WorkName, string(b.ID), workdir.PayloadName)
 	if _, err := os.Stat(name); !os.IsNotExist(err) {
 		t.Errorf("the payload of a completed batch stays: %v", err)
 	}
-	spec := &batchSpec{Payload: payload{Size: 4}}
+	spec := &record.BatchSpec{Payload: record.Payload{Size: 4}}
 	if _, err := w.openPayload(b.ID, spec); causeOf(err) != CausePayloadMissing {
 		t.Errorf("got %v", err)
 	}

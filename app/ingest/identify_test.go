@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 )
 
 // minter is a service that mints: the same ARK for the same key.
@@ -74,7 +75,7 @@ func TestMinterOutsideAndOneLocalIDAtOnce(t *testing.T) {
 		batches = append(batches, string(w.submit(Submission{LocalIDs: []string{"l1"}}, "a").ID))
 	}
 	for _, b := range batches {
-		if r := w.reported(w.end(jobID(b)).ID); r.State != Completed || r.Jobs[0].ARK != "ark:/12345/x0" {
+		if r := w.reported(w.end(jobID(b)).ID); r.State != record.Completed || r.Jobs[0].ARK != "ark:/12345/x0" {
 			t.Errorf("got %s", r.Text())
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
@@ -27,7 +27,7 @@ const crowd = 50
 func together(t *testing.T, p profile.Profile, change func(*App)) (w *world, arks map[string]int) {
 	t.Helper()
 	pass := func(context.Context, *engine.Run) error { return nil } // what comes after Processing is not looked at
-	w = begin(t, options(t, t.TempDir(), p), clock.System(), change, map[lifecycle.State]engine.Step{Storing: pass, Recording: pass})
+	w = begin(t, options(t, t.TempDir(), p), clock.System(), change, map[lifecycle.State]engine.Step{record.Storing: pass, record.Recording: pass})
 	batches := make([]job.ID, crowd)
 	var all sync.WaitGroup
 	for i := range batches {
@@ -44,7 +44,7 @@ func together(t *testing.T, p profile.Profile, change func(*App)) (w *world, ark
 	arks = map[string]int{}
 	for _, b := range batches {
 		r := w.reported(w.end(b).ID)
-		if r.State != Completed {
+		if r.State != record.Completed {
 			t.Fatalf("got %s", r.Text())
 		}
 		arks[r.Jobs[0].ARK]++
@@ -122,7 +122,7 @@ func TestDeathBetweenMintAndSettle(t *testing.T) {
 				t.Errorf("got %+v, %v", held, err)
 			}
 			rep := w.reported(w.end(w.submit(sub, "text").ID).ID)
-			if rep.State != Completed || len(m.minted) != 1 {
+			if rep.State != record.Completed || len(m.minted) != 1 {
 				t.Errorf("got %v, %s", m.minted, rep.Text())
 			}
 			if _, _, minted, err := w.inventory.Counts(t.Context()); err != nil || minted != 1 {
@@ -205,7 +205,7 @@ func TestReasonsOfIdentity(t *testing.T) {
 		"another owner":  {PrimaryID: c.ARK},
 	} {
 		r := w.ingest(s, "x")
-		if j := r.Jobs[0]; r.State != Failed || j.Cause != CauseIdentifiers || j.FailedIn != Processing || !strings.Contains(j.Message, name) {
+		if j := r.Jobs[0]; r.State != record.Failed || j.Cause != CauseIdentifiers || j.FailedIn != record.Processing || !strings.Contains(j.Message, name) {
 			t.Errorf("%s: got %s", name, r.Text())
 		}
 	}
@@ -226,7 +226,7 @@ func TestSeveralLocalIDs(t *testing.T) {
 	w := start(t)
 	r := w.ingest(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("a.txt", " l2; l1 ;;l2 ;l3", "T")))
 	j := r.Jobs[0]
-	if diff := cmp.Diff([]string{"l2", "l1", "l3"}, j.LocalIDs); diff != "" || r.State != Completed {
+	if diff := cmp.Diff([]string{"l2", "l1", "l3"}, j.LocalIDs); diff != "" || r.State != record.Completed {
 		t.Fatalf("%s %s", diff, r.Text())
 	}
 	more := w.one(Submission{LocalIDs: []string{"l4;l1"}, Update: true, Filename: "b.txt"}, "beta")
@@ -261,13 +261,13 @@ func TestSidecars(t *testing.T) {
 		files []string
 		want  [3]string
 	}{
-		"row":      {Submission{Title: "R", Creator: "R who", Date: "1990"}, []string{dublinCoreName, dcText, dataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
-		"erc":      {Submission{}, []string{dataCiteName, dataCiteText, dublinCoreName, dcText, ercName, ercText}, [3]string{"E what", "E who", "1991"}},
-		"dc":       {Submission{}, []string{dataCiteName, dataCiteText, dublinCoreName, dcText}, [3]string{"C title", "C creator", "1993"}},
-		"dc alone": {Submission{Title: "R"}, []string{dublinCoreName, dcText}, [3]string{"D title", "D creator", "1992"}},
+		"row":      {Submission{Title: "R", Creator: "R who", Date: "1990"}, []string{record.DublinCoreName, dcText, record.DataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
+		"erc":      {Submission{}, []string{record.DataCiteName, dataCiteText, record.DublinCoreName, dcText, record.ERCName, ercText}, [3]string{"E what", "E who", "1991"}},
+		"dc":       {Submission{}, []string{record.DataCiteName, dataCiteText, record.DublinCoreName, dcText}, [3]string{"C title", "C creator", "1993"}},
+		"dc alone": {Submission{Title: "R"}, []string{record.DublinCoreName, dcText}, [3]string{"D title", "D creator", "1992"}},
 		"nothing":  {Submission{Title: "R", Creator: "R who", Date: "1990"}, nil, [3]string{"R", "R who", "1990"}},
-		"datacite": {Submission{}, []string{dataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
-		"mixed":    {Submission{Date: "1990"}, []string{dataCiteName, dataCiteText, ercName, "erc:\nwho: E who\nwhat: (:unkn)\nwhen: x\n"}, [3]string{"C title", "E who", "x"}},
+		"datacite": {Submission{}, []string{record.DataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
+		"mixed":    {Submission{Date: "1990"}, []string{record.DataCiteName, dataCiteText, record.ERCName, "erc:\nwho: E who\nwhat: (:unkn)\nwhen: x\n"}, [3]string{"C title", "E who", "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.s.Filename = "c.zip"
@@ -281,8 +281,8 @@ func TestSidecars(t *testing.T) {
 					t.Errorf("%s: got %s", c.files[i], files["producer/"+c.files[i]])
 				}
 			}
-			_, wrote := files["system/"+dataCiteName]
-			if brought := slices.Contains(c.files, dataCiteName); wrote == brought {
+			_, wrote := files["system/"+record.DataCiteName]
+			if brought := slices.Contains(c.files, record.DataCiteName); wrote == brought {
 				t.Errorf("DataCite: brought %t, written %t", brought, wrote)
 			}
 		})
@@ -303,7 +303,7 @@ func TestDataCiteIsWrittenWhenThereIsEnough(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := w.one(c.s, name)
-			text, wrote := w.files(j.ARK, "v1")["system/"+dataCiteName]
+			text, wrote := w.files(j.ARK, "v1")["system/"+record.DataCiteName]
 			if wrote != c.want {
 				t.Fatalf("got %s", text)
 			}
@@ -341,14 +341,14 @@ func TestHostileSidecars(t *testing.T) {
 		"deep":   strings.Repeat("<a>", 100) + noise(10_000) + strings.Repeat("</a>", 100),
 		"large":  "<a>" + noise(5<<20) + "</a>",
 	} {
-		for _, file := range []string{dublinCoreName, dataCiteName} {
+		for _, file := range []string{record.DublinCoreName, record.DataCiteName} {
 			j := w.one(Submission{Filename: "c.zip"}, zipOf(t, "data.txt", "x", file, text))
 			if len(j.Warnings) == 0 || !strings.HasPrefix(j.Warnings[0], file) || j.Title != "" || w.files(j.ARK, "v1")["producer/"+file] != text {
 				t.Errorf("%s in %s: got %q, %q", name, file, j.Title, j.Warnings)
 			}
 		}
 	}
-	j := w.one(Submission{Filename: "c.zip"}, zipOf(t, "data.txt", "x", ercName, "erc:\nwho: "+noise(5<<20)))
+	j := w.one(Submission{Filename: "c.zip"}, zipOf(t, "data.txt", "x", record.ERCName, "erc:\nwho: "+noise(5<<20)))
 	if len(j.Warnings) != 1 {
 		t.Errorf("got %q", j.Warnings)
 	}

@@ -3,6 +3,8 @@ package ingest
 import (
 	"strings"
 	"testing"
+
+	"github.com/stagepost/stagepost/app/ingest/record"
 )
 
 func TestBatchOfManifests(t *testing.T) {
@@ -13,10 +15,10 @@ func TestBatchOfManifests(t *testing.T) {
 	w := start(t)
 	r := w.ingest(Submission{Filename: "batch.checkm"}, manifest("mrt-batch-manifest",
 		s.row("one.checkm", "l1;l2", "First"), s.row("two.checkm", "l3", "Second"), s.row("three.checkm", "l4", "Third")))
-	if r.State != Failed || r.Type != TypeBatchManifest || r.Completed != 2 || r.Failed != 1 {
+	if r.State != record.Failed || r.Type != TypeBatchManifest || r.Completed != 2 || r.Failed != 1 {
 		t.Fatalf("got %s", r.Text())
 	}
-	if j := r.Jobs[2]; j.Cause != CauseNotFound || j.FailedIn != Estimating || !strings.Contains(j.Message, "missing.txt") {
+	if j := r.Jobs[2]; j.Cause != CauseNotFound || j.FailedIn != record.Estimating || !strings.Contains(j.Message, "missing.txt") {
 		t.Errorf("got %+v", j)
 	}
 	first := r.Jobs[0]

@@ -11,9 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -77,7 +78,7 @@ func gzipOf(t *testing.T, text string) string {
 func (w *world) produced(ark, version string) map[string]string {
 	got := map[string]string{}
 	for name, text := range w.files(ark, version) {
-		if rest, ok := strings.CutPrefix(name, producerName+"/"); ok {
+		if rest, ok := strings.CutPrefix(name, workdir.ProducerName+"/"); ok {
 			got[rest] = text
 		}
 	}
@@ -116,7 +117,7 @@ func TestEveryKindOfSubmission(t *testing.T) {
 			t.Parallel()
 			w := start(t)
 			r := w.ingest(c.s, c.text)
-			if r.State != Completed || len(r.Jobs) != 1 || r.Type != c.typ {
+			if r.State != record.Completed || len(r.Jobs) != 1 || r.Type != c.typ {
 				t.Fatalf("type %s, %s", r.Type, r.Text())
 			}
 			if diff := cmp.Diff(c.want, w.produced(r.Jobs[0].ARK, "v1")); diff != "" {
@@ -150,15 +151,15 @@ func TestBatchesThatMakeNoJobs(t *testing.T) {
 			small.ID = "small"
 			w := start(t, testProfile(), small)
 			b := w.end(w.submit(c.s, c.text).ID)
-			if b.State != Failed || b.Cause != c.want || b.Children.Expected != 0 {
+			if b.State != record.Failed || b.Cause != c.want || b.Children.Expected != 0 {
 				t.Errorf("got %s: %s (%s), %d jobs; want %s", b.State, b.Cause, b.Message, b.Children.Expected, c.want)
 			}
 			w.nothingStored()
 			message := b.Message
-			if err := w.do(b.ID, Update); err != nil { // an update finds nothing to do, and says so again
+			if err := w.do(b.ID, record.Update); err != nil { // an update finds nothing to do, and says so again
 				t.Fatal(err)
 			}
-			if b = w.end(b.ID); b.State != Failed || b.Cause != c.want || b.Message != message {
+			if b = w.end(b.ID); b.State != record.Failed || b.Cause != c.want || b.Message != message {
 				t.Errorf("after an update: got %s: %s (%s)", b.State, b.Cause, b.Message)
 			}
 			if r := w.reported(b.ID); r.Status != "Failed" || r.Message != message {
@@ -273,7 +274,7 @@ func TestMetadataFiles(t *testing.T) {
 		}
 	}
 	r := w.ingest(Submission{Filename: "c.zip"}, zipOf(t, "mrt-dc.xml", `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><dc><title>&a;</title></dc>`))
-	if r.State != Completed || len(r.Jobs[0].Warnings) != 2 || strings.Contains(r.Text(), "root:") {
+	if r.State != record.Completed || len(r.Jobs[0].Warnings) != 2 || strings.Contains(r.Text(), "root:") {
 		t.Errorf("got %s", r.Text())
 	}
 }
@@ -295,7 +296,7 @@ func TestSizesThatNobodyTells(t *testing.T) {
 func TestPriorityOfBatches(t *testing.T) {
 	p := &profile.Profile{}
 	for jobs, want := range map[int]int{1: 5, 2: 11, 3: 15, 10: 28, 100: 51, 1000: 74, 10_000: 97, 12_089: 99, 1_000_000: 99} {
-		if got := priority(jobs, p, &batchSpec{}); got != want {
+		if got := priority(jobs, p, &record.BatchSpec{}); got != want {
 			t.Errorf("%d jobs: got %d, want %d", jobs, got, want)
 		}
 	}
@@ -312,7 +313,7 @@ func TestManyRows(t *testing.T) {
 	}
 	w := start(t)
 	r := w.ingest(Submission{}, manifest("mrt-single-file-batch-manifest", rows...))
-	if r.State != Completed || r.Completed != n {
+	if r.State != record.Completed || r.Completed != n {
 		t.Fatalf("got %d completed, %s", r.Completed, r.Status)
 	}
 	arks := map[string]bool{}

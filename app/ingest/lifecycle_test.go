@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -94,7 +94,7 @@ func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
 	for _, c := range []struct {
 		table *lifecycle.Table
 		want  string
-	}{{BatchLife, batchLaw}, {JobLife, jobLaw}, {AccessLife, accessLaw}} {
+	}{{record.BatchLife, batchLaw}, {record.JobLife, jobLaw}, {record.AccessLife, accessLaw}} {
 		if diff := cmp.Diff(law(c.want), arrowLines(c.table)); diff != "" {
 			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
 		}
@@ -103,53 +103,53 @@ func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
 
 // TestJobGoesBackToThePhaseItFailedIn fails a job in each phase and retries it.
 func TestJobGoesBackToThePhaseItFailedIn(t *testing.T) {
-	p := JobLife.Start()
+	p := record.JobLife.Start()
 	for {
-		failed, err := JobLife.Next(p, Fail, lifecycle.Timer)
+		failed, err := record.JobLife.Next(p, record.Fail, lifecycle.Timer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := JobLife.Next(failed, Retry, lifecycle.Owner)
+		again, err := record.JobLife.Next(failed, record.Retry, lifecycle.Owner)
 		if err != nil || again.State != p.State || again.Outcome != lifecycle.None || again.LastOK != p.LastOK {
 			t.Fatalf("failed in %+v, retried to %+v, %v", p, again, err)
 		}
-		e, ok := JobLife.Choose(again, lifecycle.Pass, lifecycle.Worker)
+		e, ok := record.JobLife.Choose(again, lifecycle.Pass, lifecycle.Worker)
 		if !ok {
 			t.Fatalf("no way on from %s", again.State)
 		}
-		if p, err = JobLife.Next(again, e, lifecycle.Worker); err != nil {
+		if p, err = record.JobLife.Next(again, e, lifecycle.Worker); err != nil {
 			t.Fatal(err)
 		}
-		if JobLife.Ended(p.State) {
+		if record.JobLife.Ended(p.State) {
 			break
 		}
 	}
-	if p.State != Completed || p.LastOK != Notify || p.Outcome != lifecycle.OK {
+	if p.State != record.Completed || p.LastOK != record.Notify || p.Outcome != lifecycle.OK {
 		t.Errorf("ended at %+v, want Completed after Notify with outcome ok", p)
 	}
 }
 
 // TestBatchIsUpdatedAfterFailure: an update empties the outcome, so that the batch can still complete.
 func TestBatchIsUpdatedAfterFailure(t *testing.T) {
-	p, err := BatchLife.Replay([]lifecycle.Taken{
-		{Event: Begin, By: lifecycle.Worker}, {Event: Report, By: lifecycle.Engine}, {Event: Fail, By: lifecycle.Worker},
-		{Event: Update, By: lifecycle.Operator}, {Event: Finish, By: lifecycle.Worker},
+	p, err := record.BatchLife.Replay([]lifecycle.Taken{
+		{Event: record.Begin, By: lifecycle.Worker}, {Event: record.Report, By: lifecycle.Engine}, {Event: record.Fail, By: lifecycle.Worker},
+		{Event: record.Update, By: lifecycle.Operator}, {Event: record.Finish, By: lifecycle.Worker},
 	})
-	if err != nil || p.State != Completed || p.Outcome != lifecycle.OK {
+	if err != nil || p.State != record.Completed || p.Outcome != lifecycle.OK {
 		t.Errorf("ended at %+v, %v; want Completed with outcome ok", p, err)
 	}
-	if _, err := BatchLife.Replay([]lifecycle.Taken{{Event: Hold, By: lifecycle.Worker}, {Event: Begin, By: lifecycle.Worker}}); err == nil {
+	if _, err := record.BatchLife.Replay([]lifecycle.Taken{{Event: record.Hold, By: lifecycle.Worker}, {Event: record.Begin, By: lifecycle.Worker}}); err == nil {
 		t.Error("a held batch began without being released")
 	}
 }
 
 // TestWithdrawnIsCancelled: what is deleted before it has an outcome counts as cancelled, what had one keeps it.
 func TestWithdrawnIsCancelled(t *testing.T) {
-	p, err := BatchLife.Next(BatchLife.Start(), Cancel, lifecycle.Owner)
+	p, err := record.BatchLife.Next(record.BatchLife.Start(), record.Cancel, lifecycle.Owner)
 	if err != nil || p.Outcome != lifecycle.Cancelled {
 		t.Errorf("a withdrawn batch: %+v, %v", p, err)
 	}
-	p, err = JobLife.Next(lifecycle.Position{State: Failed, Outcome: lifecycle.Failed}, Delete, lifecycle.Timer)
+	p, err = record.JobLife.Next(lifecycle.Position{State: record.Failed, Outcome: lifecycle.Failed}, record.Delete, lifecycle.Timer)
 	if err != nil || p.Outcome != lifecycle.Failed {
 		t.Errorf("a deleted failure: %+v, %v", p, err)
 	}

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -78,7 +79,7 @@ func TestStrangersObjectGetsNoVersion(t *testing.T) {
 		"minted": {}, "given": {PrimaryID: theirs}, "update": {PrimaryID: theirs, Update: true},
 	} {
 		r := w.ingest(s, "x")
-		if j := r.Jobs[0]; r.State != Failed || j.Cause != CauseIdentifiers || !strings.Contains(j.Message, theirs) {
+		if j := r.Jobs[0]; r.State != record.Failed || j.Cause != CauseIdentifiers || !strings.Contains(j.Message, theirs) {
 			t.Errorf("%s: got %s", what, r.Text())
 		}
 	}
@@ -135,7 +136,7 @@ func TestTwoInstallationsOneLocation(t *testing.T) {
 	if _, err := w2.Adopt(t.Context(), Adoption{Dir: dir, Actor: "op", Note: "the first server is gone"}); err != nil {
 		t.Fatal(err)
 	}
-	if j := w2.end(id); j.State != Failed || j.Cause != CauseIdentifiers { // the object is not its own
+	if j := w2.end(id); j.State != record.Failed || j.Cause != CauseIdentifiers { // the object is not its own
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 	w2.one(Submission{Filename: "own.txt"}, "own")
@@ -206,7 +207,7 @@ func TestLocationNotMounted(t *testing.T) {
 				}
 				mount()
 				for _, b := range []job.Job{update, fresh} {
-					if j := w.end(b.ID); j.State != Completed {
+					if j := w.end(b.ID); j.State != record.Completed {
 						r := w.reported(b.ID)
 						t.Fatalf("got %s", r.Text())
 					}
@@ -240,7 +241,7 @@ func producedIn(t *testing.T, dir, ark, version string) map[string]string {
 	}
 	got := map[string]string{}
 	for _, f := range all {
-		name, ours := strings.CutPrefix(f.Path, producerName+"/")
+		name, ours := strings.CutPrefix(f.Path, workdir.ProducerName+"/")
 		if !ours {
 			continue
 		}
@@ -319,7 +320,7 @@ func TestLocationsSwapped(t *testing.T) {
 		}
 	}
 	b := w.submit(Submission{Filename: "b.txt"}, "beta")
-	w.waitsForLocation(w.children(b.ID, 1)[0].ID, "is another one", "mount the right file system")
+	w.waitsForLocation(w.children(b.ID, 1)[0].ID, "has another id", "mount the right file system")
 	alias := filepath.Join(disks, "alias")
 	if err := os.Symlink(filepath.Join(disks, "third"), alias); err != nil {
 		t.Fatal(err)

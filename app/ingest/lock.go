@@ -7,12 +7,12 @@ import (
 	"iter"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"golang.org/x/sync/errgroup"
 )
 
 // locker is the part of the inventory that keeps jobs apart: who may write what, and what is written under which token. Tests put others in its
@@ -146,7 +146,7 @@ func (a *App) keepLocks(ctx context.Context) {
 	ended := make(chan job.ID, 1024)
 	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
 		for i := range hints {
-			if h := &hints[i]; h.Ended && h.Kind == JobKind && h.State != Completed {
+			if h := &hints[i]; h.Ended && h.Kind == record.JobKind && h.State != record.Completed {
 				select {
 				case ended <- h.Job:
 				default:
@@ -180,11 +180,11 @@ func (a *App) dropLocks(ctx context.Context, id job.ID) error {
 	if holder, err := a.holder(ctx, left[0]); err != nil || holder != nil {
 		return err // sent back meanwhile
 	}
-	return a.release(ctx, left)
+	return a.ReleaseLocks(ctx, left)
 }
 
-// release ends locks and calls who waits for them.
-func (a *App) release(ctx context.Context, locks []inventory.Lock) error {
+// ReleaseLocks ends locks and wakes the jobs that wait for them.
+func (a *App) ReleaseLocks(ctx context.Context, locks []inventory.Lock) error {
 	gone, err := a.inventory.Release(ctx, locks...)
 	a.line.freed(gone...)
 	return err

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -148,9 +148,9 @@ func none(all []Lock) bool { return len(all) == 0 }
 
 // TestWhoeverFailsHasNoLocks lets a job fail, and be stopped, in each phase while it has locks of all kinds.
 func TestWhoeverFailsHasNoLocks(t *testing.T) {
-	for _, state := range []lifecycle.State{Pending, Estimating, Provisioning, Downloading, Processing, Storing, Recording, Notify} {
-		for _, ev := range []lifecycle.Event{Fail, Stop} {
-			if state == Pending && ev == Stop {
+	for _, state := range []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify} {
+		for _, ev := range []lifecycle.Event{record.Fail, record.Stop} {
+			if state == record.Pending && ev == record.Stop {
 				continue
 			}
 			t.Run(string(state)+" "+string(ev), func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestWhoeverFailsHasNoLocks(t *testing.T) {
 						}
 					}
 					came <- r.Job().ID
-					if ev == Fail {
+					if ev == record.Fail {
 						return engine.Fail("test", errors.New("it fails"))
 					}
 					<-ctx.Done()
@@ -176,11 +176,11 @@ func TestWhoeverFailsHasNoLocks(t *testing.T) {
 				close(ready)
 				b := w.submit(Submission{}, "text")
 				id := <-came
-				if ev == Stop {
+				if ev == record.Stop {
 					if all := w.awaitLocks("held", func(all []Lock) bool { return len(all) >= 3 }); all[0].State != LockHeld || all[0].JobState != string(state) {
 						t.Errorf("got %+v", all)
 					}
-					if err := w.do(id, Stop); err != nil {
+					if err := w.do(id, record.Stop); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -207,7 +207,7 @@ func TestLocksOfEndedJobsAreShownAsLeft(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("got %+v, %v", all, err)
 	}
-	for i, want := range []string{string(Completed), ""} {
+	for i, want := range []string{string(record.Completed), ""} {
 		if all[i].State != LockLeft || all[i].JobState != want || all[i].Epoch != 9 || all[i].Note != "test" {
 			t.Errorf("got %+v", all[i])
 		}
@@ -260,7 +260,7 @@ func TestReleaseCallsTheNext(t *testing.T) {
 	}
 	close(stop.open)
 	for _, b := range batches {
-		if got := w.end(b); got.State != Completed {
+		if got := w.end(b); got.State != record.Completed {
 			t.Errorf("got %s: %s", got.State, got.Message)
 		}
 	}
@@ -376,11 +376,11 @@ func TestBrokenLock(t *testing.T) {
 					t.Errorf("got %+v, %v", was, err)
 				}
 			}
-			if got := w.end(quick.ID); got.State != Completed {
+			if got := w.end(quick.ID); got.State != record.Completed {
 				t.Fatalf("got %s: %s", got.State, got.Message)
 			}
 			close(stop.open)
-			if got := w.end(slow.ID); got.State != Completed {
+			if got := w.end(slow.ID); got.State != record.Completed {
 				t.Fatalf("got %s: %s", got.State, got.Message)
 			}
 			o := w.object(ark)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -22,22 +23,22 @@ func (a *App) jobLoses(ctx context.Context, j *job.Job, act *engine.Act) (job.Re
 		return job.Require{}, nil
 	case err != nil:
 		return job.Require{}, err
-	case b.State == Reporting || b.State == UpdateReporting:
+	case b.State == record.Reporting || b.State == record.UpdateReporting:
 		return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "its batch %s is %s and the report is being written: try again in a moment", b.ID, b.State)
 	case act.Confirm:
-		return job.Require{ParentIn: []lifecycle.State{Pending, Held, Processing, Completed, Failed, Deleted}}, nil
+		return job.Require{ParentIn: []lifecycle.State{record.Pending, record.Held, record.Processing, record.Completed, record.Failed, record.Deleted}}, nil
 	}
 	var loses []string
 	if !b.Ended {
 		loses = append(loses, fmt.Sprintf("its batch %s is %s and its report will lack the job", b.ID, b.State))
-	} else if b.State == Failed && j.Retries > 0 { // one that was never sent back is as the report says, and that need not be read
+	} else if b.State == record.Failed && j.Retries > 0 { // one that was never sent back is as the report says, and that need not be read
 		r, err := a.standing(ctx, b.ID)
 		if err != nil {
 			return job.Require{}, err
 		}
 		loses = r.untold(j.ID)
 	}
-	return job.Require{ParentIn: []lifecycle.State{Completed, Failed, Deleted}}, confirm(j, loses)
+	return job.Require{ParentIn: []lifecycle.State{record.Completed, record.Failed, record.Deleted}}, confirm(j, loses)
 }
 
 // untold says what the depositor has not been told of one job of an ended batch.
@@ -69,10 +70,10 @@ func (a *App) batchLoses(ctx context.Context, b *job.Job, act *engine.Act) error
 		return err
 	}
 	var loses []string
-	if b.State == Held {
+	if b.State == record.Held {
 		loses = append(loses, "its payload was never looked at and goes with it")
 	}
-	if b.State == Failed {
+	if b.State == record.Failed {
 		loses = append(loses, r.unreported()...)
 	}
 	messages, err := a.engine.Store().Outbox(ctx, job.OutboxCall{Job: b.ID})

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -34,13 +35,13 @@ func TestDeletionOfOneReadsNotAll(t *testing.T) {
 	batch := w.submit(Submission{Profile: "test"}, manifest("mrt-batch-manifest", s.row("bad.checkm", "1", "A"), s.row("bad.checkm", "2", "B")))
 	w.end(batch.ID)
 	jobs := w.children(batch.ID, 2)
-	if err := w.do(jobs[0].ID, Retry); err != nil {
+	if err := w.do(jobs[0].ID, record.Retry); err != nil {
 		t.Fatal(err)
 	}
 	w.end(jobs[0].ID)
 	for i, want := range []bool{true, false} {
 		before := store.n.Load()
-		_, err := w.e.Do(t.Context(), engine.Act{Job: jobs[i].ID, Event: Delete, By: lifecycle.Operator, Actor: "ann"})
+		_, err := w.e.Do(t.Context(), engine.Act{Job: jobs[i].ID, Event: record.Delete, By: lifecycle.Operator, Actor: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}

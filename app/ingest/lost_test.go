@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -28,7 +30,7 @@ func TestStartWithoutTheInventory(t *testing.T) {
 	store, o := mem.New(), options(t, t.TempDir())
 	o.Records, o.Installation = store, "one"
 	w := startOn(t, store, o)
-	path := o.inventoryPath()
+	path := filepath.Join(o.Dir, fsck.InventoryName)
 	copied := filepath.Join(t.TempDir(), "without-log.db")
 	w.one(Submission{Filename: "a.txt"}, "alpha")
 	copyFile(t, path, copied) // while the server runs: most of it is in the log
@@ -75,7 +77,7 @@ func TestStartWithoutTheInventory(t *testing.T) {
 func TestMode(t *testing.T) {
 	w := start(t)
 	w.one(Submission{Filename: "a.txt"}, "alpha")
-	for _, name := range []string{"storage", inventoryName, "inventory.head", workName, trashName, mailName, "storage/stagepost-location.json"} {
+	for _, name := range []string{"storage", fsck.InventoryName, "inventory.head", workdir.WorkName, workdir.TrashName, workdir.MailName, "storage/stagepost-location.json"} {
 		info, err := os.Stat(filepath.Join(w.dir, name))
 		if err != nil {
 			t.Fatal(err)

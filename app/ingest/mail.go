@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
@@ -43,7 +44,7 @@ func (a *App) messageID(batch job.ID, kind string) string {
 func reportKind(generation int) string { return fmt.Sprintf("report.%d", generation) }
 
 // sendQueued tells that a batch was queued, or could not be. It begins the thread of the batch's mails.
-func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, failure error) error {
+func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData, failure error) error {
 	to := whom(p, &s.Submission, failure != nil)
 	if p.Suppress != profile.SuppressNone || to.nobody() {
 		return nil
@@ -63,7 +64,7 @@ func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *batchSpec, d *bat
 }
 
 // sendReport puts the mail about a report into the outbox: an answer to the report before, or to the mail that the batch was queued.
-func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, rep *report.Batch) error {
+func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData, rep *report.Batch) error {
 	to := whom(p, &s.Submission, rep.Bad())
 	if p.Suppress == profile.SuppressFull || to.nobody() {
 		return nil

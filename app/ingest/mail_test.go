@@ -13,8 +13,8 @@ import (
 
 	"github.com/emersion/go-smtp"
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
@@ -46,7 +46,7 @@ func (w *world) arrived(post *postOffice, batch job.ID, n int) []parcel {
 
 func (w *world) retried(id job.ID) {
 	w.t.Helper()
-	if err := w.do(id, Retry); err != nil {
+	if err := w.do(id, record.Retry); err != nil {
 		w.t.Fatal(err)
 	}
 	w.end(id)
@@ -54,7 +54,7 @@ func (w *world) retried(id job.ID) {
 
 func (w *world) updated(id job.ID) report.Batch {
 	w.t.Helper()
-	if err := w.do(id, Update); err != nil {
+	if err := w.do(id, record.Update); err != nil {
 		w.t.Fatal(err)
 	}
 	w.end(id)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -29,7 +31,7 @@ func (a *App) Manifest(ctx context.Context, id job.ID) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if j.Kind == BatchKind {
+	if j.Kind == record.BatchKind {
 		return a.batchManifest(&j)
 	}
 	s, err := a.see(ctx, id)
@@ -49,7 +51,7 @@ func (s *sight) openManifest(ctx context.Context) (io.ReadCloser, error) {
 		return s.dir.Open(manifestFile)
 	}
 	if s.ark != "" {
-		f, err := s.openStored(ctx, systemName+"/"+manifestName)
+		f, err := s.openStored(ctx, workdir.SystemName+"/"+record.ManifestName)
 		if !errors.Is(err, ocfl.ErrNotFound) {
 			return f, err
 		}
@@ -69,18 +71,18 @@ func (s *sight) openManifest(ctx context.Context) (io.ReadCloser, error) {
 
 // staged opens a batch's payload as it lies; the error says fs.ErrNotExist if it is not there.
 func (a *App) staged(batch job.ID) (*os.File, error) {
-	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch)))
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workdir.WorkName, string(batch)))
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.Open(payloadName)
+	f, err := root.Open(workdir.PayloadName)
 	return f, errors.Join(err, root.Close())
 }
 
 // batchManifest opens the payload of a batch if it is a manifest.
 func (a *App) batchManifest(j *job.Job) (io.ReadCloser, error) {
-	var s batchSpec
-	var d batchData
+	var s record.BatchSpec
+	var d record.BatchData
 	if err := decodeBoth(j, &s, &d); err != nil {
 		return nil, err
 	}
@@ -133,7 +135,7 @@ func (s *sight) openStored(ctx context.Context, name string) (io.ReadCloser, err
 }
 
 func (s *sight) openIn(ctx context.Context, p inventory.Place, name string) (io.ReadCloser, error) {
-	root, there, err := s.placeRoot(ctx, p.Dir)
+	root, there, err := s.locations.Existing(ctx, p.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -158,12 +160,12 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	m = Metadata{Job: id, ARK: s.ark, Version: s.head, Note: s.gone()}
-	if who, _ := s.data.object(); who != nil {
+	if who, _ := s.data.Object(); who != nil {
 		m.ARK, m.Embargo = cmp.Or(s.ark, who.ARK), who.Embargo
 	}
 	read := func(open func(string) (io.ReadCloser, error)) error {
-		for name, into := range map[string]*string{ercName: &m.ERC, dublinCoreName: &m.DublinCore} {
-			f, err := open(systemName + "/" + name)
+		for name, into := range map[string]*string{record.ERCName: &m.ERC, record.DublinCoreName: &m.DublinCore} {
+			f, err := open(workdir.SystemName + "/" + name)
 			if err != nil {
 				return err
 			}
@@ -183,14 +185,14 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 		}
 		m.Note = strings.Trim(m.Note+"; no storage location has the version's metadata", "; ")
 	}
-	if s.has(systemName+"/"+ercName) && s.has(systemName+"/"+dublinCoreName) {
+	if s.has(workdir.SystemName+"/"+record.ERCName) && s.has(workdir.SystemName+"/"+record.DublinCoreName) {
 		m.Source = "work"
 		return m, read(func(name string) (io.ReadCloser, error) { return s.dir.Open(name) })
 	}
 	m.Source = "submission"
-	who, _ := s.data.object()
+	who, _ := s.data.Object()
 	if who == nil {
-		who = &identity{
+		who = &record.Identity{
 			ARK: printable(s.spec.PrimaryID), Title: printable(s.spec.Title), Creator: printable(s.spec.Creator), Date: printable(s.spec.Date),
 		}
 		for _, id := range s.spec.LocalIDs {
@@ -222,11 +224,11 @@ func (a *App) Submission(ctx context.Context, id job.ID) (Handed, error) {
 	if err != nil {
 		return Handed{}, err
 	}
-	if j.Kind != BatchKind {
+	if j.Kind != record.BatchKind {
 		return Handed{}, job.Errorf(job.Invalid, "submission", id, "it is of kind %s, not a batch", j.Kind)
 	}
-	var s batchSpec
-	var d batchData
+	var s record.BatchSpec
+	var d record.BatchData
 	if err := decodeBoth(&j, &s, &d); err != nil {
 		return Handed{}, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/format/noid"
 )
@@ -26,7 +28,7 @@ var metadataFiles = []struct {
 	name string
 	read func(*erc.Loose, io.Reader) (described, error)
 }{
-	{ercName, readERC}, {dataCiteName, readDataCite}, {dublinCoreName, readDublinCore},
+	{record.ERCName, readERC}, {record.DataCiteName, readDataCite}, {record.DublinCoreName, readDublinCore},
 }
 
 // readERC takes ids from every where: line, and from where-primary: and where-local:, as Merritt writes them.
@@ -56,17 +58,17 @@ func readDataCite(l *erc.Loose, in io.Reader) (described, error) {
 // describe finds out what the object is called and which ids it has: what its metadata files say, mrt-erc.txt first, then DataCite, then Dublin Core, else
 // what the submission says. Ids of all of them count together. The form of a descriptive file is no reason to refuse the object: what is odd
 // in one is a warning.
-func (t *task) describe() (who *identity, primary string, err error) {
-	who = &identity{}
+func (t *task) describe() (who *record.Identity, primary string, err error) {
+	who = &record.Identity{}
 	ids := idsOf(&t.spec)
 	for _, one := range metadataFiles {
 		d, err := t.readMetadata(one.name, one.read)
 		if err != nil {
 			return nil, "", err
 		}
-		who.Title = cmp.Or(who.Title, known(d.What))
-		who.Creator = cmp.Or(who.Creator, known(d.Who))
-		who.Date = cmp.Or(who.Date, known(d.When))
+		who.Title = cmp.Or(who.Title, record.Known(d.What))
+		who.Creator = cmp.Or(who.Creator, record.Known(d.Who))
+		who.Date = cmp.Or(who.Date, record.Known(d.When))
 		for _, id := range d.ids {
 			if err := ids.add(one.name, id, t.warn); err != nil {
 				return nil, "", err
@@ -101,7 +103,7 @@ func (t *task) readMetadata(name string, read func(*erc.Loose, io.Reader) (descr
 
 // openProducer opens a file of the depositor; it is nil if there is none, or a directory of that name.
 func (t *task) openProducer(name string) (io.ReadCloser, error) {
-	f, err := t.dir.Open(producerName + "/" + name)
+	f, err := t.dir.Open(workdir.ProducerName + "/" + name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -115,14 +117,6 @@ func (t *task) openProducer(name string) (io.ReadCloser, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// known drops the codes that stand for no value, and texts that are too long for a name.
-func known(value string) string {
-	if erc.IsCoded(value) || plain(value) != nil {
-		return ""
-	}
-	return value
-}
-
 // ids collects the identifiers of an object and where they were given.
 type ids struct {
 	primary string
@@ -130,7 +124,7 @@ type ids struct {
 	local   []string
 }
 
-func idsOf(s *jobSpec) *ids {
+func idsOf(s *record.JobSpec) *ids {
 	i := &ids{local: slices.Clone(s.LocalIDs)}
 	if ark, err := noid.ParseARK(s.PrimaryID); s.PrimaryID != "" && err == nil {
 		i.primary, i.from = ark.String(), "the submission"
@@ -146,7 +140,7 @@ func (i *ids) add(file, text string, warn func(string, ...any)) error {
 		if id == "" || erc.IsCoded(id) {
 			continue
 		}
-		if err := plain(id); err != nil {
+		if err := record.CheckText(id); err != nil {
 			warn("%s: an identifier is not used: %s.", file, err)
 			continue
 		}
@@ -181,7 +175,7 @@ var embargoForms = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-0
 // understood fails the job, so that nothing is shown to the public too early. The result is the date in RFC 3339, none, or empty
 // without the file.
 func (t *task) embargo() (end string, err error) {
-	f, err := t.openProducer(embargoName)
+	f, err := t.openProducer(record.EmbargoName)
 	if f == nil {
 		return "", err
 	}
@@ -192,7 +186,7 @@ func (t *task) embargo() (end string, err error) {
 	}
 	text, _ := erc.Text(data)
 	if len(data) > maxEmbargo {
-		return "", fail(CauseBadMetadata, "%s has more than %d bytes", embargoName, maxEmbargo)
+		return "", fail(CauseBadMetadata, "%s has more than %d bytes", record.EmbargoName, maxEmbargo)
 	}
 	in := bufio.NewScanner(strings.NewReader(text))
 	for in.Scan() {
@@ -202,19 +196,19 @@ func (t *task) embargo() (end string, err error) {
 		}
 		label, value, _ := strings.Cut(line, ":")
 		if !strings.EqualFold(strings.TrimSpace(label), "embargoEndDate") {
-			return "", fail(CauseBadMetadata, "%s: %.80q is not embargoEndDate: and a date or none", embargoName, line)
+			return "", fail(CauseBadMetadata, "%s: %.80q is not embargoEndDate: and a date or none", record.EmbargoName, line)
 		}
 		date, ok := embargoEnd(strings.TrimSpace(value))
 		if !ok {
-			return "", fail(CauseBadMetadata, "%s: %.80q is neither a date such as 2030-01-31 nor none", embargoName, value)
+			return "", fail(CauseBadMetadata, "%s: %.80q is neither a date such as 2030-01-31 nor none", record.EmbargoName, value)
 		}
 		if end != "" && end != date {
-			return "", fail(CauseBadMetadata, "%s gives two dates, %s and %s", embargoName, end, date)
+			return "", fail(CauseBadMetadata, "%s gives two dates, %s and %s", record.EmbargoName, end, date)
 		}
 		end = date
 	}
 	if end == "" {
-		return "", fail(CauseBadMetadata, "%s gives no embargoEndDate", embargoName)
+		return "", fail(CauseBadMetadata, "%s gives no embargoEndDate", record.EmbargoName)
 	}
 	return end, in.Err()
 }

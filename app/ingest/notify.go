@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
@@ -26,14 +27,14 @@ func (t *task) notify(ctx context.Context) error {
 	}
 	t.conclude()
 	t.app.room.spend(t.Job().ID, 0)
-	return t.app.discard(t.Job().Parent, t.Job().ID)
+	return t.app.tree.Discard(t.Job().Parent, t.Job().ID)
 }
 
 // awaitCallback writes the required callback into the outbox, with the commit that lets the job wait, and returns nil
 // once it was delivered.
 func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 	j, now := t.Job(), t.Now()
-	key := callbackKey(&j, Completed)
+	key := callbackKey(&j, record.Completed)
 	sent, err := t.app.message(ctx, j.ID, key)
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 // callback makes the required callback of a job that completes once it was delivered.
 func (t *task) callback(j *job.Job, p *profile.Profile) (called, error) {
 	after := *j
-	after.State, after.Cause, after.Message = Completed, "", t.data.remark()
+	after.State, after.Cause, after.Message = record.Completed, "", remark(&t.data)
 	return newCalled(p, &end{job: &after, spec: &t.spec, data: &t.data, at: t.Now()})
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -134,15 +135,15 @@ func TestCallback(t *testing.T) {
 		want     job.Settled
 		state    lifecycle.State
 	}{
-		"taken":                         {[]int{200}, false, 1, job.Delivered, Completed},
-		"taken, required":               {[]int{200}, true, 1, job.Delivered, Completed},
-		"taken after trouble":           {[]int{404, 500, 0, 204}, false, 4, job.Delivered, Completed},
-		"taken after trouble, required": {[]int{500, 0, 404, 204}, true, 4, job.Delivered, Completed},
-		"refused for good":              {[]int{410}, false, 1, job.GivenUp, Completed},
-		"refused for good, required":    {[]int{410}, true, 1, job.GivenUp, Failed},
-		"not found":                     {[]int{404}, false, 4, job.GivenUp, Completed},
-		"redirected":                    {[]int{302}, false, 4, job.GivenUp, Completed},
-		"never, required":               {[]int{503}, true, 4, job.GivenUp, Failed},
+		"taken":                         {[]int{200}, false, 1, job.Delivered, record.Completed},
+		"taken, required":               {[]int{200}, true, 1, job.Delivered, record.Completed},
+		"taken after trouble":           {[]int{404, 500, 0, 204}, false, 4, job.Delivered, record.Completed},
+		"taken after trouble, required": {[]int{500, 0, 404, 204}, true, 4, job.Delivered, record.Completed},
+		"refused for good":              {[]int{410}, false, 1, job.GivenUp, record.Completed},
+		"refused for good, required":    {[]int{410}, true, 1, job.GivenUp, record.Failed},
+		"not found":                     {[]int{404}, false, 4, job.GivenUp, record.Completed},
+		"redirected":                    {[]int{302}, false, 4, job.GivenUp, record.Completed},
+		"never, required":               {[]int{503}, true, 4, job.GivenUp, record.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,11 +159,11 @@ func TestCallback(t *testing.T) {
 				}
 			}, settledAs(c.want))
 			j = w.end(j.ID)
-			if j.State != c.state || c.state == Completed && (j.Message != "" || j.Cause != "") || c.state == Failed && (j.Cause != CauseCallback || j.Origin != Notify) {
+			if j.State != c.state || c.state == record.Completed && (j.Message != "" || j.Cause != "") || c.state == record.Failed && (j.Cause != CauseCallback || j.Origin != record.Notify) {
 				t.Errorf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
 			}
-			keys := in.calls(Completed)
-			if len(keys) != c.calls || in.badSign > 0 || len(w.callbacks(j.ID)) != 1 || len(in.calls(Failed)) > 0 {
+			keys := in.calls(record.Completed)
+			if len(keys) != c.calls || in.badSign > 0 || len(w.callbacks(j.ID)) != 1 || len(in.calls(record.Failed)) > 0 {
 				t.Errorf("got %d calls, %d wrongly signed, and the messages %+v; want %d calls", len(keys), in.badSign, w.callbacks(j.ID), c.calls)
 			}
 			if keys = distinct(keys); len(keys) != 1 || keys[0] != m.Key || m.Key != fmt.Sprintf("%s/callback/0/completed", j.ID) {
@@ -188,7 +189,7 @@ func TestCallbackIsReplayed(t *testing.T) {
 	w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, false)))
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
 	m := w.awaitCallback(j.ID, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
-	if j.State != Completed || !strings.Contains(m.Error, "404 Not Found") || m.Attempts != 4 {
+	if j.State != record.Completed || !strings.Contains(m.Error, "404 Not Found") || m.Attempts != 4 {
 		t.Errorf("got %s and %+v", j.State, m)
 	}
 	in.answers(200)
@@ -196,7 +197,7 @@ func TestCallbackIsReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = w.awaitCallback(j.ID, nil, settledAs(job.Delivered))
-	keys := in.calls(Completed)
+	keys := in.calls(record.Completed)
 	if len(keys) != 5 || len(distinct(keys)) != 1 || keys[0] != m.Key || len(distinct(in.bodies)) != 1 {
 		t.Errorf("got %v and %q", keys, in.bodies)
 	}
@@ -217,21 +218,21 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	w.awaitCallback(id, nil, triedTimes(1))
 	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "404 Not Found") })
 	x, err := explain.New(w.e).Why(t.Context(), id, time.Time{})
-	if err != nil || x.Position.State != Notify || !slices.ContainsFunc(x.Blockers, func(b engine.Blocker) bool {
+	if err != nil || x.Position.State != record.Notify || !slices.ContainsFunc(x.Blockers, func(b engine.Blocker) bool {
 		return b.Code == CauseCallback && strings.Contains(b.Sentence, "was not delivered yet") && strings.Contains(b.Sentence, "404 Not Found")
 	}) {
 		t.Errorf("got %+v, %v", x, err)
 	}
 	w.awaitCallback(id, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
-	if j := w.end(id); j.State != Failed || j.Cause != CauseCallback || !strings.Contains(j.Message, "404 Not Found") {
+	if j := w.end(id); j.State != record.Failed || j.Cause != CauseCallback || !strings.Contains(j.Message, "404 Not Found") {
 		t.Fatalf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
 	}
 	in.answers(200)
 	w.end(batch) // while it reports, its jobs stay as they are
-	if err := w.do(id, Retry); err != nil {
+	if err := w.do(id, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if j := w.end(id); j.State != Completed || j.Message != "" {
+	if j := w.end(id); j.State != record.Completed || j.Message != "" {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 	if m := w.callbacks(id); len(m) != 2 || m[0].Key != string(id)+"/callback/1/completed" || m[0].Settled != job.Delivered || m[1].Settled != job.GivenUp {
@@ -248,7 +249,7 @@ func TestStopWhileACallbackIsAwaited(t *testing.T) {
 	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "503") })
 	in.answers(200)
 	for {
-		err := w.do(id, Stop)
+		err := w.do(id, record.Stop)
 		if err == nil {
 			break
 		}
@@ -279,7 +280,7 @@ func TestCallbackOfFailure(t *testing.T) {
 		t.Errorf("got %+v with %+v", m, n)
 	}
 	s.answer("late.txt", nil)
-	if err := w.do(id, Retry); err != nil {
+	if err := w.do(id, record.Retry); err != nil {
 		t.Fatal(err)
 	}
 	w.end(id)
@@ -288,13 +289,13 @@ func TestCallbackOfFailure(t *testing.T) {
 		t.Errorf("after the retry: got %+v with %+v", m, n)
 	}
 
-	stop := job.Scope{Kind: JobKind, State: Storing}
+	stop := job.Scope{Kind: record.JobKind, State: record.Storing}
 	if _, err := w.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	id = w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID
-	w.until(id, func(j *job.Job) bool { return j.State == Storing })
-	if err := w.do(id, Stop); err != nil {
+	w.until(id, func(j *job.Job) bool { return j.State == record.Storing })
+	if err := w.do(id, record.Stop); err != nil {
 		t.Fatal(err)
 	}
 	w.awaitCallback(id, nil, settledAs(job.Delivered))
@@ -302,15 +303,15 @@ func TestCallbackOfFailure(t *testing.T) {
 		t.Errorf("stopped: got %+v", n)
 	}
 
-	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: JobKind, Group: "maps"}, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind, Group: "maps"}, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	id = w.children(w.submit(Submission{Filename: "g.txt"}, "text").ID, 1)[0].ID
-	w.until(id, func(j *job.Job) bool { return j.State == Held })
+	w.until(id, func(j *job.Job) bool { return j.State == record.Held })
 	if len(w.callbacks(id)) > 0 {
 		t.Error("a job that is held has not ended")
 	}
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: Delete, By: lifecycle.Operator, Actor: "op", Note: "test", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Note: "test", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	m = w.awaitCallback(id, nil, settledAs(job.Delivered))
@@ -380,7 +381,7 @@ func TestCallbackIsGuarded(t *testing.T) {
 	w := start(t, p)
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
 	m := w.awaitCallback(j.ID, nil, triedTimes(1))
-	if !strings.Contains(m.Error, "loopback") || len(in.calls(Completed)) > 0 || strings.Contains(fmt.Sprintf("%+v %s", m, m.Body), "hush4711") {
+	if !strings.Contains(m.Error, "loopback") || len(in.calls(record.Completed)) > 0 || strings.Contains(fmt.Sprintf("%+v %s", m, m.Body), "hush4711") {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -429,7 +430,7 @@ func TestDeathCallsBackUnderOneKey(t *testing.T) {
 				w := startOn(t, m.Store, o)
 				b := w.end(w.submit(sub, text).ID)
 				jobs := w.children(b.ID, 2)
-				for i, state := range []lifecycle.State{Completed, Failed} {
+				for i, state := range []lifecycle.State{record.Completed, record.Failed} {
 					key := fmt.Sprintf("%s/callback/0/%s", jobs[i].ID, strings.ToLower(string(state)))
 					w.awaitCallback(jobs[i].ID, nil, settledAs(job.Delivered))
 					if all := w.callbacks(jobs[i].ID); len(all) != 1 || all[0].Key != key {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -104,7 +106,7 @@ func handle(ctx context.Context, a *App, m *mortal, sub Submission, text string,
 		return err == nil && j.Ended
 	}
 	if fate == 0 {
-		act(b.ID, Cancel) // if it is still pending
+		act(b.ID, record.Cancel) // if it is still pending
 	}
 	if !end() {
 		return
@@ -115,17 +117,17 @@ func handle(ctx context.Context, a *App, m *mortal, sub Submission, text string,
 	}
 	for i := range page.Jobs {
 		switch j := &page.Jobs[i]; {
-		case fate == 1 && j.State == Failed:
-			act(j.ID, Retry)
+		case fate == 1 && j.State == record.Failed:
+			act(j.ID, record.Retry)
 			if _, err := a.engine.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended }); err != nil {
 				return
 			}
 		case fate == 2 && i == 0:
-			act(j.ID, Delete)
+			act(j.ID, record.Delete)
 		}
 	}
 	if fate == 3 {
-		act(b.ID, Delete)
+		act(b.ID, record.Delete)
 	}
 }
 
@@ -156,7 +158,7 @@ func TestHealthySystemHasNoOrphans(t *testing.T) {
 	}
 	w.stop()
 	old := time.Now().Add(-2 * time.Hour)
-	err := filepath.WalkDir(filepath.Join(o.Dir, workName), func(name string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(o.Dir, workdir.WorkName), func(name string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(name, old, old)) // hours go by
 	})
 	if err != nil {
@@ -179,7 +181,7 @@ func TestHealthySystemHasNoOrphans(t *testing.T) {
 	for _, n := range tallies {
 		ends[n.State] += n.Jobs
 	}
-	for _, state := range []lifecycle.State{Completed, Failed, Deleted} {
+	for _, state := range []lifecycle.State{record.Completed, record.Failed, record.Deleted} {
 		if ends[state] == 0 {
 			t.Errorf("control: nothing is %s in %v", state, ends)
 		}
@@ -230,7 +232,7 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 		t.Fatalf("got %s", r.Text())
 	}
 	w.awaitMails(2)
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Jobs[2].Job, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Jobs[2].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.stop()
@@ -240,7 +242,7 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 	go func() {
 		err := errors.New("died")
 		defer func() { over <- err }()
-		_, err = a.engine.Do(t.Context(), engine.Act{Job: r.Batch, Event: Delete, By: byOperator, Actor: "op", Confirm: true})
+		_, err = a.engine.Do(t.Context(), engine.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true})
 		if err == nil {
 			err = a.Sweep(t.Context())
 		}

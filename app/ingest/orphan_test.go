@@ -9,14 +9,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -48,7 +51,7 @@ func idleApp(t *testing.T, store job.Store, o Options, clock clock.Clock) *App {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.engine, a.guard = e, e.Guard()
+	a.bound(e)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -86,7 +89,7 @@ func plant(t *testing.T, dir, name string, hours int) {
 		t.Fatal(err)
 	}
 	at := time.Now().Add(-time.Duration(hours) * time.Hour)
-	for ; file != dir && file != filepath.Join(dir, workName) && file != filepath.Join(dir, mailName); file = filepath.Dir(file) {
+	for ; file != dir && file != filepath.Join(dir, workdir.WorkName) && file != filepath.Join(dir, workdir.MailName); file = filepath.Dir(file) {
 		if err := os.Chtimes(file, at, at); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +115,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	w := startOn(t, store, o)
 	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two")))
 	deleted := w.ingest(Submission{}, s.manifest("a.txt"))
-	if r.State != Completed || deleted.State != Completed {
+	if r.State != record.Completed || deleted.State != record.Completed {
 		t.Fatalf("got %s", r.Text())
 	}
 	w.stop()
@@ -125,7 +128,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	want := []string{}
 	expect := func(level, rule, name string) { want = append(want, level+" "+rule+" "+name) }
 
-	if _, err := a.engine.Do(t.Context(), engine.Act{Job: deleted.Batch, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := a.engine.Do(t.Context(), engine.Act{Job: deleted.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	expect("WARN", "job-without-batch", string(deleted.Jobs[0].Job)) // the sweep has not seen the tombstone
@@ -165,7 +168,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 		t.Fatal(diff)
 	}
 	fixAll(t, a, want)
-	for _, rule := range OrphanRules() {
+	for _, rule := range orphans.Rules() {
 		planted := slices.ContainsFunc(want, func(f string) bool { return strings.Contains(f, " "+rule.Name+" ") })
 		if planted == (rule.Never != "") {
 			t.Errorf("rule %s: planted is %t, never because %q", rule.Name, planted, rule.Never)
@@ -176,7 +179,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 // plantStorage takes a stored version away, adds one that the inventory does not know, and a directory that its object does not know.
 func plantStorage(t *testing.T, a *App, r report.Batch, expect func(level, rule, name string)) {
 	t.Helper()
-	root, err := a.root(t.Context(), "storage")
+	root, err := a.locations.Open(t.Context(), "storage", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,13 +206,13 @@ func plantStore(t *testing.T, a *App, store job.Store, expect func(level, rule, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := BatchLife.Next(b.Position, Begin, byWorker)
+	to, err := record.BatchLife.Next(b.Position, record.Begin, lifecycle.Worker)
 	if err != nil {
 		t.Fatal(err)
 	}
 	n, key := 2, "x/strange/1"
 	results, err := store.Commit(t.Context(), job.Change{
-		Job: b.ID, Version: b.Version, Event: Begin, To: to, By: byWorker, At: time.Now(), Set: job.Fields{Expected: &n},
+		Job: b.ID, Version: b.Version, Event: record.Begin, To: to, By: lifecycle.Worker, At: time.Now(), Set: job.Fields{Expected: &n},
 		Outbox: []job.Message{{Key: key, Job: job.ID(nobody("6")), Topic: "mail", Created: time.Now(), Due: time.Now()}},
 	})
 	if err != nil || results[0].Err != nil {
@@ -229,7 +232,7 @@ func fixAll(t *testing.T, a *App, before []string) {
 	stays := []string{}
 	n := 0
 	for _, o := range r.Orphans {
-		if o.Deletable && o.Level == LevelFail {
+		if o.Deletable && o.Level == orphans.LevelFail {
 			n++
 		} else {
 			stays = append(stays, o.Level+" "+o.Rule+" "+o.Name)
@@ -238,16 +241,16 @@ func fixAll(t *testing.T, a *App, before []string) {
 	if n != r.Deletable || n < 10 {
 		t.Errorf("%d are deletable, the report says %d", n, r.Deletable)
 	}
-	if _, err := a.FixOrphans(t.Context(), FixOrphans{Expect: n - 1, Actor: "op", Note: "why"}); job.KindOf(err) != job.Conflict {
+	if _, err := a.FixOrphans(t.Context(), orphans.Fix{Expect: n - 1, Actor: "op", Note: "why"}); job.KindOf(err) != job.Conflict {
 		t.Errorf("a wrong number: got %v", err)
 	}
-	if _, err := a.FixOrphans(t.Context(), FixOrphans{Expect: n, Actor: "op"}); job.KindOf(err) != job.Invalid {
+	if _, err := a.FixOrphans(t.Context(), orphans.Fix{Expect: n, Actor: "op"}); job.KindOf(err) != job.Invalid {
 		t.Errorf("no reason: got %v", err)
 	}
 	if got := found(t, a); !slices.Equal(got, before) {
 		t.Errorf("a refusal changed something: %s", cmp.Diff(before, got))
 	}
-	done, err := a.FixOrphans(t.Context(), FixOrphans{Expect: n, Actor: "op", Note: "why"})
+	done, err := a.FixOrphans(t.Context(), orphans.Fix{Expect: n, Actor: "op", Note: "why"})
 	if err != nil || len(done.Removed) != n || len(done.Failed) > 0 {
 		t.Errorf("got %d removed, left %v, %v", len(done.Removed), done.Failed, err)
 	}
@@ -282,7 +285,7 @@ func TestFixLooksAgain(t *testing.T) {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	plant(t, o.Dir, "work/bat_A/payload.new", 0) // an upload goes on after all
-	if err := r.Orphans[0].remove(t.Context()); job.KindOf(err) != job.Conflict {
+	if err := r.Orphans[0].Remove(t.Context()); job.KindOf(err) != job.Conflict {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, "work/bat_A/payload")); err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
@@ -35,22 +36,22 @@ func owed(j *job.Job, format string, args ...any) error {
 
 // jobOwes checks that a job leaves a phase with what the phase is for. A completed job has a version in the inventory and in every storage location.
 func (a *App) jobOwes(ctx context.Context, j *job.Job, c *job.Change) error {
-	d, err := after[jobData](j, c)
+	d, err := after[record.JobData](j, c)
 	if err != nil {
 		return err
 	}
 	switch j.State {
-	case Processing:
+	case record.Processing:
 		if d.Identity == nil || d.Identity.ARK == "" {
 			return owed(j, "the object has no identifier")
 		}
-	case Storing:
+	case record.Storing:
 		if d.Identity == nil || d.Version == 0 || len(d.Places) == 0 {
 			return owed(j, "no version was stored")
 		}
-	case Recording, Notify:
+	case record.Recording, record.Notify:
 		by, err := a.recorded(ctx, j, &d)
-		if err == nil && j.State == Notify {
+		if err == nil && j.State == record.Notify {
 			err = a.storedIn(ctx, j, &d, by)
 		}
 		return err
@@ -59,7 +60,7 @@ func (a *App) jobOwes(ctx context.Context, j *job.Job, c *job.Change) error {
 }
 
 // recorded checks that the inventory has the version of a job, and gives the job that stored it: an earlier one if the object was stored already, as it is.
-func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) (by string, err error) {
+func (a *App) recorded(ctx context.Context, j *job.Job, d *record.JobData) (by string, err error) {
 	if d.Same != nil {
 		all, err := a.inventory.Objects(ctx, inventory.Query{ARK: d.Same.ARK})
 		if err != nil {
@@ -68,7 +69,7 @@ func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) (by string, 
 		for _, o := range all {
 			for i := range o.Versions {
 				if v := &o.Versions[i]; v.Number == d.Same.Version {
-					d.Identity, d.Places = &d.Same.identity, v.Places
+					d.Identity, d.Places = &d.Same.Identity, v.Places
 					return v.Job, nil
 				}
 			}
@@ -91,12 +92,12 @@ func (a *App) recorded(ctx context.Context, j *job.Job, d *jobData) (by string, 
 }
 
 // storedIn checks that every storage location of the record has the version, which a job stored.
-func (a *App) storedIn(ctx context.Context, j *job.Job, d *jobData, by string) error {
+func (a *App) storedIn(ctx context.Context, j *job.Job, d *record.JobData, by string) error {
 	if len(d.Places) == 0 {
 		return owed(j, "no storage location has the version")
 	}
 	for _, p := range d.Places {
-		root, err := a.root(ctx, p.Dir)
+		root, err := a.locations.Open(ctx, p.Dir, true)
 		if err != nil {
 			return placeError(p.Dir, err)
 		}
@@ -116,17 +117,17 @@ func (a *App) storedIn(ctx context.Context, j *job.Job, d *jobData, by string) e
 
 // batchOwes checks that a batch leaves a state with what the state is for: a payload that was read, all its jobs, a report.
 func (a *App) batchOwes(_ context.Context, j *job.Job, c *job.Change) error {
-	d, err := after[batchData](j, c)
+	d, err := after[record.BatchData](j, c)
 	if err != nil {
 		return err
 	}
 	switch n := j.Children; {
-	case j.State == Pending && (d.Type == "" || d.Jobs == 0):
+	case j.State == record.Pending && (d.Type == "" || d.Jobs == 0):
 		return owed(j, "the payload was not read")
-	case j.State == Pending:
+	case j.State == record.Pending:
 	case !n.Settled():
 		return owed(j, "%d of %d jobs have ended", n.Created()-n.Open, n.Expected)
-	case j.State == Processing:
+	case j.State == record.Processing:
 	case d.Reports == 0 || d.Reported == "":
 		return owed(j, "no report was made")
 	case n.Created() == 0:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
@@ -46,21 +47,21 @@ func empty(context.Context, *engine.Run) error { return nil }
 // state that did nothing. Without replacement it completes: the control.
 func TestCompletedOwesAVersion(t *testing.T) {
 	all := map[lifecycle.State]engine.Step{}
-	for _, s := range []lifecycle.State{Pending, Estimating, Provisioning, Downloading, Processing, Storing, Recording, Notify} {
+	for _, s := range []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify} {
 		all[s] = empty
 	}
 	for name, c := range map[string]struct {
 		steps map[lifecycle.State]engine.Step
 		in    lifecycle.State
 	}{
-		"none": {nil, ""}, "all": {all, Processing}, "processing": {map[lifecycle.State]engine.Step{Processing: empty}, Processing},
-		"storing": {map[lifecycle.State]engine.Step{Storing: empty}, Storing}, "recording": {map[lifecycle.State]engine.Step{Recording: empty}, Recording},
+		"none": {nil, ""}, "all": {all, record.Processing}, "processing": {map[lifecycle.State]engine.Step{record.Processing: empty}, record.Processing},
+		"storing": {map[lifecycle.State]engine.Step{record.Storing: empty}, record.Storing}, "recording": {map[lifecycle.State]engine.Step{record.Recording: empty}, record.Recording},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := replaced(t, map[job.Kind]map[lifecycle.State]engine.Step{JobKind: c.steps})
+			w := replaced(t, map[job.Kind]map[lifecycle.State]engine.Step{record.JobKind: c.steps})
 			r := w.ingest(Submission{Filename: "x"}, "x")
 			got := r.Jobs[0]
-			if c.in == "" && r.State != Completed || c.in != "" && (r.State != Failed || got.FailedIn != c.in || got.Cause != CauseStorage) {
+			if c.in == "" && r.State != record.Completed || c.in != "" && (r.State != record.Failed || got.FailedIn != c.in || got.Cause != CauseStorage) {
 				t.Errorf("got %s", r.Text())
 			}
 		})
@@ -84,9 +85,9 @@ func TestPostconditionOfStorage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w *world
-			w = replaced(t, map[job.Kind]map[lifecycle.State]engine.Step{JobKind: {Notify: func(context.Context, *engine.Run) error { return spoil(w) }}})
+			w = replaced(t, map[job.Kind]map[lifecycle.State]engine.Step{record.JobKind: {record.Notify: func(context.Context, *engine.Run) error { return spoil(w) }}})
 			r := w.ingest(Submission{Filename: "x"}, "x")
-			if want := map[bool]lifecycle.State{true: Completed, false: Failed}[name == "nothing"]; r.State != want {
+			if want := map[bool]lifecycle.State{true: record.Completed, false: record.Failed}[name == "nothing"]; r.State != want {
 				t.Errorf("got %s", r.Text())
 			}
 		})
@@ -99,14 +100,14 @@ func TestPostconditionOfBatches(t *testing.T) {
 		steps map[lifecycle.State]engine.Step
 		says  string
 	}{
-		"unread":   {map[lifecycle.State]engine.Step{Pending: empty}, "the payload was not read"},
-		"reported": {map[lifecycle.State]engine.Step{Reporting: empty}, "no report was made"},
+		"unread":   {map[lifecycle.State]engine.Step{record.Pending: empty}, "the payload was not read"},
+		"reported": {map[lifecycle.State]engine.Step{record.Reporting: empty}, "no report was made"},
 		"control":  {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := replaced(t, map[job.Kind]map[lifecycle.State]engine.Step{BatchKind: c.steps})
+			w := replaced(t, map[job.Kind]map[lifecycle.State]engine.Step{record.BatchKind: c.steps})
 			b := w.end(w.submit(Submission{Filename: "x"}, "x").ID)
-			if c.says == "" && b.State != Completed || c.says != "" && (b.State != Failed || !strings.Contains(b.Message, c.says)) {
+			if c.says == "" && b.State != record.Completed || c.says != "" && (b.State != record.Failed || !strings.Contains(b.Message, c.says)) {
 				t.Errorf("it is %s (%s)", b.State, b.Message)
 			}
 		})

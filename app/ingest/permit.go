@@ -37,12 +37,12 @@ func (a *App) mayUpdate(ctx context.Context, user string, p *profile.Profile, s 
 
 // permitted is what a user sees of the profiles: those that it may submit under.
 type permitted struct {
-	Profiles
+	profile.Source
 	user string
 }
 
 func (p permitted) Get(id string) (*profile.Profile, bool) {
-	one, ok := p.Profiles.Get(id)
+	one, ok := p.Source.Get(id)
 	if !ok || p.user != "" && !one.Submits(p.user) {
 		return nil, false
 	}
@@ -50,5 +50,5 @@ func (p permitted) Get(id string) (*profile.Profile, bool) {
 }
 
 func (p permitted) IDs() []string {
-	return slices.DeleteFunc(slices.Clone(p.Profiles.IDs()), func(id string) bool { _, ok := p.Get(id); return !ok })
+	return slices.DeleteFunc(slices.Clone(p.Source.IDs()), func(id string) bool { _, ok := p.Get(id); return !ok })
 }

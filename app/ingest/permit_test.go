@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -51,7 +52,7 @@ func TestStrangersAddNoVersion(t *testing.T) {
 		}
 		w.end(batch.ID)
 		r := w.reported(batch.ID)
-		if r.State != Failed || r.Jobs[0].Cause != CauseUnknownObject || strings.Contains(r.Text(), hers) || strings.Contains(r.Text(), "Her title") {
+		if r.State != record.Failed || r.Jobs[0].Cause != CauseUnknownObject || strings.Contains(r.Text(), hers) || strings.Contains(r.Text(), "Her title") {
 			t.Errorf("by a row under %s: got %s", name, r.Text())
 		}
 	}
@@ -70,7 +71,7 @@ func TestWhoMayUpdate(t *testing.T) {
 			t.Fatalf("%s: %v", user, err)
 		}
 		w.end(b.ID)
-		if r := w.reported(b.ID); r.State != Completed || r.Jobs[0].Version != k+1 {
+		if r := w.reported(b.ID); r.State != record.Completed || r.Jobs[0].Version != k+1 {
 			t.Fatalf("%s: got %s", user, r.Text())
 		}
 	}

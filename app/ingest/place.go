@@ -5,11 +5,10 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
@@ -17,13 +16,13 @@ import (
 // kept is an object in one storage location as it was seen under the object's lock.
 type kept struct {
 	dir    string // as the profile names the place
-	root   *storageRoot
+	root   *location.Root
 	object *ocfl.Object // nil: there is none yet
 }
 
 // look sees what a storage location has of the object.
 func (t *task) look(ctx context.Context, dir string) (*kept, error) {
-	root, err := t.app.root(ctx, dir)
+	root, err := t.app.locations.Open(ctx, dir, true)
 	if err != nil {
 		return nil, err
 	}
@@ -82,14 +81,6 @@ func (k *kept) moved(ark string) bool {
 	return now.Head() != k.head()
 }
 
-// number reads the name of a version; "" is 0.
-func number(version string) (int, error) {
-	if version == "" {
-		return 0, nil
-	}
-	return strconv.Atoi(strings.TrimPrefix(version, "v"))
-}
-
 // catchUp adds to a place the versions that the leading place has beyond it: a job stored them there and failed before it came here, the place is new
 // to the profile, or it lost them. Afterwards the job's own version follows on the same ones everywhere.
 func (t *task) catchUp(ctx context.Context, locks []inventory.Lock, lead, k *kept) (*kept, error) {
@@ -129,15 +120,6 @@ func (t *task) catchUp(ctx context.Context, locks []inventory.Lock, lead, k *kep
 // missing names the versions of the leading place that another lacks, oldest first, up to the job's own. The other's are the first of the leader's.
 func missing(lead, k *kept, id job.ID) []string {
 	return lead.older(id)[min(len(k.older(id)), len(lead.older(id))):]
-}
-
-// mark tells versions apart wherever they are: by the job that made them, or by time and message when no job of ours did.
-func mark(o *ocfl.Object, version string) string {
-	block := o.Inventory().Versions[version]
-	if key := block.Key(); key != "" {
-		return key
-	}
-	return block.Created + "\n" + block.Message
 }
 
 // add adds a version to a place. A conflict because the place has another head by now is ErrStale: the lock was of no use, and

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -27,7 +27,7 @@ func TestPlacesCatchUp(t *testing.T) {
 	w := startOn(t, mem.New(), options(t, dir, p))
 	ark := "ark:/99999/fk4places"
 	r := w.ingest(Submission{PrimaryID: ark, Filename: "a.txt", Update: true}, "alpha")
-	if j := r.Jobs[0]; j.FailedIn != Storing || j.Cause != CauseStorage {
+	if j := r.Jobs[0]; j.FailedIn != record.Storing || j.Cause != CauseStorage {
 		t.Fatalf("got %s", r.Text())
 	}
 	w.awaitLocks("after the failure", none)
@@ -47,10 +47,10 @@ func TestPlacesCatchUp(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a.txt": "alpha", "b.txt": "beta"}, w.produced(ark, "v2")); diff != "" {
 		t.Error(diff)
 	}
-	if err := w.do(r.Jobs[0].Job, Retry); err != nil {
+	if err := w.do(r.Jobs[0].Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.end(r.Jobs[0].Job); got.State != Completed {
+	if got := w.end(r.Jobs[0].Job); got.State != record.Completed {
 		t.Fatalf("got %s: %s", got.State, got.Message)
 	}
 	stored := w.object(ark)

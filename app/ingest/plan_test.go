@@ -16,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -90,7 +91,7 @@ func TestPlanManySmallObjects(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second+time.Duration(n)*100*time.Millisecond)
 	defer cancel()
 	b, err := w.e.Await(ctx, b.ID, func(j *job.Job) bool { return j.Ended })
-	if err != nil || b.State != Completed || b.Children.OK != n {
+	if err != nil || b.State != record.Completed || b.Children.OK != n {
 		t.Fatalf("it is %s with %+v: %s (%v)", b.State, b.Children, b.Message, err)
 	}
 	took := time.Since(began)
@@ -98,7 +99,7 @@ func TestPlanManySmallObjects(t *testing.T) {
 	r, arks := w.reported(b.ID), map[string]bool{}
 	for i, j := range r.Jobs {
 		arks[j.ARK] = true
-		if want := fmt.Sprintf("f%05d.txt", i); j.Filename != want || j.State != Completed || j.Version != 1 {
+		if want := fmt.Sprintf("f%05d.txt", i); j.Filename != want || j.State != record.Completed || j.Version != 1 {
 			t.Fatalf("row %d of the report is %+v, want %s", i, j, want)
 		}
 	}
@@ -159,7 +160,7 @@ func TestPlanVeryLargeObjects(t *testing.T) {
 	b := w.end(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("silent", "", ""), s.row("steady", "", ""), s.row("sparse", "", ""))).ID)
 	r := w.reported(b.ID)
 	silent := r.Jobs[0]
-	if b.State != Failed || silent.FailedIn != Downloading || silent.Cause != CauseNetwork || r.Completed != 2 || r.Jobs[2].Bytes < sparse {
+	if b.State != record.Failed || silent.FailedIn != record.Downloading || silent.Cause != CauseNetwork || r.Completed != 2 || r.Jobs[2].Bytes < sparse {
 		t.Fatalf("got %s", r.Text())
 	}
 	j, err := w.store.Get(t.Context(), silent.Job)
@@ -168,10 +169,10 @@ func TestPlanVeryLargeObjects(t *testing.T) {
 	}
 	s.answer("silent", nil)
 	s.put("silent", "found its voice")
-	if err := w.do(silent.Job, Retry); err != nil {
+	if err := w.do(silent.Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if j = w.end(j.ID); j.State != Completed {
+	if j = w.end(j.ID); j.State != record.Completed {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 	w.valid()
@@ -191,10 +192,10 @@ func TestPlanErrorInAManifest(t *testing.T) {
 	rows := slices.Repeat([]string{s.row("a.txt", "", "")}, 700)
 	w, _ := startPlan(t, mem.New(), options(t, t.TempDir()))
 	b := w.end(w.submit(Submission{Notification: "ann@example.org"}, manifest("mrt-single-file-batch-manifest", append(rows, "no | digest | of | any | kind")...)).ID)
-	if b.State != Failed || b.Cause != CauseCorruptManifest || b.Children != (job.Children{}) {
+	if b.State != record.Failed || b.Cause != CauseCorruptManifest || b.Children != (job.Children{}) {
 		t.Errorf("it is %s (%s) with %+v", b.State, b.Cause, b.Children)
 	}
-	page, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{JobKind}})
+	page, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{record.JobKind}})
 	if err != nil || len(page.Jobs) > 0 {
 		t.Errorf("%d jobs are left, %v", len(page.Jobs), err)
 	}
@@ -216,27 +217,27 @@ func TestPlanHoldBeforeABatch(t *testing.T) {
 	w.hold(job.Scope{Group: "books"}, never)
 	for i, p := range []string{"test", "test", "test", "books", "books"} {
 		b := w.submit(Submission{Profile: p, Filename: "f.txt"}, fmt.Sprint("text ", i))
-		w.until(b.ID, is(Held))
+		w.until(b.ID, is(record.Held))
 		all = append(all, b.ID)
 	}
-	held := bulk.Request{Kinds: []job.Kind{BatchKind}, States: []lifecycle.State{Held}, Event: Release}
+	held := bulk.Request{Kinds: []job.Kind{record.BatchKind}, States: []lifecycle.State{record.Held}, Event: record.Release}
 	ofMaps := held
 	ofMaps.Group = "maps"
-	if err := w.do(all[0], Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "group=maps is still on hold (flood, by op)") {
+	if err := w.do(all[0], record.Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "group=maps is still on hold (flood, by op)") {
 		t.Errorf("one, while held: got %v", err)
 	}
 	if r := w.inBulk(bulks, held, 5); r.Done != 0 || r.Refused != 5 || len(r.Refusals) != 2 {
 		t.Errorf("all, while held: got %+v", r)
 	}
 	w.release(maps)
-	if err := w.do(all[0], Release); err != nil {
+	if err := w.do(all[0], record.Release); err != nil {
 		t.Errorf("one, afterwards: got %v", err)
 	}
 	if r := w.inBulk(bulks, ofMaps, 2); r.Done != 2 {
 		t.Errorf("all of a collection: got %+v", r)
 	}
 	for _, id := range all[:3] {
-		if b := w.end(id); b.State != Completed {
+		if b := w.end(id); b.State != record.Completed {
 			t.Errorf("%s is %s: %s", id, b.State, b.Message)
 		}
 	}
@@ -248,7 +249,7 @@ func TestPlanHoldBeforeABatch(t *testing.T) {
 		t.Errorf("everything: got %+v", r)
 	}
 	for _, id := range all[3:] {
-		if b := w.end(id); b.State != Completed {
+		if b := w.end(id); b.State != record.Completed {
 			t.Errorf("%s is %s: %s", id, b.State, b.Message)
 		}
 	}
@@ -282,11 +283,11 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	var aside, waiting []job.ID
 	for _, j := range jobs {
 		w.until(j.ID, func(j *job.Job) bool {
-			return j.State == Held || !j.Claimed() && slices.Contains([]lifecycle.State{Estimating, Provisioning, Downloading, Processing}, j.State)
+			return j.State == record.Held || !j.Claimed() && slices.Contains([]lifecycle.State{record.Estimating, record.Provisioning, record.Downloading, record.Processing}, j.State)
 		})
 		if now, err := w.store.Get(t.Context(), j.ID); err != nil {
 			t.Fatal(err)
-		} else if now.State == Held {
+		} else if now.State == record.Held {
 			aside = append(aside, j.ID)
 		}
 	}
@@ -303,28 +304,28 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 		t.Errorf("%d wait in the next stage and %d are held", len(waiting), len(aside))
 	}
 	w.nothingStored()
-	release := bulk.Request{Parent: b.ID, States: []lifecycle.State{Held}, Event: Release}
+	release := bulk.Request{Parent: b.ID, States: []lifecycle.State{record.Held}, Event: record.Release}
 	if r := w.inBulk(bulks, release, len(aside)); r.Done != 0 || r.Refused != len(aside) {
 		t.Errorf("released while held: %+v", r)
 	}
 	w.release(scope)
 	for _, id := range waiting {
-		if j := w.end(id); j.State != Completed {
+		if j := w.end(id); j.State != record.Completed {
 			t.Errorf("it waited and is %s: %s", j.State, j.Message)
 		}
 	}
 	for _, id := range aside {
-		if j, err := w.store.Get(t.Context(), id); err != nil || j.State != Held {
+		if j, err := w.store.Get(t.Context(), id); err != nil || j.State != record.Held {
 			t.Errorf("nobody released it and it is %s, %v", j.State, err)
 		}
 	}
-	if err := w.do(aside[0], Release); err != nil {
+	if err := w.do(aside[0], record.Release); err != nil {
 		t.Error(err)
 	}
 	if r := w.inBulk(bulks, release, len(aside)-1); r.Done != len(aside)-1 {
 		t.Errorf("released afterwards: %+v", r)
 	}
-	if b = w.end(b.ID); b.State != Completed || b.Children.OK != n {
+	if b = w.end(b.ID); b.State != record.Completed || b.Children.OK != n {
 		t.Errorf("the batch is %s with %+v", b.State, b.Children)
 	}
 }
@@ -351,10 +352,10 @@ func TestPlanStoppedJobsReleaseTheirLocks(t *testing.T) {
 	if locks, err := w.inventory.Locks(t.Context()); err != nil || len(locks) != 1 { // the control
 		t.Errorf("while it mints: %v, %v", locks, err)
 	}
-	if err := w.do(id, Stop); err != nil {
+	if err := w.do(id, record.Stop); err != nil {
 		t.Fatal(err)
 	}
-	if j := w.end(id); j.State != Failed || j.Claimed() || j.Origin != Processing {
+	if j := w.end(id); j.State != record.Failed || j.Claimed() || j.Origin != record.Processing {
 		t.Errorf("got %+v", j)
 	}
 	if r := w.one(Submission{Profile: "other", LocalIDs: []string{"l1"}}, "b"); r.Version != 1 {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -32,10 +33,10 @@ func TestPlanErrorWhileJobsAreCreated(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a"})
 	w, _ := startPlan(t, &broken{Store: mem.New()}, options(t, t.TempDir()))
 	b := w.end(w.submit(Submission{Notification: "ann@example.org"}, manifest("mrt-single-file-batch-manifest", slices.Repeat([]string{s.row("a.txt", "", "")}, 700)...)).ID)
-	if b.State != Failed || !strings.Contains(b.Message, "a record is too large") {
+	if b.State != record.Failed || !strings.Contains(b.Message, "a record is too large") {
 		t.Errorf("it is %s: %s", b.State, b.Message)
 	}
-	page, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{JobKind}, Limit: 1000})
+	page, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{record.JobKind}, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

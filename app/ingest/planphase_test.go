@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -86,36 +86,36 @@ type flaw struct {
 }
 
 var flaws = map[lifecycle.State]flaw{
-	Pending: {
+	record.Pending: {
 		spoil: func(k *workshop) { k.site.answer("o.checkm", k.site.gone) }, mend: func(k *workshop) { k.site.answer("o.checkm", nil) },
 		cause: CauseNotFound, manifests: 1,
 	},
-	Estimating: {
+	record.Estimating: {
 		spoil: func(k *workshop) { k.site.answer("b.txt", k.site.gone) }, mend: func(k *workshop) { k.site.answer("b.txt", nil) },
 		cause: CauseNotFound,
 	},
-	Provisioning: {
+	record.Provisioning: {
 		spoil: func(k *workshop) { k.room(10) }, mend: func(k *workshop) { k.room(1 << 40) }, cause: CauseTooLarge,
 	},
-	Downloading: {
+	record.Downloading: {
 		spoil: func(k *workshop) { k.site.put("b.txt", "bets") }, mend: func(k *workshop) { k.site.put("b.txt", "beta") },
 		cause: CauseBadDigest, fetches: 1,
 	},
-	Processing: {
+	record.Processing: {
 		spoil: func(k *workshop) { k.minter.answers("doi:10.5072/x") }, mend: func(k *workshop) { k.minter.answers() },
 		cause: CauseBadIdentifier, mints: 1,
 	},
-	Storing: {
+	record.Storing: {
 		spoil: func(k *workshop) { k.must(os.WriteFile(k.storage(), []byte("no directory"), 0o600)) },
 		mend:  func(k *workshop) { k.must(os.Remove(k.storage())) }, cause: CauseStorage,
 	},
-	Recording: {
+	record.Recording: {
 		spoil: func(k *workshop) {
 			k.sql("CREATE TRIGGER spoilt BEFORE INSERT ON versions BEGIN SELECT RAISE(ABORT, 'the inventory refuses'); END")
 		},
 		mend: func(k *workshop) { k.sql("DROP TRIGGER spoilt") }, cause: "error",
 	},
-	Notify: {
+	record.Notify: {
 		spoil: func(k *workshop) { k.told.answers(410) }, mend: func(k *workshop) { k.told.answers(200) }, cause: CauseCallback, in: 1,
 	},
 }
@@ -140,7 +140,7 @@ func (c *told) answers(status int) {
 // had succeeded is done again: files are fetched, identifiers minted, versions stored and callbacks called as often as in an ingest without trouble,
 // but for what the failed attempt itself asked for.
 func TestPlanRetryOfEachPhase(t *testing.T) {
-	phases := []lifecycle.State{Pending, Estimating, Provisioning, Downloading, Processing, Storing, Recording, Notify, Completed}
+	phases := []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify, record.Completed}
 	for i, phase := range phases[:len(phases)-1] {
 		t.Run(string(phase), func(t *testing.T) {
 			k, f := openWorkshop(t), flaws[phase]
@@ -148,26 +148,26 @@ func TestPlanRetryOfEachPhase(t *testing.T) {
 			b := k.submit(Submission{}, manifest("mrt-batch-manifest", k.site.row("o.checkm", "l1", "T")))
 			id := k.children(b.ID, 1)[0].ID
 			j := k.end(id)
-			if j.State != Failed || j.Origin != phase || j.Cause != f.cause {
+			if j.State != record.Failed || j.Origin != phase || j.Cause != f.cause {
 				t.Fatalf("it is %s, failed in %q by %q: %s", j.State, j.Origin, j.Cause, j.Message)
 			}
 			k.end(b.ID)
 			k.free(&j)
 			f.mend(k)
-			if err := k.do(id, Retry); err != nil {
+			if err := k.do(id, record.Retry); err != nil {
 				t.Fatal(err)
 			}
-			if j = k.end(id); j.State != Completed || j.Retries != 1 {
+			if j = k.end(id); j.State != record.Completed || j.Retries != 1 {
 				t.Fatalf("after the retry it is %s: %s", j.State, j.Message)
 			}
 			if diff := cmp.Diff(phases[i:], k.path(id)); diff != "" {
 				t.Errorf("the way after the retry (-want +got):\n%s", diff)
 			}
 			k.counted(&f)
-			if err := k.do(b.ID, Update); err != nil {
+			if err := k.do(b.ID, record.Update); err != nil {
 				t.Fatal(err)
 			}
-			if b = k.end(b.ID); b.State != Completed {
+			if b = k.end(b.ID); b.State != record.Completed {
 				t.Errorf("the batch is %s: %s", b.State, b.Message)
 			}
 			k.verify(id)
@@ -180,7 +180,7 @@ func TestPlanRetryOfEachPhase(t *testing.T) {
 // TestPlanWithoutTrouble is the control: the counts of an ingest that nothing disturbs.
 func TestPlanWithoutTrouble(t *testing.T) {
 	k := openWorkshop(t)
-	if b := k.end(k.submit(Submission{}, manifest("mrt-batch-manifest", k.site.row("o.checkm", "l1", "T"))).ID); b.State != Completed {
+	if b := k.end(k.submit(Submission{}, manifest("mrt-batch-manifest", k.site.row("o.checkm", "l1", "T"))).ID); b.State != record.Completed {
 		t.Fatalf("it is %s: %s", b.State, b.Message)
 	}
 	k.counted(&flaw{})
@@ -193,7 +193,7 @@ func (k *workshop) path(id job.ID) []lifecycle.State {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	at := slices.IndexFunc(history, func(e job.Event) bool { return e.Event == Retry })
+	at := slices.IndexFunc(history, func(e job.Event) bool { return e.Event == record.Retry })
 	if at < 0 {
 		k.t.Fatal("the history has no retry")
 	}
@@ -215,7 +215,7 @@ func (k *workshop) free(j *job.Job) {
 	if locks, err := k.inventory.Locks(k.t.Context()); err != nil || len(locks) > 0 {
 		k.t.Errorf("locks are left: %v, %v", locks, err)
 	}
-	dir, err := k.openJob(j.Parent, j.ID, j.Epoch+1)
+	dir, err := k.tree.Open(j.Parent, j.ID, j.Epoch+1)
 	if err != nil {
 		k.t.Errorf("its directory: %v", err)
 		return
@@ -231,7 +231,7 @@ func (k *workshop) counted(f *flaw) {
 	k.minter.mu.Lock()
 	defer k.minter.mu.Unlock()
 	want := map[string]int{"o.checkm": 1 + f.manifests, "a.txt": 1, "b.txt": 1 + f.fetches, "mints": 1 + f.mints, "calls": 1 + f.in}
-	got := map[string]int{"mints": k.minter.calls, "calls": len(k.told.calls(Completed))}
+	got := map[string]int{"mints": k.minter.calls, "calls": len(k.told.calls(record.Completed))}
 	for name, n := range k.site.gets {
 		got[name] = n
 	}

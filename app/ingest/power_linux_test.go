@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -38,26 +40,26 @@ type cutter struct {
 }
 
 func (c *cutter) created(j *job.Job) {
-	if j.Kind == BatchKind {
-		c.cut("created", filepath.Join(workName, string(j.ID)))
+	if j.Kind == record.BatchKind {
+		c.cut("created", filepath.Join(workdir.WorkName, string(j.ID)))
 	}
 }
 
 func (c *cutter) changed(j *job.Job, change *job.Change) {
-	if change.Event == "" || change.To.State == Failed {
+	if change.Event == "" || change.To.State == record.Failed {
 		return
 	}
 	switch j.State {
-	case Downloading, Processing:
-		if j.Kind == JobKind {
-			c.cut(j.State, filepath.Join(workName, string(j.Parent), string(j.ID)))
+	case record.Downloading, record.Processing:
+		if j.Kind == record.JobKind {
+			c.cut(j.State, filepath.Join(workdir.WorkName, string(j.Parent), string(j.ID)))
 		}
-	case Storing:
+	case record.Storing:
 		c.cut(j.State, "storage")
-	case Recording, Notify:
+	case record.Recording, record.Notify:
 		c.recorded(j, c.cut(j.State, "storage"))
-	case Reporting, UpdateReporting:
-		c.cut(j.State, filepath.Join(workName, string(j.ID), reportsName))
+	case record.Reporting, record.UpdateReporting:
+		c.cut(j.State, filepath.Join(workdir.WorkName, string(j.ID), workdir.ReportsName))
 	}
 }
 
@@ -66,7 +68,7 @@ func (c *cutter) cut(from lifecycle.State, dir string) (image string) {
 	c.cuts[from]++
 	image = c.d.Image(c.t)
 	for _, name := range power.Lost(c.t, filepath.Join(c.d.Dir, dir), filepath.Join(image, dir)) {
-		if name != "/"+lockName && !strings.HasPrefix(name, "/extensions/stagepost-staging") {
+		if name != "/"+workdir.LockName && !strings.HasPrefix(name, "/extensions/stagepost-staging") {
 			c.lost = append(c.lost, fmt.Sprintf("%s%s in a commit from %s", dir, name, from))
 		}
 	}
@@ -81,7 +83,7 @@ func (c *cutter) cut(from lifecycle.State, dir string) (image string) {
 
 // recorded looks for the job's version in the inventory.
 func (c *cutter) recorded(j *job.Job, image string) {
-	inv, err := inventory.Open(context.Background(), filepath.Join(image, inventoryName), "")
+	inv, err := inventory.Open(context.Background(), filepath.Join(image, fsck.InventoryName), "")
 	if err == nil {
 		_, _, err = inv.VersionOf(context.Background(), string(j.ID))
 		err = errors.Join(err, inv.Close())
@@ -98,7 +100,7 @@ func TestPowerCutAtEachCommit(t *testing.T) {
 	if len(c.lost) > 0 {
 		t.Errorf("lost: %q", c.lost)
 	}
-	for _, state := range []lifecycle.State{"created", Downloading, Processing, Storing, Recording, Notify, Reporting} {
+	for _, state := range []lifecycle.State{"created", record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify, record.Reporting} {
 		if c.cuts[state] == 0 {
 			t.Errorf("no power cut in a commit from %s", state)
 		}
@@ -107,11 +109,11 @@ func TestPowerCutAtEachCommit(t *testing.T) {
 		what, ignore string
 		payloads     int
 	}{
-		{"payloads", payloadName + ".new", 1}, {"names of payloads", "bat_*", 1}, {"batches", workName, 1}, {"downloads", "*.part", 1},
+		{"payloads", workdir.PayloadName + ".new", 1}, {"names of payloads", "bat_*", 1}, {"batches", workdir.WorkName, 1}, {"downloads", "*.part", 1},
 		{"directories of downloads", "deep", 1}, {"the list of what came", "fetched.jsonl", 1}, {"the list of files", "own.jsonl.new", 1},
 		{"the object's description", "mrt-*", 1}, {"inventories", "inventory.json", 1}, {"stored versions", "v2", 3}, {"unpacked files", "packed.txt", 2},
-		{"reports", "[0-9].json.new", 1}, {"names of reports", reportsName, 1},
-		{"the inventory", inventoryName + "*", 1},
+		{"reports", "[0-9].json.new", 1}, {"names of reports", workdir.ReportsName, 1},
+		{"the inventory", fsck.InventoryName + "*", 1},
 	} {
 		if c := cutAtCommits(t, control.payloads, control.ignore); len(c.lost) == 0 {
 			t.Errorf("nothing is lost without the syncs of %s (%s): the test is blind", control.what, control.ignore)
@@ -172,8 +174,8 @@ func TestPowerCutAnywhere(t *testing.T) {
 			})
 		}
 	}
-	l := liveUntilEnd(t, power.Options{Ignore: []string{inventoryName + "*"}})
-	if inv, err := inventory.Open(t.Context(), filepath.Join(l.Image(t), inventoryName), ""); err == nil {
+	l := liveUntilEnd(t, power.Options{Ignore: []string{fsck.InventoryName + "*"}})
+	if inv, err := inventory.Open(t.Context(), filepath.Join(l.Image(t), fsck.InventoryName), ""); err == nil {
 		t.Errorf("an inventory that was never synced is there: %v", inv.Close())
 	}
 }

@@ -14,10 +14,11 @@ import (
 	"path"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 )
 
 // ownList lists the files that the job brings, with size and digests, in order of their paths.
-const ownList = listName + "/own.jsonl"
+const ownList = workdir.ListName + "/own.jsonl"
 
 // process is the step of Processing: it unpacks and checks containers, finds out who the object is, describes it and takes the digests.
 func (t *task) process(ctx context.Context) error {
@@ -65,9 +66,9 @@ func (t *task) takeDigests(ctx context.Context) error {
 		}
 	}
 	files, size := 0, int64(0)
-	err := t.dir.put(ownList, func(w io.Writer) error {
+	err := t.dir.Put(ownList, func(w io.Writer) error {
 		e := json.NewEncoder(w)
-		for _, top := range []string{producerName, systemName} {
+		for _, top := range []string{workdir.ProducerName, workdir.SystemName} {
 			err := fs.WalkDir(t.dir.FS(), top, func(name string, d fs.DirEntry, err error) error {
 				if err != nil || d.IsDir() {
 					return err
@@ -102,7 +103,7 @@ func (t *task) digestOf(ctx context.Context, name string, have map[string]arrive
 		return inventory.File{}, fail(CauseUnsafeName, "%s is no regular file", name)
 	}
 	f := inventory.File{Path: name, Size: info.Size(), MIME: mime.TypeByExtension(path.Ext(name))}
-	if a, ok := have[trimTop(name)]; ok && a.Size == f.Size && path.Dir(name) != systemName {
+	if a, ok := have[trimTop(name)]; ok && a.Size == f.Size && path.Dir(name) != workdir.SystemName {
 		f.SHA256, f.SHA512 = a.SHA256, a.SHA512
 		if a.MIME != "" {
 			f.MIME = a.MIME
@@ -115,7 +116,7 @@ func (t *task) digestOf(ctx context.Context, name string, have map[string]arrive
 	}
 	defer in.Close()
 	short, long := sha256.New(), sha512.New()
-	if _, err := io.Copy(io.MultiWriter(short, long), &limited{ctx: ctx, from: in, left: math.MaxInt64 - 1}); err != nil {
+	if _, err := io.Copy(io.MultiWriter(short, long), workdir.LimitReader(ctx, in, math.MaxInt64-1)); err != nil {
 		return f, fmt.Errorf("%s: %w", name, err)
 	}
 	f.SHA256, f.SHA512 = hex.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil))
@@ -124,8 +125,8 @@ func (t *task) digestOf(ctx context.Context, name string, have map[string]arrive
 
 // trimTop takes producer/ off a path.
 func trimTop(name string) string {
-	if len(name) > len(producerName) && name[:len(producerName)+1] == producerName+"/" {
-		return name[len(producerName)+1:]
+	if len(name) > len(workdir.ProducerName) && name[:len(workdir.ProducerName)+1] == workdir.ProducerName+"/" {
+		return name[len(workdir.ProducerName)+1:]
 	}
 	return name
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -157,7 +158,7 @@ func (r *race) judge() error {
 	if r.order != nil && !slices.Equal(stored, r.order) {
 		bad("versions are of %v, the lock was given to %v", stored, r.order)
 	}
-	files, err := i.Files(r.t.Context(), raced, o.Head, producerName+"/", 100)
+	files, err := i.Files(r.t.Context(), raced, o.Head, workdir.ProducerName+"/", 100)
 	wrong = append(wrong, err)
 	has := map[string]bool{}
 	for _, f := range files {
@@ -204,7 +205,7 @@ func (r *race) judgePlace(dir string) error {
 	}
 	n := 0
 	for _, f := range files {
-		if strings.HasPrefix(f.Path, producerName+"/") {
+		if strings.HasPrefix(f.Path, workdir.ProducerName+"/") {
 			n++
 		}
 	}

@@ -13,8 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -77,7 +78,7 @@ func library(t *testing.T) (store job.Store, o Options) {
 	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.ingest(Submission{Filename: "e.txt", LocalIDs: []string{"l9"}}, "epsilon"); r.State != Failed {
+	if r := w.ingest(Submission{Filename: "e.txt", LocalIDs: []string{"l9"}}, "epsilon"); r.State != record.Failed {
 		t.Fatalf("got %s", r.Text())
 	}
 	if err := os.Remove(obstacle); err != nil {
@@ -87,19 +88,23 @@ func library(t *testing.T) (store job.Store, o Options) {
 	return store, o
 }
 
-func rebuilt(t *testing.T, in Rebuild) Rebuilt {
+func rebuilt(t *testing.T, in fsck.Rebuild) fsck.Rebuilt {
 	t.Helper()
-	done, err := RebuildInventory(t.Context(), in)
+	done, err := fsck.RebuildInventory(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return done
 }
 
+func sourceOf(o Options) fsck.Source {
+	return fsck.Source{Dir: o.Dir, Installation: o.Installation, Records: o.Records, Profiles: o.Profiles}
+}
+
 // compared compares what there is, and wants it sound.
 func compared(t *testing.T, o Options) {
 	t.Helper()
-	c, err := CompareDir(t.Context(), o)
+	c, err := fsck.CompareDir(t.Context(), sourceOf(o))
 	if err != nil || len(c.Faults) > 0 || c.Objects != 3 || c.Versions != 5 {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -108,7 +113,7 @@ func compared(t *testing.T, o Options) {
 // A rebuilt inventory is what the lost one was, and the application goes on with it: updates, retries, and no identifier twice.
 func TestRebuild(t *testing.T) {
 	store, o := library(t)
-	want := tables(t, o.inventoryPath())
+	want := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
 	compared(t, o)
 	for what, lose := range map[string]func(path string) error{
 		"missing": os.Remove,
@@ -119,25 +124,25 @@ func TestRebuild(t *testing.T) {
 		"sound":    func(string) error { return nil },
 		"with log": func(path string) error { return os.WriteFile(path+"-wal", []byte("a log of another file"), 0o600) },
 	} {
-		if err := lose(o.inventoryPath()); err != nil {
+		if err := lose(filepath.Join(o.Dir, fsck.InventoryName)); err != nil {
 			t.Fatal(err)
 		}
-		done := rebuilt(t, Rebuild{Options: o})
+		done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
 		if done.Objects != 3 || done.Versions != 5 || done.Names != 6 || done.Lost != 0 || len(done.Faults) > 0 || len(done.Locations) != 2 {
 			t.Errorf("%s: got %+v", what, done)
 		}
-		if diff := cmp.Diff(want, tables(t, o.inventoryPath())); diff != "" {
+		if diff := cmp.Diff(want, tables(t, filepath.Join(o.Dir, fsck.InventoryName))); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}
 	compared(t, o)
 	w := startOn(t, store, o)
 	for _, j := range allJobs(t, store) {
-		if j.State == Failed {
-			if err := w.do(j.ID, Retry); err != nil {
+		if j.State == record.Failed {
+			if err := w.do(j.ID, record.Retry); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.end(j.ID); got.State != Completed {
+			if got := w.end(j.ID); got.State != record.Completed {
 				t.Errorf("retry: got %s: %s", got.State, got.Message)
 			}
 		}
@@ -153,7 +158,7 @@ func TestRebuild(t *testing.T) {
 
 func allJobs(t *testing.T, store job.Store) []job.Job {
 	t.Helper()
-	page, err := store.List(t.Context(), job.Query{Kinds: []job.Kind{JobKind}, Oldest: true, Limit: 1000})
+	page, err := store.List(t.Context(), job.Query{Kinds: []job.Kind{record.JobKind}, Oldest: true, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,13 +168,13 @@ func allJobs(t *testing.T, store job.Store) []job.Job {
 // Without any record the inventory follows from the storage locations alone, but for jobs that stored nothing whole.
 func TestRebuildFromStorageAlone(t *testing.T) {
 	_, o := library(t)
-	want := tables(t, o.inventoryPath())
+	want := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
 	o.Records = mem.New()
-	done := rebuilt(t, Rebuild{Options: o})
+	done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
 	if done.Objects != 4 || done.Versions != 6 || len(done.Faults) > 0 { // nobody knows any more that the last one failed
 		t.Errorf("got %+v", done)
 	}
-	got := tables(t, o.inventoryPath())
+	got := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
 	for _, table := range []string{"objects", "versions", "files", "places", "local_ids"} {
 		for _, row := range want[table] {
 			if !slices.Contains(got[table], row) {
@@ -183,7 +188,7 @@ func TestRebuildFromStorageAlone(t *testing.T) {
 func TestRebuildOfWhatIsDamaged(t *testing.T) {
 	store, o := library(t)
 	var lost, bent string
-	for _, row := range tables(t, o.inventoryPath())["objects"] {
+	for _, row := range tables(t, filepath.Join(o.Dir, fsck.InventoryName))["objects"] {
 		switch ark, _, _ := strings.Cut(row, " "); {
 		case strings.Contains(row, "museum"):
 			bent = ark
@@ -194,7 +199,7 @@ func TestRebuildOfWhatIsDamaged(t *testing.T) {
 	lose(t, filepath.Join(o.Dir, "storage"), lost)
 	lose(t, filepath.Join(o.Dir, "second"), lost)
 	flip(t, content(t, filepath.Join(o.Dir, "storage"), bent, "producer/c.txt"))
-	done := rebuilt(t, Rebuild{Options: o})
+	done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
 	all := strings.Join(done.Faults, "\n")
 	if done.Objects != 2 || done.Lost != 1 || len(done.Faults) != 2 || !strings.Contains(all, "no storage location has version 1 of "+lost) ||
 		!strings.Contains(all, "the content of producer/c.txt of "+bent+" is not what its digest says") {
@@ -202,27 +207,27 @@ func TestRebuildOfWhatIsDamaged(t *testing.T) {
 	}
 	w := startOn(t, store, o) // it starts, although a record tells of what is lost
 	r := w.ingest(Submission{Profile: "other", PrimaryID: lost}, "x")
-	if r.State != Failed || r.Jobs[0].Cause != CauseIdentifiers {
+	if r.State != record.Failed || r.Jobs[0].Cause != CauseIdentifiers {
 		t.Errorf("the identifier of what is lost was given to somebody else: %s", r.Text())
 	}
 	w.stop()
 	second := filepath.Join(o.Dir, "second")
 	mount := unmount(t, second)
-	_, err := RebuildInventory(t.Context(), Rebuild{Options: o})
+	_, err := fsck.RebuildInventory(t.Context(), fsck.Rebuild{Source: sourceOf(o)})
 	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), `--skip "second"`) {
 		t.Errorf("a location that is not mounted: got %v", err)
 	}
-	if done := rebuilt(t, Rebuild{Options: o, Skip: []string{"second"}}); len(done.Locations) != 1 || done.Objects != 2 {
+	if done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o), Skip: []string{"second"}}); len(done.Locations) != 1 || done.Objects != 2 {
 		t.Errorf("got %+v", done)
 	}
 	mount()
 	if err := os.Remove(filepath.Join(second, "stagepost-location.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := RebuildInventory(t.Context(), Rebuild{Options: o}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), `--adopt "second"`) {
+	if _, err := fsck.RebuildInventory(t.Context(), fsck.Rebuild{Source: sourceOf(o)}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), `--adopt "second"`) {
 		t.Errorf("a location without a file: got %v", err)
 	}
-	if done := rebuilt(t, Rebuild{Options: o, Adopt: []string{"second"}, Actor: "op", Note: "lost"}); len(done.Locations) != 2 {
+	if done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o), Adopt: []string{"second"}, Actor: "op", Note: "lost"}); len(done.Locations) != 2 {
 		t.Errorf("got %+v", done)
 	}
 }
@@ -268,13 +273,13 @@ func flip(t *testing.T, name string) {
 // A rebuild that ends at any point leaves the old inventory, or a server that refuses to start; repeated, it ends with the new one.
 func TestRebuildEndsAnywhere(t *testing.T) {
 	_, o := library(t)
-	want := tables(t, o.inventoryPath())
+	want := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
 	for n := range 4 {
 		ctx, stop := context.WithCancel(t.Context())
 		if n == 0 {
 			stop()
 		}
-		_, err := RebuildInventory(ctx, Rebuild{Options: o, Progress: func(objects int, _ string) {
+		_, err := fsck.RebuildInventory(ctx, fsck.Rebuild{Source: sourceOf(o), Progress: func(objects int, _ string) {
 			if objects == n {
 				stop()
 			}
@@ -283,11 +288,11 @@ func TestRebuildEndsAnywhere(t *testing.T) {
 		if n < 3 && err == nil {
 			t.Errorf("stopped after %d objects: no error", n)
 		}
-		if diff := cmp.Diff(want, tables(t, o.inventoryPath())); diff != "" {
+		if diff := cmp.Diff(want, tables(t, filepath.Join(o.Dir, fsck.InventoryName))); diff != "" {
 			t.Errorf("stopped after %d objects: %s", n, diff)
 		}
 	}
-	path, fresh := o.inventoryPath(), filepath.Join(o.Dir, rebuiltName)
+	path, fresh := filepath.Join(o.Dir, fsck.InventoryName), filepath.Join(o.Dir, fsck.RebuiltName)
 	for what, crash := range map[string]func() error{
 		"the new one was begun":   func() error { return os.WriteFile(fresh, []byte("half of it"), 0o600) },
 		"the old one was put off": func() error { return os.Rename(path, path+".before-x") },
@@ -312,7 +317,7 @@ func TestRebuildEndsAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rebuilt(t, Rebuild{Options: o})
+		rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
 		if diff := cmp.Diff(want, tables(t, path)); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}

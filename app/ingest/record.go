@@ -6,6 +6,8 @@ import (
 	"iter"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -24,7 +26,7 @@ func (t *task) record(ctx context.Context) error {
 		return job.Errorf(job.Internal, "record", t.Job().ID, "nothing was stored")
 	}
 	if t.data.Unchanged {
-		t.data.Same = &sameObject{identity: *who, Version: t.data.Version}
+		t.data.Same = &record.SameObject{Identity: *who, Version: t.data.Version}
 		t.data.Unchanged, t.data.Identity, t.data.Version, t.data.Places = false, nil, 0, nil
 		return nil
 	}
@@ -55,7 +57,7 @@ func (t *task) record(ctx context.Context) error {
 
 // storedList gives the list that the version was stored from.
 func (t *task) storedList() (string, error) {
-	if t.data.List == "" || !t.dir.has(t.data.List) {
+	if t.data.List == "" || !t.dir.Has(t.data.List) {
 		return "", fmt.Errorf("the list of the version's files is gone")
 	}
 	return t.data.List, nil
@@ -65,7 +67,7 @@ func (t *task) storedList() (string, error) {
 func (t *task) counted(list string) iter.Seq2[inventory.File, error] {
 	return func(yield func(inventory.File, error) bool) {
 		n := int64(0)
-		for f, err := range lines[listed](t.dir.Root, list) {
+		for f, err := range workdir.Lines[listed](t.dir.Root, list) {
 			if !yield(f.File, err) {
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -12,13 +13,13 @@ import (
 // manifest, the files, what Processing made of them. A directory that Downloading has filled always has the list of what came.
 func (t *task) refill(ctx context.Context) error {
 	state := t.Job().State
-	if t.spec.Type == TypeObjectManifest && state != Pending && !t.dir.has(manifestFile) {
+	if t.spec.Type == TypeObjectManifest && state != record.Pending && !t.dir.Has(manifestFile) {
 		t.Log().Warn("the object's manifest was cleared away: it is fetched again")
 		if err := t.bringManifest(ctx); err != nil {
 			return err
 		}
 	}
-	if !slices.Contains([]lifecycle.State{Processing, Storing, Recording}, state) || t.dir.has(fetchedList) {
+	if !slices.Contains([]lifecycle.State{record.Processing, record.Storing, record.Recording}, state) || t.dir.Has(fetchedList) {
 		return nil
 	}
 	j := t.Job()
@@ -30,13 +31,13 @@ func (t *task) refill(ctx context.Context) error {
 	if err := t.download(ctx); err != nil {
 		return err
 	}
-	if state == Processing {
+	if state == record.Processing {
 		return nil
 	}
 	if err := t.process(ctx); err != nil {
 		return err
 	}
-	if state == Recording { // the version is stored: its list is made as it was for Storing
+	if state == record.Recording { // the version is stored: its list is made as it was for Storing
 		list, err := t.versionList(ctx)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
@@ -24,7 +25,7 @@ func TestWhyEndedByARefusal(t *testing.T) {
 		{"a name", "test", manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | aux.c"), CauseUnsafeName, "reserved device name"},
 	} {
 		r := w.ingest(Submission{Profile: c.profile}, c.text)
-		if r.State != Failed || len(r.Jobs) != 1 {
+		if r.State != record.Failed || len(r.Jobs) != 1 {
 			t.Fatalf("%s: got %s", c.about, r.Text())
 		}
 		j := r.Jobs[0]
@@ -32,7 +33,7 @@ func TestWhyEndedByARefusal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, ok := w.e.Life(JobKind).Transition(j.FailedIn, Fail)
+		a, ok := w.e.Life(record.JobKind).Transition(j.FailedIn, record.Fail)
 		if !ok {
 			t.Fatalf("%s: no transition from %s", c.about, j.FailedIn)
 		}
@@ -89,7 +90,7 @@ func TestMetadataOfARefusedRow(t *testing.T) {
 	w := start(t)
 	row := fmt.Sprintf("%s/a.txt |  |  |  |  | a.txt |  | local\x01id | A\x1bPerson | bad\x02title\x7f | 2009", s.URL)
 	r := w.ingest(Submission{}, manifest("mrt-single-file-batch-manifest", row))
-	if r.State != Failed || r.Jobs[0].Cause != CauseBadRow {
+	if r.State != record.Failed || r.Jobs[0].Cause != CauseBadRow {
 		t.Fatalf("got %s", r.Text())
 	}
 	m, err := w.Metadata(t.Context(), r.Jobs[0].Job)

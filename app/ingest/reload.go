@@ -6,19 +6,14 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
-// Profiles gives the profiles as they are at the moment; *[profile.Set] and *[profile.Live] are some. Steps ask anew at each attempt.
-type Profiles interface {
-	Get(id string) (*profile.Profile, bool) // "" is the built-in one
-	IDs() []string
-}
-
 // changing is a set of profiles that can be another one later.
 type changing interface {
-	Profiles
+	profile.Source
 	Reload() (profile.Change, error)
 	Watch(ctx context.Context, w profile.Watching, tell func(profile.Change, error))
 	Status() profile.Status
@@ -84,8 +79,8 @@ func (a *App) reloaded(ctx context.Context, actor, note string, c profile.Change
 	} else {
 		a.log.Info("profiles read", "change", c.String(), "by", actor)
 	}
-	if len(object) > maxText {
-		object = object[:maxText]
+	if len(object) > record.MaxText {
+		object = object[:record.MaxText]
 	}
 	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "profile-reload", Object: object, Note: note}); err != nil && ctx.Err() == nil {
 		a.log.Error("audit", "event", "profile-reload", "error", err)
@@ -119,7 +114,7 @@ func (a *App) latecomers(ctx context.Context) {
 // nudgeWaiting makes the jobs due that wait for their profile. Those whose profile is still gone wait again.
 func (a *App) nudgeWaiting(ctx context.Context) {
 	open := false
-	q := job.Query{Kinds: []job.Kind{BatchKind, JobKind}, Causes: []string{causeProfile}, Ended: &open, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.BatchKind, record.JobKind}, Causes: []string{causeProfile}, Ended: &open, Limit: 1000}
 	for {
 		page, err := a.engine.Store().List(ctx, q)
 		for i := range page.Jobs {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -59,13 +60,13 @@ func (l lively) reload() profile.Change {
 // TestRemovedProfileKeepsItsJobsWaiting: they wait under a code of their own, and go on at once when it comes back.
 func TestRemovedProfileKeepsItsJobsWaiting(t *testing.T) {
 	l := startLively(t)
-	stop := job.Scope{Kind: JobKind, State: Storing}
+	stop := job.Scope{Kind: record.JobKind, State: record.Storing}
 	if _, err := l.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	b := l.submit(Submission{Profile: "lively", Filename: "f.txt"}, "text")
 	j := l.children(b.ID, 1)[0]
-	l.until(j.ID, func(j *job.Job) bool { return j.State == Storing })
+	l.until(j.ID, func(j *job.Job) bool { return j.State == record.Storing })
 	if err := os.Remove(filepath.Join(l.dir, "lively.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func TestRemovedProfileKeepsItsJobsWaiting(t *testing.T) {
 	}
 	l.until(j.ID, func(j *job.Job) bool { return j.Cause == causeProfile && !j.Claimed() })
 	waiting, err := l.store.Get(t.Context(), j.ID)
-	if err != nil || waiting.State != Storing || waiting.Due.Sub(l.e.Clock().Now()) < 40*time.Second {
+	if err != nil || waiting.State != record.Storing || waiting.Due.Sub(l.e.Clock().Now()) < 40*time.Second {
 		t.Errorf("control: without a nudge it would wait: got %s until %s, %v", waiting.State, waiting.Due, err)
 	}
 	why, err := explain.New(l.e).Why(t.Context(), j.ID, time.Time{})
@@ -84,7 +85,7 @@ func TestRemovedProfileKeepsItsJobsWaiting(t *testing.T) {
 	}
 	l.put(livelyText)
 	l.reload()
-	if j := l.end(j.ID); j.State != Completed {
+	if j := l.end(j.ID); j.State != record.Completed {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 }
@@ -104,10 +105,10 @@ func TestReloadIsSeenByTheNextAttempt(t *testing.T) {
 	if c := l.reload(); c.String() != "changed lively" {
 		t.Errorf("got %s", &c)
 	}
-	if err := l.do(r.Jobs[0].Job, Retry); err != nil {
+	if err := l.do(r.Jobs[0].Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if j := l.end(r.Jobs[0].Job); j.State != Completed {
+	if j := l.end(r.Jobs[0].Job); j.State != record.Completed {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 }
@@ -196,7 +197,7 @@ func TestReloadWhileJobsRun(t *testing.T) {
 	close(stop)
 	all.Wait()
 	for _, id := range batches {
-		if b := l.end(id); b.State != Completed {
+		if b := l.end(id); b.State != record.Completed {
 			t.Errorf("got %s: %s", b.State, b.Message)
 		}
 	}

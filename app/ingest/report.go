@@ -12,7 +12,9 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -38,11 +40,11 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 	if err != nil {
 		return st, err
 	}
-	if b.Kind != BatchKind {
+	if b.Kind != record.BatchKind {
 		return st, job.Errorf(job.Invalid, "report", batch, "it is no batch but of kind %s", b.Kind)
 	}
-	var s batchSpec
-	var d batchData
+	var s record.BatchSpec
+	var d record.BatchData
 	if err := decodeBoth(&b, &s, &d); err != nil {
 		return st, err
 	}
@@ -51,7 +53,7 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter, Note: s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
 	}}
-	q := job.Query{Kinds: []job.Kind{JobKind}, Parent: batch, Oldest: true, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Parent: batch, Oldest: true, Limit: 1000}
 	for {
 		page, err := store.List(ctx, q)
 		if err != nil {
@@ -86,8 +88,8 @@ func decodeBoth[S, D any](j *job.Job, spec *S, data *D) error {
 
 // addJob takes a job into the report.
 func addJob(r *report.Batch, j *job.Job) error {
-	var s jobSpec
-	var d jobData
+	var s record.JobSpec
+	var d record.JobData
 	if err := decodeBoth(j, &s, &d); err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func addJob(r *report.Batch, j *job.Job) error {
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL, LocalIDs: s.LocalIDs,
 		Title: s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
-	who, version := d.object()
+	who, version := d.Object()
 	if who != nil {
 		one.ARK, one.Title = who.ARK, who.Title
 		if len(who.LocalIDs) > 0 {
@@ -126,7 +128,7 @@ func addJob(r *report.Batch, j *job.Job) error {
 }
 
 // compare finds out what changed since the last report that went out. Without news the changes are those that the last report told.
-func (r *standing) compare(a *App, d *batchData) error {
+func (r *standing) compare(a *App, d *record.BatchData) error {
 	if r.reports = d.Reports; r.reports == 0 {
 		return nil
 	}
@@ -148,7 +150,7 @@ func (r *standing) compare(a *App, d *batchData) error {
 }
 
 // told reads the last report that went out. It is nil when its file is gone or is not the one whose digest was kept.
-func (a *App) told(batch job.ID, d *batchData) (*report.Batch, error) {
+func (a *App) told(batch job.ID, d *record.BatchData) (*report.Batch, error) {
 	text, err := a.readReport(batch, d.Last)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -170,7 +172,7 @@ func (a *App) told(batch job.ID, d *batchData) (*report.Batch, error) {
 
 // readReport reads the report of a generation. It makes no directory: that of a deleted batch stays gone.
 func (a *App) readReport(batch job.ID, generation int) ([]byte, error) {
-	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workName, string(batch)))
+	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workdir.WorkName, string(batch)))
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +188,8 @@ func (a *App) readReport(batch job.ID, generation int) ([]byte, error) {
 // report is the step of Reporting and UpdateReporting: it writes the report into the batch's directory and puts the mail into the outbox.
 // An update that finds nothing new sends no mail.
 func (a *App) report(ctx context.Context, r *engine.Run) error {
-	var s batchSpec
-	var d batchData
+	var s record.BatchSpec
+	var d record.BatchData
 	if err := errors.Join(r.Spec(&s), r.Data(&d)); err != nil {
 		return err
 	}
@@ -225,21 +227,21 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 
 // dropPayload removes the payload of a batch whose objects are all stored: nobody will read it again.
 func (a *App) dropPayload(batch job.ID) error {
-	root, err := a.batchDir(batch)
+	root, err := a.tree.Batch(batch)
 	if err != nil {
 		return err
 	}
-	return errors.Join(ignoreMissing(root.Remove(payloadName)), root.Close())
+	return errors.Join(workdir.IgnoreMissing(root.Remove(workdir.PayloadName)), root.Close())
 }
 
 // publish writes the files of a report and sends the mail about it.
-func (a *App) publish(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchData, rep *report.Batch) error {
-	rep.State = Completed
+func (a *App) publish(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData, rep *report.Batch) error {
+	rep.State = record.Completed
 	if rep.Bad() {
-		rep.State = Failed
+		rep.State = record.Failed
 	}
 	rep.Explain("")
-	root, err := a.batchDir(rep.Batch)
+	root, err := a.tree.Batch(rep.Batch)
 	if err != nil {
 		return err
 	}
@@ -252,13 +254,13 @@ func (a *App) publish(r *engine.Run, p *profile.Profile, s *batchSpec, d *batchD
 
 // reportFile names a file of the report of a generation.
 func reportFile(generation int, ending string) string {
-	return fmt.Sprintf("%s/%d.%s", reportsName, generation, ending)
+	return fmt.Sprintf("%s/%d.%s", workdir.ReportsName, generation, ending)
 }
 
 // writeReport writes the report of this generation, which the mail is made of, and then the newest report, for whoever looks into the
 // directory. A file appears whole or not at all; written again, it is the same.
 func (a *App) writeReport(root *os.Root, rep *report.Batch) error {
-	if err := root.MkdirAll(reportsName, 0o750); err != nil {
+	if err := root.MkdirAll(workdir.ReportsName, 0o750); err != nil {
 		return err
 	}
 	text := []byte(rep.Text())

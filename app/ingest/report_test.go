@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
 func TestReportFilesAndMail(t *testing.T) {
 	w := start(t)
 	r := w.ingest(Submission{Filename: "f.txt", Title: "T", Notification: "Ann <ann@example.org>, bob@example.org"}, "text")
-	text, err := os.ReadFile(filepath.Join(w.dir, workName, string(r.Batch), "report.json"))
+	text, err := os.ReadFile(filepath.Join(w.dir, workdir.WorkName, string(r.Batch), "report.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -42,7 +43,7 @@ func TestRetryThatFailsInTheSameWayIsNoNews(t *testing.T) {
 	r := w.batchOf(s, "a", "b", "c")
 	before := w.mailsOf(r.Batch)
 	w.retried(r.Jobs[1].Job)
-	if again := w.updated(r.Batch); again.State != Failed || w.mailsOf(r.Batch) != before || again.Jobs[1].Retries != 1 {
+	if again := w.updated(r.Batch); again.State != record.Failed || w.mailsOf(r.Batch) != before || again.Jobs[1].Retries != 1 {
 		t.Errorf("got %d mails, had %d: %s", w.mailsOf(r.Batch), before, again.Text())
 	}
 	s.put("b", "2")
@@ -58,7 +59,7 @@ func TestRetryThatFailsInTheSameWayIsNoNews(t *testing.T) {
 	s.put("c", "3")
 	w.retried(r.Jobs[2].Job)
 	third := w.updated(r.Batch)
-	if third.State != Completed || third.Changes.Since != 2 || third.Summary != "Everything is stored." || third.Next != "There is nothing for you to do." {
+	if third.State != record.Completed || third.Changes.Since != 2 || third.Summary != "Everything is stored." || third.Next != "There is nothing for you to do." {
 		t.Errorf("got %s", third.Text())
 	}
 	if diff := cmp.Diff(third, w.reported(r.Batch)); diff != "" {
@@ -80,7 +81,7 @@ func TestLastReportThatIsGone(t *testing.T) {
 			w := start(t)
 			r := w.batchOf(s, "a", "b")
 			w.awaitMails(2)
-			if err := spoil(filepath.Join(w.dir, workName, string(r.Batch), reportFile(0, "json"))); err != nil {
+			if err := spoil(filepath.Join(w.dir, workdir.WorkName, string(r.Batch), reportFile(0, "json"))); err != nil {
 				t.Fatal(err)
 			}
 			s.put("b", "2")
@@ -104,7 +105,7 @@ func TestDeletionSaysWhatIsLost(t *testing.T) {
 	w.awaitMails(2)
 	w.settle(r.Batch)
 	ask := func(id job.ID, confirm bool) error {
-		_, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
+		_, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
 		return err
 	}
 	refused := func(id job.ID, wants ...string) {
@@ -139,7 +140,7 @@ func TestDeletionSaysWhatIsLost(t *testing.T) {
 	if err := ask(r.Batch, true); err != nil {
 		t.Errorf("confirmed: %v", err)
 	}
-	if gone := w.reported(r.Batch); gone.State != Deleted || !strings.Contains(gone.Summary, "withdrawn") {
+	if gone := w.reported(r.Batch); gone.State != record.Deleted || !strings.Contains(gone.Summary, "withdrawn") {
 		t.Errorf("got %s", gone.Text())
 	}
 	whole := w.one(Submission{}, "text")
@@ -169,8 +170,8 @@ func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := w.submit(Submission{}, "text")
-	w.until(b.ID, func(j *job.Job) bool { return j.State == Held })
-	err := w.do(b.ID, Delete)
+	w.until(b.ID, func(j *job.Job) bool { return j.State == record.Held })
+	err := w.do(b.ID, record.Delete)
 	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "its payload was never looked at and goes with it") {
 		t.Errorf("got %v", err)
 	}
@@ -182,7 +183,7 @@ func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 // TestPlainWordsPromiseNoRefusedRetry: where a retry is refused, depositors are asked for a new submission.
 func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 	for cause := range needsNew {
-		r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: Failed, Outcome: lifecycle.Failed, Cause: cause}}}}
+		r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: record.Failed, Outcome: lifecycle.Failed, Cause: cause}}}}
 		r.Explain("")
 		if j := r.Jobs[0]; j.Remedy != report.RemedyNew || !strings.Contains(j.Next, "new submission") {
 			t.Errorf("%s: got %q", cause, j.Next)
@@ -192,8 +193,8 @@ func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 
 // TestObjectWithoutAName is called in reports what its file is called in its batch's directory.
 func TestObjectWithoutAName(t *testing.T) {
-	r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: Completed, Outcome: lifecycle.OK}}}}
-	if text := r.Text(); !strings.Contains(text, "\n"+string(Completed)+" "+payloadName+"\n") {
+	r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: record.Completed, Outcome: lifecycle.OK}}}}
+	if text := r.Text(); !strings.Contains(text, "\n"+string(record.Completed)+" "+workdir.PayloadName+"\n") {
 		t.Errorf("got %s", text)
 	}
 }

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
@@ -176,7 +178,7 @@ func (s reaped) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err err
 func (s reaped) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
 	name := "commit"
 	for i := range changes {
-		if to := changes[i].To.State; to == Reporting || to == UpdateReporting {
+		if to := changes[i].To.State; to == record.Reporting || to == record.UpdateReporting {
 			s.arm(true)
 		}
 		name += " " + string(changes[i].Event)
@@ -205,7 +207,7 @@ func (s reaped) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message
 // put writes a file of a report; its middle is a point where the temporary file lies there half.
 func (r *reaper) put(root *os.Root, name string, write func(io.Writer) error) error {
 	r.point("before write " + name)
-	err := putFile(root, name, func(w io.Writer) error {
+	err := workdir.PutFile(root, name, func(w io.Writer) error {
 		var b strings.Builder
 		if err := write(&b); err != nil {
 			return err
@@ -318,8 +320,8 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 			return false
 		}
 		child := page.Jobs[0]
-		if child.State == Failed {
-			if _, err := e.Do(ctx, engine.Act{Job: child.ID, Event: Retry, By: lifecycle.Operator, Actor: "op"}); err != nil {
+		if child.State == record.Failed {
+			if _, err := e.Do(ctx, engine.Act{Job: child.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"}); err != nil {
 				w.t.Errorf("retry: %v", err)
 				return false
 			}
@@ -327,7 +329,7 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 		if _, err := e.Await(ctx, child.ID, ended); err != nil {
 			return false
 		}
-		if _, err := e.Do(ctx, engine.Act{Job: b.ID, Event: Update, By: lifecycle.Operator, Actor: "op"}); err != nil {
+		if _, err := e.Do(ctx, engine.Act{Job: b.ID, Event: record.Update, By: lifecycle.Operator, Actor: "op"}); err != nil {
 			w.t.Errorf("update: %v", err)
 			return false
 		}
@@ -401,7 +403,7 @@ func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
 	r = newReaper(at)
 	w.live("first", r, clock.System())
 	open := map[string]bool{}
-	page, err := w.store.List(w.t.Context(), job.Query{Kinds: []job.Kind{BatchKind}})
+	page, err := w.store.List(w.t.Context(), job.Query{Kinds: []job.Kind{record.BatchKind}})
 	if err != nil || len(page.Jobs) != 1 {
 		w.t.Fatalf("got %d batches, %v", len(page.Jobs), err)
 	}
@@ -427,7 +429,7 @@ func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
 // reports checks the two reports on the disk, and that nothing half lies about.
 func (w *mortalWorld) reports(batch job.ID) (wrong []string) {
 	for generation, want := range []struct{ completed, failed, succeeded int }{{0, 1, 0}, {1, 0, 1}} {
-		text, err := os.ReadFile(filepath.Join(w.o.Dir, workName, string(batch), reportFile(generation, "json")))
+		text, err := os.ReadFile(filepath.Join(w.o.Dir, workdir.WorkName, string(batch), reportFile(generation, "json")))
 		if err != nil {
 			wrong = append(wrong, err.Error())
 			continue
@@ -533,7 +535,7 @@ func TestReportIsSentOncePerGenerationSees(t *testing.T) {
 	t.Run("no outbox", func(t *testing.T) {
 		w := newMortalWorld(t).silent()
 		w.twist = func(a *App, works []engine.Work) []engine.Work {
-			works[0].Steps[Reporting] = func(ctx context.Context, r *engine.Run) error {
+			works[0].Steps[record.Reporting] = func(ctx context.Context, r *engine.Run) error {
 				err := a.report(ctx, r)
 				if sent := a.options.Mail.Send(ctx, mail.Message{
 					From: "x@localhost", To: []string{"ann@example.org"}, Subject: kinds[0], MessageID: string(r.Job().ID) + ".report.0@localhost",

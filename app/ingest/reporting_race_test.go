@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -49,10 +51,10 @@ func (c *chronicle) lies(dir string, batch job.ID) (wrong []string, reports int)
 			states[e.Job] = e.To.State
 			continue
 		}
-		if e.Event == Update {
+		if e.Event == record.Update {
 			generation++
 		}
-		if was := at; (was == Reporting || was == UpdateReporting) && e.To.State != was {
+		if was := at; (was == record.Reporting || was == record.UpdateReporting) && e.To.State != was {
 			wrong = append(wrong, untrue(dir, batch, generation, states)...)
 			reports++
 		}
@@ -63,7 +65,7 @@ func (c *chronicle) lies(dir string, batch job.ID) (wrong []string, reports int)
 
 // untrue compares the report of a generation with the states of the jobs. No file means that nothing had changed.
 func untrue(dir string, batch job.ID, generation int, states map[job.ID]lifecycle.State) (wrong []string) {
-	text, err := os.ReadFile(filepath.Join(dir, workName, string(batch), reportFile(generation, "json")))
+	text, err := os.ReadFile(filepath.Join(dir, workdir.WorkName, string(batch), reportFile(generation, "json")))
 	if os.IsNotExist(err) {
 		return nil
 	}
@@ -104,7 +106,7 @@ func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch jo
 	batch = b.ID
 	ended := func(j *job.Job) bool { return j.Ended }
 	for round := range 4 {
-		if b, err = e.Await(ctx, batch, ended); err != nil || b.State == Completed {
+		if b, err = e.Await(ctx, batch, ended); err != nil || b.State == record.Completed {
 			return batch, err
 		}
 		c.site.put("a", "alpha")
@@ -117,8 +119,8 @@ func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch jo
 		}
 		for i := range page.Jobs[:min(round+1, 2)] { // the second job is retried after the second report
 			j := &page.Jobs[i]
-			if j.State == Failed {
-				_, err := e.Do(ctx, engine.Act{Job: j.ID, Event: Retry, By: lifecycle.Operator, Actor: "op"})
+			if j.State == record.Failed {
+				_, err := e.Do(ctx, engine.Act{Job: j.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"})
 				if err != nil && job.KindOf(err) != job.Refused { // who disturbs may have been faster
 					return batch, err
 				}
@@ -130,7 +132,7 @@ func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch jo
 					return batch, err
 				}
 			}
-			_, err := e.Do(ctx, engine.Act{Job: batch, Event: Update, By: lifecycle.Operator, Actor: "op"})
+			_, err := e.Do(ctx, engine.Act{Job: batch, Event: record.Update, By: lifecycle.Operator, Actor: "op"})
 			if again = job.KindOf(err) == job.Refused; err != nil && !again {
 				return batch, err
 			}
@@ -185,7 +187,7 @@ func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, la
 
 func (c *disturbed) interfere(ctx context.Context, e *engine.Engine) {
 	c.site.put("b", "beta")
-	page, err := c.log.List(ctx, job.Query{Kinds: []job.Kind{JobKind}, Oldest: true})
+	page, err := c.log.List(ctx, job.Query{Kinds: []job.Kind{record.JobKind}, Oldest: true})
 	act := c.act
 	if err == nil && len(page.Jobs) == 2 {
 		act.Job = page.Jobs[1].ID
@@ -214,14 +216,14 @@ func commits(points []string) []string {
 // TestNobodyDisturbsAReport retries and deletes a job before and after every commit, and between the files, of Reporting and UpdateReporting:
 // it is refused, or a later report says it. No report says of a job what was not so when the report became valid.
 func TestNobodyDisturbsAReport(t *testing.T) {
-	r, wrong, last := disturb(t, engine.Act{Event: Retry}).play(t, "")
+	r, wrong, last := disturb(t, engine.Act{Event: record.Retry}).play(t, "")
 	if len(wrong) > 0 || last.Completed != 2 {
 		t.Fatalf("nobody disturbs: %v, %s", wrong, last.Text())
 	}
 	var mu sync.Mutex // guards the counts
 	refused, accepted := 0, 0
 	t.Run("points", func(t *testing.T) {
-		for _, act := range []engine.Act{{Event: Retry}, {Event: Delete, Confirm: true}} {
+		for _, act := range []engine.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
 			for _, at := range commits(r.points) {
 				t.Run(fmt.Sprintf("%s %s", act.Event, at), func(t *testing.T) {
 					t.Parallel()
@@ -236,7 +238,7 @@ func TestNobodyDisturbsAReport(t *testing.T) {
 					case !c.done: // the point did not come about
 					case c.refused == nil:
 						accepted++
-						if deleted != (act.Event == Delete) || last.Completed+last.Deleted != 2 {
+						if deleted != (act.Event == record.Delete) || last.Completed+last.Deleted != 2 {
 							t.Errorf("the last report does not say it: %s", last.Text())
 						}
 					case job.KindOf(c.refused) != job.Refused && job.KindOf(c.refused) != job.Conflict:
@@ -256,7 +258,7 @@ func TestNobodyDisturbsAReport(t *testing.T) {
 
 // TestNobodyDisturbsAReportSees is the control: without the application's rules a report comes to lie, and it is seen.
 func TestNobodyDisturbsAReportSees(t *testing.T) {
-	for _, act := range []engine.Act{{Event: Retry}, {Event: Delete, Confirm: true}} {
+	for _, act := range []engine.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
 		c := disturb(t, act)
 		c.twist = func(works []engine.Work) { works[1].Allow = nil }
 		if _, wrong, _ := c.play(t, "before commit fail 1"); len(wrong) == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -30,7 +31,7 @@ func TestReportTooLargeForAMail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(w.dir, workName, string(b.ID), reportFile(7, "json"))
+	name := filepath.Join(w.dir, workdir.WorkName, string(b.ID), reportFile(7, "json"))
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -28,7 +29,7 @@ func TestRetryAfterAPartialDownload(t *testing.T) {
 	w := start(t)
 	r := w.ingest(Submission{}, text)
 	j := r.Jobs[0]
-	if r.State != Failed || j.FailedIn != Downloading || j.Cause != CauseNetwork {
+	if r.State != record.Failed || j.FailedIn != record.Downloading || j.Cause != CauseNetwork {
 		t.Fatalf("got %s", r.Text())
 	}
 	w.nothingStored()
@@ -43,10 +44,10 @@ func TestRetryAfterAPartialDownload(t *testing.T) {
 		w.Header().Set("ETag", `"v1"`)
 		http.ServeContent(w, r, "", modified, strings.NewReader(big))
 	})
-	if err := w.do(j.Job, Retry); err != nil {
+	if err := w.do(j.Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.end(j.Job); got.State != Completed || got.Retries != 1 {
+	if got := w.end(j.Job); got.State != record.Completed || got.Retries != 1 {
 		t.Fatalf("got %s: %s", got.State, got.Message)
 	}
 	s.mu.Lock()
@@ -69,21 +70,21 @@ func TestRetryAfterTheDepositorMendedTheFile(t *testing.T) {
 	batch := w.submit(Submission{Notification: "ann@example.org"}, manifest("mrt-batch-manifest", s.row("o.checkm", "l1", "T")))
 	b := w.end(batch.ID)
 	j := w.reported(b.ID).Jobs[0]
-	if b.State != Failed || b.Cause != CauseJobs || j.Cause != CauseBadDigest {
+	if b.State != record.Failed || b.Cause != CauseJobs || j.Cause != CauseBadDigest {
 		t.Fatalf("got %s (%s): %+v", b.State, b.Cause, j)
 	}
 	w.nothingStored()
 	s.put("a.txt", "alpha")
-	if err := w.do(j.Job, Retry); err != nil {
+	if err := w.do(j.Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.end(j.Job); got.State != Completed {
+	if got := w.end(j.Job); got.State != record.Completed {
 		t.Fatalf("got %s: %s", got.State, got.Message)
 	}
-	if err := w.do(b.ID, Update); err != nil {
+	if err := w.do(b.ID, record.Update); err != nil {
 		t.Fatal(err)
 	}
-	if b = w.end(b.ID); b.State != Completed {
+	if b = w.end(b.ID); b.State != record.Completed {
 		t.Fatalf("got %s: %s", b.State, b.Message)
 	}
 	r := w.reported(b.ID)
@@ -104,10 +105,10 @@ func TestUpdateWithoutNewsSendsNoMail(t *testing.T) {
 	r := w.ingest(Submission{Type: TypeObjectManifest}, "no manifest")
 	w.awaitMails(2)
 	for range 2 {
-		if err := w.do(r.Batch, Update); err != nil {
+		if err := w.do(r.Batch, record.Update); err != nil {
 			t.Fatal(err)
 		}
-		if b := w.end(r.Batch); b.State != Failed {
+		if b := w.end(r.Batch); b.State != record.Failed {
 			t.Errorf("got %s", b.State)
 		}
 	}
@@ -120,12 +121,12 @@ func TestUpdateWithoutNewsSendsNoMail(t *testing.T) {
 func TestRetryThatCannotHelpIsRefused(t *testing.T) {
 	w := start(t)
 	r := w.ingest(Submission{Type: TypeObjectManifest}, "no manifest")
-	err := w.do(r.Jobs[0].Job, Retry)
+	err := w.do(r.Jobs[0].Job, record.Retry)
 	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "new submission") {
 		t.Errorf("got %v", err)
 	}
 	r = w.ingest(Submission{DigestType: "md5", DigestValue: md5Hex("other")}, "text")
-	if err := w.do(r.Jobs[0].Job, Retry); job.KindOf(err) != job.Refused {
+	if err := w.do(r.Jobs[0].Job, record.Retry); job.KindOf(err) != job.Refused {
 		t.Errorf("got %v", err)
 	}
 }
@@ -141,7 +142,7 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("none", "", ""), s.row("slow", "", "")))
 	jobs := w.children(b.ID, 2)
 	failed := w.end(jobs[0].ID)
-	act := engine.Act{Job: failed.ID, Event: Delete, By: lifecycle.Operator, Actor: "op"}
+	act := engine.Act{Job: failed.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op"}
 	if _, err := w.e.Do(t.Context(), act); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "confirm") {
 		t.Errorf("got %v", err)
 	}
@@ -153,7 +154,7 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	if r := w.reported(w.end(b.ID).ID); r.Deleted != 1 || r.Failed != 1 {
 		t.Errorf("got %s", r.Text())
 	}
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sweep(t.Context()); err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -25,7 +26,7 @@ type room struct {
 func newRoom(a *App) *room { return &room{app: a, promised: map[job.ID]int64{}} }
 
 // spending are the states in which a job may still write what it was promised.
-var spending = []lifecycle.State{Downloading, Processing, Storing}
+var spending = []lifecycle.State{record.Downloading, record.Processing, record.Storing}
 
 // gate keeps a job in Provisioning while there is no room for it. It only looks: the step promises.
 func (r *room) gate(ctx context.Context, j *job.Job) *engine.Blocker {
@@ -102,7 +103,7 @@ func (r *room) blocked(j *job.Job, sentence string) *engine.Blocker {
 
 // needs reads what a job needs from its record.
 func needs(j *job.Job) int64 {
-	var d jobData
+	var d record.JobData
 	if json.Unmarshal(j.Data, &d) != nil {
 		return 0
 	}
@@ -122,7 +123,7 @@ func (r *room) sum(but job.ID) int64 {
 
 // starving gives the job that waits longest for room, if it is another one and its patience is over.
 func (r *room) starving(ctx context.Context, j *job.Job) *job.Job {
-	page, err := r.app.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Provisioning}, Oldest: true, Limit: 1})
+	page, err := r.app.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{record.JobKind}, States: []lifecycle.State{record.Provisioning}, Oldest: true, Limit: 1})
 	if err != nil || len(page.Jobs) == 0 {
 		return nil
 	}
@@ -137,7 +138,7 @@ func (r *room) starving(ctx context.Context, j *job.Job) *job.Job {
 func (r *room) prune(ctx context.Context) {
 	for id := range r.promised {
 		j, err := r.app.engine.Store().Get(ctx, id)
-		if job.KindOf(err) == job.NotFound || err == nil && (j.Ended || j.State == Recording || j.State == Notify) {
+		if job.KindOf(err) == job.NotFound || err == nil && (j.Ended || j.State == record.Recording || j.State == record.Notify) {
 			delete(r.promised, id)
 		}
 	}
@@ -148,7 +149,7 @@ func (r *room) load(ctx context.Context) error {
 	if r.loaded {
 		return nil
 	}
-	q := job.Query{Kinds: []job.Kind{JobKind}, States: spending, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, States: spending, Limit: 1000}
 	for {
 		page, err := r.app.engine.Store().List(ctx, q)
 		if err != nil {

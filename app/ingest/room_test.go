@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
@@ -61,7 +62,7 @@ func TestSmallJobsPassALargeOne(t *testing.T) {
 	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("large", "", ""), s.row("small", "", ""), s.row("small", "", "")))
 	jobs := w.children(b.ID, 3)
 	for _, small := range jobs[1:] {
-		if got := w.end(small.ID); got.State != Completed {
+		if got := w.end(small.ID); got.State != record.Completed {
 			t.Errorf("got %s: %s", got.State, got.Message)
 		}
 	}
@@ -70,7 +71,7 @@ func TestSmallJobsPassALargeOne(t *testing.T) {
 		t.Errorf("got %+v", why)
 	}
 	d.free.Store(1 << 30)
-	if got := w.end(b.ID); got.State != Completed {
+	if got := w.end(b.ID); got.State != record.Completed {
 		t.Errorf("got %s: %s", got.State, got.Message)
 	}
 }
@@ -88,7 +89,7 @@ func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
 	w, _ := roomy(t, 1000, 1<<40, nil)
 	first := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("a", "", "")))
 	a := w.children(first.ID, 1)[0]
-	w.until(a.ID, func(j *job.Job) bool { return j.State == Downloading })
+	w.until(a.ID, func(j *job.Job) bool { return j.State == record.Downloading })
 	second := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("b", "", "")))
 	b := w.children(second.ID, 1)[0]
 	if why := w.waits(b.ID); !strings.Contains(why.Sentence, "needs 600 bytes, 399 are free") {
@@ -96,7 +97,7 @@ func TestPromisedRoomIsNotGivenTwice(t *testing.T) {
 	}
 	close(block)
 	w.end(first.ID)
-	if got := w.end(second.ID); got.State != Completed {
+	if got := w.end(second.ID); got.State != record.Completed {
 		t.Errorf("got %s: %s", got.State, got.Message)
 	}
 }
@@ -117,11 +118,11 @@ func TestStoppedJobGivesItsRoomBack(t *testing.T) {
 	w, _ := roomy(t, 1000, 1<<40, nil)
 	first := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("a", "", "")))
 	a := w.children(first.ID, 1)[0]
-	w.until(a.ID, func(j *job.Job) bool { return j.State == Downloading })
-	if err := w.do(a.ID, Stop); err != nil {
+	w.until(a.ID, func(j *job.Job) bool { return j.State == record.Downloading })
+	if err := w.do(a.ID, record.Stop); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.end(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("b", "", ""))).ID); got.State != Completed {
+	if got := w.end(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("b", "", ""))).ID); got.State != record.Completed {
 		t.Errorf("got %s: %s", got.State, got.Message)
 	}
 }
@@ -139,7 +140,7 @@ func TestUnknownSizesNeedPlenty(t *testing.T) {
 	b := w.submit(Submission{}, manifest("mrt-ingest-manifest", s.URL+"/a |  |  |  |  | a"))
 	w.waits(w.children(b.ID, 1)[0].ID)
 	d.free.Store(10_000)
-	if got := w.end(b.ID); got.State != Completed {
+	if got := w.end(b.ID); got.State != record.Completed {
 		t.Errorf("got %s: %s", got.State, got.Message)
 	}
 }
@@ -153,7 +154,7 @@ func TestNoReserve(t *testing.T) {
 	d.free.Store(1 << 30)
 	w.end(b.ID)
 	w, _ = roomy(t, 100_000, 1<<40, func(o *Options) { o.Reserve = -1 })
-	if got := w.end(w.submit(Submission{}, s.manifest("large")).ID); got.State != Completed {
+	if got := w.end(w.submit(Submission{}, s.manifest("large")).ID); got.State != record.Completed {
 		t.Errorf("got %s: %s", got.State, got.Message)
 	}
 }
@@ -171,7 +172,7 @@ func TestLargeJobIsNotStarved(t *testing.T) {
 	}
 	d.free.Store(1 << 30)
 	for _, b := range []job.Job{first, second} {
-		if got := w.end(b.ID); got.State != Completed {
+		if got := w.end(b.ID); got.State != record.Completed {
 			t.Errorf("got %s: %s", got.State, got.Message)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/checkm"
 )
 
@@ -52,13 +53,13 @@ func rows(f io.ReadSeeker, name string, want *checkm.Profile, strict bool, warn 
 }
 
 // jobSpecs gives what the jobs of a batch are created with, one after the other and always the same. stop must be called.
-func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *batchSpec, d *batchData) (next func() (jobSpec, error), stop func()) {
+func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *record.BatchSpec, d *record.BatchData) (next func() (record.JobSpec, error), stop func()) {
 	want := batchProfiles[d.Type]
 	if want == nil {
-		return func() (jobSpec, error) { return single(s, d), nil }, func() {}
+		return func() (record.JobSpec, error) { return single(s, d), nil }, func() {}
 	}
 	pull, stop := iter.Pull2(rows(f, s.Filename, want, p.Strict, nil))
-	return func() (jobSpec, error) {
+	return func() (record.JobSpec, error) {
 		row, err, ok := pull()
 		if !ok && err == nil {
 			err = fail(CauseCorruptManifest, "the manifest has become shorter")
@@ -68,19 +69,19 @@ func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *batchSpec, d *batchData) (
 }
 
 // single is the one job of a payload that is an object itself.
-func single(s *batchSpec, d *batchData) jobSpec {
-	return jobSpec{
+func single(s *record.BatchSpec, d *record.BatchData) record.JobSpec {
+	return record.JobSpec{
 		Type: d.Type, Profile: s.Profile, Submitter: s.Submitter, Filename: s.Filename, Size: s.Payload.Size,
-		Digest: digest{s.DigestType, s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
+		Digest: record.Digest{Type: s.DigestType, Value: s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
 		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update, Bound: s.Bound,
 	}
 }
 
 // ofRow is the job of a row. What the row leaves out is the batch's, but for identifiers, which belong to one object.
-func ofRow(row checkm.Row, s *batchSpec, typ string) jobSpec {
-	j := jobSpec{
+func ofRow(row checkm.Row, s *record.BatchSpec, typ string) record.JobSpec {
+	j := record.JobSpec{
 		Type: typ, Profile: s.Profile, Submitter: s.Submitter, URL: row.URL, Row: row.Line, Filename: row.FileName, Size: row.Size,
-		Digest: digest{string(row.Digest.Algorithm), row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
+		Digest: record.Digest{Type: string(row.Digest.Algorithm), Value: row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
 		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update, Bound: s.Bound,
 	}
 	if j.Title == "" {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 )
 
 // FuzzCursor reads hostile cursors: what is taken leads to a known list, and a row of it.
@@ -29,13 +32,13 @@ func FuzzCursor(f *testing.F) {
 
 // FuzzTrashName reads hostile names in the trash: what was written by this program is read back, and nothing else tells a time.
 func FuzzTrashName(f *testing.F) {
-	f.Add(trashed(time.Unix(1_700_000_000, 123_000), "bat_X"))
+	f.Add(workdir.Trashed(time.Unix(1_700_000_000, 123_000), "bat_X"))
 	f.Add("20260504T120000.000000Z-")
 	f.Add("20260504T120000.000000Z")
 	f.Add("lost+found")
 	f.Add("00000101T000000,000000Z-0")
 	f.Fuzz(func(t *testing.T, name string) {
-		if at, id, ok := parseTrashed(name); ok && (id == "" || trashed(at, id) != name) {
+		if at, id, ok := workdir.ParseTrashed(name); ok && (id == "" || workdir.Trashed(at, id) != name) {
 			t.Errorf("%q is %s and %q", name, at, id)
 		}
 	})
@@ -51,7 +54,7 @@ func FuzzObjectID(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if id, err := objectID(file); err == nil && id != "" && !strings.Contains(text, "id") && !strings.Contains(text, `\u`) {
+		if id, err := location.ObjectID(file); err == nil && id != "" && !strings.Contains(text, "id") && !strings.Contains(text, `\u`) {
 			t.Errorf("%q has the id %q", text, id)
 		}
 	})

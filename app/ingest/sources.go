@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -115,7 +116,7 @@ func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
 
 // full returns the first key whose share is used up.
 func (s *sources) full(keys []string) (key string, full bool) {
-	slots := s.app.engine.Capacity(JobKind).Slots
+	slots := s.app.engine.Capacity(record.JobKind).Slots
 	now := s.app.engine.Clock().Now()
 	for _, key := range keys {
 		last, silent := s.silent[key]

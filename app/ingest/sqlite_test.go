@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -24,7 +25,7 @@ func TestOnSQLite(t *testing.T) {
 		}
 		w := startOn(t, store, o)
 		r := w.ingest(Submission{Key: strings.Repeat("k", version)}, text)
-		if r.State != Completed || r.Completed != 2 || r.Jobs[0].Version != version {
+		if r.State != record.Completed || r.Completed != 2 || r.Jobs[0].Version != version {
 			t.Errorf("got %s", r.Text())
 		}
 		for _, id := range []job.ID{r.Batch, r.Jobs[0].Job, r.Jobs[1].Job} {

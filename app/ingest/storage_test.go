@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -22,7 +24,7 @@ func TestStoragePlaceThatFails(t *testing.T) {
 	}
 	r := w.ingest(Submission{Filename: "f.txt"}, "text")
 	j := r.Jobs[0]
-	if j.Cause != CauseStorage || j.FailedIn != Storing || !strings.Contains(j.Message, "second") {
+	if j.Cause != CauseStorage || j.FailedIn != record.Storing || !strings.Contains(j.Message, "second") {
 		t.Fatalf("got %s", r.Text())
 	}
 	if objects, _, _, err := w.inventory.Counts(t.Context()); err != nil || objects > 0 {
@@ -31,10 +33,10 @@ func TestStoragePlaceThatFails(t *testing.T) {
 	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.do(j.Job, Retry); err != nil {
+	if err := w.do(j.Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.end(j.Job); got.State != Completed {
+	if got := w.end(j.Job); got.State != record.Completed {
 		t.Fatalf("got %s: %s", got.State, got.Message)
 	}
 	o := w.object(w.reported(r.Batch).Jobs[0].ARK)
@@ -62,27 +64,27 @@ func TestLockOfAJobThatEnded(t *testing.T) {
 
 func TestWorkDirectoryBelongsToOneAttempt(t *testing.T) {
 	w := start(t)
-	a, err := w.openJob("bat_1", "ing_1", 5)
+	a, err := w.tree.Open("bat_1", "ing_1", 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.openJob("bat_1", "ing_1", 6); !errors.Is(err, errLocked) {
+	if _, err := w.tree.Open("bat_1", "ing_1", 6); !errors.Is(err, workdir.ErrLocked) {
 		t.Errorf("two attempts at once: got %v", err)
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b, err := w.openJob("bat_1", "ing_1", 6)
+	b, err := w.tree.Open("bat_1", "ing_1", 6)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.openJob("bat_1", "ing_1", 5); job.KindOf(err) != job.Stale {
+	if _, err := w.tree.Open("bat_1", "ing_1", 5); job.KindOf(err) != job.Stale {
 		t.Errorf("an attempt that slept: got %v", err)
 	}
-	c, err := w.openJob("bat_1", "ing_1", 6)
+	c, err := w.tree.Open("bat_1", "ing_1", 6)
 	if err != nil {
 		t.Fatalf("control: %v", err)
 	}
@@ -95,15 +97,15 @@ func TestSweepRemovesWhatNobodyOwns(t *testing.T) {
 	w := start(t)
 	kept := w.end(w.submit(Submission{}, "text").ID)
 	for _, name := range []string{"bat_old", "bat_new"} {
-		if err := os.MkdirAll(filepath.Join(w.dir, workName, name, "sub"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(w.dir, workdir.WorkName, name, "sub"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	long := time.Now().Add(-2 * youngest)
-	if err := os.Chtimes(filepath.Join(w.dir, workName, "bat_old"), long, long); err != nil {
+	if err := os.Chtimes(filepath.Join(w.dir, workdir.WorkName, "bat_old"), long, long); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(w.dir, trashName, "ing_x", "producer"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(w.dir, workdir.TrashName, "ing_x", "producer"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sweep(t.Context()); err != nil {

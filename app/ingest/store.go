@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
@@ -31,7 +33,7 @@ func (t *task) store(ctx context.Context) error {
 	if err := t.storeAll(ctx, p.Storage, locks); err != nil {
 		return t.waitFor(t.again(err))
 	}
-	if t.data.Version, err = number(t.data.Places[0].Name); err != nil {
+	if t.data.Version, err = location.Number(t.data.Places[0].Name); err != nil {
 		return job.Errorf(job.Internal, "store", t.Job().ID, "version %q: %w", t.data.Places[0].Name, err)
 	}
 	t.app.room.spend(t.Job().ID, 0)
@@ -82,7 +84,7 @@ func (t *task) storeAll(ctx context.Context, dirs []string, locks []inventory.Lo
 // placeError gives an error its place, and the cause storage unless it is known to be another.
 func placeError(dir string, err error) error {
 	var e *errCaused
-	var refused *locationError
+	var refused *location.Refusal
 	if errors.Is(err, inventory.ErrStale) || errors.As(err, &refused) {
 		return err
 	}
@@ -103,7 +105,7 @@ func (t *task) storeIn(ctx context.Context, k, lead *kept, list string) (string,
 		v.Message = "ingested"
 	}
 	ark := t.data.Identity.ARK
-	for f, err := range lines[listed](t.dir.Root, list) {
+	for f, err := range workdir.Lines[listed](t.dir.Root, list) {
 		if err != nil {
 			return "", err
 		}

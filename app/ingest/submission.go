@@ -1,13 +1,12 @@
 package ingest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
@@ -31,11 +30,8 @@ func Types() []string {
 // Submission is what a depositor says of a payload. All fields may be left out.
 type Submission = api.Submission
 
-// maxText bounds each text of a submission, in bytes.
-const maxText = 4096
-
 // checkSubmission refuses what could never be ingested, and brings the rest into normal form.
-func checkSubmission(s *Submission, profiles Profiles) (*profile.Profile, error) {
+func checkSubmission(s *Submission, profiles profile.Source) (*profile.Profile, error) {
 	refuse := func(format string, args ...any) (*profile.Profile, error) {
 		return nil, job.Errorf(job.Invalid, "submit", "", format, args...)
 	}
@@ -55,7 +51,7 @@ func checkSubmission(s *Submission, profiles Profiles) (*profile.Profile, error)
 		texts["local id "+id] = id
 	}
 	for field, text := range texts {
-		if err := plain(text); err != nil {
+		if err := record.CheckText(text); err != nil {
 			return refuse("%s: %w", field, err)
 		}
 	}
@@ -113,18 +109,4 @@ func splitIDs(ids []string) []string {
 		}
 	}
 	return all
-}
-
-// plain refuses texts that would be something else where they are written: in a header, a log line or a metadata file.
-func plain(text string) error {
-	if len(text) > maxText {
-		return fmt.Errorf("more than %d bytes", maxText)
-	}
-	if strings.ToValidUTF8(text, "") != text {
-		return fmt.Errorf("not UTF-8")
-	}
-	if strings.ContainsFunc(text, unicode.IsControl) {
-		return fmt.Errorf("a control character or line end")
-	}
-	return nil
 }

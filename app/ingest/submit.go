@@ -9,7 +9,7 @@ import (
 	"reflect"
 
 	"github.com/oklog/ulid/v2"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
@@ -43,26 +43,26 @@ func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.
 		return job.Job{}, err
 	}
 	id := job.ID("bat_" + made.String())
-	file, err := a.stage(ctx, id, from, max(p.Limits.Bytes, p.Limits.Manifest))
+	size, digest, err := a.tree.Stage(ctx, id, from, max(p.Limits.Bytes, p.Limits.Manifest))
 	if err != nil {
 		return job.Job{}, err
 	}
-	spec := batchSpec{Submission: s, Payload: file, User: byUser, Bound: user}
+	spec := record.BatchSpec{Submission: s, Payload: record.Payload{Size: size, SHA256: digest}, User: byUser, Bound: user}
 	batch, err := a.engine.Submit(ctx, engine.Order{
-		ID: id, Kind: BatchKind, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
-		Tags: []string{QueueTag}, Bytes: file.Size,
+		ID: id, Kind: record.BatchKind, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
+		Tags: []string{QueueTag}, Bytes: size,
 		Spec: spec, Actor: s.Submitter,
 	})
 	if err != nil {
 		if _, there := a.engine.Store().Get(ctx, id); there != nil && job.KindOf(there) == job.NotFound {
-			err = errors.Join(err, a.unstage(id)) // otherwise its fate is not known, and the sweep sees to it
+			err = errors.Join(err, a.tree.Unstage(id)) // otherwise its fate is not known, and the sweep sees to it
 		}
 		return batch, err
 	}
 	if batch.ID == id {
 		return batch, nil
 	}
-	if err := a.unstage(id); err != nil {
+	if err := a.tree.Unstage(id); err != nil {
 		return batch, err
 	}
 	return batch, sameSubmission(&batch, spec)
@@ -76,8 +76,8 @@ func AsUser(ctx context.Context) context.Context { return context.WithValue(ctx,
 func isUser(ctx context.Context) bool { return ctx.Value(userKey{}) != nil }
 
 // sameSubmission refuses a key that was used for something else.
-func sameSubmission(batch *job.Job, want batchSpec) error {
-	var got batchSpec
+func sameSubmission(batch *job.Job, want record.BatchSpec) error {
+	var got record.BatchSpec
 	if err := json.Unmarshal(batch.Spec, &got); err != nil {
 		return job.Errorf(job.Internal, "submit", batch.ID, "spec: %w", err)
 	}

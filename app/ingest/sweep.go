@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -26,7 +29,7 @@ func (a *App) sweeps(ctx context.Context) {
 	gone := make(chan job.ID, 1024)
 	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
 		for i := range hints {
-			if h := &hints[i]; h.Ended && (h.Kind == BatchKind || h.Kind == JobKind) && (h.Record == nil || h.Record.Gone) {
+			if h := &hints[i]; h.Ended && (h.Kind == record.BatchKind || h.Kind == record.JobKind) && (h.Record == nil || h.Record.Gone) {
 				select {
 				case gone <- h.Job:
 				default: // the next sweep finds it
@@ -63,7 +66,7 @@ func (a *App) Sweep(ctx context.Context) error {
 		a.log.Warn("the clock is in doubt; nothing is removed by its age", "by", by)
 		return nil
 	}
-	batches, err := os.ReadDir(filepath.Join(a.options.Dir, workName))
+	batches, err := os.ReadDir(filepath.Join(a.options.Dir, workdir.WorkName))
 	if err != nil {
 		return err
 	}
@@ -74,7 +77,7 @@ func (a *App) Sweep(ctx context.Context) error {
 		}
 		mistakes = append(mistakes, a.sweepBatch(ctx, e.Name()))
 	}
-	return errors.Join(append(mistakes, a.sweepReferences(ctx), a.sweepStages(ctx), a.sweepTrash(ctx))...)
+	return errors.Join(append(mistakes, a.sweepReferences(ctx), a.sweepStages(ctx), a.tree.SweepTrash(ctx))...)
 }
 
 // sweepGone clears away what belongs to a batch or job that was just deleted.
@@ -96,16 +99,16 @@ func (a *App) sweepGone(ctx context.Context, id job.ID) error {
 // again. Retention calls it before the record itself goes.
 func (a *App) Clear(ctx context.Context, j *job.Job) error {
 	switch j.Kind {
-	case BatchKind:
+	case record.BatchKind:
 		if err := a.deleteJobs(ctx, j); err != nil {
 			return err
 		}
-		return a.discardBatch(j.ID)
-	case JobKind:
+		return a.tree.DiscardBatch(j.ID)
+	case record.JobKind:
 		if err := a.unrefer(ctx, j.ID); err != nil {
 			return err
 		}
-		return a.discard(j.Parent, j.ID)
+		return a.tree.Discard(j.Parent, j.ID)
 	}
 	return nil
 }
@@ -115,11 +118,11 @@ func (a *App) sweepBatch(ctx context.Context, name string) error {
 	b, err := a.engine.Store().Get(ctx, id)
 	switch {
 	case job.KindOf(err) == job.NotFound:
-		age, err := idle(filepath.Join(a.options.Dir, workName, name))
+		age, err := workdir.Idle(filepath.Join(a.options.Dir, workdir.WorkName, name))
 		if err != nil || age < youngest {
-			return ignoreMissing(err)
+			return workdir.IgnoreMissing(err)
 		}
-		return a.discardBatch(id)
+		return a.tree.DiscardBatch(id)
 	case err != nil:
 		return err
 	case b.Gone:
@@ -128,49 +131,33 @@ func (a *App) sweepBatch(ctx context.Context, name string) error {
 	return a.sweepJobs(ctx, id)
 }
 
-// idle tells for how long nothing has changed in a directory, as far as its files tell: an upload that is under way writes one of them.
-func idle(dir string) (time.Duration, error) {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return 0, err
-	}
-	last := info.ModTime()
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && !e.IsDir() && info.ModTime().After(last) {
-			last = info.ModTime()
-		}
-	}
-	return time.Since(last), err
-}
-
 // sweepJobs moves away the directories of jobs that were deleted, of those that completed and died before they could, and of those that failed long
 // ago.
 func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
-	entries, err := os.ReadDir(filepath.Join(a.options.Dir, workName, string(batch)))
+	entries, err := os.ReadDir(filepath.Join(a.options.Dir, workdir.WorkName, string(batch)))
 	if err != nil {
-		return ignoreMissing(err)
+		return workdir.IgnoreMissing(err)
 	}
 	var mistakes []error
 	for _, e := range entries {
-		if !e.IsDir() || e.Name() == reportsName {
+		if !e.IsDir() || e.Name() == workdir.ReportsName {
 			continue
 		}
 		id := job.ID(e.Name())
 		useless := func() (bool, error) {
 			j, err := a.engine.Store().Get(ctx, id)
-			return err == nil && a.useless(&j), nil // one that is not known is for people to look at
+			return err == nil && a.Useless(&j), nil // one that is not known is for people to look at
 		}
 		if yes, _ := useless(); yes {
-			_, err := a.discardIdle(batch, id, useless)
+			_, err := a.tree.DiscardIdle(batch, id, useless)
 			mistakes = append(mistakes, err)
 		}
 	}
 	return errors.Join(mistakes...)
 }
 
-// useless tells whether nobody needs the working files of a job any more.
-func (a *App) useless(j *job.Job) bool {
+// Useless reports whether the working files of a job are not needed any more.
+func (a *App) Useless(j *job.Job) bool {
 	switch {
 	case j.Gone, j.Ended && j.Outcome == lifecycle.OK:
 		return true
@@ -183,7 +170,7 @@ func (a *App) useless(j *job.Job) bool {
 
 // deleteJobs deletes what is left of a deleted batch's jobs, and what belongs to them.
 func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
-	q := job.Query{Kinds: []job.Kind{JobKind}, Parent: b.ID, Oldest: true, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Parent: b.ID, Oldest: true, Limit: 1000}
 	for {
 		page, err := a.engine.Store().List(ctx, q)
 		if err != nil {
@@ -192,8 +179,8 @@ func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
 			if !j.Gone {
-				_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: Delete, By: lifecycle.Timer, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
-				if err != nil && (job.KindOf(err) != job.Refused || a.over(ctx, j.ID) != nil) {
+				_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: record.Delete, By: lifecycle.Timer, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
+				if err != nil && (job.KindOf(err) != job.Refused || orphans.Over(ctx, a.engine.Store(), j.ID) != nil) {
 					return err // what runs keeps its locks and its files
 				}
 			}
@@ -214,7 +201,7 @@ func (a *App) unrefer(ctx context.Context, id job.ID) error {
 	if err != nil || len(locks) == 0 {
 		return err
 	}
-	return a.release(ctx, locks)
+	return a.ReleaseLocks(ctx, locks)
 }
 
 // sweepReferences ends the locks of jobs that have ended or are no more. A lock that a later attempt has taken meanwhile has another token and stays.
@@ -232,22 +219,37 @@ func (a *App) sweepReferences(ctx context.Context) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	return a.release(ctx, dead)
+	return a.ReleaseLocks(ctx, dead)
 }
 
 // sweepStages removes what attempts that died have staged in storage locations.
 func (a *App) sweepStages(ctx context.Context) error {
-	dirs, err := a.storagePlaces(ctx)
+	dirs, err := a.locations.All(ctx)
 	if err != nil {
 		return err
 	}
 	var mistakes []error
 	for _, dir := range dirs {
-		root, there, err := a.placeRoot(ctx, dir)
+		root, there, err := a.locations.Existing(ctx, dir)
 		if there {
 			_, err = root.Sweep()
 		}
 		mistakes = append(mistakes, err)
 	}
 	return errors.Join(mistakes...)
+}
+
+// orphans makes what looks for orphans.
+func (a *App) orphanFinder() *orphans.Finder {
+	return &orphans.Finder{
+		App: a, Data: a.options.Dir, Engine: a.engine, Inventory: a.inventory, Locations: a.locations, Tree: a.tree, LogFiles: a.options.Logs,
+	}
+}
+
+// Orphans looks for files, locks and messages without a job. It changes nothing, and its work is bounded.
+func (a *App) Orphans(ctx context.Context) (orphans.Report, error) { return a.orphanFinder().Find(ctx) }
+
+// FixOrphans removes those of them that can be removed and are old enough.
+func (a *App) FixOrphans(ctx context.Context, in orphans.Fix) (orphans.Fixed, error) {
+	return a.orphanFinder().Fix(ctx, in)
 }

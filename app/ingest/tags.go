@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -30,7 +31,7 @@ func (t *task) label() {
 	if t.data.Size > 0 {
 		t.SetBytes(t.data.Size)
 	}
-	if p, ok := t.app.options.Profiles.Get(t.spec.Profile); ok && t.Job().State == Processing {
+	if p, ok := t.app.options.Profiles.Get(t.spec.Profile); ok && t.Job().State == record.Processing {
 		t.SetTags(tags(p)...)
 	}
 }

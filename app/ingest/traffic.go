@@ -25,7 +25,7 @@ func (a *App) Places() []string {
 	for _, id := range a.options.Profiles.IDs() {
 		if p, ok := a.options.Profiles.Get(id); ok {
 			for _, dir := range p.Storage {
-				dirs = append(dirs, filepath.Clean(a.place(dir)))
+				dirs = append(dirs, filepath.Clean(a.locations.Path(dir)))
 			}
 		}
 	}

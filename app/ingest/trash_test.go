@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -19,13 +21,13 @@ import (
 // inTrash lists the ids in the trash, and fails on a name that tells no time.
 func inTrash(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Join(dir, trashName))
+	entries, err := os.ReadDir(filepath.Join(dir, workdir.TrashName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := []string{}
 	for _, e := range entries {
-		_, id, ok := parseTrashed(e.Name())
+		_, id, ok := workdir.ParseTrashed(e.Name())
 		if !ok {
 			t.Errorf("%s tells no time", e.Name())
 		}
@@ -98,7 +100,7 @@ func TestUploadUnderWayIsLeftAlone(t *testing.T) {
 	if err := a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(filepath.Join(o.Dir, workName))
+	entries, err := os.ReadDir(filepath.Join(o.Dir, workdir.WorkName))
 	if err != nil || len(entries) != 1 || entries[0].Name() != "bat_A" {
 		t.Errorf("got %v, %v", entries, err)
 	}
@@ -107,12 +109,12 @@ func TestUploadUnderWayIsLeftAlone(t *testing.T) {
 // stopIn lets a batch of one job run up to a state, and there an operator stops the job. The hold stays.
 func stopIn(t *testing.T, w *world, state lifecycle.State, s Submission, text string) job.Job {
 	t.Helper()
-	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: JobKind, State: state}, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	j := w.children(w.submit(s, text).ID, 1)[0]
 	w.until(j.ID, func(j *job.Job) bool { return j.State == state && !j.Claimed() })
-	if err := w.do(j.ID, Stop); err != nil {
+	if err := w.do(j.ID, record.Stop); err != nil {
 		t.Fatal(err)
 	}
 	w.end(j.Parent)
@@ -122,7 +124,7 @@ func stopIn(t *testing.T, w *world, state lifecycle.State, s Submission, text st
 // TestRetryAfterTheWorkWasClearedAway: the working files of a job that failed long ago are in the trash; a retry into any phase fetches them again and
 // ends in the same object. A job that failed lately keeps its files.
 func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
-	for _, state := range []lifecycle.State{Estimating, Downloading, Processing, Storing, Recording, Notify} {
+	for _, state := range []lifecycle.State{record.Estimating, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify} {
 		for _, typ := range []string{TypeObjectManifest, TypeFile} {
 			t.Run(string(state)+" "+typ, func(t *testing.T) {
 				t.Parallel()
@@ -147,13 +149,13 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 					t.Errorf("the trash has %v", got)
 				}
 				w = startOn(t, store, o)
-				if _, err := w.e.Release(t.Context(), job.Scope{Kind: JobKind, State: state}, "op", "test"); err != nil {
+				if _, err := w.e.Release(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test"); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.do(j.ID, Retry); err != nil {
+				if err := w.do(j.ID, record.Retry); err != nil {
 					t.Fatal(err)
 				}
-				if got := w.end(j.ID); got.State != Completed {
+				if got := w.end(j.ID); got.State != record.Completed {
 					t.Fatalf("got %s: %s", got.State, got.Message)
 				}
 				r := w.reported(j.Parent).Jobs[0]
@@ -173,35 +175,35 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 func TestTrashDoesNotTakeWorkInUse(t *testing.T) {
 	o := options(t, t.TempDir())
 	a := idleApp(t, mem.New(), o, hours(0))
-	d, err := a.openJob("bat_A", "ing_A", 1)
+	d, err := a.tree.Open("bat_A", "ing_A", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	yes := func() (bool, error) { return true, nil }
-	if done, err := a.discardIdle("bat_A", "ing_A", yes); done || err != nil {
+	if done, err := a.tree.DiscardIdle("bat_A", "ing_A", yes); done || err != nil {
 		t.Errorf("it was taken (%t, %v)", done, err)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	no := func() (bool, error) { return false, nil }
-	if done, err := a.discardIdle("bat_A", "ing_A", no); done || err != nil {
+	if done, err := a.tree.DiscardIdle("bat_A", "ing_A", no); done || err != nil {
 		t.Errorf("it was taken though it is needed (%t, %v)", done, err)
 	}
-	dir := filepath.Join(o.Dir, workName, "bat_A", "ing_A")
+	dir := filepath.Join(o.Dir, workdir.WorkName, "bat_A", "ing_A")
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	late := &workDir{Root: root}
+	late := &workdir.Dir{Root: root}
 	defer late.Close()
-	if there, err := late.at(dir); !there || err != nil {
+	if there, err := late.At(dir); !there || err != nil {
 		t.Errorf("got %t, %v", there, err)
 	}
-	if done, err := a.discardIdle("bat_A", "ing_A", yes); !done || err != nil {
+	if done, err := a.tree.DiscardIdle("bat_A", "ing_A", yes); !done || err != nil {
 		t.Errorf("it is still there (%t, %v)", done, err)
 	}
-	if there, err := late.at(dir); there || err != nil {
+	if there, err := late.At(dir); there || err != nil {
 		t.Errorf("what went to the trash is taken for the real one (%v)", err)
 	}
 }
@@ -214,11 +216,11 @@ func TestDeletedWorkGoesAtOnce(t *testing.T) {
 	w := startOn(t, mem.New(), o)
 	s.put("o.checkm", strings.ReplaceAll(manifest("mrt-ingest-manifest", s.URL+"/missing | | | | | missing"), "\r", ""))
 	b := w.end(w.submit(Submission{}, manifest("mrt-batch-manifest", s.row("o.checkm", "l", "T"))).ID)
-	if b.State != Failed {
+	if b.State != record.Failed {
 		t.Fatalf("got %s", b.State)
 	}
 	w.awaitMails(1)
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -272,7 +274,7 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 	stands, goes := w.ingest(Submission{}, text("x")), w.ingest(Submission{}, text("y"))
 	w.awaitMails(4)
 	for _, id := range []job.ID{stands.Jobs[0].Job, goes.Batch} {
-		if _, err := e.Do(t.Context(), engine.Act{Job: id, Event: Delete, By: byOperator, Actor: "op", Confirm: true}); err != nil {
+		if _, err := e.Do(t.Context(), engine.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +308,7 @@ func TestTrashWords(t *testing.T) {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.throw(path, "ing_1"); err != nil {
+		if err := w.tree.ToTrash(path, "ing_1"); err != nil {
 			t.Fatal(err)
 		}
 		if got := inTrash(t, o.Dir); len(got) != want {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 )
 
 // alreadyStored is the message of a job whose object was there already.
@@ -44,7 +46,7 @@ func (t *task) unchanged(ctx context.Context, places []*kept) (*inventory.Versio
 // sameFiles compares what the job brings with a recorded version.
 func (t *task) sameFiles(ctx context.Context, ark string, version int) (bool, error) {
 	own := map[string]string{}
-	for f, err := range lines[inventory.File](t.dir.Root, ownList) {
+	for f, err := range workdir.Lines[inventory.File](t.dir.Root, ownList) {
 		if err != nil {
 			return false, err
 		}
@@ -69,7 +71,7 @@ func (t *task) sameFiles(ctx context.Context, ark string, version int) (bool, er
 
 // counts tells whether a file says what the object is: all that the depositor handed in, and the description. The others say how it came here.
 func counts(path string) bool {
-	return strings.HasPrefix(path, producerName+"/") || path == systemName+"/"+ercName
+	return strings.HasPrefix(path, workdir.ProducerName+"/") || path == workdir.SystemName+"/"+record.ERCName
 }
 
 // keepVersion notes that the object is stored already, and ends the locks: nothing is written.
@@ -79,18 +81,18 @@ func (t *task) keepVersion(ctx context.Context, v *inventory.Version, places []*
 		t.data.Places = append(t.data.Places, inventory.Place{Dir: k.dir, Name: k.head()})
 	}
 	t.Log().Info("already stored", "ark", t.data.Identity.ARK, "version", v.Number)
-	return t.app.release(ctx, locks)
+	return t.app.ReleaseLocks(ctx, locks)
 }
 
 // conclude says in the message of a job that completes what its depositor would not expect.
 func (t *task) conclude() {
-	if text := t.data.remark(); text != "" {
+	if text := remark(&t.data); text != "" {
 		t.SetMessage(text)
 	}
 }
 
 // remark is what the depositor of a stored object would not expect, or nothing.
-func (d *jobData) remark() string {
+func remark(d *record.JobData) string {
 	if d.Same == nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -56,9 +57,9 @@ func TestUnchangedIsNotStoredAgain(t *testing.T) {
 		if o := w.object(j.ARK); o.Head != c.version || len(o.Versions) != c.version {
 			t.Errorf("%s: got %+v", c.about, o)
 		}
-		record, err := w.store.Get(t.Context(), j.Job)
-		var d jobData
-		if err != nil || json.Unmarshal(record.Data, &d) != nil || (d.Same != nil) != c.again || (d.Identity == nil) != c.again || (d.Version == 0) != c.again || (len(d.Places) == 0) != c.again {
+		kept, err := w.store.Get(t.Context(), j.Job)
+		var d record.JobData
+		if err != nil || json.Unmarshal(kept.Data, &d) != nil || (d.Same != nil) != c.again || (d.Identity == nil) != c.again || (d.Version == 0) != c.again || (len(d.Places) == 0) != c.again {
 			t.Errorf("%s: the record says %+v, %v", c.about, d, err)
 		}
 		if locks, err := w.Locks(t.Context()); err != nil || len(locks) > 0 {
@@ -94,7 +95,7 @@ func TestUnchangedAfterDeath(t *testing.T) {
 	w.run()
 	s := Submission{LocalIDs: []string{"l1"}, Filename: "f.txt"}
 	failed := w.ingest(s, "text")
-	if failed.State != Failed || failed.Jobs[0].FailedIn != Recording {
+	if failed.State != record.Failed || failed.Jobs[0].FailedIn != record.Recording {
 		t.Fatalf("got %s", failed.Text())
 	}
 	d.die = false
@@ -102,10 +103,10 @@ func TestUnchangedAfterDeath(t *testing.T) {
 	if other.Version != 2 || other.Message != "" {
 		t.Errorf("another job: version %d, %q", other.Version, other.Message)
 	}
-	if err := w.do(failed.Jobs[0].Job, Retry); err != nil {
+	if err := w.do(failed.Jobs[0].Job, record.Retry); err != nil {
 		t.Fatal(err)
 	}
-	if j := w.end(failed.Jobs[0].Job); j.State != Completed || j.Message != "" {
+	if j := w.end(failed.Jobs[0].Job); j.State != record.Completed || j.Message != "" {
 		t.Errorf("the first job: %s, %q", j.State, j.Message)
 	}
 	if got := w.object(other.ARK); got.Head != 2 || len(got.Versions) != 2 {
@@ -158,7 +159,7 @@ func TestLoose(t *testing.T) {
 	if r := w.reported(one.Parent); !strings.Contains(r.Text(), "Warning: a.txt has 5 bytes, its manifest says 7") {
 		t.Errorf("got %s", r.Text())
 	}
-	if r := w.ingest(Submission{Profile: "strict"}, text); r.State != Failed {
+	if r := w.ingest(Submission{Profile: "strict"}, text); r.State != record.Failed {
 		t.Errorf("strict: got %s", r.Text())
 	}
 	w.valid()
@@ -172,10 +173,10 @@ func TestAsGiven(t *testing.T) {
 	w.one(Submission{LocalIDs: []string{"l1"}, Filename: "c.zip"}, zipOf(t, "README", "one"))
 	s := Submission{LocalIDs: []string{"l1"}, Filename: "c.zip", Update: true}
 	r := w.ingest(s, zipOf(t, "readme", "two"))
-	if r.State != Failed || r.Jobs[0].Cause != CauseDuplicateName || !strings.Contains(r.Message, deleteName) || !strings.Contains(r.Message, "README") {
+	if r.State != record.Failed || r.Jobs[0].Cause != CauseDuplicateName || !strings.Contains(r.Message, record.DeleteName) || !strings.Contains(r.Message, "README") {
 		t.Errorf("portable: got %s", r.Text())
 	}
-	if r := w.ingest(s, zipOf(t, "README/x", "two")); r.State != Failed || r.Jobs[0].Cause != CauseDuplicateName {
+	if r := w.ingest(s, zipOf(t, "README/x", "two")); r.State != record.Failed || r.Jobs[0].Cause != CauseDuplicateName {
 		t.Errorf("a file and a directory: got %s", r.Text())
 	}
 	both := s
@@ -184,8 +185,8 @@ func TestAsGiven(t *testing.T) {
 	if got := w.files(j.ARK, fmt.Sprintf("v%d", j.Version)); got["producer/README"] != "one" || got["producer/readme"] != "two" {
 		t.Errorf("as given: got %v", got)
 	}
-	j = w.one(s, zipOf(t, "Readme", "three", deleteName, "README\nreadme\nmissing\nproducer/also missing\n"))
-	want := []string{deleteName + " names also missing, which the version before does not have.", deleteName + " names missing, which the version before does not have."}
+	j = w.one(s, zipOf(t, "Readme", "three", record.DeleteName, "README\nreadme\nmissing\nproducer/also missing\n"))
+	want := []string{record.DeleteName + " names also missing, which the version before does not have.", record.DeleteName + " names missing, which the version before does not have."}
 	if len(j.Warnings) != 2 || j.Warnings[0] != want[0] || j.Warnings[1] != want[1] {
 		t.Errorf("got %q", j.Warnings)
 	}

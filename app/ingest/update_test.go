@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 )
 
@@ -93,7 +93,7 @@ func TestIdentifierConflicts(t *testing.T) {
 		"two objects":             {LocalIDs: []string{"l1", "l2"}},
 	} {
 		r := w.ingest(s, "x")
-		if r.State != Failed || r.Jobs[0].Cause != CauseIdentifiers || r.Jobs[0].FailedIn != Processing {
+		if r.State != record.Failed || r.Jobs[0].Cause != CauseIdentifiers || r.Jobs[0].FailedIn != record.Processing {
 			t.Errorf("%s: got %s", name, r.Text())
 		}
 	}
@@ -115,7 +115,7 @@ func TestSubmissionsOfOneObjectAtOnce(t *testing.T) {
 	arks := map[string]bool{}
 	for _, b := range batches {
 		r := w.reported(w.end(jobID(b)).ID)
-		if r.State != Completed {
+		if r.State != record.Completed {
 			t.Fatalf("got %s", r.Text())
 		}
 		arks[r.Jobs[0].ARK] = true

@@ -18,6 +18,9 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/format/erc"
 )
@@ -49,15 +52,15 @@ func (t *task) versionListOn(ctx context.Context, lead *kept) (string, error) {
 	if t.spec.Update {
 		base = lead.before(t.Job().ID)
 	}
-	n, err := number(base)
+	n, err := location.Number(base)
 	if err != nil {
 		return "", err
 	}
-	name := fmt.Sprintf("%s/version-on-%d.jsonl", listName, n)
-	if t.dir.has(name) {
+	name := fmt.Sprintf("%s/version-on-%d.jsonl", workdir.ListName, n)
+	if t.dir.Has(name) {
 		return name, nil
 	}
-	return name, t.dir.put(name, func(w io.Writer) error { return t.writeVersion(ctx, w, lead, base) })
+	return name, t.dir.Put(name, func(w io.Writer) error { return t.writeVersion(ctx, w, lead, base) })
 }
 
 func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base string) error {
@@ -66,11 +69,11 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 	if err != nil {
 		return err
 	}
-	for f, err := range lines[inventory.File](t.dir.Root, ownList) {
+	for f, err := range workdir.Lines[inventory.File](t.dir.Root, ownList) {
 		if err != nil {
 			return err
 		}
-		if t.spec.Update && f.Path == producerName+"/"+deleteName {
+		if t.spec.Update && f.Path == workdir.ProducerName+"/"+record.DeleteName {
 			continue
 		}
 		gone[f.Path] = true
@@ -93,11 +96,11 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 		if err != nil {
 			return err
 		}
-		if gone[f.Path] || strings.HasPrefix(f.Path, systemName+"/") {
+		if gone[f.Path] || strings.HasPrefix(f.Path, workdir.SystemName+"/") {
 			continue
 		}
 		if err := own.Beside(trimTop(f.Path)); err != nil {
-			return fmt.Errorf("a file of version %s would stay beside a new one; to take it out, name it in %s: %w", base, deleteName, err)
+			return fmt.Errorf("a file of version %s would stay beside a new one; to take it out, name it in %s: %w", base, record.DeleteName, err)
 		}
 		if err := e.Encode(listed{File: f, Kept: true}); err != nil {
 			return err
@@ -155,7 +158,7 @@ func (t *task) unrecorded(ctx context.Context, k *kept, version string) iter.Seq
 			in, err := k.object.Open(version, stored.Path)
 			if err == nil {
 				h := sha256.New()
-				f.Size, err = io.Copy(h, &limited{ctx: ctx, from: in, left: math.MaxInt64 - 1})
+				f.Size, err = io.Copy(h, workdir.LimitReader(ctx, in, math.MaxInt64-1))
 				f.SHA256 = hex.EncodeToString(h.Sum(nil))
 				err = errors.Join(err, in.Close())
 			}
@@ -169,11 +172,11 @@ func (t *task) unrecorded(ctx context.Context, k *kept, version string) iter.Seq
 // ownNames are the names of the files that the job brings. They have been judged one by one when they came.
 func (t *task) ownNames() (*safename.Set, error) {
 	names := &safename.Set{Rules: t.app.names(t.spec.Profile)}
-	for f, err := range lines[inventory.File](t.dir.Root, ownList) {
+	for f, err := range workdir.Lines[inventory.File](t.dir.Root, ownList) {
 		if err != nil {
 			return nil, err
 		}
-		if name, own := strings.CutPrefix(f.Path, producerName+"/"); own {
+		if name, own := strings.CutPrefix(f.Path, workdir.ProducerName+"/"); own {
 			if _, err := names.AddFile(name); err != nil {
 				return nil, err
 			}
@@ -202,7 +205,7 @@ func (t *task) warnDeleted(ctx context.Context, first *kept) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		t.warn("%s names %s, which the version before does not have.", deleteName, trimTop(name))
+		t.warn("%s names %s, which the version before does not have.", record.DeleteName, trimTop(name))
 	}
 	return nil
 }
@@ -216,7 +219,7 @@ func (t *task) deleted() (map[string]bool, error) {
 	if !t.spec.Update {
 		return gone, nil
 	}
-	f, err := t.openProducer(deleteName)
+	f, err := t.openProducer(record.DeleteName)
 	if f == nil {
 		return gone, err
 	}
@@ -226,7 +229,7 @@ func (t *task) deleted() (map[string]bool, error) {
 		return nil, err
 	}
 	if len(data) > maxDelete {
-		return nil, fail(CauseTooLarge, "%s has more than %d bytes", deleteName, maxDelete)
+		return nil, fail(CauseTooLarge, "%s has more than %d bytes", record.DeleteName, maxDelete)
 	}
 	text, _ := erc.Text(data)
 	in := bufio.NewScanner(strings.NewReader(text))
@@ -234,11 +237,11 @@ func (t *task) deleted() (map[string]bool, error) {
 		if strings.TrimSpace(in.Text()) == "" {
 			continue
 		}
-		name, err := t.app.names(t.spec.Profile).Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()), producerName+"/"))
+		name, err := t.app.names(t.spec.Profile).Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()), workdir.ProducerName+"/"))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", deleteName, err)
+			return nil, fmt.Errorf("%s: %w", record.DeleteName, err)
 		}
-		gone[producerName+"/"+name] = true
+		gone[workdir.ProducerName+"/"+name] = true
 	}
 	return gone, in.Err()
 }

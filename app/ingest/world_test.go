@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
@@ -265,7 +267,7 @@ func (w *world) reported(batch job.ID) report.Batch {
 func (w *world) one(s Submission, text string) report.Job {
 	w.t.Helper()
 	r := w.ingest(s, text)
-	if r.State != Completed || len(r.Jobs) != 1 {
+	if r.State != record.Completed || len(r.Jobs) != 1 {
 		w.t.Fatalf("got %s", r.Text())
 	}
 	return r.Jobs[0]
@@ -344,7 +346,7 @@ func (w *world) valid(places ...string) {
 		}
 		root.Close()
 	}
-	if left, err := os.ReadDir(filepath.Join(w.dir, trashName)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(filepath.Join(w.dir, workdir.TrashName)); err != nil || len(left) > 0 {
 		w.t.Errorf("trash: %v, %v", left, err)
 	}
 }
@@ -374,7 +376,7 @@ func (w *world) nothingStored() {
 // mails reads the .eml files.
 func (w *world) mails() []string {
 	w.t.Helper()
-	names, err := filepath.Glob(filepath.Join(w.dir, mailName, "*.eml"))
+	names, err := filepath.Glob(filepath.Join(w.dir, workdir.MailName, "*.eml"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -392,7 +394,7 @@ func (w *world) mails() []string {
 // workDirs lists the directories of batches.
 func (w *world) workDirs() []string {
 	w.t.Helper()
-	entries, err := os.ReadDir(filepath.Join(w.dir, workName))
+	entries, err := os.ReadDir(filepath.Join(w.dir, workdir.WorkName))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -481,6 +483,6 @@ func (w *world) verify(id job.ID) {
 
 // hasWork tells whether a job has a work directory.
 func (w *world) hasWork(batch, id job.ID) bool {
-	_, err := os.Stat(filepath.Join(w.dir, workName, string(batch), string(id)))
+	_, err := os.Stat(filepath.Join(w.dir, workdir.WorkName, string(batch), string(id)))
 	return err == nil
 }

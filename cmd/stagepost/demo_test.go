@@ -19,7 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/sandbox"
@@ -126,7 +126,7 @@ func killedInTheMiddle(t *testing.T, dir, out string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	page, err := c.Jobs(t.Context(), job.Query{Kinds: []job.Kind{ingest.JobKind}, Limit: 100})
+	page, err := c.Jobs(t.Context(), job.Query{Kinds: []job.Kind{record.JobKind}, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func killedInTheMiddle(t *testing.T, dir, out string) {
 		}
 		lost := slices.ContainsFunc(history, func(e client.Event) bool {
 			return e.Event.Event == lifecycle.Lost &&
-				e.From == ingest.Downloading
+				e.From == record.Downloading
 		})
 		if strings.Contains(string(j.Spec), "The last coach") && !lost {
 			t.Errorf("the film was not being fetched when the server was killed: %+v", history)
@@ -265,7 +265,7 @@ func endOfDemo(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	page, err := c.Jobs(ctx, job.Query{Kinds: []job.Kind{ingest.BatchKind}})
+	page, err := c.Jobs(ctx, job.Query{Kinds: []job.Kind{record.BatchKind}})
 	if err != nil {
 		t.Fatal(err)
 	}

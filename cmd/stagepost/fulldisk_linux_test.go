@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/host"
@@ -152,7 +152,7 @@ func TestFullDisk(t *testing.T) {
 	if _, err := w.c.Health(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.c.Hold(t.Context(), client.Hold{Scope: job.Scope{Kind: ingest.BatchKind}, Who: "ann", Why: "so that a job waits"}); err != nil {
+	if _, err := w.c.Hold(t.Context(), client.Hold{Scope: job.Scope{Kind: record.BatchKind}, Who: "ann", Why: "so that a job waits"}); err != nil {
 		t.Fatal(err)
 	}
 	j, err := w.submit("first")
@@ -188,7 +188,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("with space again: %v\n%s", err, w.log.String())
 		}
 	}
-	if _, err := w.c.Release(t.Context(), job.Scope{Kind: ingest.BatchKind}, "ann", "there is space"); err != nil {
+	if _, err := w.c.Release(t.Context(), job.Scope{Kind: record.BatchKind}, "ann", "there is space"); err != nil {
 		t.Fatal(err)
 	}
 	if end := w.ends(j.ID); end.Outcome != lifecycle.OK {

@@ -18,12 +18,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stagepost/stagepost/app/ingest/record"
 
-	"github.com/stagepost/stagepost/app/ingest"
 	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
+
 	example "github.com/stagepost/stagepost/examples/ingest"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/job"
@@ -297,7 +298,7 @@ func (d *demo) correct(ctx context.Context) error {
 	d.line("The depositor corrects %s.", strings.Join(names, " and "))
 	d.command("retry %s", strings.Trim(fmt.Sprint(failed), "[]"))
 	for _, id := range failed {
-		if _, err := d.api.Do(ctx, id, ingest.Retry, client.Act{Actor: "demo",
+		if _, err := d.api.Do(ctx, id, record.Retry, client.Act{Actor: "demo",
 			Note: "the file is correct now"}); err != nil {
 			return err
 		}
@@ -308,7 +309,7 @@ func (d *demo) correct(ctx context.Context) error {
 		}
 	}
 	d.command("ingest update %s", d.batch)
-	if _, err := d.api.Do(ctx, d.batch, ingest.Update, client.Act{Actor: "demo",
+	if _, err := d.api.Do(ctx, d.batch, record.Update, client.Act{Actor: "demo",
 		Note: "all files are correct"}); err != nil {
 		return err
 	}

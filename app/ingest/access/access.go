@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -124,8 +125,8 @@ func New(o Options) (*App, error) {
 // Works are the kinds that the engine is to be made with.
 func (a *App) Works() []engine.Work {
 	return []engine.Work{{
-		Life: ingest.AccessLife, Prefix: "acc", Keep: a.options.Keep, Policy: engine.Policy{Backoff: a.options.Backoff}, Owes: a.owes,
-		Steps: map[lifecycle.State]engine.Step{ingest.Pending: begin, ingest.Processing: a.assemble},
+		Life: record.AccessLife, Prefix: "acc", Keep: a.options.Keep, Policy: engine.Policy{Backoff: a.options.Backoff}, Owes: a.owes,
+		Steps: map[lifecycle.State]engine.Step{record.Pending: begin, record.Processing: a.assemble},
 		Limits: []job.Limit{
 			{Name: "access.small.workers", Kind: Kind, Tag: SmallTag, Max: a.options.SmallWorkers},
 			{Name: "access.large.workers", Kind: Kind, Tag: LargeTag, Max: a.options.LargeWorkers},

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/bagit"
 	"github.com/stagepost/stagepost/format/pack"
@@ -310,7 +310,7 @@ func TestTokens(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", map[string]string{"a.txt": "alpha"})
 	s := w.ready(Request{Object: ark})
-	batch, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{ingest.JobKind}})
+	batch, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{record.JobKind}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestDeleteAndSweep(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", files)
 	s, kept := w.ready(Request{Object: ark}), w.ready(Request{Object: ark})
-	w.do(s.Job, ingest.Delete)
+	w.do(s.Job, record.Delete)
 	gone(t, filepath.Join(w.dir, dirName, string(s.Job)))
 	if _, err := w.Open(t.Context(), s.Token); job.KindOf(err) != job.Gone {
 		t.Errorf("got %v", err)

@@ -8,7 +8,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/pack"
 	"github.com/stagepost/stagepost/job"
 )
@@ -39,8 +39,8 @@ func (a *App) Open(ctx context.Context, token string) (*Package, error) {
 		return nil, err
 	}
 	switch j.State {
-	case ingest.Completed:
-	case ingest.Failed:
+	case record.Completed:
+	case record.Failed:
 		return nil, job.Errorf(job.Refused, "access", j.ID, "no package could be made: %s", j.Message)
 	default:
 		return nil, job.Errorf(job.Refused, "access", j.ID, "%w, it is %s", ErrNotReady, j.State)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/pack"
 	"github.com/stagepost/stagepost/job"
 )
@@ -65,7 +66,7 @@ func TestDamagedInStorage(t *testing.T) {
 			if name == "missing" || name == "a link" {
 				cause = ingest.CauseStorage
 			}
-			if failed.State != ingest.Failed || failed.Cause != cause || !strings.Contains(failed.Message, "producer/a.txt") ||
+			if failed.State != record.Failed || failed.Cause != cause || !strings.Contains(failed.Message, "producer/a.txt") ||
 				!strings.Contains(failed.Message, "second") {
 				t.Errorf("got %s (%s: %s)", failed.State, failed.Cause, failed.Message)
 			}
@@ -102,7 +103,7 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 	two := w.request(Request{Object: ark})
 	for _, one := range []Status{s, two} {
 		j := w.end(one.Job)
-		if j.State != ingest.Failed || j.Cause != ingest.CauseStorage {
+		if j.State != record.Failed || j.Cause != ingest.CauseStorage {
 			t.Errorf("got %s (%s: %s)", j.State, j.Cause, j.Message)
 		}
 		st := w.status(one.Token)
@@ -117,10 +118,10 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 		t.Error("a storage location was made")
 	}
 	away(".away", "")
-	w.do(s.Job, ingest.Retry)
-	w.do(two.Job, ingest.Requeue)
+	w.do(s.Job, record.Retry)
+	w.do(two.Job, record.Requeue)
 	for _, one := range []Status{s, two} {
-		if j := w.end(one.Job); j.State != ingest.Completed {
+		if j := w.end(one.Job); j.State != record.Completed {
 			t.Errorf("got %s (%s: %s)", j.State, j.Cause, j.Message)
 		}
 		w.fetch(one.Token)

@@ -7,13 +7,14 @@ import (
 	"io/fs"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
 // owes checks that a completed job has a package: the plan is on disk, and it is the one that the record names.
 func (a *App) owes(_ context.Context, j *job.Job, c *job.Change) error {
-	if j.State != ingest.Processing {
+	if j.State != record.Processing {
 		return nil
 	}
 	var d data

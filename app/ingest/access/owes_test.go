@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -27,7 +27,7 @@ func TestPostconditionOfPackages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := openAccess(t, t.TempDir(), newShelf(t), nil)
 			works := a.Works()
-			works[0].Steps[ingest.Processing] = func(ctx context.Context, r *engine.Run) error { return spoil(a, ctx, r) }
+			works[0].Steps[record.Processing] = func(ctx context.Context, r *engine.Run) error { return spoil(a, ctx, r) }
 			e, err := engine.New(mem.New(), works, engine.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +41,7 @@ func TestPostconditionOfPackages(t *testing.T) {
 				t.Fatal(err)
 			}
 			j, err := e.Await(t.Context(), st.Job, func(j *job.Job) bool { return j.Ended })
-			want := map[bool]lifecycle.State{true: ingest.Completed, false: ingest.Failed}[name == "control"]
+			want := map[bool]lifecycle.State{true: record.Completed, false: record.Failed}[name == "control"]
 			if err != nil || j.State != want {
 				t.Errorf("it is %s (%s: %s), %v", j.State, j.Cause, j.Message, err)
 			}

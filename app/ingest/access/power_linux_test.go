@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/crash/power"
 	"github.com/stagepost/stagepost/store/mem"
@@ -35,7 +35,7 @@ func lostPackages(t *testing.T, ignore ...string) (lost []string) {
 	d := power.Mount(t, power.Options{Ignore: ignore})
 	cuts := 0
 	store := &power.Store{Store: mem.New(), Changed: func(j *job.Job, c *job.Change) {
-		if j.Kind == Kind && c.To.State == ingest.Completed {
+		if j.Kind == Kind && c.To.State == record.Completed {
 			cuts++
 			lost = append(lost, power.Lost(t, filepath.Join(d.Dir, dirName), filepath.Join(d.Image(t), dirName))...)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -60,13 +60,13 @@ func TestSmallPassesLarge(t *testing.T) {
 		}
 	}
 	first, second := w.status(one.Token), w.status(two.Token)
-	if first.State != ingest.Processing {
+	if first.State != record.Processing {
 		first, second = second, first
 	}
-	if first.State != ingest.Processing || first.Code != CodeNotReady || first.Queue != "large" {
+	if first.State != record.Processing || first.Code != CodeNotReady || first.Queue != "large" {
 		t.Errorf("got %+v", first)
 	}
-	if second.State != ingest.Pending || second.Code != CodeQueued || second.Place != 1 || !strings.Contains(second.Message, "it is the next") {
+	if second.State != record.Pending || second.Code != CodeQueued || second.Place != 1 || !strings.Contains(second.Message, "it is the next") {
 		t.Errorf("got %+v", second)
 	}
 	why, err := explain.New(w.e).Why(t.Context(), second.Job, time.Time{})
@@ -97,7 +97,7 @@ func TestSmallQueueIsBounded(t *testing.T) {
 	}
 	busy := func() (n int) {
 		for _, s := range all {
-			if w.status(s.Token).State == ingest.Processing {
+			if w.status(s.Token).State == record.Processing {
 				n++
 			}
 		}
@@ -128,7 +128,7 @@ func TestPause(t *testing.T) {
 	s := w.request(Request{Object: large})
 	w.ready(Request{Object: small})
 	got := w.status(s.Token)
-	if got.State != ingest.Pending || got.Code != CodeQueued || !strings.Contains(got.Message, "paused") || !strings.Contains(got.Message, "storage moves") {
+	if got.State != record.Pending || got.Code != CodeQueued || !strings.Contains(got.Message, "paused") || !strings.Contains(got.Message, "storage moves") {
 		t.Errorf("got %+v", got)
 	}
 	if _, err := w.Open(t.Context(), s.Token); job.KindOf(err) != job.Refused {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -73,11 +73,11 @@ func (a *App) status(ctx context.Context, j *job.Job, s *spec, token string) (St
 		st.Expires = a.expiry(j)
 	}
 	switch j.State {
-	case ingest.Pending:
+	case record.Pending:
 		return a.queued(ctx, j, st)
-	case ingest.Processing:
+	case record.Processing:
 		return a.working(ctx, j, st)
-	case ingest.Completed:
+	case record.Completed:
 		d, err := dataOf(j)
 		if err != nil {
 			return Status{}, err
@@ -95,7 +95,7 @@ func (a *App) past(j *job.Job) error {
 	if j.Gone {
 		return job.Errorf(job.Gone, "access", j.ID, "the package was removed: ask for the object again")
 	}
-	if at := a.expiry(j); j.State == ingest.Completed && !at.IsZero() && !a.engine.Clock().Now().Before(at) {
+	if at := a.expiry(j); j.State == record.Completed && !at.IsZero() && !a.engine.Clock().Now().Before(at) {
 		return job.Errorf(job.Gone, "access", j.ID, "the package expired on %s: ask for the object again", at.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -116,7 +116,7 @@ func (a *App) queued(ctx context.Context, j *job.Job, st Status) (Status, error)
 	if err != nil {
 		return st, err
 	}
-	q := job.Query{Kinds: []job.Kind{Kind}, States: []lifecycle.State{ingest.Pending}, Tag: "queue=access-" + st.Queue, Oldest: true, Limit: lookAhead}
+	q := job.Query{Kinds: []job.Kind{Kind}, States: []lifecycle.State{record.Pending}, Tag: "queue=access-" + st.Queue, Oldest: true, Limit: lookAhead}
 	page, err := a.engine.Store().List(ctx, q)
 	if err != nil {
 		return st, err

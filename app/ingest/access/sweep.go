@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -21,7 +21,7 @@ const (
 // hear takes the store's hints: the package of a job that was deleted goes at once. A hint that is lost is made good by the next sweep.
 func (a *App) hear(hints []job.Hint) {
 	for i := range hints {
-		if h := &hints[i]; h.Kind == Kind && h.Ended && h.State == ingest.Deleted {
+		if h := &hints[i]; h.Kind == Kind && h.Ended && h.State == record.Deleted {
 			select {
 			case a.gone <- h.Job:
 			default:

@@ -9,8 +9,7 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/fsck"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
@@ -27,7 +26,7 @@ empty, damaged, older than what was recorded, or that of another installation.`,
 }
 
 func (c *commands) rebuildInventory() *cobra.Command {
-	var in ingest.Rebuild
+	var in fsck.Rebuild
 	var actor string
 	cmd := &cobra.Command{
 		Use:   "rebuild",
@@ -68,7 +67,7 @@ no stagepost-location.json or belonged to another installation. The exit code is
 }
 
 // rebuilt makes the inventory anew. The store's own lock keeps a server from working on the directory meanwhile.
-func (c *commands) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.Rebuilt, err error) {
+func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebuilt, err error) {
 	dir, err := filepath.Abs(c.Settings.Data)
 	if err != nil {
 		return done, err
@@ -85,8 +84,8 @@ func (c *commands) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.
 	if err != nil {
 		return done, err
 	}
-	in.Options = ingest.Options{Dir: dir, Installation: store.Installation(), Records: store, Profiles: profiles}
-	done, err = ingest.RebuildInventory(ctx, in)
+	in.Source = fsck.Source{Dir: dir, Installation: store.Installation(), Records: store, Profiles: profiles}
+	done, err = fsck.RebuildInventory(ctx, in)
 	if err != nil {
 		return done, err
 	}
@@ -94,7 +93,7 @@ func (c *commands) rebuilt(ctx context.Context, in ingest.Rebuild) (done ingest.
 	return done, host.EnterAudit(ctx, store, job.Change{Event: "inventory-rebuild", By: lifecycle.Operator, Actor: in.Actor, Note: in.Note, Set: job.Fields{Message: &what}})
 }
 
-func (c *commands) printRebuilt(done ingest.Rebuilt) error {
+func (c *commands) printRebuilt(done fsck.Rebuilt) error {
 	if c.Out.Mode == cli.ModeJSON {
 		if err := c.Out.JSON(done); err != nil {
 			return err

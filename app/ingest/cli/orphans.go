@@ -8,12 +8,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"golang.org/x/term"
 )
 
 func (c *commands) orphans() *cobra.Command {
@@ -149,10 +148,10 @@ func (c *commands) printFixed(done *client.FixedOrphans, err error) error {
 // printOrphanRules prints the table of rules. Columns: rule, Merritt's numbers, deletable, what it is, why there can be none.
 func (c *commands) printOrphanRules() error {
 	if c.Out.Mode == cli.ModeJSON {
-		return c.Out.JSON(ingest.OrphanRules())
+		return c.Out.JSON(orphans.Rules())
 	}
 	rows := [][]string{}
-	for _, r := range ingest.OrphanRules() {
+	for _, r := range orphans.Rules() {
 		rows = append(rows, []string{r.Name, r.Merritt, strconv.FormatBool(r.Deletable), r.Doc, r.Never})
 	}
 	return c.Out.Table([]string{"RULE", "MERRITT", "DELETABLE", "WHAT", "NEVER, BECAUSE"}, rows)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/fixity"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
@@ -23,8 +24,8 @@ type Sight interface {
 	Submission(ctx context.Context, batch job.ID) (ingest.Handed, error)
 	// Named gives the newest job of each object with an ARK or local id.
 	Named(ctx context.Context, name string) ([]job.ID, error)
-	Orphans(ctx context.Context) (ingest.OrphanReport, error)
-	FixOrphans(ctx context.Context, f ingest.FixOrphans) (ingest.FixedOrphans, error)
+	Orphans(ctx context.Context) (orphans.Report, error)
+	FixOrphans(ctx context.Context, f orphans.Fix) (orphans.Fixed, error)
 	Locations(ctx context.Context) ([]ingest.Location, error)
 	Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error)
 	Fixity(ctx context.Context) (fixity.Status, error)

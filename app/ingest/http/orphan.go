@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
@@ -49,7 +49,7 @@ func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 		return job.Errorf(job.Invalid, "orphans", "", "note is missing: why, for the audit list")
 	}
 	server.ExtendDeadline(w)
-	done, err := app.FixOrphans(r.Context(), ingest.FixOrphans{Expect: *f.Expect, Actor: actor, Note: f.Note})
+	done, err := app.FixOrphans(r.Context(), orphans.Fix{Expect: *f.Expect, Actor: actor, Note: f.Note})
 	if err != nil {
 		return err
 	}

@@ -13,20 +13,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
 
 // view is an ingest with one job, "ing_1", in which every field is filled.
 type view struct {
 	adopted ingest.Adoption
-	fixed   ingest.FixOrphans
+	fixed   orphans.Fix
 	checked string // by fixity
 	broken  bool   // its manifest breaks off
 }
@@ -75,14 +76,14 @@ func (v *view) Named(_ context.Context, name string) ([]job.ID, error) {
 	return nil, nil
 }
 
-func (v *view) Orphans(context.Context) (ingest.OrphanReport, error) {
-	o := ingest.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday, Seconds: 1, Level: "FAIL", Deletable: true}
-	return ingest.OrphanReport{At: someday, Orphans: []ingest.Orphan{o}, Deletable: 1, Cut: []string{"c"}}, nil
+func (v *view) Orphans(context.Context) (orphans.Report, error) {
+	o := orphans.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday, Seconds: 1, Level: "FAIL", Deletable: true}
+	return orphans.Report{At: someday, Orphans: []orphans.Orphan{o}, Deletable: 1, Cut: []string{"c"}}, nil
 }
 
-func (v *view) FixOrphans(_ context.Context, f ingest.FixOrphans) (ingest.FixedOrphans, error) {
+func (v *view) FixOrphans(_ context.Context, f orphans.Fix) (orphans.Fixed, error) {
 	v.fixed = f
-	return ingest.FixedOrphans{Removed: []ingest.Orphan{{Rule: "lock"}}, Failed: map[string]string{"a": "b"}}, nil
+	return orphans.Fixed{Removed: []orphans.Orphan{{Rule: "lock"}}, Failed: map[string]string{"a": "b"}}, nil
 }
 
 func (v *view) Locations(context.Context) ([]ingest.Location, error) {
@@ -141,13 +142,13 @@ func TestShapes(t *testing.T) {
 	sameShape[client.Metadata](t, metadata)
 	handed, _ := v.Submission(t.Context(), "ing_1")
 	sameShape[client.Handed](t, handed)
-	orphans, _ := v.Orphans(t.Context())
-	sameShape[client.Orphans](t, orphans)
+	found, _ := v.Orphans(t.Context())
+	sameShape[client.Orphans](t, found)
 	locations, _ := v.Locations(t.Context())
 	sameShape[client.StorageLocation](t, locations[0])
 	known, _ := v.Fixity(t.Context())
 	sameShape[client.Fixity](t, known)
-	fixed, _ := v.FixOrphans(t.Context(), ingest.FixOrphans{})
+	fixed, _ := v.FixOrphans(t.Context(), orphans.Fix{})
 	sameShape[client.FixedOrphans](t, fixed)
 }
 
@@ -193,7 +194,7 @@ func TestSightRoutes(t *testing.T) {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	n := 1
-	if _, err := w.Client.FixOrphans(t.Context(), client.FixOrphans{Expect: &n, Actor: "ann", Note: "why"}); err != nil || v.fixed != (ingest.FixOrphans{Expect: 1, Actor: "ann", Note: "why"}) {
+	if _, err := w.Client.FixOrphans(t.Context(), client.FixOrphans{Expect: &n, Actor: "ann", Note: "why"}); err != nil || v.fixed != (orphans.Fix{Expect: 1, Actor: "ann", Note: "why"}) {
 		t.Errorf("got %+v, %v", v.fixed, err)
 	}
 	for _, body := range []string{`{}`, `{"expect":1}`, `{"note":"x"}`, `{"expect":-1,"note":"x"}`, `{"expect":1,"note":"x","all":true}`} {

@@ -2,9 +2,11 @@
 package ingestmodule
 
 import (
-	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
+
 	ingestcli "github.com/stagepost/stagepost/app/ingest/cli"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+
 	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -15,7 +17,7 @@ import (
 func New() module.Module {
 	s := &ingestserve.Settings{}
 	return module.Module{
-		Name: "ingest", Settings: s, Lives: []*lifecycle.Table{ingest.BatchLife, ingest.JobLife, ingest.AccessLife},
+		Name: "ingest", Settings: s, Lives: []*lifecycle.Table{record.BatchLife, record.JobLife, record.AccessLife},
 		Commands: []func(*cli.Call) cli.Part{ingestcli.Part(s)},
 		Open:     func(h *module.Host) (module.App, error) { return ingestserve.Open(h, s) },
 		Part:     ingestserve.Part,

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -20,7 +20,7 @@ import (
 // TestStatesAreThoseOfTheTables: a state that a table gets or loses has to be told to people, or no more.
 func TestStatesAreThoseOfTheTables(t *testing.T) {
 	var want []lifecycle.State
-	for _, table := range []*lifecycle.Table{ingest.BatchLife, ingest.JobLife} {
+	for _, table := range []*lifecycle.Table{record.BatchLife, record.JobLife} {
 		for _, s := range table.Stages() {
 			want = append(want, s.State)
 		}

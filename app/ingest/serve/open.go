@@ -13,6 +13,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/access"
+	"github.com/stagepost/stagepost/app/ingest/fsck"
+
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
@@ -125,11 +127,11 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Fin
 	if err != nil {
 		return module.Findings{}, err
 	}
-	c, err := ingest.CompareDir(ctx, ingest.Options{Dir: d.Dir, Installation: d.Installation, Records: d.Store, Profiles: profiles})
+	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Installation: d.Installation, Records: d.Store, Profiles: profiles})
 	return findings(c), err
 }
 
-func findings(c ingest.Comparison) module.Findings {
+func findings(c fsck.Comparison) module.Findings {
 	return module.Findings{Objects: c.Objects, Versions: c.Versions, Faults: c.Faults, More: c.More, About: "what is stored"}
 }
 

@@ -1,6 +1,15 @@
-package ingest
+package record
 
-import "github.com/stagepost/stagepost/lifecycle"
+import (
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Kinds of the jobs of this application.
+const (
+	BatchKind job.Kind = "ingest.batch"
+	JobKind   job.Kind = "ingest.job"
+)
 
 // The states of batches, jobs and access assemblies. On the wire and on screen they are written as here; the Merritt
 // node layout writes Completed and Deleted in capitals, which store/zookeeper maps.

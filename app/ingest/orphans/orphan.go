@@ -1,4 +1,5 @@
-package ingest
+// Package orphans finds files, locks and messages without a job, and versions that inventory and storage do not both have.
+package orphans
 
 import (
 	"cmp"
@@ -7,6 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -40,84 +44,102 @@ type Orphan struct {
 	Level     string    `json:"level"`
 	Deletable bool      `json:"deletable"`
 
-	remove func(context.Context) error // looks again and removes it; nil if not deletable
+	Remove func(context.Context) error `json:"-"` // checks again and removes it; nil if only a person can
 }
 
-// OrphanReport is what a look found, FAIL before WARN and the oldest first.
-type OrphanReport struct {
+// Report is what a look found, FAIL before WARN and the oldest first.
+type Report struct {
 	At        time.Time `json:"at"`
 	Orphans   []Orphan  `json:"orphans"`
-	Deletable int       `json:"deletable"`     // of those with level FAIL: what FixOrphans would remove
+	Deletable int       `json:"deletable"`     // of those with level FAIL: what fixing would remove
 	Cut       []string  `json:"cut,omitempty"` // what was not looked at to its end
 }
 
-// OrphanRule is one line of the table of rules. A rule without a look tells why there is nothing to look for.
-type OrphanRule struct {
+// Rule is one line of the table of rules. A rule without a look tells why there is nothing to look for.
+type Rule struct {
 	Name      string `json:"name"`
 	Merritt   string `json:"merritt,omitempty"` // the rules of Merritt's orphan report that it stands for
 	Doc       string `json:"doc"`
 	Deletable bool   `json:"deletable"`
 	Never     string `json:"never,omitempty"` // why it cannot happen here
 
-	look func(*orphans, context.Context) error
+	look func(*search, context.Context) error
 }
 
 const derived = "state, counts and queue are derived from the record in the commit that changes it; stagepost admin fsck compares them"
 
-// orphanRules are Merritt's nine rules in our terms, and those that its report lacks. There, indexes are nodes of their own and can disagree with
+// rules are Merritt's nine rules in our terms, and those that its report lacks. There, indexes are nodes of their own and can disagree with
 // what they point to; here they are derived from the record. What lies outside the store can disagree still.
-var orphanRules = []OrphanRule{
+var rules = []Rule{
 	{Name: "batch-uuid", Merritt: "1, 2", Doc: "a second name of a batch that leads nowhere, or is missing",
 		Never: "a batch is found by its id and its key, which stand in its record"},
 	{Name: "batch-child", Merritt: "3", Doc: "a batch that lists a job which does not exist",
 		Never: "a batch has counts, not a list; " + derived},
 	{Name: "job-without-batch", Merritt: "4", Doc: "a job that lives while its batch was deleted or does not exist",
-		look: (*orphans).jobs},
+		look: (*search).jobs},
 	{Name: "job-status", Merritt: "4, 5", Doc: "a job without a state, or missing where its state says",
 		Never: derived},
 	{Name: "state-entry", Merritt: "6", Doc: "an entry of a queue without its job",
 		Never: "queues are made of the records when a store opens; " + derived},
 	{Name: "batch-incomplete", Merritt: "7", Doc: "a batch that nobody works on and whose expected jobs never came",
-		look: (*orphans).batches},
+		look: (*search).batches},
 	{Name: "lock", Merritt: "8", Doc: "a lock of a job that has ended or does not exist: an object, an entry of the inventory, a local id", Deletable: true,
-		look: (*orphans).locks},
+		look: (*search).locks},
 	{Name: "claim", Merritt: "8", Doc: "a claim that outlived its worker",
 		Never: "a claim stands in the job's record and ends with its lease; stagepost stuck tells of silent workers"},
 	{Name: "two-states", Merritt: "9", Doc: "a job in two states",
 		Never: "a record has one state; " + derived},
 
-	{Name: "work-without-batch", Doc: "a work directory whose batch does not exist or was deleted", Deletable: true, look: (*orphans).work},
+	{Name: "work-without-batch", Doc: "a work directory whose batch does not exist or was deleted", Deletable: true, look: (*search).work},
 	{Name: "payload-without-batch", Doc: "a staged payload whose batch was never created", Deletable: true},  // found by work
 	{Name: "report-without-batch", Doc: "reports of a batch that does not exist", Deletable: true},           // found by work
 	{Name: "work-without-job", Doc: "a work directory whose job does not exist", Deletable: true},            // found by work
 	{Name: "work-of-ended", Doc: "a work directory of a job that completed or was deleted", Deletable: true}, // found by work
 	{Name: "temporary", Doc: "an unfinished file, or the stage of an attempt that is over", Deletable: true}, // found by work and places
-	{Name: "package-without-job", Doc: "an access package whose job was deleted or does not exist", Deletable: true, look: (*orphans).packages},
-	{Name: "message-without-job", Doc: "a message in the outbox whose job does not exist", look: (*orphans).messages},
-	{Name: "log-without-job", Doc: "the log of a job that does not exist", Deletable: true, look: (*orphans).logs},
-	{Name: "version-missing", Doc: "a version of the inventory that a storage location lacks", look: (*orphans).kept},
-	{Name: "version-unknown", Doc: "an object or version in a storage location that the inventory does not know", look: (*orphans).storage},
+	{Name: "package-without-job", Doc: "an access package whose job was deleted or does not exist", Deletable: true, look: (*search).packages},
+	{Name: "message-without-job", Doc: "a message in the outbox whose job does not exist", look: (*search).messages},
+	{Name: "log-without-job", Doc: "the log of a job that does not exist", Deletable: true, look: (*search).logs},
+	{Name: "version-missing", Doc: "a version of the inventory that a storage location lacks", look: (*search).kept},
+	{Name: "version-unknown", Doc: "an object or version in a storage location that the inventory does not know", look: (*search).storage},
 }
 
-// OrphanRules gives the table of rules.
-func OrphanRules() []OrphanRule { return slices.Clone(orphanRules) }
+// Rules gives the table of rules.
+func Rules() []Rule { return slices.Clone(rules) }
 
-// orphans is one look.
-type orphans struct {
-	*App
+// Finder looks for orphans.
+type Finder struct {
+	App       App
+	Data      string // the data directory
+	Engine    *engine.Engine
+	Inventory *inventory.Inventory
+	Locations *location.Roots
+	Tree      *workdir.Tree
+	LogFiles  Logs // nil: none
+}
+
+// App is the application.
+type App interface {
+	Clear(ctx context.Context, j *job.Job) error                    // moves what a deleted batch or job had to the trash
+	Useless(j *job.Job) bool                                        // reports whether the working files of a job are not needed any more
+	ReleaseLocks(ctx context.Context, locks []inventory.Lock) error // and lets those go on that wait for them
+}
+
+// search is one look.
+type search struct {
+	*Finder
 	at     time.Time
-	report OrphanReport
+	report Report
 	known  map[job.ID]*job.Job // what the look has read; nil: does not exist
 }
 
-// Orphans looks for what belongs to nothing. It changes nothing, and its work is bounded.
-func (a *App) Orphans(ctx context.Context) (OrphanReport, error) {
-	o := &orphans{App: a, at: a.engine.Clock().Now(), known: map[job.ID]*job.Job{}}
-	o.report = OrphanReport{At: o.at, Orphans: []Orphan{}}
-	for i := range orphanRules {
-		if look := orphanRules[i].look; look != nil {
+// Find looks for what belongs to nothing. It changes nothing, and its work is bounded.
+func (f *Finder) Find(ctx context.Context) (Report, error) {
+	o := &search{Finder: f, at: f.Engine.Clock().Now(), known: map[job.ID]*job.Job{}}
+	o.report = Report{At: o.at, Orphans: []Orphan{}}
+	for i := range rules {
+		if look := rules[i].look; look != nil {
 			if err := look(o, ctx); err != nil {
-				return o.report, fmt.Errorf("orphans: %s: %w", orphanRules[i].Name, err)
+				return o.report, fmt.Errorf("orphans: %s: %w", rules[i].Name, err)
 			}
 		}
 	}
@@ -129,13 +151,13 @@ func (a *App) Orphans(ctx context.Context) (OrphanReport, error) {
 }
 
 // found adds a finding. remove is what takes it away, nil if only a person can.
-func (o *orphans) found(f Orphan, remove func(context.Context) error) {
+func (o *search) found(f Orphan, remove func(context.Context) error) {
 	if len(o.report.Orphans) == orphanMost {
 		o.cut(fmt.Sprintf("there are more than %d", orphanMost))
 		return
 	}
 	age := max(o.at.Sub(f.Since), 0)
-	f.Seconds, f.Level, f.remove, f.Deletable = int64(age/time.Second), LevelWarn, remove, remove != nil
+	f.Seconds, f.Level, f.Remove, f.Deletable = int64(age/time.Second), LevelWarn, remove, remove != nil
 	if age > orphanAge {
 		f.Level = LevelFail
 		if f.Deletable {
@@ -146,18 +168,18 @@ func (o *orphans) found(f Orphan, remove func(context.Context) error) {
 }
 
 // cut notes once where the look stopped.
-func (o *orphans) cut(where string) {
+func (o *search) cut(where string) {
 	if !slices.Contains(o.report.Cut, where) {
 		o.report.Cut = append(o.report.Cut, where)
 	}
 }
 
 // job gives the record of a job as the look saw it first, nil if there is none.
-func (o *orphans) job(ctx context.Context, id job.ID) (*job.Job, error) {
+func (o *search) job(ctx context.Context, id job.ID) (*job.Job, error) {
 	if j, ok := o.known[id]; ok {
 		return j, nil
 	}
-	j, err := o.engine.Store().Get(ctx, id)
+	j, err := o.Engine.Store().Get(ctx, id)
 	switch {
 	case err == nil:
 		j.Spec, j.Data = nil, nil
@@ -170,45 +192,45 @@ func (o *orphans) job(ctx context.Context, id job.ID) (*job.Job, error) {
 	return o.known[id], nil
 }
 
-// FixOrphans is what a person wants removed.
-type FixOrphans struct {
+// Fix is what a person wants removed.
+type Fix struct {
 	Expect int    // how many the person saw that are deletable and FAIL
 	Actor  string // who
 	Note   string // why
 }
 
-// FixedOrphans is what became of it.
-type FixedOrphans struct {
+// Fixed is what became of it.
+type Fixed struct {
 	Removed []Orphan          `json:"removed"`
 	Failed  map[string]string `json:"failed,omitempty"` // by name: why it is still there
 }
 
-// FixOrphans removes exactly the deletable orphans with level FAIL, each entered in the audit list before it goes. The error is of kind Conflict if
+// Fix removes exactly the deletable orphans with level FAIL, each entered in the audit list before it goes. The error is of kind Conflict if
 // their number is not the expected one: somebody looked at something else. Directories and files go to the trash. What belongs to something
 // by now stays.
-func (a *App) FixOrphans(ctx context.Context, f FixOrphans) (FixedOrphans, error) {
-	done := FixedOrphans{Removed: []Orphan{}}
-	if f.Note == "" {
+func (f *Finder) Fix(ctx context.Context, in Fix) (Fixed, error) {
+	done := Fixed{Removed: []Orphan{}}
+	if in.Note == "" {
 		return done, job.Errorf(job.Invalid, "orphans", "", "it needs a reason (note), which stands in the audit list")
 	}
-	r, err := a.Orphans(ctx)
+	r, err := f.Find(ctx)
 	if err != nil {
 		return done, err
 	}
-	if r.Deletable != f.Expect {
-		return done, job.Errorf(job.Conflict, "orphans", "", "%d can be removed now, %d were expected: look again and decide anew", r.Deletable, f.Expect)
+	if r.Deletable != in.Expect {
+		return done, job.Errorf(job.Conflict, "orphans", "", "%d can be removed now, %d were expected: look again and decide anew", r.Deletable, in.Expect)
 	}
 	for _, one := range r.Orphans {
-		if one.Level != LevelFail || one.remove == nil {
+		if one.Level != LevelFail || one.Remove == nil {
 			continue
 		}
-		err := a.engine.Audit(ctx, engine.Entry{
-			By: lifecycle.Operator, Actor: f.Actor, Event: "remove-orphan", Object: one.Rule + " " + one.Name, Note: f.Note,
+		err := f.Engine.Audit(ctx, engine.Entry{
+			By: lifecycle.Operator, Actor: in.Actor, Event: "remove-orphan", Object: one.Rule + " " + one.Name, Note: in.Note,
 		})
 		if err != nil {
 			return done, err
 		}
-		if err := one.remove(ctx); err != nil {
+		if err := one.Remove(ctx); err != nil {
 			if done.Failed == nil {
 				done.Failed = map[string]string{}
 			}

@@ -1,4 +1,4 @@
-package ingest
+package orphans
 
 import (
 	"context"
@@ -11,18 +11,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
 // accessName is the folder of the data directory in which access packages lie, one directory for each job.
 const accessName = "access"
 
-// newSuffix ends the names of files that putFile has not finished.
+// newSuffix ends the names of files that workdir.PutFile has not finished.
 const newSuffix = ".new"
 
 // work finds directories below work/ that belong to nothing, and unfinished files there and beside.
-func (o *orphans) work(ctx context.Context) error {
-	entries, err := os.ReadDir(filepath.Join(o.options.Dir, workName))
+func (o *search) work(ctx context.Context) error {
+	entries, err := os.ReadDir(filepath.Join(o.Data, workdir.WorkName))
 	if err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func (o *orphans) work(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name := path.Join(workName, e.Name())
+		name := path.Join(workdir.WorkName, e.Name())
 		if !e.IsDir() {
 			o.temporary(name, "a file that nobody put there", "")
 			continue
@@ -44,7 +45,7 @@ func (o *orphans) work(ctx context.Context) error {
 		case b.Gone:
 			gone := *b
 			o.found(Orphan{Rule: "work-without-batch", Name: name, Job: b.ID, Since: b.Entered, What: "work directory; its batch was deleted"},
-				func(ctx context.Context) error { return o.Clear(ctx, &gone) })
+				func(ctx context.Context) error { return o.App.Clear(ctx, &gone) })
 		default:
 			err = o.workOfBatch(ctx, b, name)
 		}
@@ -52,49 +53,49 @@ func (o *orphans) work(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := o.unfinished(mailName, ".unfinished-*"); err != nil {
+	if err := o.unfinished(workdir.MailName, ".unfinished-*"); err != nil {
 		return err
 	}
 	return o.unfinished("", "*"+newSuffix)
 }
 
 // workWithoutBatch names what lies in a directory whose batch does not exist: a staged payload, reports, or whatever.
-func (o *orphans) workWithoutBatch(id job.ID, name string) error {
-	dir := filepath.Join(o.options.Dir, filepath.FromSlash(name))
-	age, err := idle(dir)
+func (o *search) workWithoutBatch(id job.ID, name string) error {
+	dir := filepath.Join(o.Data, filepath.FromSlash(name))
+	age, err := workdir.Idle(dir)
 	if err != nil {
-		return ignoreMissing(err)
+		return workdir.IgnoreMissing(err)
 	}
 	has := func(part string) bool { _, err := os.Lstat(filepath.Join(dir, part)); return err == nil }
 	f := Orphan{Rule: "work-without-batch", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; its batch does not exist"}
 	switch {
-	case has(reportsName) || has("report.json"):
+	case has(workdir.ReportsName) || has("report.json"):
 		f.Rule, f.What = "report-without-batch", "reports of a batch that does not exist"
-	case has(payloadName) || has(payloadName+newSuffix):
+	case has(workdir.PayloadName) || has(workdir.PayloadName+newSuffix):
 		f.Rule, f.What = "payload-without-batch", "staged payload whose batch was never created"
 	}
 	o.found(f, func(ctx context.Context) error {
-		if err := o.missing(ctx, id); err != nil {
+		if err := checkMissing(ctx, o.Engine.Store(), id); err != nil {
 			return err
 		}
-		if age, err := idle(dir); err != nil || age <= orphanAge {
+		if age, err := workdir.Idle(dir); err != nil || age <= orphanAge {
 			return errors.Join(err, job.Errorf(job.Conflict, "orphans", id, "something is written there"))
 		}
-		return o.discardBatch(id)
+		return o.Tree.DiscardBatch(id)
 	})
 	return nil
 }
 
 // workOfBatch looks into the directory of a batch.
-func (o *orphans) workOfBatch(ctx context.Context, b *job.Job, name string) error {
-	entries, err := os.ReadDir(filepath.Join(o.options.Dir, filepath.FromSlash(name)))
+func (o *search) workOfBatch(ctx context.Context, b *job.Job, name string) error {
+	entries, err := os.ReadDir(filepath.Join(o.Data, filepath.FromSlash(name)))
 	if err != nil {
-		return ignoreMissing(err)
+		return workdir.IgnoreMissing(err)
 	}
 	for _, e := range entries {
 		inner := path.Join(name, e.Name())
 		switch {
-		case e.Name() == reportsName:
+		case e.Name() == workdir.ReportsName:
 			if err := o.unfinishedOf(b, inner); err != nil {
 				return err
 			}
@@ -117,32 +118,32 @@ func (o *orphans) workOfBatch(ctx context.Context, b *job.Job, name string) erro
 }
 
 // workOfJob judges the directory of a job; j is nil if there is no such job.
-func (o *orphans) workOfJob(b, j *job.Job, id job.ID, name string) error {
+func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 	batch := b.ID
 	switch {
 	case j == nil || j.Parent != batch:
-		age, err := idle(filepath.Join(o.options.Dir, filepath.FromSlash(name)))
+		age, err := workdir.Idle(filepath.Join(o.Data, filepath.FromSlash(name)))
 		if err != nil {
-			return ignoreMissing(err)
+			return workdir.IgnoreMissing(err)
 		}
 		o.found(Orphan{Rule: "work-without-job", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; the batch has no such job"},
 			func(ctx context.Context) error {
-				if j, err := o.engine.Store().Get(ctx, id); err == nil && j.Parent == batch {
+				if j, err := o.Engine.Store().Get(ctx, id); err == nil && j.Parent == batch {
 					return job.Errorf(job.Conflict, "orphans", id, "it exists by now")
 				} else if err != nil && job.KindOf(err) != job.NotFound {
 					return err
 				}
-				return o.discard(batch, id)
+				return o.Tree.Discard(batch, id)
 			})
-	case j.Gone || j.Ended && o.useless(j):
+	case j.Gone || j.Ended && o.App.Useless(j):
 		if !j.Gone && j.Outcome != "ok" { // failed long ago: the sweep takes it
 			return nil
 		}
 		o.found(Orphan{Rule: "work-of-ended", Name: name, Job: id, Since: j.Entered, What: fmt.Sprintf("work directory; its job has ended: %s", j.State)},
 			func(ctx context.Context) error {
-				done, err := o.discardIdle(batch, id, func() (bool, error) {
-					j, err := o.engine.Store().Get(ctx, id)
-					return err == nil && o.useless(&j), err
+				done, err := o.Tree.DiscardIdle(batch, id, func() (bool, error) {
+					j, err := o.Engine.Store().Get(ctx, id)
+					return err == nil && o.App.Useless(&j), err
 				})
 				if err == nil && !done {
 					err = job.Errorf(job.Conflict, "orphans", id, "an attempt works in it")
@@ -150,7 +151,7 @@ func (o *orphans) workOfJob(b, j *job.Job, id job.ID, name string) error {
 				return err
 			})
 	case j.Ended:
-		for _, sub := range []string{systemName, listName, packageName} {
+		for _, sub := range []string{workdir.SystemName, workdir.ListName, workdir.PackageName} {
 			if err := o.unfinishedOf(j, path.Join(name, sub)); err != nil {
 				return err
 			}
@@ -160,7 +161,7 @@ func (o *orphans) workOfJob(b, j *job.Job, id job.ID, name string) error {
 }
 
 // unfinishedOf finds unfinished files in a folder of a job or batch that nobody works on.
-func (o *orphans) unfinishedOf(j *job.Job, folder string) error {
+func (o *search) unfinishedOf(j *job.Job, folder string) error {
 	if j.Claimed() {
 		return nil
 	}
@@ -168,8 +169,8 @@ func (o *orphans) unfinishedOf(j *job.Job, folder string) error {
 }
 
 // unfinished finds the files of a folder, below the data directory, whose names are those of unfinished ones.
-func (o *orphans) unfinished(folder, pattern string) error {
-	entries, err := os.ReadDir(filepath.Join(o.options.Dir, filepath.FromSlash(folder)))
+func (o *search) unfinished(folder, pattern string) error {
+	entries, err := os.ReadDir(filepath.Join(o.Data, filepath.FromSlash(folder)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -182,8 +183,8 @@ func (o *orphans) unfinished(folder, pattern string) error {
 }
 
 // temporary adds an unfinished file, below the data directory.
-func (o *orphans) temporary(name, what string, id job.ID) {
-	file := filepath.Join(o.options.Dir, filepath.FromSlash(name))
+func (o *search) temporary(name, what string, id job.ID) {
+	file := filepath.Join(o.Data, filepath.FromSlash(name))
 	info, err := os.Lstat(file)
 	if err != nil {
 		return // finished or removed meanwhile
@@ -191,18 +192,18 @@ func (o *orphans) temporary(name, what string, id job.ID) {
 	o.found(Orphan{Rule: "temporary", Name: name, Job: id, Since: info.ModTime(), What: what}, func(context.Context) error {
 		now, err := os.Lstat(file)
 		if err != nil {
-			return ignoreMissing(err)
+			return workdir.IgnoreMissing(err)
 		}
 		if !now.ModTime().Equal(info.ModTime()) {
 			return job.Errorf(job.Conflict, "orphans", id, "%s is written just now", name)
 		}
-		return o.throw(file, path.Base(name))
+		return o.Tree.ToTrash(file, path.Base(name))
 	})
 }
 
 // packages finds the directories of access packages whose job was deleted or does not exist.
-func (o *orphans) packages(ctx context.Context) error {
-	entries, err := os.ReadDir(filepath.Join(o.options.Dir, accessName))
+func (o *search) packages(ctx context.Context) error {
+	entries, err := os.ReadDir(filepath.Join(o.Data, accessName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -212,11 +213,11 @@ func (o *orphans) packages(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		dir := filepath.Join(o.options.Dir, filepath.FromSlash(name))
+		dir := filepath.Join(o.Data, filepath.FromSlash(name))
 		f := Orphan{Rule: "package-without-job", Name: name, Job: id, What: "access package; there is no such job"}
 		switch {
 		case j == nil:
-			age, err := idle(dir)
+			age, err := workdir.Idle(dir)
 			if err != nil {
 				continue // a file, or gone meanwhile
 			}
@@ -227,25 +228,25 @@ func (o *orphans) packages(ctx context.Context) error {
 			continue
 		}
 		o.found(f, func(ctx context.Context) error {
-			if j, err := o.engine.Store().Get(ctx, id); err == nil && !j.Gone {
+			if j, err := o.Engine.Store().Get(ctx, id); err == nil && !j.Gone {
 				return job.Errorf(job.Conflict, "orphans", id, "it exists by now")
 			} else if err != nil && job.KindOf(err) != job.NotFound {
 				return err
 			}
-			return o.throw(dir, string(id))
+			return o.Tree.ToTrash(dir, string(id))
 		})
 	}
 	return err
 }
 
 // logs finds the logs of jobs that do not exist.
-func (o *orphans) logs(ctx context.Context) error {
-	if o.options.Logs == nil {
+func (o *search) logs(ctx context.Context) error {
+	if o.LogFiles == nil {
 		return nil
 	}
 	looked := 0
 	var failed error
-	err := o.options.Logs.Each(func(id job.ID, written time.Time) bool {
+	err := o.LogFiles.Each(func(id job.ID, written time.Time) bool {
 		if looked++; looked > orphanLook {
 			o.cut(fmt.Sprintf("only the first %d job logs were looked at", orphanLook))
 			return false
@@ -258,10 +259,10 @@ func (o *orphans) logs(ctx context.Context) error {
 		if j == nil {
 			o.found(Orphan{Rule: "log-without-job", Name: "log of " + string(id), Job: id, Since: written, What: "log; there is no such job"},
 				func(ctx context.Context) error {
-					if err := o.missing(ctx, id); err != nil {
+					if err := checkMissing(ctx, o.Engine.Store(), id); err != nil {
 						return err
 					}
-					return o.options.Logs.Remove(id)
+					return o.LogFiles.Remove(id)
 				})
 		}
 		return true

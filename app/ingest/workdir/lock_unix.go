@@ -1,6 +1,6 @@
 //go:build unix
 
-package ingest
+package workdir
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 func tryLock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return errLocked
+		return ErrLocked
 	}
 	return err
 }

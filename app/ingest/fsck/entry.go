@@ -1,4 +1,4 @@
-package ingest
+package fsck
 
 import (
 	"cmp"
@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 	"math"
@@ -19,50 +17,33 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
 
-// dataOf reads what the phases of a job found out.
-func dataOf(j *job.Job) (d jobData, err error) {
-	if len(j.Data) > 0 {
-		if err = json.Unmarshal(j.Data, &d); err != nil {
-			err = fmt.Errorf("record of %s: %w", j.ID, err)
-		}
-	}
-	return d, err
-}
-
-// specOf reads what a job was created with.
-func specOf(j *job.Job) (s jobSpec, err error) {
-	if len(j.Spec) > 0 {
-		if err = json.Unmarshal(j.Spec, &s); err != nil {
-			err = fmt.Errorf("record of %s: %w", j.ID, err)
-		}
-	}
-	return s, err
-}
-
 // entry makes the entry of a stored version: of the files that Stagepost added to it, and of the record of its job, if there is one still.
 func (r *rebuilding) entry(object *ocfl.Object, ark, name string, j *job.Job) (e inventory.Entry, minted bool, err error) {
 	block := object.Inventory().Versions[name]
 	e.ARK, e.Job = ark, jobOf(ark, name, block.Key())
-	if e.Version, err = number(name); err != nil {
+	if e.Version, err = location.Number(name); err != nil {
 		return e, false, err
 	}
 	if e.At, err = time.Parse(time.RFC3339, block.Created); err != nil {
 		return e, false, err
 	}
-	e.Owner, e.Collection = line1(object, name, ownerName), line1(object, name, membershipName)
+	e.Owner, e.Collection = line1(object, name, record.OwnerName), line1(object, name, record.MembershipName)
 	facts := factsOf(object, name)
 	e.Batch, e.Profile, e.Submitter, e.Note = facts["batch"], facts["profile"], facts["submitter"], facts["note"]
 	if block.User != nil {
 		e.Submitter = cmp.Or(e.Submitter, block.User.Name)
 	}
-	if text, err := small(object, name, ercName); err == nil {
+	if text, err := small(object, name, record.ERCName); err == nil {
 		if d, err := erc.Read(strings.NewReader(text)); err == nil {
-			e.Title, e.Creator, e.Date = known(d.What), known(d.Who), known(d.When)
+			e.Title, e.Creator, e.Date = record.Known(d.What), record.Known(d.Who), record.Known(d.When)
 			for _, more := range d.More {
 				if more.Label == "where" && !slices.Contains(e.LocalIDs, more.Value) {
 					e.LocalIDs = append(e.LocalIDs, more.Value)
@@ -73,11 +54,11 @@ func (r *rebuilding) entry(object *ocfl.Object, ark, name string, j *job.Job) (e
 	if j == nil {
 		return e, false, nil
 	}
-	spec, err := specOf(j)
+	spec, err := record.SpecOf(j)
 	if err != nil {
 		return e, false, err
 	}
-	data, err := dataOf(j)
+	data, err := record.DataOf(j)
 	if err != nil {
 		return e, false, err
 	}
@@ -95,7 +76,7 @@ func (r *rebuilding) entry(object *ocfl.Object, ark, name string, j *job.Job) (e
 
 // small reads a small file that Stagepost added to a version.
 func small(object *ocfl.Object, version, name string) (string, error) {
-	in, err := object.Open(version, systemName+"/"+name)
+	in, err := object.Open(version, workdir.SystemName+"/"+name)
 	if err != nil {
 		return "", err
 	}
@@ -116,7 +97,7 @@ func line1(object *ocfl.Object, version, name string) string {
 // factsOf reads how a version came here.
 func factsOf(object *ocfl.Object, version string) map[string]string {
 	facts := map[string]string{}
-	text, err := small(object, version, ingestName)
+	text, err := small(object, version, record.IngestName)
 	if err != nil {
 		return facts
 	}
@@ -167,7 +148,7 @@ func (r *rebuilding) sum(ctx context.Context, object *ocfl.Object, version, dir 
 		return got, nil
 	}
 	short, long := sha256.New(), sha512.New()
-	got.size, err = io.Copy(io.MultiWriter(short, long), &limited{ctx: ctx, from: in, left: math.MaxInt64 - 1})
+	got.size, err = io.Copy(io.MultiWriter(short, long), workdir.LimitReader(ctx, in, math.MaxInt64-1))
 	err = errors.Join(err, in.Close())
 	switch {
 	case ctx.Err() != nil:

@@ -1,36 +1,37 @@
-package ingest
+// Package fsck compares the records of jobs, the inventory and the storage locations with each other, and makes the
+// inventory again from the other two.
+package fsck
 
 import (
 	"context"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
 
-// books are the three places that tell what is stored: the records of jobs, the inventory and the storage locations.
-type books struct {
+// checker reads what is stored from the records of jobs, the inventory and the storage locations.
+type checker struct {
 	records   Records
 	inventory *inventory.Inventory
-	profiles  Profiles
+	profiles  profile.Source
 	data      string // the data directory
 	open      map[string]*ocfl.Root
 }
 
 // place gives the directory of a storage location.
-func (b *books) place(dir string) string {
-	if filepath.IsAbs(dir) {
-		return dir
-	}
-	return filepath.Join(b.data, dir)
+func (b *checker) place(dir string) string {
+	return location.Path(b.data, dir)
 }
 
 // dirs lists the storage locations of profiles and of an inventory.
-func (b *books) dirs(ctx context.Context, of *inventory.Inventory) ([]string, error) {
+func (b *checker) dirs(ctx context.Context, of *inventory.Inventory) ([]string, error) {
 	var dirs []string
 	if of != nil {
 		used, err := of.Dirs(ctx)
@@ -53,7 +54,7 @@ func (b *books) dirs(ctx context.Context, of *inventory.Inventory) ([]string, er
 }
 
 // openAll opens the storage locations. Those that may not be used, each with the reason, are kept apart from those that were never used.
-func (b *books) openAll(ctx context.Context, dirs []string, of *inventory.Inventory, installation string) (refused map[string]error, err error) {
+func (b *checker) openAll(ctx context.Context, dirs []string, of *inventory.Inventory, installation string) (refused map[string]error, err error) {
 	b.open, refused = map[string]*ocfl.Root{}, map[string]error{}
 	for _, dir := range dirs {
 		known, used := "", false
@@ -65,11 +66,11 @@ func (b *books) openAll(ctx context.Context, dirs []string, of *inventory.Invent
 				return refused, err
 			}
 		}
-		_, err := usable(dir, b.place(dir), known, installation)
+		_, err := location.Usable(dir, b.place(dir), known, installation)
 		if errors.Is(err, fs.ErrNotExist) && !used {
-			has, err := hasObjects(b.place(dir))
+			has, err := location.HasObjects(b.place(dir))
 			if err == nil && has {
-				err = unnamed(dir)
+				err = location.Unnamed(dir)
 			}
 			if err != nil {
 				refused[dir] = err
@@ -89,7 +90,7 @@ func (b *books) openAll(ctx context.Context, dirs []string, of *inventory.Invent
 	return refused, nil
 }
 
-func (b *books) close() error {
+func (b *checker) close() error {
 	var mistakes []error
 	for _, r := range b.open {
 		mistakes = append(mistakes, r.Close())
@@ -98,7 +99,7 @@ func (b *books) close() error {
 }
 
 // inOrder names the locations that are open.
-func (b *books) inOrder() []string {
+func (b *checker) inOrder() []string {
 	dirs := make([]string, 0, len(b.open))
 	for dir := range b.open {
 		dirs = append(dirs, dir)
@@ -108,8 +109,8 @@ func (b *books) inOrder() []string {
 }
 
 // eachRecord goes through the records of all ingest jobs, oldest first.
-func (b *books) eachRecord(ctx context.Context, do func(*job.Job) error) error {
-	q := job.Query{Kinds: []job.Kind{JobKind}, Oldest: true, Limit: 1000}
+func (b *checker) eachRecord(ctx context.Context, do func(*job.Job) error) error {
+	q := job.Query{Kinds: []job.Kind{record.JobKind}, Oldest: true, Limit: 1000}
 	for {
 		page, err := b.records.List(ctx, q)
 		if err != nil {
@@ -127,7 +128,7 @@ func (b *books) eachRecord(ctx context.Context, do func(*job.Job) error) error {
 }
 
 // record gives the record of a job, nil if there is none (any more).
-func (b *books) record(ctx context.Context, id string) (*job.Job, error) {
+func (b *checker) record(ctx context.Context, id string) (*job.Job, error) {
 	if id == "" {
 		return nil, nil
 	}
@@ -137,7 +138,7 @@ func (b *books) record(ctx context.Context, id string) (*job.Job, error) {
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case j.Kind != JobKind:
+	case j.Kind != record.JobKind:
 		return nil, nil
 	}
 	return &j, nil

@@ -1,11 +1,9 @@
-package ingest
+package orphans
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -15,34 +13,30 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
-)
-
-const (
-	objectMark  = "0=ocfl_object_" // begins the name of the file that declares an object
-	extensions  = "extensions"     // of a storage root: no objects lie there
-	stagingName = extensions + "/stagepost-staging"
 )
 
 var versionName = regexp.MustCompile(`^v[0-9]+$`)
 
 // kept finds versions of the inventory that a storage location lacks. It looks at the version's inventory, not at each file: fixity checks those.
-func (o *orphans) kept(ctx context.Context) error {
+func (o *search) kept(ctx context.Context) error {
 	var after inventory.Kept
 	for looked := 0; ; {
-		all, err := o.inventory.Kept(ctx, after, orphanPages)
+		all, err := o.Inventory.Kept(ctx, after, orphanPages)
 		if err != nil || len(all) == 0 {
 			return err
 		}
 		for _, k := range all {
 			after = k
-			root, there, err := o.placeRoot(ctx, k.Place.Dir)
+			root, there, err := o.Locations.Existing(ctx, k.Place.Dir)
 			if err != nil {
 				return err
 			}
 			if there {
-				_, err = os.Stat(filepath.Join(o.place(k.Place.Dir), filepath.FromSlash(root.Path(k.ARK)), k.Place.Name, "inventory.json"))
+				_, err = os.Stat(filepath.Join(o.Locations.Path(k.Place.Dir), filepath.FromSlash(root.Path(k.ARK)), k.Place.Name, "inventory.json"))
 			}
 			if !there || errors.Is(err, fs.ErrNotExist) {
 				o.found(Orphan{Rule: "version-missing", Name: path.Join(k.Place.Dir, k.ARK, k.Place.Name), Job: job.ID(k.Job), Since: k.Created,
@@ -58,42 +52,14 @@ func (o *orphans) kept(ctx context.Context) error {
 	}
 }
 
-// placeRoot opens a storage location that exists and may be used; it makes none.
-func (a *App) placeRoot(ctx context.Context, dir string) (*ocfl.Root, bool, error) {
-	root, err := a.openRoot(ctx, dir, false)
-	var refused *locationError
-	if errors.As(err, &refused) || errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	return root.Root, true, nil
-}
-
-// storagePlaces lists the storage locations of profiles and inventory.
-func (a *App) storagePlaces(ctx context.Context) ([]string, error) {
-	dirs, err := a.inventory.Dirs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range a.options.Profiles.IDs() {
-		if p, ok := a.options.Profiles.Get(id); ok {
-			dirs = append(dirs, p.Storage...)
-		}
-	}
-	slices.Sort(dirs)
-	return slices.Compact(dirs), nil
-}
-
 // storage finds objects and versions in the storage locations that the inventory does not know, and what attempts left there.
-func (o *orphans) storage(ctx context.Context) error {
-	dirs, err := o.storagePlaces(ctx)
+func (o *search) storage(ctx context.Context) error {
+	dirs, err := o.Locations.All(ctx)
 	if err != nil {
 		return err
 	}
 	for _, dir := range dirs {
-		root, there, err := o.placeRoot(ctx, dir)
+		root, there, err := o.Locations.Existing(ctx, dir)
 		if err != nil {
 			return err
 		}
@@ -111,7 +77,7 @@ func (o *orphans) storage(ctx context.Context) error {
 }
 
 // stages finds the stages of attempts that are over.
-func (o *orphans) stages(ctx context.Context, dir string, root *ocfl.Root) error {
+func (o *search) stages(ctx context.Context, dir string, root *ocfl.Root) error {
 	names, err := root.Stages()
 	if err != nil {
 		return err
@@ -119,7 +85,7 @@ func (o *orphans) stages(ctx context.Context, dir string, root *ocfl.Root) error
 	for _, name := range names {
 		id, _, _ := strings.Cut(name, "-e")
 		live := func(ctx context.Context) (bool, error) {
-			j, err := o.engine.Store().Get(ctx, job.ID(id))
+			j, err := o.Engine.Store().Get(ctx, job.ID(id))
 			if job.KindOf(err) == job.NotFound {
 				return false, nil
 			}
@@ -129,12 +95,12 @@ func (o *orphans) stages(ctx context.Context, dir string, root *ocfl.Root) error
 		if err != nil {
 			return err
 		}
-		stage := filepath.Join(o.place(dir), filepath.FromSlash(stagingName), name)
+		stage := filepath.Join(o.Locations.Path(dir), filepath.FromSlash(location.StagingName), name)
 		info, statErr := os.Stat(stage)
 		if yes || statErr != nil {
 			continue
 		}
-		o.found(Orphan{Rule: "temporary", Name: path.Join(dir, stagingName, name), Job: job.ID(id), Since: info.ModTime(), What: "stage of an attempt that is over"},
+		o.found(Orphan{Rule: "temporary", Name: path.Join(dir, location.StagingName, name), Job: job.ID(id), Since: info.ModTime(), What: "stage of an attempt that is over"},
 			func(ctx context.Context) error {
 				if yes, err := live(ctx); err != nil || yes {
 					return errors.Join(err, job.Errorf(job.Conflict, "orphans", job.ID(id), "the attempt lives"))
@@ -149,17 +115,17 @@ func (o *orphans) stages(ctx context.Context, dir string, root *ocfl.Root) error
 var errEnough = errors.New("enough")
 
 // objects goes through the objects of a place.
-func (o *orphans) objects(ctx context.Context, dir string, root *ocfl.Root) error {
-	base, looked := o.place(dir), 0
+func (o *search) objects(ctx context.Context, dir string, root *ocfl.Root) error {
+	base, looked := o.Locations.Path(dir), 0
 	err := filepath.WalkDir(base, func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return ignoreMissing(err)
+			return workdir.IgnoreMissing(err)
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case d.IsDir() && d.Name() == extensions && filepath.Dir(file) == base:
+		case d.IsDir() && d.Name() == location.Extensions && filepath.Dir(file) == base:
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasPrefix(d.Name(), objectMark):
+		case d.IsDir() || !strings.HasPrefix(d.Name(), location.ObjectMark):
 			return nil
 		}
 		if looked++; looked > orphanLook {
@@ -178,29 +144,29 @@ func (o *orphans) objects(ctx context.Context, dir string, root *ocfl.Root) erro
 }
 
 // object compares the versions of an object with the inventory.
-func (o *orphans) object(ctx context.Context, dir string, root *ocfl.Root, home string) error {
-	name, err := filepath.Rel(o.place(dir), home)
+func (o *search) object(ctx context.Context, dir string, root *ocfl.Root, home string) error {
+	name, err := filepath.Rel(o.Locations.Path(dir), home)
 	if err != nil {
 		return err
 	}
 	info, err := os.Stat(home)
 	if err != nil {
-		return ignoreMissing(err)
+		return workdir.IgnoreMissing(err)
 	}
 	f := Orphan{Rule: "version-unknown", Name: path.Join(dir, filepath.ToSlash(name)), Since: info.ModTime()}
-	ark, err := objectID(filepath.Join(home, "inventory.json"))
+	ark, err := location.ObjectID(filepath.Join(home, "inventory.json"))
 	if err != nil {
 		f.What = "object whose inventory cannot be read: " + err.Error()
 		o.found(f, nil)
 		return nil
 	}
-	known, err := o.inventory.NamesIn(ctx, ark, dir)
+	known, err := o.Inventory.NamesIn(ctx, ark, dir)
 	if err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(home)
 	if err != nil {
-		return ignoreMissing(err)
+		return workdir.IgnoreMissing(err)
 	}
 	for _, e := range entries {
 		if !e.IsDir() || !versionName.MatchString(e.Name()) || slices.Contains(known, e.Name()) {
@@ -214,7 +180,7 @@ func (o *orphans) object(ctx context.Context, dir string, root *ocfl.Root, home 
 }
 
 // version judges a version that the inventory does not know. As long as the job that stored it is there and has not completed, it will enter it.
-func (o *orphans) version(ctx context.Context, root *ocfl.Root, ark string, f Orphan, e fs.DirEntry) error {
+func (o *search) version(ctx context.Context, root *ocfl.Root, ark string, f Orphan, e fs.DirEntry) error {
 	if info, err := e.Info(); err == nil {
 		f.Since = info.ModTime()
 	}
@@ -246,8 +212,8 @@ func (o *orphans) version(ctx context.Context, root *ocfl.Root, ark string, f Or
 }
 
 // half judges a version directory of which the object itself knows nothing: an attempt died while it moved it there.
-func (o *orphans) half(ctx context.Context, root *ocfl.Root, ark string, f Orphan) error {
-	lock, held, err := o.inventory.LockOf(ctx, inventory.ObjectLock, ark)
+func (o *search) half(ctx context.Context, root *ocfl.Root, ark string, f Orphan) error {
+	lock, held, err := o.Inventory.LockOf(ctx, inventory.ObjectLock, ark)
 	if err != nil {
 		return err
 	}
@@ -262,34 +228,4 @@ func (o *orphans) half(ctx context.Context, root *ocfl.Root, ark string, f Orpha
 		return err
 	})
 	return nil
-}
-
-// objectID reads the id of an object from its inventory, as far as that goes.
-func objectID(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	d := json.NewDecoder(io.LimitReader(f, 64<<20))
-	if _, err := d.Token(); err != nil {
-		return "", err
-	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return "", err
-		}
-		if name != "id" {
-			var skipped json.RawMessage
-			if err := d.Decode(&skipped); err != nil {
-				return "", err
-			}
-			continue
-		}
-		var id string
-		err = d.Decode(&id)
-		return id, err
-	}
-	return "", errors.New("it names no id")
 }

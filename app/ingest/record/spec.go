@@ -1,26 +1,32 @@
-package ingest
+// Package record has what the records of batches and jobs hold: their lifecycles, what they are created with, and what
+// their phases find out.
+package record
 
 import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 )
 
-// batchSpec is what a batch is created with.
-type batchSpec struct {
-	Submission
-	Payload payload `json:"payload"`
+// BatchSpec is what a batch is created with.
+type BatchSpec struct {
+	api.Submission
+	Payload Payload `json:"payload"`
 	User    bool    `json:"user,omitempty"`  // a user handed it in, see AsUser
 	Bound   string  `json:"bound,omitempty"` // owner of the user token that it came with: it adds versions only to objects that this user may update
 }
 
-// payload is the file that was handed in, at work/<batch>/payload.
-type payload struct {
+// Payload is the file that was handed in, at work/<batch>/payload.
+type Payload struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
 }
 
-// batchData is what the phases of a batch find out.
-type batchData struct {
+// BatchData is what the phases of a batch find out.
+type BatchData struct {
 	Type     string `json:"type,omitempty"` // as given or found out
 	Jobs     int    `json:"jobs,omitempty"`
 	Priority int    `json:"priority,omitempty"`
@@ -31,8 +37,8 @@ type batchData struct {
 	Last     int    `json:"last,omitempty"`     // generation of the last one
 }
 
-// jobSpec is what a job is created with.
-type jobSpec struct {
+// JobSpec is what a job is created with.
+type JobSpec struct {
 	Type      string   `json:"type"` // file, container or object-manifest
 	Profile   string   `json:"profile"`
 	Submitter string   `json:"submitter,omitempty"`
@@ -40,7 +46,7 @@ type jobSpec struct {
 	Row       int      `json:"row,omitempty"` // line in the batch manifest
 	Filename  string   `json:"filename,omitempty"`
 	Size      int64    `json:"size"` // of the payload; -1 when not known
-	Digest    digest   `json:"digest,omitzero"`
+	Digest    Digest   `json:"digest,omitzero"`
 	Title     string   `json:"title,omitempty"`
 	Creator   string   `json:"creator,omitempty"`
 	Date      string   `json:"date,omitempty"`
@@ -48,46 +54,46 @@ type jobSpec struct {
 	LocalIDs  []string `json:"local_ids,omitempty"`
 	Note      string   `json:"note,omitempty"`
 	Update    bool     `json:"update,omitempty"`
-	Bound     string   `json:"bound,omitempty"` // as in batchSpec
+	Bound     string   `json:"bound,omitempty"` // as in BatchSpec
 }
 
-// digest is what the bytes of a file must hash to.
-type digest struct {
+// Digest is what the bytes of a file must hash to.
+type Digest struct {
 	Type  string `json:"type,omitempty"`
 	Value string `json:"value,omitempty"`
 }
 
-// jobData is what the phases of a job find out. Lists of files are not in it: they may be long and lie in system/.
-type jobData struct {
+// JobData is what the phases of a job find out. Lists of files are not in it: they may be long and lie in system/.
+type JobData struct {
 	Files     int               `json:"files,omitempty"`   // to be fetched
 	Size      int64             `json:"size,omitempty"`    // of what is fetched, as far as it is known; after Processing of the object
 	Unknown   int               `json:"unknown,omitempty"` // files of unknown size
 	Space     int64             `json:"space,omitempty"`   // needed on the working disk; 0: not known
-	Identity  *identity         `json:"identity,omitempty"`
+	Identity  *Identity         `json:"identity,omitempty"`
 	Places    []inventory.Place `json:"places,omitempty"`
 	Version   int               `json:"version,omitempty"`
 	Unchanged bool              `json:"unchanged,omitempty"` // between Storing and Recording: Version is an earlier job's, see Same
-	Same      *sameObject       `json:"same,omitempty"`      // instead of Identity, Version and Places, of a job that added no version
+	Same      *SameObject       `json:"same,omitempty"`      // instead of Identity, Version and Places, of a job that added no version
 	List      string            `json:"list,omitempty"`      // of the files of the version that was stored
 	Warnings  []string          `json:"warnings,omitempty"`  // what is odd in what was handed in, and no reason to refuse it
 }
 
-// sameObject is an object that was stored already as the job brought it. The job has no version, so its record names none as its own.
-type sameObject struct {
-	identity
+// SameObject is an object that was stored already as the job brought it. The job has no version, so its record names none as its own.
+type SameObject struct {
+	Identity
 	Version int `json:"version"`
 }
 
-// object gives who the object is and its version, whether the job added that or found it; nil and 0 before they are known.
-func (d *jobData) object() (*identity, int) {
+// Object gives who the object is and its version, whether the job added that or found it; nil and 0 before they are known.
+func (d *JobData) Object() (*Identity, int) {
 	if d.Same != nil {
-		return &d.Same.identity, d.Same.Version
+		return &d.Same.Identity, d.Same.Version
 	}
 	return d.Identity, d.Version
 }
 
-// identity is who and what an object is.
-type identity struct {
+// Identity is who and what an object is.
+type Identity struct {
 	ARK      string   `json:"ark"`
 	Minted   bool     `json:"minted,omitempty"`
 	LocalIDs []string `json:"local_ids,omitempty"`
@@ -97,11 +103,27 @@ type identity struct {
 	Embargo  string   `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if mrt-embargo.txt was not handed in
 }
 
-// task is one attempt at a phase of a job with everything at hand.
-type task struct {
-	*engine.Run
-	app  *App
-	spec jobSpec
-	data jobData
-	dir  *workDir // the job's, locked; nil in phases that need none
+// DataOf reads what the phases of a job found out.
+func DataOf(j *job.Job) (d JobData, err error) {
+	if len(j.Data) > 0 {
+		if err = json.Unmarshal(j.Data, &d); err != nil {
+			err = fmt.Errorf("record of %s: %w", j.ID, err)
+		}
+	}
+	return d, err
+}
+
+// SpecOf reads what a job was created with.
+func SpecOf(j *job.Job) (s JobSpec, err error) {
+	if len(j.Spec) > 0 {
+		if err = json.Unmarshal(j.Spec, &s); err != nil {
+			err = fmt.Errorf("record of %s: %w", j.ID, err)
+		}
+	}
+	return s, err
+}
+
+// IsRecorded reports whether a job has left Recording: the inventory has its version.
+func IsRecorded(j *job.Job) bool {
+	return j.State == Notify || j.State == Completed || j.LastOK == Recording || j.LastOK == Notify
 }

@@ -1,4 +1,4 @@
-package ingest
+package fsck
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -20,7 +21,7 @@ import (
 
 // Rebuild says how an inventory is made anew.
 type Rebuild struct {
-	Options                                     // of the application; Installation and Records must be given
+	Source                                      // of what the inventory is made; Installation and Records must be given
 	Skip     []string                           // storage locations that are lost: what only they had is left out
 	Adopt    []string                           // storage locations that are given to this installation, also those of another one
 	Actor    string                             // who adopts
@@ -39,8 +40,8 @@ type Rebuilt struct {
 	Kept      string   `json:"kept,omitempty"` // the file of the inventory that was there before
 }
 
-// rebuiltName is the name of the new inventory until it is whole.
-const rebuiltName = "inventory-rebuilt.db"
+// RebuiltName is the name of the new inventory until it is whole.
+const RebuiltName = "inventory-rebuilt.db"
 
 // RebuildInventory makes the inventory of a data directory anew of what the storage locations have (OCFL, and the files that Stagepost added to each
 // version) and of the records of jobs. No server may work on the directory. Every stored byte is read. The old inventory is kept under another name, and the
@@ -51,8 +52,8 @@ func RebuildInventory(ctx context.Context, in Rebuild) (done Rebuilt, err error)
 		return done, err
 	}
 	done.Faults = []string{}
-	old := openOld(ctx, &in.Options)
-	fresh := filepath.Join(in.Dir, rebuiltName)
+	old := openOld(ctx, &in.Source)
+	fresh := filepath.Join(in.Dir, RebuiltName)
 	if err := removeInventory(fresh); err != nil {
 		return done, errors.Join(err, closeOld(old))
 	}
@@ -60,14 +61,14 @@ func RebuildInventory(ctx context.Context, in Rebuild) (done Rebuilt, err error)
 	if err != nil {
 		return done, errors.Join(err, closeOld(old))
 	}
-	r := &rebuilding{Rebuild: in, done: &done, books: books{records: in.Records, inventory: inv, profiles: in.Profiles, data: in.Dir}}
+	r := &rebuilding{Rebuild: in, done: &done, checker: checker{records: in.Records, inventory: inv, profiles: in.Profiles, data: in.Dir}}
 	err = r.run(ctx, old)
 	if err == nil {
-		err = inv.Continue(ctx, in.inventoryPath())
+		err = inv.Continue(ctx, in.path())
 	}
 	err = errors.Join(err, r.close(), inv.Close(), closeOld(old))
 	if err == nil {
-		done.Kept, err = replaceInventory(&in.Options)
+		done.Kept, err = replaceInventory(&in.Source)
 	}
 	if err != nil {
 		return done, errors.Join(err, removeInventory(fresh))
@@ -76,11 +77,11 @@ func RebuildInventory(ctx context.Context, in Rebuild) (done Rebuilt, err error)
 }
 
 // openOld opens the inventory that is there as far as it can be read: it names storage locations.
-func openOld(ctx context.Context, o *Options) *inventory.Inventory {
-	if _, err := os.Stat(o.inventoryPath()); err != nil {
+func openOld(ctx context.Context, o *Source) *inventory.Inventory {
+	if _, err := os.Stat(o.path()); err != nil {
 		return nil
 	}
-	old, err := inventory.OpenOld(ctx, o.inventoryPath())
+	old, err := inventory.OpenOld(ctx, o.path())
 	if err != nil || old.Installation() != o.Installation {
 		_ = closeOld(old) // it is of no use
 		return nil
@@ -107,8 +108,8 @@ func removeInventory(path string) error {
 
 // replaceInventory puts the new inventory in the place of the old one, which it keeps with its log. Until the new one is there, the file beside it lets the
 // server refuse to start.
-func replaceInventory(o *Options) (kept string, err error) {
-	path, fresh := o.inventoryPath(), filepath.Join(o.Dir, rebuiltName)
+func replaceInventory(o *Source) (kept string, err error) {
+	path, fresh := o.path(), filepath.Join(o.Dir, RebuiltName)
 	installation, sequence, _, err := inventory.ReadHead(fresh)
 	if err != nil {
 		return "", err
@@ -145,7 +146,7 @@ func replaceInventory(o *Options) (kept string, err error) {
 // rebuilding is one run.
 type rebuilding struct {
 	Rebuild
-	books
+	checker
 	done *Rebuilt
 }
 
@@ -161,7 +162,7 @@ func (r *rebuilding) run(ctx context.Context, old *inventory.Inventory) error {
 	}
 	r.done.Locations = r.inOrder()
 	for _, dir := range r.done.Locations {
-		err := eachObject(ctx, r.place(dir), func(home string) error { return r.object(ctx, dir, home) })
+		err := location.EachObject(ctx, r.place(dir), func(home string) error { return r.object(ctx, dir, home) })
 		if err != nil {
 			return fmt.Errorf("storage location %s: %w", dir, err)
 		}
@@ -177,9 +178,9 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 	}
 	named := map[string]bool{}
 	err = r.eachRecord(ctx, func(j *job.Job) error {
-		data, err := dataOf(j)
+		data, err := record.DataOf(j)
 		for _, p := range data.Places {
-			if recorded(j) {
+			if record.IsRecorded(j) {
 				named[p.Dir] = true
 			}
 		}
@@ -197,7 +198,7 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 		if !slices.Contains(dirs, dir) {
 			return job.Errorf(job.NotFound, "rebuild", "", "no profile, record or inventory names the storage location %q", dir)
 		}
-		if err := adoptDir(r.place(dir), r.Installation, r.Actor, r.Note, time.Now()); err != nil {
+		if err := location.Adopt(r.place(dir), r.Installation, r.Actor, r.Note, time.Now()); err != nil {
 			return fmt.Errorf("storage location %s: %w", dir, err)
 		}
 	}
@@ -210,9 +211,9 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 		if why == nil && r.open[dir] == nil && named[dir] {
 			why = fmt.Errorf("the storage location %s is not mounted: %s is missing in %s", dir, location.Name, r.place(dir))
 		}
-		var e *locationError
+		var e *location.Refusal
 		if errors.As(why, &e) {
-			why = errors.New(e.sentence)
+			why = errors.New(e.Sentence)
 		}
 		if why != nil {
 			return job.Errorf(job.Refused, "rebuild", "", "%w; mount it and repeat the command; if it is lost, add: --skip %q; "+
@@ -234,7 +235,7 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 // object enters an object with all versions, unless an earlier location had it. Locations that have fewer versions have what they have; what contradicts
 // the location with most is left out and reported.
 func (r *rebuilding) object(ctx context.Context, dir, home string) error {
-	ark, err := objectID(filepath.Join(home, "inventory.json"))
+	ark, err := location.ObjectID(filepath.Join(home, "inventory.json"))
 	if err != nil {
 		r.fault("the storage location %s: the inventory of %s cannot be read: %v", dir, home, err)
 		return nil
@@ -303,7 +304,7 @@ func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead 
 	if err := r.inventory.EnterName(ctx, e.Job, ark, e.Owner, minted, e.LocalIDs); err != nil {
 		return err
 	}
-	if j != nil && !recorded(j) {
+	if j != nil && !record.IsRecorded(j) {
 		return nil
 	}
 	if err := r.inventory.Record(ctx, e, r.files(ctx, object, name, lead, sizes)); err != nil {
@@ -315,7 +316,7 @@ func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead 
 
 // sameState tells whether two locations have the same version: made by the same job, with the same files.
 func sameState(a *ocfl.Object, version string, b *ocfl.Object, other string) bool {
-	if mark(a, version) != mark(b, other) {
+	if location.Mark(a, version) != location.Mark(b, other) {
 		return false
 	}
 	x, err := a.Files(version)
@@ -326,7 +327,7 @@ func sameState(a *ocfl.Object, version string, b *ocfl.Object, other string) boo
 // names enters the identifiers of jobs that stored nothing, and the versions that the records tell of and storage lacks.
 func (r *rebuilding) names(ctx context.Context) error {
 	err := r.eachRecord(ctx, func(j *job.Job) error {
-		data, err := dataOf(j)
+		data, err := record.DataOf(j)
 		if err != nil || data.Identity == nil {
 			return err
 		}
@@ -335,7 +336,7 @@ func (r *rebuilding) names(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.inventory.EnterName(ctx, string(j.ID), ark, owner, data.Identity.Minted, data.Identity.LocalIDs); err != nil || !recorded(j) {
+		if err := r.inventory.EnterName(ctx, string(j.ID), ark, owner, data.Identity.Minted, data.Identity.LocalIDs); err != nil || !record.IsRecorded(j) {
 			return err
 		}
 		if _, _, err := r.inventory.VersionOf(ctx, string(j.ID)); !errors.Is(err, inventory.ErrNotFound) {
@@ -361,7 +362,7 @@ func (r *rebuilding) ownerOf(ctx context.Context, j *job.Job, ark string) (strin
 	if len(known) > 0 {
 		return known[0].Owner, nil
 	}
-	spec, err := specOf(j)
+	spec, err := record.SpecOf(j)
 	if err != nil {
 		return "", err
 	}

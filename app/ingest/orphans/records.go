@@ -1,19 +1,20 @@
-package ingest
+package orphans
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // pages goes through the jobs of a query, page by page, and stops where one look ends.
-func (o *orphans) pages(ctx context.Context, what string, q job.Query, do func(*job.Job) error) error {
+func (o *search) pages(ctx context.Context, what string, q job.Query, do func(*job.Job) error) error {
 	q.Limit = orphanPages
 	for looked := 0; ; {
-		page, err := o.engine.Store().List(ctx, q)
+		page, err := o.Engine.Store().List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -35,13 +36,13 @@ func (o *orphans) pages(ctx context.Context, what string, q job.Query, do func(*
 }
 
 // jobs finds jobs that live while their batch does not. A batch that was deleted knows by its counts whether there are any.
-func (o *orphans) jobs(ctx context.Context) error {
-	deleted := job.Query{Kinds: []job.Kind{BatchKind}, States: []lifecycle.State{Deleted}}
+func (o *search) jobs(ctx context.Context) error {
+	deleted := job.Query{Kinds: []job.Kind{record.BatchKind}, States: []lifecycle.State{record.Deleted}}
 	err := o.pages(ctx, "deleted batches", deleted, func(b *job.Job) error {
 		if b.Children.Created() == b.Children.Deleted {
 			return nil
 		}
-		return o.pages(ctx, "jobs of "+string(b.ID), job.Query{Kinds: []job.Kind{JobKind}, Parent: b.ID}, func(j *job.Job) error {
+		return o.pages(ctx, "jobs of "+string(b.ID), job.Query{Kinds: []job.Kind{record.JobKind}, Parent: b.ID}, func(j *job.Job) error {
 			if !j.Gone {
 				o.found(Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: b.Entered,
 					What: fmt.Sprintf("job in %s; its batch %s was deleted", j.State, b.ID)}, nil)
@@ -53,7 +54,7 @@ func (o *orphans) jobs(ctx context.Context) error {
 		return err
 	}
 	open := false
-	return o.pages(ctx, "open jobs", job.Query{Kinds: []job.Kind{JobKind}, Ended: &open}, func(j *job.Job) error {
+	return o.pages(ctx, "open jobs", job.Query{Kinds: []job.Kind{record.JobKind}, Ended: &open}, func(j *job.Job) error {
 		b, err := o.job(ctx, j.Parent)
 		if err != nil || b != nil || j.Parent == "" {
 			return err
@@ -65,9 +66,9 @@ func (o *orphans) jobs(ctx context.Context) error {
 }
 
 // batches finds batches that wait for jobs nobody makes.
-func (o *orphans) batches(ctx context.Context) error {
+func (o *search) batches(ctx context.Context) error {
 	open := false
-	return o.pages(ctx, "open batches", job.Query{Kinds: []job.Kind{BatchKind}, Ended: &open}, func(b *job.Job) error {
+	return o.pages(ctx, "open batches", job.Query{Kinds: []job.Kind{record.BatchKind}, Ended: &open}, func(b *job.Job) error {
 		if c := b.Children; c.Created() < c.Expected && !b.Claimed() && o.at.Sub(b.Entered) > orphanAge {
 			o.found(Orphan{Rule: "batch-incomplete", Name: string(b.ID), Job: b.ID, Since: b.Entered,
 				What: fmt.Sprintf("batch in %s with %d of %d jobs, and nobody works on it", b.State, c.Created(), c.Expected)}, nil)
@@ -77,8 +78,8 @@ func (o *orphans) batches(ctx context.Context) error {
 }
 
 // locks finds locks of jobs that will not end them.
-func (o *orphans) locks(ctx context.Context) error {
-	all, err := o.inventory.Locks(ctx)
+func (o *search) locks(ctx context.Context) error {
+	all, err := o.Inventory.Locks(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,18 +101,18 @@ func (o *orphans) locks(ctx context.Context) error {
 }
 
 // endLock ends a lock if its job is still over: a retry takes it under another token.
-func (o *orphans) endLock(l inventory.Lock) func(context.Context) error {
+func (o *search) endLock(l inventory.Lock) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := o.over(ctx, job.ID(l.Job)); err != nil {
+		if err := Over(ctx, o.Engine.Store(), job.ID(l.Job)); err != nil {
 			return err
 		}
-		return o.release(ctx, []inventory.Lock{l})
+		return o.App.ReleaseLocks(ctx, []inventory.Lock{l})
 	}
 }
 
-// over refuses unless the job has ended or does not exist.
-func (a *App) over(ctx context.Context, id job.ID) error {
-	j, err := a.engine.Store().Get(ctx, id)
+// Over refuses unless the job has ended or does not exist.
+func Over(ctx context.Context, store job.Store, id job.ID) error {
+	j, err := store.Get(ctx, id)
 	switch {
 	case job.KindOf(err) == job.NotFound || err == nil && j.Ended:
 		return nil
@@ -121,9 +122,9 @@ func (a *App) over(ctx context.Context, id job.ID) error {
 	return job.Errorf(job.Conflict, "orphans", id, "it lives again: it is %s", j.State)
 }
 
-// missing refuses unless the job does not exist.
-func (a *App) missing(ctx context.Context, id job.ID) error {
-	_, err := a.engine.Store().Get(ctx, id)
+// checkMissing refuses unless the job does not exist.
+func checkMissing(ctx context.Context, store job.Store, id job.ID) error {
+	_, err := store.Get(ctx, id)
 	switch {
 	case job.KindOf(err) == job.NotFound:
 		return nil
@@ -134,10 +135,10 @@ func (a *App) missing(ctx context.Context, id job.ID) error {
 }
 
 // messages finds messages of jobs that do not exist. A purge takes them along, so that only damage leaves them.
-func (o *orphans) messages(ctx context.Context) error {
+func (o *search) messages(ctx context.Context) error {
 	q := job.MessageQuery{Limit: orphanPages}
 	for looked := 0; ; {
-		all, err := o.engine.Store().Outbox(ctx, job.OutboxCall{Now: o.at, List: &q})
+		all, err := o.Engine.Store().Outbox(ctx, job.OutboxCall{Now: o.at, List: &q})
 		if err != nil || len(all) == 0 {
 			return err
 		}

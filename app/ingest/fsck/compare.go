@@ -1,4 +1,4 @@
-package ingest
+package fsck
 
 import (
 	"context"
@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/location"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
@@ -35,34 +38,34 @@ func (c *Comparison) fault(format string, args ...any) {
 }
 
 // Compare compares the records of jobs, the inventory and the storage locations with each other. It changes nothing, and work may go on meanwhile.
-func (a *App) Compare(ctx context.Context) (Comparison, error) {
-	b := &books{records: a.engine.Store(), inventory: a.inventory, profiles: a.options.Profiles, data: a.options.Dir}
+func Compare(ctx context.Context, inv *inventory.Inventory, records Records, profiles profile.Source, dir string) (Comparison, error) {
+	b := &checker{records: records, inventory: inv, profiles: profiles, data: dir}
 	return b.compare(ctx)
 }
 
 // CompareDir compares them in a data directory that no server works on. An inventory that is refused is the only fault then.
-func CompareDir(ctx context.Context, o Options) (c Comparison, err error) {
+func CompareDir(ctx context.Context, o Source) (c Comparison, err error) {
 	if err := o.complete(); err != nil {
 		return c, err
 	}
-	if _, err := os.Stat(o.inventoryPath()); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(inventory.HeadPath(o.inventoryPath())); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(o.path()); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(inventory.HeadPath(o.path())); errors.Is(err, fs.ErrNotExist) {
 			return c, nil // nothing was ever ingested here
 		}
 	}
 	alone := o // all records are compared with it afterwards
 	alone.Records = nil
-	inv, err := openInventory(ctx, &alone)
+	inv, err := alone.OpenInventory(ctx)
 	if err != nil {
 		c.fault("%v", err)
 		return c, nil
 	}
 	defer func() { err = errors.Join(err, inv.Close()) }()
-	b := &books{records: o.Records, inventory: inv, profiles: o.Profiles, data: o.Dir}
+	b := &checker{records: o.Records, inventory: inv, profiles: o.Profiles, data: o.Dir}
 	return b.compare(ctx)
 }
 
-func (b *books) compare(ctx context.Context) (c Comparison, err error) {
+func (b *checker) compare(ctx context.Context) (c Comparison, err error) {
 	c.Faults = []string{}
 	if err := b.inventory.Contradictions(ctx, func(text string) { c.fault("inventory: %s", text) }); err != nil {
 		return c, err
@@ -93,7 +96,7 @@ func (b *books) compare(ctx context.Context) (c Comparison, err error) {
 }
 
 // compareRecords looks for what the records tell of in the inventory.
-func (b *books) compareRecords(ctx context.Context, c *Comparison) error {
+func (b *checker) compareRecords(ctx context.Context, c *Comparison) error {
 	return b.eachRecord(ctx, func(j *job.Job) error {
 		lacks, err := recordLacks(ctx, b.inventory, j)
 		if err == nil && lacks != "" {
@@ -104,7 +107,7 @@ func (b *books) compareRecords(ctx context.Context, c *Comparison) error {
 }
 
 // compareObjects looks for what the inventory tells of in storage and among the records.
-func (b *books) compareObjects(ctx context.Context, c *Comparison, refused map[string]error) error {
+func (b *checker) compareObjects(ctx context.Context, c *Comparison, refused map[string]error) error {
 	for after := ""; ; {
 		page, err := b.inventory.Objects(ctx, inventory.Query{After: after, Limit: 100})
 		if err != nil || len(page) == 0 {
@@ -128,7 +131,7 @@ func (b *books) compareObjects(ctx context.Context, c *Comparison, refused map[s
 }
 
 // lookUp opens an object in each location that has a version of it by the inventory.
-func (b *books) lookUp(c *Comparison, o *inventory.Object, refused map[string]error) map[string]*ocfl.Object {
+func (b *checker) lookUp(c *Comparison, o *inventory.Object, refused map[string]error) map[string]*ocfl.Object {
 	objects := map[string]*ocfl.Object{}
 	for _, v := range o.Versions {
 		for _, p := range v.Places {
@@ -156,7 +159,7 @@ func (b *books) lookUp(c *Comparison, o *inventory.Object, refused map[string]er
 }
 
 // compareVersion compares a version of the inventory with its record and with what each location has of it.
-func (b *books) compareVersion(ctx context.Context, c *Comparison, o *inventory.Object, v *inventory.Version, objects map[string]*ocfl.Object) error {
+func (b *checker) compareVersion(ctx context.Context, c *Comparison, o *inventory.Object, v *inventory.Version, objects map[string]*ocfl.Object) error {
 	c.Versions++
 	j, err := b.record(ctx, v.Job)
 	if err != nil {
@@ -195,25 +198,25 @@ func (b *books) compareVersion(ctx context.Context, c *Comparison, o *inventory.
 
 // saysStored tells whether a record says that its job stored a version. A job in Recording, or that failed there, may have entered it already.
 func saysStored(j *job.Job, ark string, version int) (bool, error) {
-	data, err := dataOf(j)
+	data, err := record.DataOf(j)
 	if err != nil {
 		return false, err
 	}
 	if data.Identity == nil || data.Identity.ARK != ark || data.Version != version {
 		return false, nil
 	}
-	return recorded(j) || j.State == Recording || j.Origin == Recording, nil
+	return record.IsRecorded(j) || j.State == record.Recording || j.Origin == record.Recording, nil
 }
 
 // compareFiles compares the version in one location with the inventory: who made it, its paths and digests, and whether its files are there in full length.
-func (b *books) compareFiles(c *Comparison, ark string, v *inventory.Version, p inventory.Place, object *ocfl.Object, files map[string]inventory.File) {
+func (b *checker) compareFiles(c *Comparison, ark string, v *inventory.Version, p inventory.Place, object *ocfl.Object, files map[string]inventory.File) {
 	block := object.Inventory().Versions[p.Name]
 	if block == nil {
 		c.fault("the storage location %s lacks version %d (%s) of %s", p.Dir, v.Number, p.Name, ark)
 		return
 	}
 	if key := block.Key(); jobOf(ark, p.Name, key) != v.Job {
-		c.fault("%s of %s in %s was %s; the inventory has it from %s", p.Name, ark, p.Dir, maker(key), v.Job)
+		c.fault("%s of %s in %s was %s; the inventory has it from %s", p.Name, ark, p.Dir, location.MadeBy(key), v.Job)
 	}
 	stored, err := object.Files(p.Name)
 	if err != nil {
@@ -251,9 +254,9 @@ func jobOf(ark, name, key string) string {
 }
 
 // compareLocation looks for versions that the inventory does not know. Those of jobs that have not recorded them are none: the job does, or has failed.
-func (b *books) compareLocation(ctx context.Context, c *Comparison, dir string) error {
-	return eachObject(ctx, b.place(dir), func(home string) error {
-		ark, err := objectID(filepath.Join(home, "inventory.json"))
+func (b *checker) compareLocation(ctx context.Context, c *Comparison, dir string) error {
+	return location.EachObject(ctx, b.place(dir), func(home string) error {
+		ark, err := location.ObjectID(filepath.Join(home, "inventory.json"))
 		if err != nil {
 			c.fault("the storage location %s: the inventory of %s cannot be read: %v", dir, home, err)
 			return nil
@@ -280,30 +283,10 @@ func (b *books) compareLocation(ctx context.Context, c *Comparison, dir string) 
 			if err != nil {
 				return err
 			}
-			if j == nil || recorded(j) {
-				c.fault("the storage location %s has %s of %s, %s, and the inventory does not know it", dir, name, ark, maker(key))
+			if j == nil || record.IsRecorded(j) {
+				c.fault("the storage location %s has %s of %s, %s, and the inventory does not know it", dir, name, ark, location.MadeBy(key))
 			}
 		}
 		return nil
-	})
-}
-
-// eachObject calls do with the directory of each object below a storage root.
-func eachObject(ctx context.Context, base string, do func(home string) error) error {
-	return filepath.WalkDir(base, func(file string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return ignoreMissing(err)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case d.IsDir() && d.Name() == extensions && filepath.Dir(file) == base:
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasPrefix(d.Name(), objectMark):
-			return nil
-		}
-		if err := do(filepath.Dir(file)); err != nil {
-			return err
-		}
-		return fs.SkipDir // what else lies in the object is its own
 	})
 }

@@ -1,11 +1,14 @@
-package ingest
+package fsck
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -16,13 +19,38 @@ type Records interface {
 	Get(ctx context.Context, id job.ID) (job.Job, error)
 }
 
+// Source is where an inventory lies, and what it is compared with.
+type Source struct {
+	Dir          string         // the data directory
+	Installation string         // id of the installation. Defaults to that of the inventory
+	Records      Records        // of the jobs. Defaults to none
+	Profiles     profile.Source // defaults to the built-in profile
+}
+
+// path is the file of the inventory.
+func (o *Source) path() string { return filepath.Join(o.Dir, InventoryName) }
+
+// complete checks the source and sets defaults.
+func (o *Source) complete() error {
+	if o.Dir == "" {
+		return errors.New("ingest needs a data directory")
+	}
+	if o.Profiles == nil {
+		o.Profiles = (*profile.Set)(nil)
+	}
+	return nil
+}
+
+// InventoryName is the name of the inventory in the data directory.
+const InventoryName = "inventory.db"
+
 // newestRecords is how many ended jobs, and how many open ones, are compared with the inventory when the application starts.
 const newestRecords = 1000
 
-// openInventory opens the inventory of a data directory. One that is not what was written last is refused: a new identifier could be that of a stored
+// OpenInventory opens the inventory of a data directory. One that is not what was written last is refused: a new identifier could be that of a stored
 // object, and a new version could begin another object.
-func openInventory(ctx context.Context, o *Options) (*inventory.Inventory, error) {
-	path := o.inventoryPath()
+func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error) {
+	path := o.path()
 	inv, err := inventory.Open(ctx, path, o.Installation)
 	if err == nil && o.Records != nil {
 		if err = compareNewest(ctx, inv, o.Records); err != nil {
@@ -43,8 +71,8 @@ func openInventory(ctx context.Context, o *Options) (*inventory.Inventory, error
 func compareNewest(ctx context.Context, inv *inventory.Inventory, records Records) error {
 	open := false
 	for _, q := range []job.Query{
-		{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Completed}, Limit: newestRecords},
-		{Kinds: []job.Kind{JobKind}, Ended: &open, Limit: newestRecords},
+		{Kinds: []job.Kind{record.JobKind}, States: []lifecycle.State{record.Completed}, Limit: newestRecords},
+		{Kinds: []job.Kind{record.JobKind}, Ended: &open, Limit: newestRecords},
 	} {
 		page, err := records.List(ctx, q)
 		if err != nil {
@@ -65,7 +93,7 @@ func compareNewest(ctx context.Context, inv *inventory.Inventory, records Record
 
 // recordLacks says what the inventory lacks of what a job entered by its record, "" if nothing.
 func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (string, error) {
-	data, err := dataOf(j)
+	data, err := record.DataOf(j)
 	if err != nil || data.Identity == nil {
 		return "", err
 	}
@@ -78,7 +106,7 @@ func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (str
 	case named != ark:
 		return fmt.Sprintf("the identifier %s of job %s (it has %s)", ark, j.ID, named), nil
 	}
-	if !recorded(j) {
+	if !record.IsRecorded(j) {
 		return "", nil
 	}
 	has, version, err := inv.VersionOf(ctx, string(j.ID))
@@ -93,9 +121,4 @@ func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (str
 		return fmt.Sprintf("version %d of %s, which job %s stored (it has version %d of %s)", data.Version, ark, j.ID, version, has), nil
 	}
 	return "", err
-}
-
-// recorded tells whether a job has left Recording: the inventory has its version.
-func recorded(j *job.Job) bool {
-	return j.State == Notify || j.State == Completed || j.LastOK == Recording || j.LastOK == Notify
 }

@@ -1,0 +1,208 @@
+// Package workdir has the work directories of batches and jobs, the payloads in them, and the trash to which they go.
+// A directory belongs to the attempt that has its lock and the newest epoch.
+package workdir
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Names below the data directory.
+const (
+	WorkName    = "work"
+	TrashName   = "trash"
+	MailName    = "mail"
+	PayloadName = "payload"
+	ReportsName = "reports"
+)
+
+// Names below a job's work directory.
+const (
+	ProducerName = "producer" // what the depositor gave
+	SystemName   = "system"   // what goes into the object besides
+	PackageName  = "package"  // a container, or an object's manifest, as it was handed in
+	ListName     = "lists"    // of files, between phases
+	PartsName    = "parts"    // unfinished downloads
+	LockName     = "lock"     // of the attempt that works here, with its epoch
+)
+
+// Tree has the work directories of batches and jobs, and the trash to which they go.
+type Tree struct {
+	Data      string                                         // the data directory
+	TrashKeep time.Duration                                  // of what is in the trash; 0: it is removed at once
+	Now       func() time.Time                               // names what goes to the trash
+	Before    func(time.Duration) (at time.Time, known bool) // the time before which what is older than an age was written, unless time is in doubt
+}
+
+// ErrLocked says that another attempt works in a directory.
+var ErrLocked = errors.New("locked by another attempt")
+
+// Dir is the work directory of one job in the hands of one attempt.
+type Dir struct {
+	*os.Root
+	lock *os.File
+}
+
+// Open opens a job's work directory for the attempt of an epoch, making it if there is none. ErrLocked means that another attempt is
+// still at it; kind Stale that a later one has been.
+func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
+	dir := filepath.Join(w.Data, WorkName, string(batch), string(id))
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{Root: root}
+	if err := d.take(id, epoch); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if there, err := d.At(dir); err != nil || !there { // it went to the trash between opening and locking
+		return nil, errors.Join(ErrLocked, err, d.Close())
+	}
+	for _, sub := range []string{SystemName, PackageName, ListName, PartsName} {
+		if err := root.MkdirAll(sub, 0o750); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// take locks the directory and leaves the epoch in the lock file, so that an attempt which was asleep cannot take it later.
+func (d *Dir) take(id job.ID, epoch int64) error {
+	lock, err := d.OpenFile(LockName, os.O_RDWR|os.O_CREATE, 0o640)
+	if err != nil {
+		return err
+	}
+	d.lock = lock
+	if err := tryLock(lock); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(lock, 64))
+	if err != nil {
+		return err
+	}
+	last, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // damaged: as if there had been none
+	if last > epoch {
+		return job.Errorf(job.Stale, "work", id, "claim %d is over, claim %d has the work directory", epoch, last)
+	}
+	if _, err := lock.WriteAt([]byte(fmt.Sprintf("%-20d\n", epoch)), 0); err != nil {
+		return err
+	}
+	return nil
+}
+
+// At tells whether the directory still lies where it was opened.
+func (d *Dir) At(dir string) (bool, error) {
+	here, err := d.Stat(".")
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(dir)
+	return err == nil && os.SameFile(here, there), IgnoreMissing(err)
+}
+
+// View opens a job's work directory for reading, whoever works in it; nil if there is none.
+func (w *Tree) View(batch, id job.ID) (*Dir, error) {
+	root, err := os.OpenRoot(filepath.Join(w.Data, WorkName, string(batch), string(id)))
+	if err != nil {
+		return nil, IgnoreMissing(err)
+	}
+	return &Dir{Root: root}, nil
+}
+
+// Close gives the directory back.
+func (d *Dir) Close() error {
+	var err error
+	if d.lock != nil {
+		err = d.lock.Close()
+	}
+	return errors.Join(err, d.Root.Close())
+}
+
+// Has tells whether a name exists.
+func (d *Dir) Has(name string) bool {
+	_, err := d.Lstat(name)
+	return err == nil
+}
+
+// Put writes a file so that it appears complete and on disk, or not at all.
+func (d *Dir) Put(name string, write func(w io.Writer) error) error {
+	return PutFile(d.Root, name, write)
+}
+
+// PutFile writes through a temporary name, syncs and renames.
+func PutFile(root *os.Root, name string, write func(w io.Writer) error) error {
+	return durable.File{Root: root, Name: name, Mode: 0o640}.Write(func(f *os.File) error {
+		w := bufio.NewWriterSize(f, 64<<10)
+		if err := write(w); err != nil {
+			return err
+		}
+		return w.Flush()
+	})
+}
+
+// Sync brings the names of all files and directories of a job's work directory to the disk, and its own name. The
+// contents of the files are there already.
+func (w *Tree) Sync(batch job.ID, d *Dir) error {
+	err := fs.WalkDir(d.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		if name == PartsName {
+			return fs.SkipDir
+		}
+		return durable.SyncIn(d.Root, name)
+	})
+	work := filepath.Join(w.Data, WorkName)
+	return errors.Join(err, durable.Sync(filepath.Join(work, string(batch))), durable.Sync(work))
+}
+
+func IgnoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Lines reads a list: one JSON value on each line.
+func Lines[T any](root *os.Root, name string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		f, err := root.Open(name)
+		if err != nil {
+			yield(none, err)
+			return
+		}
+		defer f.Close()
+		d := json.NewDecoder(bufio.NewReaderSize(f, 64<<10))
+		for {
+			var one T
+			err := d.Decode(&one)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(none, fmt.Errorf("list %s: %w", name, err))
+				return
+			}
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
