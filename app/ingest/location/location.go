@@ -1,7 +1,7 @@
-// Package location names and opens storage locations. A location is a directory with an OCFL storage root. One file in
-// it identifies the location and to which installation it belongs, so that a directory whose file system is not mounted,
-// and the location of another installation, are not written to. OCFL allows plain files beside the declaration of the
-// root (OCFL 1.1, section 4).
+// Package location names and opens storage locations. A location is a directory with an OCFL storage root. One file
+// in it identifies the location and to which installation it belongs, so that a directory whose file system is not
+// mounted, and the location of another installation, are not written to. OCFL allows plain files beside the declaration
+// of the root (OCFL 1.1, section 4).
 package location
 
 import (
