@@ -82,6 +82,7 @@ func Example() {
 		fmt.Println(h.Event, h.From, "->", h.To)
 	}
 	fmt.Println(j.Outcome)
+	// Output:
 	// pack Placed -> Packed
 	// send Packed -> Sent
 	// ok
@@ -95,6 +96,7 @@ func ExampleEngine_Submit() {
 	again := place(e, engine.Order{Owner: "ann", Key: "basket 7"})
 	urgent := place(e, engine.Order{Owner: "ann", Priority: new(0)})
 	fmt.Println(first.ID == again.ID, first.Priority, urgent.Priority)
+	// Output: true 50 0
 }
 
 // Go chooses the event where a state has several exits.
@@ -111,6 +113,7 @@ func ExampleGo() {
 	}))
 	defer stop()
 	fmt.Println(place(e, engine.Order{Spec: []string{}}).State, place(e, engine.Order{Spec: []string{"tea"}}).State)
+	// Output: Empty Sent
 }
 
 // Retry counts an attempt and runs the step again after a pause, until the attempts of the policy are used up.
@@ -122,6 +125,7 @@ func ExampleRetry() {
 	defer stop()
 	j := place(e, engine.Order{})
 	fmt.Println(j.State, j.Message)
+	// Output:
 	// attempt 1
 	// attempt 2
 	// attempt 3
@@ -140,6 +144,7 @@ func ExampleWait() {
 	defer stop()
 	j := place(e, engine.Order{})
 	fmt.Println(j.State, "after", visits, "visits")
+	// Output: Sent after 2 visits
 }
 
 // Fail ends the job at once. A person sends it back to where it failed.
@@ -165,6 +170,7 @@ func ExampleEngine_Do() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State)
+	// Output:
 	// Failed missing there is no tea
 	// Sent
 }
@@ -194,6 +200,7 @@ func ExampleEngine_Hold() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State)
+	// Output:
 	// Sent
 	// Placed
 	// Sent
@@ -223,6 +230,7 @@ func ExampleRun_Spawn() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State, j.Children.OK, "of", j.Children.Expected)
+	// Output: Closed 3 of 3
 }
 
 // A message is written in the commit of the transition, and delivered afterwards at least once under its key.
@@ -238,6 +246,7 @@ func ExampleRun_Send() {
 		log.Fatal(err)
 	}
 	fmt.Println(<-delivered)
+	// Output: "your parcel is packed"
 }
 
 // Workers in other processes acquire jobs of states without a step here, and report how their work ended.
@@ -263,6 +272,7 @@ func ExampleEngine_Acquire() {
 		}
 		fmt.Println(j.State, "->", results[0].Job.State)
 	}
+	// Output:
 	// Placed -> Packed
 	// Packed -> Sent
 }

@@ -35,6 +35,7 @@ func finish(r *flow.Runner) {
 // What is done before a failure is reverted, the last first.
 func ExampleLinear() {
 	run(flow.Linear("trip", says("flight", nil), says("hotel", nil), says("car", errors.New("no cars left"))), flow.Options{})
+	// Output:
 	// do flight
 	// do hotel
 	// do car
@@ -53,6 +54,7 @@ func ExampleUnordered() {
 	}
 	run(flow.Unordered("parts", parts...), flow.Options{Workers: flow.NewPool(3)})
 	fmt.Println(sum)
+	// Output:
 	// SUCCESS <nil>
 	// [0 1 4]
 }
@@ -74,6 +76,7 @@ func ExampleGraph() {
 	r := run(g, flow.Options{})
 	rec, _ := r.Atom("alarm")
 	fmt.Println("alarm", rec.State)
+	// Output:
 	// total 3
 	// SUCCESS <nil>
 	// alarm IGNORE
@@ -91,6 +94,7 @@ func ExampleForEach() {
 		return nil
 	}, nil)
 	run(flow.Linear("fetch", get).With(mirror), flow.Options{})
+	// Output:
 	// from north
 	// from south
 	// SUCCESS <nil>
@@ -114,6 +118,7 @@ func ExampleFunc1() {
 	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)), flow.Options{Inject: flow.Put(address, "Main Street 1")})
 	n, err := flow.Get(r, size)
 	fmt.Println(n, err)
+	// Output:
 	// SUCCESS <nil>
 	// 13 <nil>
 }
@@ -135,6 +140,7 @@ func ExampleRunner_Suspend() {
 	}
 	finish(first)
 	run(build(), flow.Options{Storage: storage})
+	// Output:
 	// do a
 	// SUSPENDED <nil>
 	// do b
@@ -156,6 +162,7 @@ func ExampleWait() {
 	rest, err = r.Advance(context.Background())
 	by, _ := r.Value("by")
 	fmt.Println(r.State(), by.Any(), rest, err)
+	// Output:
 	// waits for [approved] <nil>
 	// do publish
 	// SUCCESS Ada <nil> <nil>
@@ -173,6 +180,7 @@ func ExampleAttempts() {
 	call.Attempts = flow.Attempts{Max: 5, First: time.Millisecond}
 	run(flow.Linear("f", call), flow.Options{})
 	fmt.Println("attempts", n)
+	// Output:
 	// SUCCESS <nil>
 	// attempts 3
 }
@@ -182,6 +190,7 @@ func ExampleCapture() {
 	var c flow.Capture
 	run(flow.Linear("f", flow.Sleep("nap", 0)), flow.Options{Listeners: []flow.Listener{c.Listen}})
 	fmt.Println(&c)
+	// Output:
 	// SUCCESS <nil>
 	// f RUNNING, nap RUNNING, nap SUCCESS, f SUCCESS
 }
@@ -196,6 +205,7 @@ func ExampleTimes() {
 		return nil
 	}, nil)
 	run(flow.Linear("send", says("pack", nil), upload).With(flow.Times(3)), flow.Options{})
+	// Output:
 	// do pack
 	// undo pack
 	// do pack
@@ -217,6 +227,7 @@ func ExampleSignal() {
 	finish(r)
 	yes, _ := r.Value("yes")
 	fmt.Println(yes.Any())
+	// Output:
 	// the signal approved: it takes a boolean, not a string
 	// <nil>
 	// SUCCESS <nil>

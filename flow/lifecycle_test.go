@@ -144,4 +144,5 @@ func TestEndsRunAgain(t *testing.T) {
 
 func ExampleChange_Ignored() {
 	fmt.Println(Change{Success, Suspending}.Ignored(), Change{Running, Suspending}.Ignored())
+	// Output: true false
 }

@@ -30,6 +30,7 @@ func ExampleTable_Next() {
 	fmt.Println(p.State, p.LastOK, err)
 	_, err = life.Next(life.Start(), "finish", lifecycle.Operator)
 	fmt.Println(err)
+	// Output:
 	// Packing Open <nil>
 	// an Open job does not take the event finish (can: hold)
 }
@@ -42,6 +43,7 @@ func ExampleTable_Replay() {
 		{Event: "retry", By: lifecycle.Operator},
 	})
 	fmt.Printf("%s, after success in %s, outcome %q, %v\n", p.State, p.LastOK, p.Outcome, err)
+	// Output: Packing, after success in Open, outcome "", <nil>
 }
 
 // Can gives what one actor may do: the buttons of a page, the completion of a command.
@@ -50,6 +52,7 @@ func ExampleTable_Can() {
 	for _, by := range lifecycle.Actors() {
 		fmt.Println(by, life.Can(life.Start(), by))
 	}
+	// Output:
 	// worker [begin]
 	// timer []
 	// operator [hold]
@@ -64,6 +67,7 @@ func ExampleTable_Choose() {
 	success, _ := life.Choose(p, lifecycle.Pass, lifecycle.Worker)
 	failure, _ := life.Choose(p, lifecycle.Fail, lifecycle.Worker)
 	fmt.Println(success, failure)
+	// Output: finish fail
 }
 
 // New reports all that is wrong with a table at once.
@@ -74,8 +78,9 @@ func ExampleNew() {
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
 		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look."))
 	fmt.Println(err)
+	// Output:
 	// Packing -finish->: the transition has no sentence [missing-sentence]
-	// Packing: a step here can fail, and no transition states what then [no-failure-exit]
+	// Packing: a step here can fail, and no transition says what then [no-failure-exit]
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
 	// Broken: no transition leads here from Packing [unreachable-state]
 }
@@ -91,6 +96,7 @@ func ExampleTable_Stages() {
 		}
 		fmt.Println()
 	}
+	// Output:
 	// Open (queue): begin hold
 	// Held (wait): release
 	// Packing (work): finish fail
@@ -108,5 +114,6 @@ func ExampleCheck() {
 	for _, f := range faults {
 		fmt.Println(f)
 	}
+	// Output:
 	// Lost: no transition leads here from Open [unreachable-state]
 }

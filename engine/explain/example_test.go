@@ -36,6 +36,7 @@ func ExampleExplainer_Why() {
 	for _, m := range x.Moves {
 		fmt.Println(m.Event, "->", m.To, "by", m.By)
 	}
+	// Output:
 	// hold: group=maps is on hold: the archive moves
 	// stopped: no worker takes jobs here
 	// begin -> Sorting by worker

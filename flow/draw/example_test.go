@@ -25,6 +25,7 @@ func ExampleTree() {
 	for _, line := range draw.Tree(o, records, draw.TreeOptions{State: flow.Running, Now: began.Add(15 * time.Second), Width: 80}) {
 		fmt.Println(line)
 	}
+	// Output:
 	// publish              RUNNING linear 1 of 3
 	// |- + fetch           SUCCESS 2.0s
 	// `- check             unordered 0 of 2

@@ -41,6 +41,7 @@ func ExampleFlows_Submit() {
 	fmt.Println(j.State)
 	stop()
 	check(<-ended)
+	// Output:
 	// hello Ada
 	// SUCCESS
 }

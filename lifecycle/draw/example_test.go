@@ -28,6 +28,7 @@ func parcel() *lifecycle.Table {
 // A diagram comes from the table, with the current state and what is possible marked.
 func ExampleMermaid() {
 	fmt.Print(draw.Mermaid(parcel(), draw.View{Current: lifecycle.Position{State: "Open"}, By: lifecycle.Operator}))
+	// Output:
 	// stateDiagram-v2
 	//     direction TB
 	//     [*] --> Open

@@ -20,7 +20,7 @@ func ExampleLint() {
 	for _, p := range notation.Lint("order.mmd", []byte(diagram)) {
 		fmt.Println(p)
 	}
-	// 4:17: Completed: the end means success and can be reached with outcome failed [wrong-outcome] 6:5: Failed
-	// -close->: an end may be left only by an operator, by retention or by a restart, not by worker,timer,engine to
-	// Completed [end-left]
+	// Output:
+	// 4:17: Completed: the end means success and can be reached with outcome failed [wrong-outcome]
+	// 6:5: Failed -close->: an end may be left only by an operator, by retention or by a restart, not by worker,timer,engine to Completed [end-left]
 }
